@@ -62,10 +62,12 @@ def sql(  # noqa: PLR0917  one parameter an option
 
         say(f"kept as {save}: {keep_statement(save, text)}")
     if open_:
-        from cli.render.rows_page import open_rows
+        from cli.browser import browse
+        from cli.render.rows_page import write_page
         from sweepdb.statements import rows_of
 
-        say(f"opened {open_rows(rows_of(location, text, limits, values), text, output)}")
+        path = write_page(rows_of(location, text, limits, values), text, values, output)
+        browse(path.resolve().as_uri(), shown=f"opened {path}")
         return 0
     _run(location, text, limits, format_, output, values=values)
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-import webbrowser
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 _MOST_ROWS = 10_000
 
 
-def open_rows(rows: SqlRows, statement: str, output: Path | None) -> Path:
-    """Write the page, to a file of its own where none is named, and show it."""
+def write_page(rows: SqlRows, statement: str, values: Mapping[str, object], output: Path | None) -> Path:
+    """Write the page, to a file of its own where none is named."""
     path = output or _own_file()
     with written_whole(path) as temporary:
-        temporary.write_text(rows_page(rows, statement), encoding="utf-8")
-    webbrowser.open(path.resolve().as_uri())
+        temporary.write_text(rows_page(rows, statement, values), encoding="utf-8")
     return path
 
 
-def rows_page(rows: SqlRows, statement: str) -> str:
+def rows_page(rows: SqlRows, statement: str, values: Mapping[str, object]) -> str:
     """The page."""
     units = {column.name: column.unit for relation in dictionary() for column in relation.columns}
     heads = [f"{name} [{units[name]}]" if units.get(name, "none") != "none" else name for name in rows.columns]
     left = len(rows.rows) - _MOST_ROWS
+    given = "".join(f"\n${name} = {value!r}" for name, value in values.items())
+    asked = escape(f"{statement.strip()}{given and chr(10)}{given}")
     told = f"<p>{len(rows.rows):,} rows{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}</p>\n"
     table = table_text(heads, rows.rows[:_MOST_ROWS])
-    return plain_page("Rows of a statement", f"<pre><code>{escape(statement.strip())}</code></pre>\n{told}{table}")
+    return plain_page("Rows of a statement", f"<pre><code>{asked}</code></pre>\n{told}{table}")
 
 
 def _own_file() -> Path:

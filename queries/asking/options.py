@@ -204,6 +204,10 @@ class PairOptions:
         None, "device budget; copies of an instance share it", variable="num_devices", unit="devices",
         without="no device budget", check=positive_whole,
     )  # fmt: skip
+    budgets: tuple[str, ...] = option(
+        (), "the best within each of these numbers of devices, up to num_devices", variable="budgets",
+        variable_type="BIGINT[]", unit="devices", without="num_devices alone",
+    )  # fmt: skip
     target_qps: float | None = option(
         None, "requests/s to carry", variable="target_qps", unit="requests/s", without="no target: only the frontier",
         check=above_zero,
@@ -247,6 +251,12 @@ class PairOptions:
     def __post_init__(self) -> None:
         """Refuse counts and rates that mean nothing."""
         check_declared(self)
+        for text in self.budgets:
+            if not text.isdecimal() or not 0 < int(text) <= (self.num_devices or 0):
+                raise InputError(
+                    f"`budgets={text}`: whole numbers of devices are expected, and `num_devices` as large as any",
+                    hint="such as `budgets=4,8,16` and `num_devices=16`",
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

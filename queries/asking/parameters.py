@@ -224,6 +224,7 @@ def parameters_of(question: Question, phases: Collection[str], *, served: bool =
         "objective_asked": options.rank_by is not None,
         "pruned": _never_falls(question, objective.replace("_", "-")),
         "kv_transfer_bytes_per_s": None if pairs.kv_transfer_gb_per_s is None else pairs.kv_transfer_gb_per_s * 1e9,
+        "budgets": [int(text) for text in pairs.budgets] or None,
         "wanted_phase": next(iter(phases), None),
         "split": options.mode == "pd",
         "vary": options.vary[0] if options.vary else None,

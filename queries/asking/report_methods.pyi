@@ -166,6 +166,7 @@ class CostKeywords(ScopeKeywords, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
+    budgets: str | Sequence[str] | None
     target_qps: float | None
     target_users: float | None
     prefill_devices_per_instance: int | None
@@ -228,6 +229,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
+    budgets: str | Sequence[str] | None
     target_qps: float | None
     target_users: float | None
     prefill_devices_per_instance: int | None

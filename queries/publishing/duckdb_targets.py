@@ -29,12 +29,13 @@ from store.whole_files import refuse_special, unwritable
 if TYPE_CHECKING:
     from queries.publishing.public_tables import PublishedRelation
 
+_FORMAT = "v1.2.0"  # the oldest DuckDB that reads what is published: shells and drivers lag behind the library
 _GONE = [("scenario_id", "BIGINT"), ("block_id", "BIGINT")]
 _STAMPED = [(name, type_) for name, type_ in STAMP_COLUMNS]
 
 
 class DuckdbTarget(Target):
-    """One file of DuckDB's; readers need a DuckDB that is not much older than the one that wrote it."""
+    """One file of DuckDB's, in a format that programs read which are years older than the one that wrote it."""
 
     def __init__(self, path: Path) -> None:
         self.display = str(path)
@@ -47,7 +48,8 @@ class DuckdbTarget(Target):
         self._duckdb = duckdb_
         was_there = self._path.exists()
         try:
-            duckdb_.execute(f"ATTACH {_text(str(self._path))} AS published")
+            form = "" if was_there else f" (STORAGE_VERSION '{_FORMAT}')"  # a file keeps the one it has
+            duckdb_.execute(f"ATTACH {_text(str(self._path))} AS published{form}")
         except duckdb.IOException as error:
             raise (
                 unwritable(self._path, error)

@@ -6,12 +6,12 @@
 -- allocates: instances
 -- timed: pairs
 -- leaves out: prefill_device, decode_device
--- shows: rank, device, mode, deployment, devices_used, system_qps, carries_target if target_qps or target_users, users, output_tokens_per_s, output_tokens_per_s_per_device, ttft_ms, tpot_ms, e2e_ms, usd_per_hour, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
+-- shows: budget if budgets, rank, device, mode, deployment, devices_used, system_qps, carries_target if target_qps or target_users, users, output_tokens_per_s, output_tokens_per_s_per_device, ttft_ms, tpot_ms, e2e_ms, usd_per_hour, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- narrow: judged
--- shows with target_qps: rank, device, mode, deployment, devices_used, carries_target, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
--- shows with target_users: rank, device, mode, deployment, devices_used, carries_target, users, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
+-- shows with target_qps: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
+-- shows with target_users: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, users, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- column: question_group | none | group of model, workload, precision and convention
--- column: rank | none | 1 carries most; of a rate or of users the cheapest that carries them, by devices where a price is missing
+-- column: rank | none | within a budget: 1 carries most; of a rate or of users the cheapest that carries them, by devices where a price is missing
 -- column: device | none | device by name, of every instance
 -- column: mode | none | aggregated or pd
 -- column: deployment | none | instances and their splits; of pd the prefill side first
@@ -23,6 +23,7 @@
 -- column: decode_plan | none | split of a decode instance
 -- column: devices_used | devices | by the instances
 -- column: devices_idle | devices | of the budget; NULL without one
+-- column: budget | devices | that it is the best within; NULL without one
 -- column: system_qps | requests/s | carried by the whole deployment, at most
 -- column: served_qps | requests/s | of these, those that are asked for: the target where it is carried, else all
 -- column: carries_target | none | whether the rate and the users asked for are carried; NULL where neither is
@@ -45,7 +46,11 @@
 -- column: probe | none | the aggregated configuration; NULL for pd
 -- column: prefill_probe | none | NULL unless pd
 -- column: decode_probe | none | NULL unless pd
-WITH carrying AS (
+WITH budgets AS (
+    -- what is looked at within many devices holds what is the best within fewer
+    SELECT unnest(coalesce(getvariable('budgets'), [getvariable('num_devices')])) AS budget
+),
+carrying AS (
     SELECT
         *, question_group AS lot,
         CASE
@@ -54,13 +59,14 @@ WITH carrying AS (
                     AND (getvariable('target_users') IS NULL OR coalesce(users >= getvariable('target_users'), false))
         END AS carries_target
     FROM deployments(getvariable('target_qps'), TRUE)
+    JOIN budgets ON budget IS NULL OR devices <= budget
 ),
 chosen AS (
     SELECT
         *, CASE WHEN coalesce(carries_target, false) THEN devices ELSE 0 END AS enough
     FROM carrying
     QUALIFY row_number() OVER (
-        PARTITION BY lot, mode
+        PARTITION BY lot, mode, budget
         ORDER BY carries_target DESC NULLS LAST, enough, system_qps DESC, devices, prefill_instances, first_key,
             second_key
     ) = 1
@@ -77,16 +83,16 @@ priced AS (
         CASE WHEN carries_target THEN least(system_qps, coalesce(getvariable('target_qps'), system_qps)) ELSE system_qps END
             AS served_qps,
         p.usd_per_device_hour
-            * CASE WHEN carries_target IS NULL THEN coalesce(getvariable('num_devices'), devices) ELSE devices END
+            * CASE WHEN carries_target IS NULL THEN coalesce(budget, devices) ELSE devices END
             AS usd_per_hour,
-        bool_and(p.usd_per_device_hour IS NOT NULL) OVER (PARTITION BY lot // 1000) AS all_priced
+        bool_and(p.usd_per_device_hour IS NOT NULL) OVER (PARTITION BY lot // 1000, budget) AS all_priced
     FROM chosen AS d
     LEFT JOIN valid_price AS p ON p.device_name = coalesce(d.device, d.prefill_device)
 )
 SELECT
     lot // 1000 AS question_group,
     row_number() OVER (
-        PARTITION BY lot // 1000
+        PARTITION BY lot // 1000, budget
         ORDER BY
             carries_target DESC NULLS LAST,
             CASE WHEN carries_target AND all_priced THEN usd_per_hour END,
@@ -99,7 +105,7 @@ SELECT
         ELSE concat(instances, ' x ', plan)
     END AS deployment,
     instances, prefill_instances, decode_instances, plan, prefill_plan, decode_plan, devices AS devices_used,
-    getvariable('num_devices') - devices AS devices_idle, system_qps, served_qps, carries_target, users,
+    budget - devices AS devices_idle, budget, system_qps, served_qps, carries_target, users,
     system_qps * answer_tokens AS output_tokens_per_s,
     system_qps * answer_tokens / devices AS output_tokens_per_s_per_device, ttft_ms, tpot_ms, e2e_ms,
     prefill_utilisation, decode_utilisation, memory_free_bytes, usd_per_device_hour, price_from, usd_per_hour,
@@ -109,4 +115,4 @@ SELECT
         AS usd_per_million_uncached_tokens,
     probe, prefill_probe, decode_probe
 FROM priced
-ORDER BY question_group, rank;
+ORDER BY question_group, budget, rank;

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import duckdb
+
+# In a notebook DuckDB refuses to hear of its progress bar, even of having none, where the package that would draw it is
+# not installed; it draws none then.
+_SILENCED = (
+    "SET enable_progress_bar = false",
+    "SET enable_progress_bar_print = false",  # even where somebody asks how far a statement is
+)
 
 
 def in_memory() -> duckdb.DuckDBPyConnection:
@@ -13,6 +21,7 @@ def in_memory() -> duckdb.DuckDBPyConnection:
     import duckdb
 
     connection = duckdb.connect()
-    connection.execute("SET enable_progress_bar = false")
-    connection.execute("SET enable_progress_bar_print = false")  # even where somebody asks how far a statement is
+    for statement in _SILENCED:
+        with suppress(duckdb.InvalidInputException):
+            connection.execute(statement)
     return connection

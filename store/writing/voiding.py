@@ -68,7 +68,7 @@ def find_target(connection: Connection, reference: str) -> tuple[Literal["sweep"
     if len(start) < _SHORTEST_REFERENCE or not set(start) <= set("0123456789abcdef"):
         raise InputError(
             f"{reference!r} is no reference: it takes at least {_SHORTEST_REFERENCE} hexadecimal digits.",
-            hint="Take one from `sweepdb sweeps`, or from the column `probe` of an answer.",
+            hint="Take one from `sweepdb sweeps`, or from an answer's column of probes.",
         )
     sweeps = connection.execute(select(SWEEP.c.id, SWEEP.c.key).where(_starts_with(SWEEP.c.key, start)).limit(2)).all()
     scenarios = connection.execute(

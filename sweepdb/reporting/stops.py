@@ -4,7 +4,7 @@ Not here: how they look (sweepdb.reporting.page_file and its script)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import floor, log10, prod
@@ -29,6 +29,7 @@ Row = Mapping[str, object]
 Limit = float | None  # None: no limit
 Places = tuple[int, ...]
 Ranges = Mapping[str, tuple[float, float]]  # the shortest and longest of each time that matter
+_Answers = dict[Limit, dict[tuple[str, str], int]]  # by devices, the best of each device and kind: places of rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,26 +86,35 @@ class Stops:
 
 
 def answered_stops(session: Session, given: Mapping[str, object], ranges: Ranges) -> Stops:
-    """Ask the store at every combination of limits and devices.
+    """Ask the store at every combination of limits; each answer is about every number of devices.
 
-    What wins under wider limits and keeps narrower ones wins under these: most combinations need no question of
-    their own. Another number of devices always does. Read with a confidence, a row does not say which limits it
-    keeps, so that every one is asked: there are fewer then, and none of the end-to-end time."""
+    Of each device and kind of deployment, what wins under wider limits and keeps narrower ones wins under these: most
+    combinations need no question of their own. Read with a confidence, a row does not say which limits it keeps, so
+    that every one is asked: there are fewer then, and none of the end-to-end time."""
     reusing = given.get("confidence") is None
     sliders = tuple(_sliders(given, ranges if reusing else {name: ranges[name] for name in FEW_STOPS}, reusing=reusing))
+    of_devices = tuple(slider for slider in sliders if not slider.is_time)
+    of_times = sliders[len(of_devices) :]
     kept = _Kept()
-    found: dict[Places, Places] = {}
+    found: dict[Places, _Answers] = {}
     questions = 0
-    for at in product(*(range(len(slider.stops) - 1, -1, -1) for slider in sliders)):
-        limits = {slider.name: slider.stops[place] for slider, place in zip(sliders, at, strict=True)}
-        wider = (found[one] for one in _wider(sliders, at) if one in found) if reusing else ()
-        known = next((one for one in wider if kept.keep(one, limits)), None)
+    for at in product(*(range(len(slider.stops) - 1, -1, -1) for slider in of_times)):
+        limits = {slider.name: slider.stops[place] for slider, place in zip(of_times, at, strict=True)}
+        wider = [found[one] for one in _wider(of_times, at)] if reusing else []
+        known = kept.reused(wider, limits)
         if known is None:
-            answer = session.ask(question_of(_REPORT, moved(given, limits)))
+            asked = moved(given, {**limits, **{slider.name: slider.stops[-1] for slider in of_devices}})
+            asked["budgets"] = [f"{stop:.0f}" for slider in of_devices for stop in slider.stops if stop is not None]
+            known = kept.answered(session.ask(question_of(_REPORT, asked)).dicts())
             questions += 1
-            known = tuple(kept.place(row) for row in sorted(answer.dicts(), key=carrying_order))
         found[at] = known
-    return Stops(sliders=sliders, rows=tuple(kept.rows), winners=found, questions=questions)
+    stops = of_devices[0].stops if of_devices else (None,)
+    winners = {
+        ((number, *at) if of_devices else at): kept.best_first(known.get(stop, {}).values())
+        for at, known in found.items()
+        for number, stop in enumerate(stops)
+    }
+    return Stops(sliders=sliders, rows=tuple(kept.rows), winners=winners, questions=questions)
 
 
 def moved(given: Mapping[str, object], limits: Mapping[str, Limit]) -> dict[str, object]:
@@ -124,7 +134,35 @@ class _Kept:
         self.rows: list[Row] = []
         self._places: dict[tuple[object, ...], int] = {}
 
-    def place(self, row: Row) -> int:
+    def answered(self, rows: Iterable[Row]) -> _Answers:
+        """The rows of an answer, by the devices that they are the best within."""
+        found: _Answers = {}
+        for row in rows:
+            kinds = found.setdefault(_limit(row["budget"]), {})
+            kinds[str(row["device"]), str(row["mode"])] = self._place(row)
+        return found
+
+    def reused(self, wider: Sequence[_Answers], limits: Mapping[str, Limit]) -> _Answers | None:
+        """The answer under limits from those under wider ones; None where a winner of each breaks a limit."""
+        if not wider:
+            return None
+        found: _Answers = {}
+        everything = {(number, one) for answers in wider for number, kinds in answers.items() for one in kinds}
+        for stop, kind in everything:
+            places = [answers.get(stop, {}).get(kind) for answers in wider]
+            if None in places:
+                continue  # nothing of this kind under wider limits, so that there is nothing here
+            kept = next((place for place in places if place is not None and self._keeps(place, limits)), None)
+            if kept is None:
+                return None
+            found.setdefault(stop, {})[kind] = kept
+        return found
+
+    def best_first(self, places: Iterable[int]) -> Places:
+        """Places in the order in which people are shown their rows."""
+        return tuple(sorted(places, key=lambda place: carrying_order(self.rows[place])))
+
+    def _place(self, row: Row) -> int:
         """Where a row stands; its rank is of one answer alone."""
         same = tuple(row[name] for name in row if name != "rank")
         if same not in self._places:
@@ -132,16 +170,15 @@ class _Kept:
             self.rows.append(row)
         return self._places[same]
 
-    def keep(self, places: Places, limits: Mapping[str, Limit]) -> bool:
-        """Whether rows are within limits on times."""
-        times = [(f"{name}_ms", limit) for name, limit in limits.items() if name != _DEVICES]
-        return all(_within(self.rows[place][column], limit) for place in places for column, limit in times)
+    def _keeps(self, place: int, limits: Mapping[str, Limit]) -> bool:
+        """Whether a row is within limits on times."""
+        return all(_within(self.rows[place][f"{name}_ms"], limit) for name, limit in limits.items())
 
 
 def _wider(sliders: Sequence[Slider], at: Places) -> Iterator[Places]:
     """Combinations with the next wider limit on one time."""
     for number, slider in enumerate(sliders):
-        if slider.is_time:
+        if at[number] + 1 < len(slider.stops):
             yield (*at[:number], at[number] + 1, *at[number + 1 :])
 
 

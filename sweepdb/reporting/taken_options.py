@@ -12,6 +12,6 @@ REPORT = "deployments"
 
 @cache
 def report_options() -> Mapping[str, Declared]:
-    """The options of a report by keyword: those of the question about whole deployments."""
+    """The options of a report by keyword: those of the question about whole deployments, at one number of devices."""
     taken = {one.name for one in keywords_of(question_report(REPORT))}
-    return {keyword: item for keyword, item in option_table().items() if keyword in taken - {"top"}}
+    return {keyword: item for keyword, item in option_table().items() if keyword in taken - {"top", "budgets"}}

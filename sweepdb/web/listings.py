@@ -25,10 +25,12 @@ _PICTURES = Path(__file__).parent / "static" / "pictures"
 _MOST_SWEEPS = 200
 _SWEEP = ("key", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "label",
           "program_version", "voided")  # fmt: skip
-_SWEEPS_SQL = """SELECT key, kind, started_at, status, probes_stored, probes_known, scenarios_failed, label,
-    program_version
-FROM sweep
-ORDER BY started_at DESC, id DESC
+_SWEEPS_SQL = """SELECT s.key, s.kind, s.started_at, s.status, s.probes_stored, s.probes_known, s.scenarios_failed, s.label,
+    s.program_version, max(t.reason) AS voided
+FROM sweep AS s
+LEFT JOIN raw.tombstone AS t ON t.sweep_id = s.id AND t.lifted_at IS NULL
+GROUP BY ALL
+ORDER BY s.started_at DESC, max(s.id) DESC
 LIMIT 200;"""
 _ROW_SQL = "SELECT * FROM probe WHERE scenario LIKE '{}%' AND batch_size = {};"
 _SHORT = {"ttft", "tpot", "tbt"}

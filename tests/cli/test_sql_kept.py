@@ -75,15 +75,26 @@ def test_a_kept_statement_runs_again_with_other_values(url, tmp_path):
 
 
 def test_rows_open_as_a_page(url, tmp_path, monkeypatch):
-    shown = []
-    monkeypatch.setattr(webbrowser, "open", shown.append)
+    shown, there_is_one = [], [True, False]
+
+    def opened(address):
+        shown.append(address)
+        return there_is_one.pop(0)
+
+    monkeypatch.setattr(webbrowser, "open", opened)
     file = tmp_path / "rows.html"
-    statement = "SELECT '<b>' AS name, ttft_ms FROM probe ORDER BY ttft_ms LIMIT 1"
-    assert sweepdb(["sql", statement, "--open", "--output", str(file)], url).code == 0
-    assert shown == [file.as_uri()]
+    statement = "SELECT '<b>' AS name, ttft_ms FROM probe WHERE ttft_ms < $most ORDER BY ttft_ms LIMIT 1"
+    asked = ["sql", statement, "--param", "most=1e9", "--open", "--output", str(file)]
+    assert sweepdb(asked, url).err == f"opened {file}\n"
+    nowhere = sweepdb(asked, url)
+    assert (nowhere.code, nowhere.err) == (
+        0, f"no browser can be started here; this is what it would show: {file.as_uri()}\n",
+    )  # fmt: skip
+    assert shown == [file.as_uri()] * 2
     text = file.read_text()
     assert "&lt;b&gt;</td>" in text
     assert "ttft_ms [ms]" in text
+    assert "$most = 1000000000.0" in text
     assert "script-src 'none'" in text
     assert "<script" not in text
 

@@ -11,6 +11,7 @@ from served_store import SERVED_DEVICES, write_served
 
 import queries
 import sweepdb
+from store.errors import InputError
 
 LIMITS = {"ttft_limits": 400.0, "tpot_limits": 40.0}
 DEVICES = [device[0] for device in SERVED_DEVICES]
@@ -138,6 +139,31 @@ def test_a_device_without_a_price_is_ranked_by_devices(notebook):
     rows = notebook.deployments(target_qps=40.0, price_date="2020-01-01", **LIMITS).dicts()
     assert {row["usd_per_hour"] for row in rows} == {None}
     assert [row["devices_used"] for row in rows] == sorted(row["devices_used"] for row in rows)
+
+
+@pytest.mark.parametrize("asked", [{}, {"target_qps": 40.0}, {"target_users": 60.0}])
+def test_every_number_of_devices_has_what_it_has_by_itself(notebook, asked):
+    together = notebook.deployments(num_devices=13, budgets="3,7,13", **asked, **LIMITS).dicts()
+    alone = [
+        row
+        for number in (3, 7, 13)
+        for row in notebook.deployments(num_devices=number, **asked, **LIMITS).dicts()
+    ]  # fmt: skip
+    assert together == alone
+    assert {row["budget"] for row in together} == {3, 7, 13}
+    assert len({row["deployment"] for row in together}) > 2
+
+
+def test_without_devices_there_is_no_budget(notebook):
+    assert {row["budget"] for row in notebook.deployments(target_qps=40.0, **LIMITS).dicts()} == {None}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"budgets": "4"}, {"budgets": "4,x", "num_devices": 8}, {"budgets": "16", "num_devices": 8}]
+)
+def test_budgets_are_numbers_of_devices_within_the_largest(notebook, wrong):
+    with pytest.raises(InputError, match="budgets="):
+        notebook.deployments(**wrong)
 
 
 def test_what_is_missed_is_named_by_its_group(notebook):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -57,6 +59,26 @@ def test_duckdb(best):
     assert best == sorted(best, key=lambda row: (-row[2], row[0], row[1]))
 
 
+def program(name):
+    """A tool on PATH or beside the interpreter."""
+    return shutil.which(name) or shutil.which(name, path=Path(sys.executable).parent)
+
+
+def test_the_shell_of_duckdb(folder, best):
+    shell = program("duckdb")
+    if shell is None:
+        pytest.skip("the shell of DuckDB is not installed: pip install duckdb-cli")
+    (statement,) = blocks("DuckDB", "sql")
+    (line,) = re.findall(r'`duckdb (-cmd "[^`]*) -ui`', PAGE.read_text(encoding="utf-8"))
+    for opened in (["-readonly", "probes.duckdb"], shlex.split(line)):  # the page is an extension that is downloaded
+        ran = subprocess.run(
+            [shell, *opened, "-csv", "-c", statement], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        rows = [row.split(",") for row in ran.stdout.splitlines()[1:]]
+        assert [(device, plan, float(rate)) for device, plan, rate in rows] == best
+
+
 def run_python(heading, folder, monkeypatch):
     monkeypatch.chdir(folder)
     (code,) = blocks(heading, "python")
@@ -83,7 +105,7 @@ def test_ibis(folder, best, monkeypatch):
 @pytest.mark.survival  # dbt takes ten seconds to start
 def test_dbt(folder, best, tmp_path):
     """In an environment of its own: dbt pins packages that others want newer."""
-    dbt = shutil.which("dbt")
+    dbt = program("dbt")
     if dbt is None:
         pytest.skip("dbt is not on PATH: pip install 'dbt-core<1.11' dbt-duckdb, into an environment by itself")
     for text in (*blocks("dbt", "yaml"), *blocks("dbt", "sql")):

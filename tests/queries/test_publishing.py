@@ -113,6 +113,15 @@ def test_columns_carry_their_meaning(first, tmp_path, postgresql_url):
     assert (said,) in read(postgresql_url, statement)
 
 
+def test_a_duckdb_file_is_read_by_programs_of_years_ago(first, tmp_path):
+    target = tmp_path / "out.duckdb"
+    for _ in range(2):  # made, and refreshed
+        publish(parse_url(first), str(target))
+        head = target.read_bytes()[:20]
+        assert head[8:12] == b"DUCK"
+        assert int.from_bytes(head[12:20], "little") == 65  # the format of DuckDB 1.2, of February 2025
+
+
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
 def test_what_somebody_else_wrote_is_left_alone(first, tmp_path, kind):
     path = tmp_path / f"theirs.{kind}"

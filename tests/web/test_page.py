@@ -302,9 +302,14 @@ def test_rows_of_several_cost_models_are_a_choice_that_the_address_holds(watched
     page, seq = watched.page, watched.seq()
     assert page.locator("#family").input_value() == ""
     (family,) = known
-    page.locator("#family").select_option(family)
+    told = page.locator("#families").inner_text()
+    assert told.startswith(f"Stored under 2 cost models. The newest rows are shown: {family} of ")
+    assert page.locator("#families button").all_inner_texts() == sorted([f"only {family}", "only empirical"])
+    page.get_by_role("button", name=f"only {family}").click()
     watched.drawn(after=seq)
     assert f"family={family}" in page.url
+    assert page.locator("#families").count() == 0
+    assert page.locator("#family").input_value() == family
     assert f"--family {family}" in page.locator("code[data-report='best']").inner_text()
     agree(page, page_url)
     watched.open(f"/?tpot_limits=40&family={family}")

@@ -187,6 +187,21 @@ def test_sweeps_and_rows_come_in_the_forms_of_answers(url):
     assert got(url, "sweeps.svg").body.startswith(b"<svg")
 
 
+def test_the_statement_of_sweeps_gives_their_table_and_why_one_is_void(tmp_path):
+    address = f"sqlite:///{tmp_path}/store.sqlite"
+    for key in ("aaaa", "bbbb"):
+        write_sweep(address, mission_records(models=(MODELS[4],), plans=PLANS[:1]), key=key, sizes=2)
+    told = sweepdb(["void", "aaaa", "--reason", "wrong clock"], address)
+    assert told.code == 0, told.err
+    document = got(address, "sweeps").json()
+    asked = json.loads(sweepdb(["sql", document["sql"], "--format", "json"], address).out)
+    names = [one["name"] for one in document["columns"]]
+    assert [list(one) for one in asked] == [names, names]
+    place = names.index("voided")
+    assert [one["voided"] for one in asked] == [row[place] for row in document["rows"]]
+    assert {row[names.index("key")][:4]: row[place] for row in document["rows"]} == {"aaaa": "wrong clock", "bbbb": None}
+
+
 def test_measured_points_are_drawn_a_metric_at_a_time(url, monkeypatch):
     rows = (("ttft_ms", 100.0, 110.0), ("ttft_ms", 400.0, 300.0), ("ttft_ms", None, 1.0), ("qps", 2.0, 3.0))
     points = MeasuredPoints(columns=("metric", "measured", "predicted"), rows=rows, sql="SELECT 1")

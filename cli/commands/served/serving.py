@@ -49,9 +49,11 @@ def serve(  # noqa: PLR0917  one parameter an option
     def ready(address: str) -> None:
         tell(f"serving {served.location.display} at {address} (^C ends it)")
         if open_:
-            import webbrowser
+            import threading
 
-            webbrowser.open(address)
+            from cli.browser import browse
+
+            threading.Thread(target=browse, args=(address,), daemon=True).start()  # some return when they are closed
 
     with bound_socket(served) as listening:
         serve_until_interrupted(served, listening, ready)

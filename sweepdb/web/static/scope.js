@@ -56,17 +56,32 @@ export class ScopeChoice {
     });
     fields.push(this.field("device", "Device", devices.length > 1 ? [["", `all ${devices.length}`], ...devices.map((one) => [one, one])] : [["", devices[0]]], values.device ?? ""));
     if (families.length > 1) fields.push(this.field("family", "Cost model", [["", "newest rows"], ...families.map((one) => [one, one])], values.family ?? ""));
-    fill(this.element, fields);
+    fill(this.element, fields, values.family === null ? this.families(left, values.device) : null);
     this.mostDevices = Math.max(1, ...left.map((row) => row.most_devices));
     this.phases = new Set(left.map((row) => row.phase));
   }
 
+  // Rows of several cost models: which of them are shown, and a button for each other one.
+  families(left, device) {
+    const found = new Map(); // of each device its cost models, the newest rows first
+    for (const row of left) if (device === null || row.device === device) found.set(row.device, new Set([...(found.get(row.device) ?? []), row.family]));
+    const known = [...new Set([...found.values()].flatMap((one) => [...one]))].sort();
+    if (known.length < 2) return null;
+    const shown = new Map(); // of each cost model the devices whose newest rows are of it
+    for (const [name, [newest]] of found) shown.set(newest, [...(shown.get(newest) ?? []), name]);
+    const told = [...shown].map(([family, devices]) => `${family} of ${devices.join(", ")}`).join("; ");
+    return h("p", { class: "small quiet note", id: "families" }, `Stored under ${known.length} cost models. The newest rows are shown: ${told}. `,
+      known.map((family) => h("button", { type: "button", class: "plain", onclick: () => this.choose("family", family) }, `only ${family}`)));
+  }
+
+  choose(name, value) {
+    change({ [name]: value, group: null }, { push: true });
+    this.show();
+    this.onChange();
+  }
+
   field(name, label, options, value) {
-    const select = h("select", { id: name, name, onchange: () => {
-      change({ [name]: select.value, group: null }, { push: true });
-      this.show();
-      this.onChange();
-    } }, options.map(([one, text]) => h("option", { value: one, selected: one === value }, text)));
+    const select = h("select", { id: name, name, onchange: () => this.choose(name, select.value) }, options.map(([one, text]) => h("option", { value: one, selected: one === value }, text)));
     return h("label", { class: "field" }, h("span", {}, label), select);
   }
 
