@@ -276,7 +276,7 @@ class Session:
         if self._scope is not None and self._asked == about and self._serves(question, self._scope):
             self._again = of_probes
             if of_probes:
-                self._tables.keep()
+                self._tables.keep(phases_wanted(question, self._scope.phases) & self._scope.phases)
                 self._read_limits(question, self._scope)
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
@@ -287,10 +287,10 @@ class Session:
         self._connection.narrow_to(row.scenario_id for row in scope.rows)
         self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
         self._tables.provide(scope.rows, of_probes=of_probes)
-        if of_probes:
-            self._tables.keep_where_scattered()
-        self._scope, self._asked, self._again = scope, about, False
         self._looked_at = phases_wanted(question, scope.phases)
+        if of_probes:
+            self._tables.keep_where_scattered(self._looked_at & scope.phases)
+        self._scope, self._asked, self._again = scope, about, False
         self._read_limits(question, scope)
         return scope
 
