@@ -183,7 +183,11 @@ class _Said:
     def _column(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str | None]:
         """The word for each row, by the probe of one column."""
         place = columns.index(name)
-        own = [(measure, columns.index(measure)) for measure in _OF_PAIRS.get(name, ()) if measure in columns]
+        own = [
+            (Predicted._fields.index(measure), columns.index(measure))
+            for measure in _OF_PAIRS.get(name, ())
+            if measure in columns
+        ]
         levels: dict[str, tuple[_Level, ...] | None] = {}  # by scenario
         for row in rows:
             probe = str(row[place])
@@ -194,10 +198,13 @@ class _Said:
             if found is None or checks is None:
                 yield None
                 continue
+            values: Sequence[float | None] = found
             if own:
-                there = {one: _number(row[column]) for one, column in own if getattr(found, one) is not None}
-                found = found._replace(**there)
-            yield _said_of(found, checks)
+                values = list(found)
+                for measure, column in own:
+                    if values[measure] is not None:
+                        values[measure] = _number(row[column])
+            yield _said_of(values, checks)
 
     def _levels_of(self, scenario: str, *, of_pair: bool) -> tuple[_Level, ...] | None:
         subject = self._subjects.get(scenario)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.asking.library import CONFIDENT
-from queries.asking.macros import SCOPED, Macro, macros, macros_of, read_macros
+from queries.asking.macros import SCOPED, Macro, macros, macros_of, names_in, read_macros
 from queries.asking.options import Definitions
 from queries.asking.parameters import OBJECTIVES
 from queries.asking.variables import literal, settings
@@ -66,7 +66,7 @@ _KEPT = f"""
     SELECT kept.*, kept.rowid AS kept_row, named.* EXCLUDE (scenario_id)
     FROM kept JOIN named ON named.scenario_id = kept.scenario_id"""  # noqa: S608  our names
 _BY_OBJECTIVE = re.compile(r"\bpicked\([^()]*(?:\(\'wanted_phase\'\))?[^()]*getvariable\(\'objective\'\)")
-_OF_PICKS = {"picked", "side", "ranked_rows"}  # macros over the table of picks
+_OF_PICKS = re.compile(r"(?<!MACRO )\b(?:picked|side|ranked_rows)\(")  # calls of what is over the table of picks
 # Macros that yield rows of engines alone, with arguments that they can be planned with.
 _OF_ENGINES = {
     "engine_prefills": "", "engine_decodes": "", "engine_frontier": "", "engine_pairs": "'budget', 1, FALSE, 1, ''",
@@ -191,20 +191,34 @@ class ScopeTables:
         self.create_macros(f"{asked.sql}\n{more}")
 
     def _pick(self, asked: Report, values: Mapping[str, object], asked_of: AskedOf) -> None:
-        """Write down the best row of each scenario, where a report asks for these."""
-        built_on = "\n".join((asked.sql, *(macro.sql for macro in macros_of(asked.sql))))
+        """Have the best row of each scenario looked up among the contenders, where a report asks for these.
+
+        They are written down where it looks at them more than once."""
+        built_on = self._built_on(asked.sql)
         if "picked(" not in built_on:
             return
         objective = str(values["objective"]) if _BY_OBJECTIVE.search(built_on) else "qps"
         self._contend(objective)
-        self._others |= {"judged_contenders": self._judged_contenders(), **narrow_macros("picked")}
+        self._others |= {"judged_contenders": self._judged_contenders(), **narrow_macros("first_rows")}
+        self._set({"picked_phases": f"SET VARIABLE picked_phases = {literal(asked_of.phases)};"})
+        if len(_OF_PICKS.findall(built_on)) == 1:
+            self._others |= narrow_macros("picked_once")
+            return
+        self._create(self._others["first_rows"].sql, self._others)
+        self._connection.duckdb.execute(_PICKS, {"objective": objective})
+        self._others |= narrow_macros("picked")
         if not values["all_pairs"] and not asked_of.served:
             self._others |= narrow_macros("sides")
-        duckdb = self._connection.duckdb
-        duckdb.execute(f"SET VARIABLE picked_phases = {literal(asked_of.phases)}")
-        of_picks = {name: macro for name, macro in self._others.items() if name not in _OF_PICKS}
-        self._create(of_picks["first_rows"].sql, of_picks)
-        duckdb.execute(_PICKS, {"objective": objective})
+
+    def _built_on(self, sql: str) -> str:
+        """A text of SQL with every macro that it calls, as these are here."""
+        known = {**macros(), **self._others}
+        texts: dict[str, str] = {}
+        pending = names_in(sql) & known.keys()
+        while pending:
+            texts |= {name: known[name].sql for name in pending}
+            pending = {one for name in pending for one in names_in(texts[name]) & known.keys()} - texts.keys()
+        return "\n".join((sql, *texts.values()))
 
     def _contend(self, objective: str) -> None:
         """Have the view `contenders` show rows in order by an objective."""
@@ -260,10 +274,12 @@ class ScopeTables:
 
     def set_variables(self, values: Mapping[str, object]) -> None:
         """Set variables that SQL reads, where they hold something else."""
-        wanted = settings(values)
-        changed = wanted.items() - self._variables.items()  # each takes 0.3 ms
-        self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
-        self._variables |= wanted
+        self._set(settings(values))
+
+    def _set(self, wanted: dict[str, str]) -> None:
+        if changed := wanted.items() - self._variables.items():  # each takes 0.3 ms
+            self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
+            self._variables |= wanted
 
     def create_macros(self, sql: str) -> None:
         """Create what statements call and this session lacks."""
