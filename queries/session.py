@@ -63,6 +63,7 @@ class Session:
         self._scope: ResolvedScope | None = None
         self._asked: object = None
         self._looked_at: frozenset[str] = frozenset()
+        self._scenarios = 0  # of the scope
         self._tables = ScopeTables(self._connection, memory_share)
         self._again = False  # whether the scope was asked about before
         self._known = KnownSubjects(location)
@@ -98,8 +99,8 @@ class Session:
         answer = self._answered(question, pinned)
         if not report(question.report).predicts:
             return answer
-        scope = self._scope.rows if self._scope is not None else ()
-        ids = [row.scenario_id for row in scope]
+        rows = self._scope.rows if self._scope is not None else ()
+        ids = (row.scenario_id for row in rows)  # seldom looked at, and there may be many
         answer = with_expected_errors(answer, self._known, self._connection.duckdb, ids, self._tables.create_macros)
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
@@ -232,7 +233,7 @@ class Session:
             rows=rows,
             probes_considered=self._ladders.considered(phases) if asked.of_loads else self._tables.considered(phases),
             counts="loads" if asked.of_loads else "probes",
-            scenarios_considered=len({row.scenario_id for row in scope.rows}),
+            scenarios_considered=self._scenarios,
             scope=scope.groups,
             versions={
                 "formula_version": list(scope.formula_versions),
@@ -276,7 +277,7 @@ class Session:
         if self._scope is not None and self._asked == about and self._serves(question, self._scope):
             self._again = of_probes
             if of_probes:
-                self._tables.keep()
+                self._tables.keep(phases_wanted(question, self._scope.phases) & self._scope.phases)
                 self._read_limits(question, self._scope)
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
@@ -287,10 +288,11 @@ class Session:
         self._connection.narrow_to(row.scenario_id for row in scope.rows)
         self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
         self._tables.provide(scope.rows, of_probes=of_probes)
-        if of_probes:
-            self._tables.keep_where_scattered()
-        self._scope, self._asked, self._again = scope, about, False
         self._looked_at = phases_wanted(question, scope.phases)
+        if of_probes:
+            self._tables.keep_where_scattered(self._looked_at & scope.phases)
+        self._scope, self._asked, self._again = scope, about, False
+        self._scenarios = len({row.scenario_id for row in scope.rows})
         self._read_limits(question, scope)
         return scope
 

@@ -71,6 +71,7 @@ def variables_taken(name: str) -> frozenset[str]:
     return variables_read(name) - left_out
 
 
+@cache  # a question asks for the same ones a dozen times
 def report(name: str) -> Report:
     """One report, without reading the others; an unknown name lists the nearest."""
     path = _path_of(name)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from queries.errors.expected import ExpectedError, Stored, Subject, in_pairs, nearest_error
 from queries.errors.figures import LEVELS
@@ -38,8 +38,7 @@ class Factors:
         return self if self.pair_ttft is None else replace(self, ttft=self.pair_ttft)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicted:
+class Predicted(NamedTuple):
     """The predictions of one row that limits are compared with; None where its phase has no such thing."""
 
     ttft_ms: float | None
@@ -85,7 +84,7 @@ def is_known(factors: Factors, phase: str, limits: Limits, tpot_rule: str) -> bo
         e2e_ms=0.0 if phase == "aggregated" else None,
         tokens_per_s_per_user=None if phase == "prefill" else 1.0,
     )
-    judged = [factor for place, factor, _ in _checks(limits, factors, tpot_rule) if _values(there)[place] is not None]
+    judged = [factor for place, factor, _ in _checks(limits, factors, tpot_rule) if there[place] is not None]
     return None not in judged if judged else None
 
 
@@ -94,17 +93,12 @@ def holds(row: Predicted, limits: Limits, tpot_rule: str, factors_at: Callable[[
 
     Each limit by itself: the errors of two metrics of a row are not independent, and how they go together is not kept.
     """
-    return _said_of(_values(row), _levels(limits, tpot_rule, factors_at))
+    return _said_of(row, _levels(limits, tpot_rule, factors_at))
 
 
 _Check = tuple[int, float | None, float]  # the place of a value, its factor, and its limit
-_Values = tuple[float | None, float | None, float | None, float | None]  # in the order of Predicted
-_MEASURES = ("ttft_ms", "tpot_ms", "e2e_ms", "tokens_per_s_per_user")
+_Level = tuple[str, list[_Check]]  # a word, and what is compared before it is said
 _RATE = 3  # the value that a limit is the least of
-
-
-def _values(row: Predicted) -> _Values:
-    return row.ttft_ms, row.tpot_ms, row.e2e_ms, row.tokens_per_s_per_user
 
 
 def _checks(limits: Limits, factors: Factors, tpot_rule: str) -> list[_Check]:
@@ -119,15 +113,13 @@ def _checks(limits: Limits, factors: Factors, tpot_rule: str) -> list[_Check]:
     return [(place, factor, limit) for place, factor, limit in every if limit is not None]
 
 
-def _levels(
-    limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factors]
-) -> tuple[tuple[str, list[_Check]], ...]:
+def _levels(limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factors]) -> tuple[_Level, ...]:
     return tuple(
         (said, _checks(limits, factors_at(level), tpot_rule)) for level, said in ((SURE, "yes"), (EVEN, "likely"))
     )
 
 
-def _said_of(values: Sequence[float | None], levels: Iterable[tuple[str, list[_Check]]]) -> str | None:
+def _said_of(values: Sequence[float | None], levels: Iterable[_Level]) -> str | None:
     """The word of `holds` for one row. A limit whose metric the row lacks is none; thousands of rows come here."""
     for said, checks in levels:
         kept, unknown, looked_at = True, False, False
@@ -148,12 +140,15 @@ def _said_of(values: Sequence[float | None], levels: Iterable[tuple[str, list[_C
 
 
 def with_holds(
-    answer: Answer, predicted: Mapping[str, Predicted], subjects: Mapping[str, Subject], stored: Stored
+    answer: Answer,
+    predicted: Mapping[str, Predicted],
+    subjects: Mapping[str, Subject],
+    factors: Callable[[Subject, float], Factors],
 ) -> Answer:
     """An answer that says in a further column whether limits hold, beside each column that names probes.
 
     `predicted` is by probe, `subjects` by the scenario part of a probe's name."""
-    said = _Said(answer, predicted, subjects, stored)
+    said = _Said(answer, predicted, subjects, factors)
     columns, rows = said.added(answer.columns, answer.rows)
     nearest_columns, nearest = said.added(answer.nearest_columns, answer.nearest)
     return replace(answer, columns=columns, rows=rows, nearest_columns=nearest_columns, nearest=nearest)
@@ -163,11 +158,15 @@ class _Said:
     """Judges the probes of one answer; what limits are compared with is worked out once a subject."""
 
     def __init__(
-        self, answer: Answer, predicted: Mapping[str, Predicted], subjects: Mapping[str, Subject], stored: Stored
+        self,
+        answer: Answer,
+        predicted: Mapping[str, Predicted],
+        subjects: Mapping[str, Subject],
+        factors: Callable[[Subject, float], Factors],
     ) -> None:
         self._limits = answer.question.limits
-        self._predicted, self._subjects, self._stored = predicted, subjects, stored
-        self._factors: dict[tuple[Subject, float], Factors] = {}
+        self._predicted, self._subjects, self._factors = predicted, subjects, factors
+        self._levels: dict[tuple[Subject, bool], tuple[_Level, ...]] = {}
 
     def added(
         self, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]
@@ -185,11 +184,11 @@ class _Said:
         """The word for each row, by the probe of one column."""
         place = columns.index(name)
         own = [
-            (_MEASURES.index(measure), columns.index(measure))
+            (Predicted._fields.index(measure), columns.index(measure))
             for measure in _OF_PAIRS.get(name, ())
             if measure in columns
         ]
-        levels: dict[str, tuple[tuple[str, list[_Check]], ...] | None] = {}  # by scenario
+        levels: dict[str, tuple[_Level, ...] | None] = {}  # by scenario
         for row in rows:
             probe = str(row[place])
             scenario = probe.partition(":")[0]
@@ -199,24 +198,28 @@ class _Said:
             if found is None or checks is None:
                 yield None
                 continue
-            values = list(_values(found))
-            for measure, column in own:
-                if values[measure] is not None:
-                    values[measure] = _number(row[column])
+            values: Sequence[float | None] = found
+            if own:
+                values = list(found)
+                for measure, column in own:
+                    if values[measure] is not None:
+                        values[measure] = _number(row[column])
             yield _said_of(values, checks)
 
-    def _levels_of(self, scenario: str, *, of_pair: bool) -> tuple[tuple[str, list[_Check]], ...] | None:
+    def _levels_of(self, scenario: str, *, of_pair: bool) -> tuple[_Level, ...] | None:
         subject = self._subjects.get(scenario)
         if subject is None:
             return None
+        known = self._levels.get((subject, of_pair))
+        if known is not None:
+            return known
 
         def factors_at(level: float) -> Factors:
-            key = (subject, level)
-            if key not in self._factors:
-                self._factors[key] = factors_of(subject, self._stored, level)
-            return self._factors[key].of_pairs() if of_pair else self._factors[key]
+            factors = self._factors(subject, level)
+            return factors.of_pairs() if of_pair else factors
 
-        return _levels(self._limits, subject.tpot_rule, factors_at)
+        told = self._levels[subject, of_pair] = _levels(self._limits, subject.tpot_rule, factors_at)
+        return told
 
 
 def _number(value: object) -> float | None:

@@ -5,9 +5,11 @@ Not here: reading them (queries.judging.subjects), and what is said of them (que
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from queries.errors.expected import Stored, Subject
+from queries.errors.expected import Subject
+from queries.judging.known_errors import KnownErrors
 from queries.judging.subjects import (
     StoredSubject,
     keys_of,
@@ -16,7 +18,7 @@ from queries.judging.subjects import (
     subjects_of_scenarios,
 )
 from store.location import StoreLocation
-from store.reading import read_transaction
+from store.reading import ReadTransaction, read_transaction
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer
@@ -31,7 +33,8 @@ class KnownSubjects:
         self._location = location
         self._by_key: dict[str | None, dict[str, StoredSubject]] = {}  # by the rule for TPOT
         self._of_scenarios: dict[tuple[str | None, tuple[int, ...]], tuple[StoredSubject, ...]] = {}
-        self._stored: dict[frozenset[Subject], Stored] = {}
+        self._subjects: dict[Subject, Subject] = {}  # equal ones are one object: comparing two is slow
+        self._errors: dict[frozenset[tuple[str, str, str]], KnownErrors] = {}
         self._predictions: dict[str | None, dict[str, Predicted]] = {}  # by the rule for TPOT, then by probe
         self.intervals: Known = {}  # of first tokens, by probe; whoever finds more adds them
 
@@ -47,7 +50,7 @@ class KnownSubjects:
         if missing := [key for key in keys if key not in known]:
             with read_transaction(self._location) as transaction:
                 numbers = scenarios_of_keys(transaction, missing)
-                known.update({one.key: one for one in subjects_of_scenarios(transaction, numbers, rule)})
+                known.update({one.key: one for one in self._read(transaction, numbers, rule)})
         return tuple(known[key] for key in keys if key in known)
 
     def of_scenarios(self, scenario_ids: Iterable[int], tpot_rule: str | None) -> tuple[StoredSubject, ...]:
@@ -55,17 +58,23 @@ class KnownSubjects:
         asked = (tpot_rule, tuple(scenario_ids))
         if asked not in self._of_scenarios:
             with read_transaction(self._location) as transaction:
-                self._of_scenarios[asked] = subjects_of_scenarios(transaction, asked[1], tpot_rule)
+                self._of_scenarios[asked] = self._read(transaction, asked[1], tpot_rule)
         return self._of_scenarios[asked]
+
+    def _read(
+        self, transaction: ReadTransaction, scenario_ids: Iterable[int], tpot_rule: str | None
+    ) -> tuple[StoredSubject, ...]:
+        found = subjects_of_scenarios(transaction, scenario_ids, tpot_rule)
+        return tuple(replace(one, subject=self._subjects.setdefault(one.subject, one.subject)) for one in found)
 
     def predictions(self, tpot_rule: str | None) -> dict[str, Predicted]:
         """Predictions of probes that answers named so far; whoever finds more adds them."""
         return self._predictions.setdefault(tpot_rule, {})
 
-    def errors_of(self, subjects: Sequence[Subject]) -> Stored:
-        """Everything the store itself holds of the errors of these subjects."""
-        asked = frozenset(subjects)
-        if asked not in self._stored:
+    def errors_of(self, subjects: Sequence[Subject]) -> KnownErrors:
+        """The errors of these subjects, with everything that the store itself holds of them."""
+        asked = frozenset((one.device, one.kind, one.serving_model) for one in subjects)  # what it is looked up by
+        if asked not in self._errors:
             with read_transaction(self._location) as transaction:
-                self._stored[asked] = stored_errors(transaction, subjects)
-        return self._stored[asked]
+                self._errors[asked] = KnownErrors(stored_errors(transaction, subjects))
+        return self._errors[asked]

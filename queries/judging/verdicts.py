@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from queries.asking.options import MODES
 from queries.asking.parameters import phases_wanted
 from queries.asking.question import Answer, Question
-from queries.errors.expected import expected_errors, in_pairs
-from queries.judging.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
+from queries.judging.confidence import HELD, Factors, Predicted, is_known, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
@@ -52,16 +53,16 @@ def with_expected_errors(
     `create_macros` makes ready what a statement of ours calls."""
     found = known.of_answer(answer, scenario_ids)
     subjects = list(dict.fromkeys(one.subject for one in found))
-    stored = known.errors_of(subjects)
-    shown = [in_pairs(one, stored) for one in subjects] if "prefill_probe" in answer.columns else subjects
-    answer = replace(answer, expected_error=expected_errors(shown, stored))
+    errors = known.errors_of(subjects)
+    shown = dict.fromkeys(map(errors.in_pairs, subjects)) if "prefill_probe" in answer.columns else subjects
+    answer = replace(answer, expected_error=tuple(chain.from_iterable(map(errors.expected, shown))))
     numbers = {one.key: one.scenario_id for one in found}
     answer = with_intervals(answer, numbers, connection, create_macros, known.intervals)
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
     known_ones = known.predictions(answer.question.definitions.tpot)
     predicted = _predicted(answer, connection, found, create_macros, known_ones)
-    return with_holds(answer, predicted, {one.key: one.subject for one in found}, stored)
+    return with_holds(answer, predicted, {one.key: one.subject for one in found}, errors.factors)
 
 
 def _predicted(
@@ -75,13 +76,8 @@ def _predicted(
     named = HELD.keys() & {*answer.columns, *answer.nearest_columns}
     if named == {"probe"} and set(_OWN) <= set(answer.columns) and not answer.nearest:
         places = [answer.columns.index(name) for name in ("probe", *_OWN)]
-        told = [[row[place] for place in places] for row in answer.rows]
-        return {
-            str(probe): Predicted(
-                ttft_ms=_ms(ttft), tpot_ms=_ms(tpot), e2e_ms=_ms(whole), tokens_per_s_per_user=_ms(rate)
-            )
-            for probe, ttft, tpot, whole, rate in told
-        }
+        told = map(itemgetter(*places), answer.rows)
+        return {str(probe): Predicted(*map(_ms, measures)) for probe, *measures in told}
     numbers = {one.key: one.scenario_id for one in subjects}
     references = {
         row[place]
@@ -115,11 +111,10 @@ def read_with_confidence(
     not, no limit is passed."""
     limits, rule = question.limits, question.definitions.tpot
     found = known.of_scenarios(scenario_ids, rule)
-    stored = known.errors_of([one.subject for one in found])
+    subjects = list(dict.fromkeys(one.subject for one in found))
+    errors = known.errors_of(subjects)
     probability = 1.0 if limits.confidence is None else limits.confidence
-    factors = {
-        subject: factors_of(subject, stored, probability) for subject in dict.fromkeys(one.subject for one in found)
-    }
+    factors = {subject: errors.factors(subject, probability) for subject in subjects}
     _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
     if phases_wanted(question, MODES) >= {"prefill", "decode"}:  # prefill rows are looked at in pairs
         factors = {subject: one.of_pairs() for subject, one in factors.items()}

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.asking.library import CONFIDENT
-from queries.asking.macros import SCOPED, Macro, macros, macros_of, read_macros
+from queries.asking.macros import SCOPED, Macro, macros, macros_of, names_in, read_macros
 from queries.asking.options import Definitions
 from queries.asking.parameters import OBJECTIVES
 from queries.asking.variables import literal, settings
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MEMORY = "SWEEPDB_SESSION_MEMORY"
 _SHARE = 0.25  # of this machine's memory
-_KEPT_BYTES = 650  # a probe, in both tables
+_KEPT_BYTES = 900  # a probe, in every table: 530 as it is kept, and more than half of them once more in order
 _PART_BYTES = 33  # a probe, in a part
 MOST_AT_ONCE = 200_000  # probes that are kept before anybody asks again: a fifth of a second where they lie together
 MUCH_BYTES = 8_000_000  # of parts that are opened: a tenth of a second of decoding, as much as planning a question
@@ -43,9 +43,10 @@ _SCOPE = """
     CREATE OR REPLACE TEMP TABLE scope (
         scenario_id BIGINT, first_batch_size INTEGER, last_batch_size INTEGER, question_group INTEGER
     )"""
-_COUNT_ALL = "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))"
+_COUNT_ALL = "SELECT phase, count(*) FROM scoped GROUP BY phase"
 _COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT probe)")  # a row of several groups is looked at once
 _FROM_STORE = re.compile(r"\bFROM probe\b")
+_FROM_NARROW = re.compile(r"\bFROM narrow\b")
 _OF_BLOCKS = ("block_id", "first_sweep", "stored_at")  # probes of a scenario differ in them
 _OF_SCENARIOS = (
     *(one.name for one in NAMED_COLUMNS if one.name not in {*_OF_BLOCKS, "scenario_id", "batch_size"}),
@@ -54,21 +55,25 @@ _OF_SCENARIOS = (
 _NAMED = f"""
     CREATE OR REPLACE TEMP TABLE named AS
     SELECT scenario_id, {", ".join(f"any_value({name}) AS {name}" for name in _OF_SCENARIOS)}
-    FROM probe WHERE scenario_id IN (SELECT scenario_id FROM scope) GROUP BY scenario_id"""  # noqa: S608  our names
+    FROM probe
+    WHERE scenario_id IN (SELECT scenario_id FROM scope) AND phase IN (SELECT unnest($phases::VARCHAR[]))
+    GROUP BY scenario_id"""  # noqa: S608  our names
 _KEPT = f"""
     CREATE OR REPLACE TEMP TABLE kept AS
     SELECT * EXCLUDE ({", ".join(_OF_SCENARIOS)}) FROM probe
-    WHERE scenario_id IN (SELECT scenario_id FROM scope);
+    WHERE scenario_id IN (SELECT scenario_id FROM named);
     CREATE OR REPLACE TEMP VIEW kept_probe AS
     SELECT kept.*, kept.rowid AS kept_row, named.* EXCLUDE (scenario_id)
     FROM kept JOIN named ON named.scenario_id = kept.scenario_id"""  # noqa: S608  our names
 _BY_OBJECTIVE = re.compile(r"\bpicked\([^()]*(?:\(\'wanted_phase\'\))?[^()]*getvariable\(\'objective\'\)")
-_OF_PICKS = {"picked", "side", "ranked_rows"}  # macros over the table of picks
+_OF_PICKS = re.compile(r"(?<!MACRO )\b(?:picked|side|ranked_rows)\(")  # calls of what is over the table of picks
 # Macros that yield rows of engines alone, with arguments that they can be planned with.
 _OF_ENGINES = {
     "engine_prefills": "", "engine_decodes": "", "engine_frontier": "", "engine_pairs": "'budget', 1, FALSE, 1, ''",
 }  # fmt: skip
 _PICKS = "CREATE OR REPLACE TEMP TABLE picks AS SELECT * FROM first_rows($objective)"
+_CONTENDING = "CREATE OR REPLACE TEMP TABLE contenders_by_{0} AS SELECT * FROM contending_rows('{0}')"
+_CONTENDERS = "CREATE OR REPLACE TEMP VIEW contenders AS SELECT *, rowid AS contender_row FROM contenders_by_{}"
 Rules = tuple[object, ...]
 
 
@@ -104,8 +109,11 @@ class ScopeTables:
         self._view = ""  # the statement that made `scoped`
         self._scopes = 0
         self._kept: Moment | None = None
-        self._narrow: tuple[Moment, Rules] | None = None
-        self._counts: dict[tuple[str, ...], int] = {}
+        self._kept_phases: frozenset[str] = frozenset()
+        self._in_memory = False  # whether `scoped` shows what is kept
+        self._narrow: tuple[Moment, frozenset[str], Rules] | None = None
+        self._contending: list[str] = []  # objectives by which rows are in order, the last one asked for at the end
+        self._counts: dict[str, int] = {}  # probes by phase
 
     def provide(self, rows: Sequence[ScopeRow], *, of_probes: bool) -> None:
         """Make `scope` the rows of a question, and `scoped` their probes as the store has them."""
@@ -116,9 +124,10 @@ class ScopeTables:
         self._rows, self._counts = rows, {}
         self._scopes += 1
         self._kept = self._narrow = None
-        self._confident, self._others = False, {}
-        for table in ("kept", "narrow"):
+        self._confident, self._in_memory, self._others = False, False, {}
+        for table in ("kept", "narrow", *(f"contenders_by_{one}" for one in self._contending)):
             duckdb.execute(f"DROP TABLE IF EXISTS temp.{table} CASCADE")
+        self._contending = []
         if of_probes:
             self._show()
 
@@ -128,23 +137,37 @@ class ScopeTables:
             self._confident = confident
             self._show()
 
-    def keep_where_scattered(self) -> None:
+    def keep_where_scattered(self, phases: Collection[str]) -> None:
         """Keep a few probes that lie among many others before the first question, too.
 
         Reading them is mostly decoding what lies beside them, which is done once instead of twice."""
         opened = self._connection.part_bytes
-        if opened >= MUCH_BYTES and self._probes() <= min(MOST_AT_ONCE, opened / (_SCATTERED * _PART_BYTES)):
-            self.keep()
+        if opened >= MUCH_BYTES and self.considered(phases) <= min(MOST_AT_ONCE, opened / (_SCATTERED * _PART_BYTES)):
+            self.keep(phases)
 
-    def keep(self) -> None:
-        """Keep the probes of a scope that is asked about again, unless they take too much memory."""
-        if self._kept == self._now() or self._probes() * _KEPT_BYTES > self._memory_share * memory_given():
+    def keep(self, phases: Collection[str]) -> None:
+        """Keep the probes of phases that are asked about again, unless they take too much memory.
+
+        Those of phases that nobody asked about stay in the store: `scoped` shows what is kept where that is all there
+        is to look at."""
+        there = self._kept == self._now()
+        wanted = self._kept_phases.union(phases) if there else frozenset(phases)
+        if not there or wanted != self._kept_phases:
+            self._in_memory = self.considered(wanted) * _KEPT_BYTES <= self._memory_share * memory_given()
+            if self._in_memory:
+                self._keep(wanted)
+        elif self._in_memory:
             return
-        self._connection.duckdb.execute(_NAMED)
-        self._connection.duckdb.execute(_KEPT)
-        self._connection.duckdb.execute((_FOLDER / "kept.sql").read_text(encoding="utf-8"))
-        self._kept = self._now()
+        else:
+            self._in_memory = True
         self._show()
+
+    def _keep(self, phases: frozenset[str]) -> None:
+        duckdb = self._connection.duckdb
+        duckdb.execute(_NAMED, {"phases": sorted(phases)})
+        duckdb.execute(_KEPT)
+        duckdb.execute((_FOLDER / "kept.sql").read_text(encoding="utf-8"))
+        self._kept, self._kept_phases = self._now(), phases
 
     def provide_macros(
         self,
@@ -156,7 +179,7 @@ class ScopeTables:
         more: str = "",
     ) -> None:
         """Make ready what a report is built on. Asked again, it reads the narrow table where its header says so."""
-        self._others = {**narrow_macros("stored")} if self._kept == self._now() else {}
+        self._others = {**narrow_macros("stored")} if self._is_kept() else {}
         if asked_of.again and asked.narrow and self._is_narrow(definitions, values):
             if not asked_of.served:
                 self._others |= self._without_engines(asked)
@@ -168,19 +191,53 @@ class ScopeTables:
         self.create_macros(f"{asked.sql}\n{more}")
 
     def _pick(self, asked: Report, values: Mapping[str, object], asked_of: AskedOf) -> None:
-        """Write down the best row of each scenario, where a report asks for these."""
-        built_on = "\n".join((asked.sql, *(macro.sql for macro in macros_of(asked.sql))))
+        """Have the best row of each scenario looked up among the contenders, where a report asks for these.
+
+        They are written down where it looks at them more than once."""
+        built_on = self._built_on(asked.sql)
         if "picked(" not in built_on:
             return
+        objective = str(values["objective"]) if _BY_OBJECTIVE.search(built_on) else "qps"
+        self._contend(objective)
+        self._others |= {"judged_contenders": self._judged_contenders(), **narrow_macros("first_rows")}
+        self._set({"picked_phases": f"SET VARIABLE picked_phases = {literal(asked_of.phases)};"})
+        if len(_OF_PICKS.findall(built_on)) == 1:
+            self._others |= narrow_macros("picked_once")
+            return
+        self._create(self._others["first_rows"].sql, self._others)
+        self._connection.duckdb.execute(_PICKS, {"objective": objective})
         self._others |= narrow_macros("picked")
         if not values["all_pairs"] and not asked_of.served:
             self._others |= narrow_macros("sides")
-        objective = values["objective"] if _BY_OBJECTIVE.search(built_on) else "qps"
-        duckdb = self._connection.duckdb
-        duckdb.execute(f"SET VARIABLE picked_phases = {literal(asked_of.phases)}")
-        of_picks = {name: macro for name, macro in self._others.items() if name not in _OF_PICKS}
-        self._create(of_picks["first_rows"].sql, of_picks)
-        duckdb.execute(_PICKS, {"objective": objective})
+
+    def _built_on(self, sql: str) -> str:
+        """A text of SQL with every macro that it calls, as these are here."""
+        known = {**macros(), **self._others}
+        texts: dict[str, str] = {}
+        pending = names_in(sql) & known.keys()
+        while pending:
+            texts |= {name: known[name].sql for name in pending}
+            pending = {one for name in pending for one in names_in(texts[name]) & known.keys()} - texts.keys()
+        return "\n".join((sql, *texts.values()))
+
+    def _contend(self, objective: str) -> None:
+        """Have the view `contenders` show rows in order by an objective."""
+        if self._contending[-1:] == [objective]:
+            return
+        if objective in self._contending:
+            self._contending.remove(objective)
+        else:
+            duckdb = self._connection.duckdb
+            duckdb.execute((_FOLDER / "contenders.sql").read_text(encoding="utf-8"))
+            duckdb.execute(_CONTENDING.format(objective))
+        self._connection.duckdb.execute(_CONTENDERS.format(objective))
+        self._contending.append(objective)
+
+    def _judged_contenders(self) -> Macro:
+        """The macro of judged rows over those that can be the first of their scenario."""
+        judged = self._others["judged_rows"]
+        sql = _FROM_NARROW.sub("FROM contenders AS narrow", judged.sql).replace("narrow.rowid", "narrow.contender_row")
+        return Macro(name="judged_contenders", sql=sql.replace("judged_rows()", "judged_contenders()"), calls=judged.calls)
 
     def _without_engines(self, asked: Report) -> dict[str, Macro]:
         """Macros about rows of an engine as DuckDB plans them fastest, where there are none."""
@@ -201,23 +258,28 @@ class ScopeTables:
         """Whether the narrow table is there, or could be made."""
         rules = (definitions.tpot, definitions.prefill_qps, definitions.decode_qps, definitions.throughput,
                  definitions.kv_charge)  # fmt: skip
-        if self._narrow == (self._now(), rules):
-            return True
-        if self._kept != self._now():
-            return False
+        wanted = (self._now(), self._kept_phases, rules)
+        if not self._is_kept() or self._narrow == wanted:
+            return self._is_kept()
         self.set_variables({name: values[name] for name in _RULES})
         text = (_FOLDER / "narrow.sql").read_text(encoding="utf-8")
         self._create(text, {})
-        self._connection.duckdb.execute(text)
-        self._narrow = (self._now(), rules)
+        duckdb = self._connection.duckdb
+        duckdb.execute(text)
+        for number, phase in enumerate(sorted(self._kept_phases)):
+            into = "INSERT INTO narrow" if number else "CREATE OR REPLACE TEMP TABLE narrow AS"
+            duckdb.execute(f"{into} SELECT * FROM narrow_rows({literal(phase)})")
+        self._narrow, self._contending = wanted, []
         return True
 
     def set_variables(self, values: Mapping[str, object]) -> None:
         """Set variables that SQL reads, where they hold something else."""
-        wanted = settings(values)
-        changed = wanted.items() - self._variables.items()  # each takes 0.3 ms
-        self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
-        self._variables |= wanted
+        self._set(settings(values))
+
+    def _set(self, wanted: dict[str, str]) -> None:
+        if changed := wanted.items() - self._variables.items():  # each takes 0.3 ms
+            self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
+            self._variables |= wanted
 
     def create_macros(self, sql: str) -> None:
         """Create what statements call and this session lacks."""
@@ -244,20 +306,18 @@ class ScopeTables:
             duckdb.execute("DROP TABLE temp.scoped")
             duckdb.execute(self._view)
 
-    def considered(self, phases: tuple[str, ...]) -> int:
+    def considered(self, phases: Collection[str]) -> int:
         """How many probes of the scope a question looks at."""
-        if phases not in self._counts:
-            row = self._connection.duckdb.execute(
-                _COUNT_ALL if self._is_single() else _COUNT_DISTINCT, {"phases": list(phases)}
-            ).fetchone()
-            self._counts[phases] = int(row[0]) if row else 0
-        return self._counts[phases]
-
-    def _probes(self) -> int:
-        return self.considered(())
+        if not self._counts:
+            counted = _COUNT_ALL if self._is_single() else _COUNT_DISTINCT
+            self._counts = dict(self._connection.duckdb.execute(counted).fetchall())
+        return sum(self._counts.get(phase, 0) for phase in phases)
 
     def _is_single(self) -> bool:
         return len({(row.scenario_id, row.first_batch_size) for row in self._rows}) == len(self._rows)
+
+    def _is_kept(self) -> bool:
+        return self._in_memory and self._kept == self._now()
 
     def _now(self) -> Moment:
         return Moment(loaded=self._connection.loaded, scope=self._scopes)
@@ -265,7 +325,7 @@ class ScopeTables:
     def _show(self) -> None:
         """Create the view `scoped`: over the store or over what is kept of it."""
         text = CONFIDENT.read_text(encoding="utf-8") if self._confident else macros()[SCOPED].sql
-        if self._kept is not None:
+        if self._in_memory:
             text = _FROM_STORE.sub("FROM kept_probe AS probe", text)
         self._connection.duckdb.execute(text)
         self._view = text

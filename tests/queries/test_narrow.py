@@ -69,6 +69,7 @@ def answered(session, question):
 LIMITS = {
     "tpot_limits": st.sampled_from((None, 5.0, 9.0, 20.0, 60.0)),
     "ttft_limits": st.sampled_from((None, 40.0, 200.0, 3000.0)),
+    "e2e_limits": st.sampled_from((None, None, None, 2000.0, 20000.0)),
     "reserved_memory_gb": st.sampled_from((0.0, 10.0, 30.5, 60.0)),
     "confidence": st.sampled_from((None, None, 0.8)),
     "num_devices": st.sampled_from((None, 8, 32)),

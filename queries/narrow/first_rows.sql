@@ -1,0 +1,13 @@
+-- The best row of each scenario within the limits, by requests/s or by rate: the first of the contenders, which are in
+-- the order of the objective asked for.
+CREATE OR REPLACE TEMP MACRO first_rows(wanted_objective) AS TABLE
+SELECT *, CASE wanted_objective WHEN 'qps' THEN qps ELSE rate END AS objective
+FROM judged_contenders()
+WHERE narrow_row IN (
+    SELECT min(narrow_row)
+    FROM judged_contenders()
+    WHERE list_contains(getvariable('picked_phases'), phase)
+        AND memory_unreserved_bytes >= (getvariable('reserved_gib') * 1073741824)::BIGINT
+        AND keeps_limits(phase_kind, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, ['none'])
+    GROUP BY lot
+);
