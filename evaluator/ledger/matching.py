@@ -48,9 +48,6 @@ FORMATS: Mapping[str, str] = {
     "int4_wo": "W4A16",
     "w8a16": "W8A16_STATIC",
 }
-_PACKED_SHARED = "deepseek_v3"
-
-
 class Unmatched(Exception):  # noqa: N818  becomes an exclusion with its rule, never an error of the user
     """Why a point cannot be predicted; `rule` is what is counted."""
 
@@ -104,7 +101,7 @@ def measured_precision(
 
     What quantises a checkpoint decides where names are too coarse: FP8 of a model that is published with a scale a
     block is that, and so is FP8 of a model in 16 bits whose publisher has such a checkpoint of the same `name`, too;
-    MXFP4 experts stay so; NVFP4 of a mixture of experts is as its published checkpoint says of each class."""
+    MXFP4 experts stay so; NVFP4 of a mixture of experts is as its file says of each class, where it has one."""
     first = re.split(r"[ (?]", (stated or "").lower())[0]
     linear_format, experts_format = _format(linear or first), _format(experts or first)
     if linear_format == "FP8" and "FP8_BLOCK" in {model.native_linear, _eight_bit_twin(name)}:
@@ -116,37 +113,27 @@ def measured_precision(
     if model.native_experts == "MXFP4" and experts_format in {"NVFP4", "MXFP4"}:
         linear_format, experts_format = model.native_linear, "MXFP4"
     attention = "FP8" if (kv or "").lower() == "fp8" else "DISABLED"
-    if linear_format == experts_format == "NVFP4" and any(isinstance(one.mlp, MoeMlp) for one in model.layers):
-        return replace(_four_bits(model, name), attention=attention)
+    if linear_format == experts_format == "NVFP4":
+        return replace(_four_bits(model), attention=attention)
     return Precision(linear=linear_format, experts=experts_format, attention=attention)
 
 
-def _four_bits(model: ModelSpec, name: str) -> Precision:
-    """The classes of an NVFP4 mixture of experts: of its own file, or of the one that is named like it.
+def _four_bits(model: ModelSpec) -> Precision:
+    """The classes of an NVFP4 model as its file says; of a mixture of experts else routed experts alone.
 
-    Else routed experts alone, as lists of 2026 have it, but of DeepSeek-V3 and R1, whose recipe leaves out attention
-    and no shared expert. Source: examples/deepseek/ptq.py of github.com/NVIDIA/Model-Optimizer; dense MLPs of
-    nvidia/DeepSeek-R1-0528-FP4 are packed in four bits."""
-    stated = model if model.native_experts == "NVFP4" else _four_bit_twin(name)
-    if stated is not None:
-        return Precision(
-            linear=stated.native_linear,
-            experts=stated.native_experts,
-            mixers=stated.native_mixers,
-            head=stated.native_head,
-            drafts=stated.native_drafts,
-        )
-    if model.architecture == _PACKED_SHARED:
-        return Precision(linear="NVFP4", experts="NVFP4", mixers="BF16")
-    return Precision(linear="BF16", experts="NVFP4")
-
-
-@lru_cache(maxsize=512)
-def _four_bit_twin(name: str) -> ModelSpec | None:
-    """The checkpoint in the catalogue that is named as a model is, with NVFP4 behind; its experts are in NVFP4."""
-    short = f"{name.split('/')[-1]}-NVFP4".lower()
-    twin = next((known for known in list_models() if known.split("/")[-1].lower() == short), None)
-    return None if twin is None or not name else load_model(twin)[1]
+    So most files have it. Shared experts of DeepSeek-R1-FP4 and Kimi-K2.5-NVFP4 are in four bits, too, but measured
+    products of four bits take three times those of 16 where a device holds few of their columns, and servers run them
+    beside routed experts: points that name no such file are nearer without (decision 67)."""
+    if "NVFP4" not in {model.native_linear, model.native_experts}:
+        routed = any(isinstance(one.mlp, MoeMlp) for one in model.layers)
+        return Precision(linear="BF16" if routed else "NVFP4", experts="NVFP4")
+    return Precision(
+        linear=model.native_linear,
+        experts=model.native_experts,
+        mixers=model.native_mixers,
+        head=model.native_head,
+        drafts=model.native_drafts,
+    )
 
 
 @lru_cache(maxsize=512)
