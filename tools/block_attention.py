@@ -33,7 +33,7 @@ def pairs_of_blocks(x: Mapping[str, npt.NDArray[np.float64]]) -> npt.NDArray[np.
 def rest_of_layer(
     x: Mapping[str, npt.NDArray[np.float64]], device: str, *, trace: Literal["prefill", "decode"] = "prefill"
 ) -> npt.NDArray[np.float64]:
-    """Seconds of all of a layer's attention but its core, for each row of a table; of decodes but the index, too."""
+    """Seconds of a layer's attention but its core, for each row of a table. Of decodes, the index is of the core."""
     cost = cost_model(load_device(device, family="calibrated"), "physical")
     sums = repeated(request_sums(x["isl"], x["step"], windows=load_model(MODEL)[1].spans), x["batch_size"])
     total = np.zeros(sums.tokens.shape)

@@ -65,7 +65,7 @@ PHASES = {"context": "prompts", "generation": "decodes"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """What tells the operators of one measured layer."""
+    """One measured layer: all that decides its operators."""
 
     model: str
     ratio: int | None
@@ -119,7 +119,7 @@ def _cost(device: str) -> CostModel:
 
 @functools.cache
 def _operators(layer: Layer) -> tuple[Operator, ...]:
-    """Those of its attention; none where so many devices would share it, or its weights are in another format."""
+    """The operators of its attention; none where too many devices would share it, or its weights' format is another."""
     model = load_model(layer.model)[1]
     index, attention = next(
         (index, group.attention)
@@ -145,7 +145,7 @@ def _operators(layer: Layer) -> tuple[Operator, ...]:
 
 
 def _is_meant(attention: LatentAttention | CompressedAttention | GroupedQueryAttention, ratio: int | None) -> bool:
-    """Whether tables are of this attention of a model's: of entries of so many tokens, else with an index if any has."""
+    """Whether tables are of this attention of a model's: of entries of so many tokens, else with an index."""
     if isinstance(attention, CompressedAttention):
         return attention.ratio == ratio
     return attention.indexer is not None or (isinstance(attention, LatentAttention) and attention.chosen_keys is None)

@@ -17,7 +17,7 @@ from evaluator.graph.sums import BatchSums
 
 OperatorKind = Literal[
     "gemm",
-    "batched_gemm",  # MLA's absorbed projections: one small product a head
+    "batched_gemm",  # MLA's absorbed projections, one small product a head; DeepSeek-V4's, one a group of heads
     "moe_grouped_gemm",
     "attention_prefill",
     "attention_decode",

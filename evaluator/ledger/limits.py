@@ -55,7 +55,8 @@ def least_step_s(deployment: Deployment) -> float:
 def _layer_bytes(deployment: Deployment, group: LayerGroup) -> float:
     plan, hidden = deployment.plan, deployment.model.hidden_size
     linear = _weight_bytes(deployment.precision.linear)
-    attention = linear * attention_parameters(deployment.model, group) / plan.tp
+    mixers = _weight_bytes(deployment.precision.mixers or deployment.precision.linear)
+    attention = mixers * attention_parameters(deployment.model, group) / plan.tp
     if group.mlp is None:
         return attention
     if not isinstance(group.mlp, MoeMlp):

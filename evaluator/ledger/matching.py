@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -47,8 +48,6 @@ FORMATS: Mapping[str, str] = {
     "int4_wo": "W4A16",
     "w8a16": "W8A16_STATIC",
 }
-
-
 class Unmatched(Exception):  # noqa: N818  becomes an exclusion with its rule, never an error of the user
     """Why a point cannot be predicted; `rule` is what is counted."""
 
@@ -102,7 +101,7 @@ def measured_precision(
 
     What quantises a checkpoint decides where names are too coarse: FP8 of a model that is published with a scale a
     block is that, and so is FP8 of a model in 16 bits whose publisher has such a checkpoint of the same `name`, too;
-    MXFP4 experts stay so; NVFP4 checkpoints of mixtures of experts leave attention in 16 bits."""
+    MXFP4 experts stay so; NVFP4 of a mixture of experts is as its file says of each class, where it has one."""
     first = re.split(r"[ (?]", (stated or "").lower())[0]
     linear_format, experts_format = _format(linear or first), _format(experts or first)
     if linear_format == "FP8" and "FP8_BLOCK" in {model.native_linear, _eight_bit_twin(name)}:
@@ -113,12 +112,27 @@ def measured_precision(
         experts_format = "FP8_BLOCK"
     if model.native_experts == "MXFP4" and experts_format in {"NVFP4", "MXFP4"}:
         linear_format, experts_format = model.native_linear, "MXFP4"
-    elif linear_format == experts_format == "NVFP4" and any(isinstance(one.mlp, MoeMlp) for one in model.layers):
-        linear_format = "BF16"
+    attention = "FP8" if (kv or "").lower() == "fp8" else "DISABLED"
+    if linear_format == experts_format == "NVFP4":
+        return replace(_four_bits(model), attention=attention)
+    return Precision(linear=linear_format, experts=experts_format, attention=attention)
+
+
+def _four_bits(model: ModelSpec) -> Precision:
+    """The classes of an NVFP4 model as its file says; of a mixture of experts else routed experts alone.
+
+    So most files have it. Shared experts of DeepSeek-R1-FP4 and Kimi-K2.5-NVFP4 are in four bits, too, but measured
+    products of four bits take three times those of 16 where a device holds few of their columns, and servers run them
+    beside routed experts: points that name no such file are nearer without (decision 67)."""
+    if "NVFP4" not in {model.native_linear, model.native_experts}:
+        routed = any(isinstance(one.mlp, MoeMlp) for one in model.layers)
+        return Precision(linear="BF16" if routed else "NVFP4", experts="NVFP4")
     return Precision(
-        linear=linear_format,
-        experts=experts_format,
-        attention="FP8" if (kv or "").lower() == "fp8" else "DISABLED",
+        linear=model.native_linear,
+        experts=model.native_experts,
+        mixers=model.native_mixers,
+        head=model.native_head,
+        drafts=model.native_drafts,
     )
 
 

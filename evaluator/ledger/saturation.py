@@ -7,7 +7,7 @@ from __future__ import annotations
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format
 from evaluator.inputs.model import ModelSpec, MoeMlp
-from evaluator.inputs.parameters import parameter_count
+from evaluator.inputs.parameters import attention_parameters, parameter_count
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.pricing.kv_state import layer_bytes
@@ -28,17 +28,20 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
 
 
 def _weight_bytes(model: ModelSpec, precision: Precision, plan: Plan) -> float:
-    """Of one device: experts by how they are split, embedding and head in 16 bits, everything else in the linears'."""
+    """Of one device: experts by how they are split, embedding and head in 16 bits, mixers in theirs, all else as linears."""
     expert = sum(
         group.count * group.mlp.experts * group.mlp.expert_weights(model.hidden_size)
         for group in model.layers
         if isinstance(group.mlp, MoeMlp)
     )
     ends = model.vocab_size * model.hidden_size * (1 if model.tie_word_embeddings else 2)
-    rest = parameter_count(model).total - expert - ends
+    mixing = sum(group.count * attention_parameters(model, group) for group in model.layers)
+    rest = parameter_count(model).total - expert - ends - mixing
     split = plan.ep * plan.moe_tp * plan.pp
     linear, experts = _bytes_of(precision.linear), _bytes_of(precision.experts or precision.linear)
-    return expert * experts / split + (rest * linear + ends * HALF_BYTES) / (plan.tp * plan.pp)
+    mixers = _bytes_of(precision.mixers or precision.linear)
+    shared = rest * linear + mixing * mixers + ends * HALF_BYTES
+    return expert * experts / split + shared / (plan.tp * plan.pp)
 
 
 def _bytes_of(name: str) -> float:

@@ -29,7 +29,7 @@ from evaluator.inputs.devices.calibration_record import Calibration, calibration
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.cost_model import KindSeconds
 from evaluator.pricing.links import reach
-from evaluator.pricing.mixer_work import chained, padded
+from evaluator.pricing.mixer_work import chained, padding_of
 from store.errors import InputError
 from store.records import Convention
 
@@ -135,7 +135,7 @@ class CalibratedCost:
     def _mixer(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         """Sparse attention and linear states: by FLOPs and bytes alone, and the steps that kernels take in a row."""
         inputs: dict[str, FloatArray | float] = {
-            "matrix_flops": operator.matrix_flops.at(sums) * padded(operator),
+            "matrix_flops": operator.matrix_flops.at(sums) * padding_of(operator),
             "moved_bytes": operator.bytes_read.at(sums) + operator.bytes_written.at(sums),
             "chain": chained(operator, sums, self.figures.compute_units),
             "peak_flops_per_s": self.figures.peak(operator.matrix_dtype),

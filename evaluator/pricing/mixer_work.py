@@ -1,5 +1,7 @@
-"""What kernels of sparse attention, linear states and images do beside an operator's FLOPs and bytes: tiles that are
-padded, and steps that one request or query takes after the other. The same for fits (tools.mixer_kernels) and steps."""
+"""Kernels of sparse attention, linear states and images: what they do beside an operator's FLOPs and bytes.
+
+They pad tiles, and take steps after each other for one request or query. Fits (tools.mixer_kernels) and steps both call
+these functions."""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _CHOICES = frozenset({"index_choice", "entry_choice"})
 _ENTRIES = frozenset({"entry_attention", "entry_decode"})
 
 
-def padded(operator: Operator) -> float:
+def padding_of(operator: Operator) -> float:
     """FLOPs that a kernel computes, over those that the operator needs."""
     extents = operator.attention
     if extents is None:

@@ -13,6 +13,7 @@ from shared_data import shared_data
 from evaluator.inputs.launch import Client
 from evaluator.inputs.plan import Plan
 from evaluator.ledger.deployments import TWICE, deployment_of, repaired
+from evaluator.inputs.precision import Precision
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.readers.circumstances import Circumstances, circumstances_of, kept
@@ -105,8 +106,12 @@ def test_models_without_a_formula_are_named_and_nothing_is_fetched(stated, rule,
         # The published checkpoints scale blocks of 128 x 128, however coarsely a table names them.
         ("deepseek-ai/DeepSeek-R1", "fp8", ("fp8", "fp8_block"), "FP8_BLOCK", "FP8_BLOCK"),
         ("Qwen/Qwen3-235B-A22B-FP8", "fp8", ("fp8", "fp8"), "FP8_BLOCK", "FP8_BLOCK"),
-        # NVFP4 checkpoints of mixtures of experts list self_attn among what they leave alone.
+        # Lists of NVFP4 checkpoints of mixtures of experts leave alone what is no routed expert.
         ("deepseek-ai/DeepSeek-R1", "fp4", ("nvfp4", "nvfp4"), "BF16", "NVFP4"),
+        ("nvidia/GLM-5.1-NVFP4", "fp4", ("nvfp4", "nvfp4"), "BF16", "NVFP4"),
+        # But dense MLPs and shared experts of this file are packed, and those of this one in MXFP8.
+        ("nvidia/Kimi-K2.5-NVFP4", "fp4", ("nvfp4", "nvfp4"), "NVFP4", "NVFP4"),
+        ("nvidia/MiniMax-M3-NVFP4", "nvfp4", (None, None), "MXFP8", "NVFP4"),
         ("Qwen/Qwen3-32B", "nvfp4", (None, None), "NVFP4", "NVFP4"),
         ("openai/gpt-oss-120b", "fp4", ("nvfp4", "nvfp4"), "BF16", "MXFP4"),
     ],
@@ -114,6 +119,14 @@ def test_models_without_a_formula_are_named_and_nothing_is_fetched(stated, rule,
 def test_formats_as_the_checkpoint_has_them(model, stated, modes, linear, experts):
     found = measured_precision(measured_model(model)[1], stated, None, linear=modes[0], experts=modes[1])
     assert (found.linear, found.experts, found.attention) == (linear, experts, "DISABLED")
+
+
+def test_classes_of_a_measured_file_are_those_that_it_says():
+    found = measured_precision(measured_model("nvidia/Kimi-K2.5-NVFP4")[1], "nvfp4", "fp8")
+    assert found == Precision(linear="NVFP4", experts="NVFP4", mixers="BF16", attention="FP8")
+    dense = measured_precision(measured_model("nvidia/Gemma-4-31B-IT-NVFP4")[1], "nvfp4", None)
+    assert (dense.linear, dense.mixers) == ("NVFP4", "BF16")
+    assert measured_precision(measured_model("nvidia/GLM-5.1-NVFP4")[1], "fp4", None).drafts == "BF16"
 
 
 def test_keys_in_eight_bits_and_formats_nobody_knows():

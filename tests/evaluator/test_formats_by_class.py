@@ -108,12 +108,12 @@ def of_attention(hidden: int, part) -> dict[str, int]:
         found = {"in_proj_qkv": hidden * channels, "in_proj_z": hidden * values, "out_proj": values * hidden}
         return {f"linear_attn.{name}": count for name, count in found.items()}
     assert isinstance(part, CompressedAttention)
-    # Its grouped product (wo_a) is in 16 bits here, in which engines run it unless their kernels have blocks of FP8.
     rank, width = part.query_lora_rank, part.query_heads * part.head_dim
     found = {
         "wq_a": hidden * rank,
         "wq_b": rank * width,
         "wkv": hidden * part.head_dim,
+        "wo_a": width * part.output_rank,
         "wo_b": part.output_groups * part.output_rank * hidden,
     }
     if part.indexer is not None:

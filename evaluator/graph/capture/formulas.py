@@ -250,16 +250,19 @@ def _activation_dtype(format_: Format) -> str:
 
 @formula("sweepdb::heads_product")
 def _heads_product(call: Call) -> Work:
-    x, weight = call.args
-    rows, (heads, depth, columns) = x.shape[0], weight.shape
+    x, weight, form = call.args
+    format_, rows, (heads, depth, columns) = call.formats[form], x.shape[0], weight.shape
+    weights = bits_bytes(weight.numel(), format_.weight_bits + format_.scale_bits_per_weight)
     return Work(
         kind="batched_gemm",
         matrix_flops=2 * rows * heads * depth * columns,
-        bytes_read=size_bytes(x, weight),
+        matrix_dtype=format_.compute,
+        bytes_read=bits_bytes(x.numel(), format_.activation_bits) + weights,
         bytes_written=size_bytes(call.result),
-        # The weights are those of the expanded projection (kv_b), counted once whichever trace is taken.
-        weight_bytes=size_bytes(weight),
-        weight_format="BF16",
+        # MLA's weights are those of the expanded projection (kv_b), counted once whichever trace is taken.
+        weight_bytes=weights,
+        weight_format=form,
+        activation_dtype=_activation_dtype(format_),
         gemm=(rows, columns, depth, heads),
     )
 

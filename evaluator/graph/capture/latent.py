@@ -10,7 +10,7 @@ from functools import partial
 
 from torch import Tensor
 
-from evaluator.graph.capture.blocks import Step, attended, divided, linear, normed, pointwise, rotated
+from evaluator.graph.capture.blocks import HALF, Step, attended, divided, linear, normed, pointwise, rotated
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.context_parallel import attended_in_parts, gather_context, written_share
 from evaluator.graph.capture.mixers.sparse_latent import attended_choice, choose_keys
@@ -89,14 +89,14 @@ def _absorbed(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
     heads, rank = query.shape[1], attention.kv_lora_rank
     with step.recorder.within("query_absorb", per_phase=True):
         absorbed = operators.heads_product(
-            query[..., : attention.nope_head_dim], parameter(heads, attention.nope_head_dim, rank)
+            query[..., : attention.nope_head_dim], parameter(heads, attention.nope_head_dim, rank), HALF.name
         )
     # The rope part is concatenated in place by the kernels that do this; no launch of its own is counted.
     wide = absorbed.new_empty((query.shape[0], heads, rank + attention.rope_head_dim))
     out = attended_in_parts(step, wide, partial(_latent_attended, step, attention))
     del absorbed, wide
     with step.recorder.within("value_absorb", per_phase=True):
-        return operators.heads_product(out, parameter(heads, rank, attention.value_head_dim))
+        return operators.heads_product(out, parameter(heads, rank, attention.value_head_dim), HALF.name)
 
 
 def _latent_attended(step: Step, attention: LatentAttention, wide: Tensor) -> Tensor:

@@ -130,9 +130,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, form: str, shared: bo
     return made(x, (x.shape[0], weight.shape[0]), dtype=torch.bfloat16)
 
 
-@defined("heads_product(Tensor x, Tensor weight) -> Tensor")
-def heads_product(x: Tensor, weight: Tensor) -> Tensor:
-    return made(x, (x.shape[0], weight.shape[0], weight.shape[2]))
+@defined("heads_product(Tensor x, Tensor weight, str form) -> Tensor")
+def heads_product(x: Tensor, weight: Tensor, form: str) -> Tensor:
+    return made(x, (x.shape[0], weight.shape[0], weight.shape[2]), dtype=torch.bfloat16)
 
 
 @defined("gated_activation(Tensor gate_up) -> Tensor")

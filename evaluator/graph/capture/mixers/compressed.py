@@ -12,6 +12,8 @@ from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.sparse_latent import score_keys
 from evaluator.inputs.model import CompressedAttention, TokenIndexer
 
+_GROUPED_FORMAT = "FP8_BLOCK"
+
 
 def compressed_attention(
     step: Step, x: Tensor, attention: CompressedAttention, window: int | None, tables: tuple[Tensor, Tensor] | None
@@ -37,10 +39,18 @@ def compressed_attention(
     del query, entry
     if tables is not None:  # values were rotated as keys: turned back
         rotated(step, out[..., : tables[0].shape[1]], out[:, :0, : tables[0].shape[1]], tables)
+    down = _grouped(step, out.view(tokens, groups, heads * width // groups), attention.output_rank)
+    return linear(step, "output_proj", down.view(tokens, groups * attention.output_rank), step.model.hidden_size, form)
+
+
+def _grouped(step: Step, out: Tensor, rank: int) -> Tensor:
+    """One product a group of heads. In blocks of FP8 as its weights are published, which is what engines have kernels
+    for beside 16 bits; their authors' own program widens it."""
+    form = step.mixers if step.mixers.name == _GROUPED_FORMAT else HALF
     with step.recorder.within("output_down_proj"):
-        inner = heads * width // groups
-        out = operators.heads_product(out.view(tokens, groups, inner), parameter(groups, inner, attention.output_rank))
-    return linear(step, "output_proj", out.view(tokens, groups * attention.output_rank), step.model.hidden_size, form)
+        if form.activation_bits < HALF.activation_bits:
+            out = operators.quantise(out, form.activation_bits)
+        return operators.heads_product(out, parameter(out.shape[1], out.shape[2], rank), form.name)
 
 
 def _copies(attention: CompressedAttention) -> int:
