@@ -69,8 +69,7 @@ def explain_step(
     source: BatchSource | None = None,
     cost: CostModel | None = None,
 ) -> tuple[ExplainedOperator, ...]:
-    """The operators of a probe's prefill step (one full wave), of its decode step, or of the images of one prompt, most
-    expensive first."""
+    """The operators of a step, most expensive first. Prefill is a full wave, encode the images of a prompt."""
     if step == "encode" and scenario.workload.images is None:
         raise InputError("a probe without images has no encode step")
     if step != "encode" and step not in traces_of(scenario.phase):
@@ -88,8 +87,7 @@ def explain_step(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderRates:
-    """What the encoders of one instance do: seconds that a prompt waits for its images alone, prompts a second where
-    they follow each other, and replicas that share them."""
+    """Encoders of one instance: the wait of a prompt alone, and prompts a second where they follow each other."""
 
     alone_ms: float
     prompts_per_s: float

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
+import pytest
+
 TOKENS = 32
 SMALL = {
     "vocab_size": 512, "hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 4, "num_attention_heads": 4,
@@ -127,3 +131,16 @@ CASES = {
                    "shared_expert_intermediate_size": 96, "decoder_sparse_step": 2},
     "smollm3": {},
 }  # fmt: skip
+
+
+@functools.cache
+def of_the_class(case, device="meta"):
+    """(the class's config, its model on the meta device or another) of a small config."""
+    transformers = pytest.importorskip("transformers", minversion="5.0")
+    torch = pytest.importorskip("torch")
+    parsed = transformers.AutoConfig.for_model(case.partition(" ")[0], **{**SMALL, **CASES[case]})
+    with torch.device(device):
+        model = transformers.AutoModelForCausalLM.from_config(
+            parsed, attn_implementation="eager", dtype=torch.bfloat16, experts_implementation="batched_mm"
+        )
+    return parsed, model.eval()

@@ -134,7 +134,7 @@ def _check_images(run: Run, trace: TracedArrivals) -> None:
 
 
 def image_rules(run: Run, token_budget: int) -> tuple[int, float]:
-    """Prompt tokens of an image, and images of a step at most; without a most all of a prompt come with its first."""
+    """Prompt tokens of an image, and images of a step at most. Without a most all of a prompt come with its first."""
     images = run.scenario.workload.images
     return (0 if images is None else images.tokens), images_a_step(run.scenario, token_budget)
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from class_cases import CASES, SMALL, TOKENS
+from class_cases import CASES, TOKENS, of_the_class
 from evaluator_cases import captured, one_group
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -21,13 +21,8 @@ from evaluator.pricing.step import seen_by
 
 def both(case, device="meta"):
     """(our spec, the class's model on the meta device or another) of a small config."""
-    transformers = pytest.importorskip("transformers", minversion="5.0")
-    parsed = transformers.AutoConfig.for_model(case.partition(" ")[0], **{**SMALL, **CASES[case]})
-    with torch.device(device):
-        model = transformers.AutoModelForCausalLM.from_config(
-            parsed, attn_implementation="eager", dtype=torch.bfloat16, experts_implementation="batched_mm"
-        )
-    return spec_from_config(parsed.to_dict(), case), model.eval()
+    parsed, model = of_the_class(case, device)
+    return spec_from_config(parsed.to_dict(), case), model
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -25,8 +25,7 @@ from evaluator.serving.interface import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EncoderStage:
-    """Seconds of prompts at the encoders of an instance, and seconds and bytes of their embeddings on the way from
-    there."""
+    """Seconds of prompts at the encoders of an instance, and of their embeddings (with bytes) on the way from there."""
 
     encoding_s: FloatArray
     moving_s: FloatArray
@@ -39,7 +38,7 @@ class EncoderStage:
 
     @property
     def service_s(self) -> FloatArray:
-        """What each prompt adds where they follow each other: embeddings of one come while the next is computed."""
+        """Added by each prompt where they follow each other: embeddings of one come while the next is computed."""
         return np.maximum(self.encoding_s, self.moving_s)
 
 

@@ -1,4 +1,4 @@
-"""Step-3.5 and 3.7: heads of another number in layers with a window, a gate on each head, and modules that draft."""
+"""Step-3.5 and 3.7: heads of another number in layers with a window, gates on heads, and modules that draft."""
 
 from __future__ import annotations
 
