@@ -12,34 +12,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from store.schema.declaring import LONG
+from store.schema.declaring import LONG, Column
 from store.schema.measures import MEASURES
 
 Composition = tuple[np.ndarray, np.ndarray, np.ndarray]  # batch sizes, bins, samples
 _FORMAT = 1
-_WHOLE = [column.type is LONG for column in MEASURES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestedRows:
-    """Rows of one scenario as numbers: a line a batch size, ascending; a column a measure, NaN where it is missing."""
+    """Rows of one scenario as numbers, by ascending batch size: an array a measure, NaN where it is missing.
+
+    None stands for a measure that no row has. Arrays are not copied into one table: a measure of a block is small
+    enough for a processor's cache, and a table would be asked of the system and given back with every block."""
 
     batch_sizes: np.ndarray
-    values: np.ndarray
+    measures: tuple[np.ndarray | None, ...]
 
     @classmethod
     def of_columns(cls, batch_sizes: np.ndarray, columns: Mapping[str, np.ndarray | None]) -> DigestedRows:
         """Rows from arrays by the names of measures; a measure that is absent is missing everywhere."""
-        table = np.full((len(batch_sizes), len(MEASURES)), np.nan)
-        for number, column in enumerate(MEASURES):
-            if (values := columns.get(column.name)) is not None:
-                table[:, number] = np.ma.filled(values.astype(np.float64), np.nan)
-        return cls(batch_sizes=np.asarray(batch_sizes), values=table)
+        given = (columns.get(column.name) for column in MEASURES)
+        return cls(
+            batch_sizes=np.asarray(batch_sizes),
+            measures=tuple(None if values is None else _as_floats(values) for values in given),
+        )
+
+    def part(self, chosen: slice | np.ndarray) -> DigestedRows:
+        """Some of the rows."""
+        measures = tuple(None if values is None else values[chosen] for values in self.measures)
+        return DigestedRows(batch_sizes=self.batch_sizes[chosen], measures=measures)
 
     def within(self, first: int, last: int) -> DigestedRows:
         """The rows of an interval of batch sizes."""
-        chosen = (self.batch_sizes >= first) & (self.batch_sizes <= last)
-        return DigestedRows(batch_sizes=self.batch_sizes[chosen], values=self.values[chosen])
+        return self.part(slice(*np.searchsorted(self.batch_sizes, [first, last + 1]).tolist()))
+
+
+def _as_floats(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.ma.filled(values.astype(np.float64, copy=False), np.nan))
 
 
 def rows_digest(scenario_key: str, rows: DigestedRows, composition: Composition | None) -> str:
@@ -47,18 +57,28 @@ def rows_digest(scenario_key: str, rows: DigestedRows, composition: Composition 
 
     The same on every database and in every part: numbers count as float64, -0 as 0, and a measure that no row has
     counts as not there, so that a measure added later changes no digest. Compositions name bins that have samples."""
-    values = rows.values + 0.0
-    values[:, _WHOLE] = np.rint(values[:, _WHOLE])
-    missing = np.isnan(values)
-    values[missing] = np.nan  # one of many bit patterns
-    present = np.flatnonzero(~missing.all(axis=0))
-    head = {"format": _FORMAT, "scenario": scenario_key, "measures": [MEASURES[number].name for number in present]}
+    given = zip(MEASURES, rows.measures, strict=True)
+    cleaned = {column.name: found for column, values in given if (found := _cleaned(values, column)) is not None}
+    head = {"format": _FORMAT, "scenario": scenario_key, "measures": list(cleaned)}
     digest = hashlib.sha256(json.dumps(head).encode())
-    digest.update(np.ascontiguousarray(rows.batch_sizes, dtype="<i8").tobytes())
-    digest.update(np.ascontiguousarray(values[:, present].T, dtype="<f8").tobytes())
+    digest.update(np.ascontiguousarray(rows.batch_sizes, dtype="<i8").data)
+    for values in cleaned.values():
+        digest.update(values.data)
     if composition is not None:
         digest.update(_composed(rows.batch_sizes, *composition))
     return digest.hexdigest()
+
+
+def _cleaned(values: np.ndarray | None, column: Column) -> np.ndarray | None:
+    """The numbers of a measure as they are digested; None where no row has one."""
+    if values is None or (missing := np.isnan(values)).all():
+        return None
+    numbers: np.ndarray = np.add(values, 0.0, dtype="<f8")
+    if missing.any():
+        numbers[missing] = np.nan  # one of many bit patterns
+    if column.type is LONG:
+        np.rint(numbers, out=numbers)
+    return numbers
 
 
 def _composed(batch_sizes: np.ndarray, batch: np.ndarray, bins: np.ndarray, samples: np.ndarray) -> bytes:

@@ -237,7 +237,7 @@ def _digests(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Run]) -> Ite
     start = 0
     for run in runs:
         stop = start + run.last - run.first + 1
-        mine = DigestedRows(batch_sizes=digested.batch_sizes[start:stop], values=digested.values[start:stop])
+        mine = digested.part(slice(start, stop))
         low, high = np.searchsorted(composed["scenario_id"], [run.scenario_id, run.scenario_id + 1])
         parts = (composed["batch_size"][low:high], composed["bin_index"][low:high], composed["samples"][low:high])
         yield rows_digest(run.scenario, mine, parts if high > low else None)

@@ -109,7 +109,7 @@ def _digests(location: StoreLocation, wanted: Sequence[tuple[str, int, int]]) ->
     scenarios = np.asarray(rows["scenario"], dtype=str)
     for key, first, last in wanted:
         low, high = np.searchsorted(scenarios, key), np.searchsorted(scenarios, key, side="right")
-        mine = DigestedRows(batch_sizes=digested.batch_sizes[low:high], values=digested.values[low:high])
+        mine = digested.part(slice(low, high))
         composition = None
         if high > low:
             number = int(rows["scenario_id"][low])

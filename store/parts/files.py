@@ -123,21 +123,18 @@ def _check_together(blocks: Sequence[ShardBlock], lengths: Sequence[int], column
 
 def _described(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> tuple[PartBlock, ...]:
     """Describe each block as it is registered, with the digest of its rows."""
-    table = np.full((sum(lengths), len(MEASURES)), np.nan)
-    for number, values in enumerate(columns.values()):
-        if values is not None:
-            table[:, number] = values
+    rows = DigestedRows.of_columns(np.concatenate([block.record.batch_sizes for block in blocks]), columns)
     ends = np.cumsum(lengths).tolist()
     made = []
     for block, length, end in zip(blocks, lengths, ends, strict=True):
         sizes, composition = np.asarray(block.record.batch_sizes), block.record.composition
-        rows = DigestedRows(batch_sizes=sizes, values=table[end - length : end])
+        mine = rows.part(slice(end - length, end))
         made.append(
             PartBlock(
                 scenario_id=block.scenario_id,
                 first=int(sizes[0]),
                 last=int(sizes[-1]),
-                digest=rows_digest(block.scenario_key, rows, composition),
+                digest=rows_digest(block.scenario_key, mine, composition),
                 composition=composition,
             )
         )

@@ -90,14 +90,13 @@ def _digests(
     keys = connection.execute(f"SELECT block_id, min(scenario), max(scenario) {within} GROUP BY block_id").fetchall()
     scenarios = {block: str(first) if first == last else "" for block, first, last in keys}
     compositions = _compositions(transaction, blocks)
-    sizes = np.asarray(found["batch_size"])
-    values = np.stack([found[column.name] for column in MEASURES], axis=1)
-    ids = np.asarray(found["block_id"])
+    arrays = {name: np.asarray(values) for name, values in found.items()}
+    rows = DigestedRows.of_columns(arrays["batch_size"], arrays)
+    ids = arrays["block_id"]
     starts = np.flatnonzero(np.diff(ids, prepend=-1))
-    for start, stop in zip(starts, [*starts[1:], len(sizes)], strict=True):
+    for start, stop in zip(starts, [*starts[1:], len(ids)], strict=True):
         block = int(ids[start])
-        mine = DigestedRows(batch_sizes=sizes[start:stop], values=values[start:stop])
-        yield block, rows_digest(scenarios[block], mine, compositions.get(block))
+        yield block, rows_digest(scenarios[block], rows.part(slice(start, stop)), compositions.get(block))
 
 
 class _Composed(NamedTuple):

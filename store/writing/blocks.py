@@ -184,9 +184,8 @@ def require_same(store: Store, scenario_id: int, key: str, record: BlockRecord) 
         _require_same_digest(store, scenario_id, key, record)
         return
     table = np.array([tuple(row) for row in stored], dtype=np.float64)
-    theirs = DigestedRows(batch_sizes=table[:, 0].astype(np.int64), values=table[:, 1:])
-    chosen = np.isin(mine.batch_sizes, theirs.batch_sizes)
-    same = DigestedRows(batch_sizes=mine.batch_sizes[chosen], values=mine.values[chosen])
+    theirs = DigestedRows(batch_sizes=table[:, 0].astype(np.int64), measures=tuple(table[:, 1:].T))
+    same = mine.part(np.isin(mine.batch_sizes, theirs.batch_sizes))
     if rows_digest(key, same, None) != rows_digest(key, theirs, None):
         raise _other_numbers(key, first, last)
 

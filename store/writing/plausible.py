@@ -27,8 +27,8 @@ def refuse_impossible(scenario_key: str, record: BlockRecord, replicas: int) -> 
     """Raise where a row cannot be: `replicas` is how many batches an instance has in flight."""
     sizes = np.asarray(record.batch_sizes)
     for wrong, what in _impossible(record, sizes, replicas):
-        places = np.flatnonzero(np.ma.filled(wrong, False))
-        if len(places):
+        if wrong.any():
+            places = np.flatnonzero(np.ma.filled(wrong, False))
             raise InputError(
                 f"No evaluation gives scenario {scenario_key[:12]} at batch size {int(sizes[places[0]])}: {what}.",
                 hint="Rows come from sweepdb alone; export them again from the store that evaluated them.",

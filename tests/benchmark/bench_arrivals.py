@@ -35,8 +35,8 @@ from evaluator.serving.models import serving_model_of
 
 REQUESTS = 100_000
 EDGES = 1e-5 * 10.0 ** (np.arange(289) / 32)
-GOALS = {"512/64": 1e6, "ShareGPT-like": 1e6, "3500/1500": 0.5e6}
-LADDER_GOAL_S = 8.0  # 12 scenarios x 24 rates x 20,000 requests on 2 cores
+AIMS = {"512/64": 1e6, "ShareGPT-like": 1e6, "3500/1500": 0.5e6}
+LADDER_AIM_S = 8.0  # 12 scenarios x 24 rates x 20,000 requests on 2 cores
 
 
 def say(name: str, value: float, unit: str, **more: object) -> None:
@@ -89,14 +89,14 @@ def asked(times: np.ndarray, name: str) -> AskedRequests:
 def plays() -> None:
     """One core, one rate at a time."""
     times = unit_times(ArrivalProcess(kind="poisson", requests=REQUESTS))
-    for name, admission in product(GOALS, ("mixed", "prefill_first")):
+    for name, admission in product(AIMS, ("mixed", "prefill_first")):
         rules = PlayRules(admission=admission, token_budget=8192, seats=256)
         saturation = REQUESTS / play(rules, prices(), asked(np.zeros(REQUESTS), name), EDGES).end_s.max()
         for load in (0.5, 0.8, 0.95):
             requests = asked(times / (load * saturation), name)
             seconds = fastest_s(lambda r=rules, q=requests: play(r, prices(), q, EDGES))
             what = f"{name}, {admission}, at {load:.0%} of saturation"
-            say(what, REQUESTS / seconds / 1e6, "M requests/s", goal=GOALS[name] / 1e6)
+            say(what, REQUESTS / seconds / 1e6, "M requests/s", aim=f">= {AIMS[name] / 1e6}")
             if load == 0.8:
                 seconds = fastest_s(lambda r=rules, q=requests: play_in_python(r, prices(), q, EDGES), 1)
                 say(f"{what}, python", REQUESTS / seconds / 1e6, "M requests/s")
@@ -129,7 +129,7 @@ def ladders() -> None:
         )
         runs.append((run, model.engine(scenario)))
     seconds = fastest_s(lambda: [list(loads_of(run, engine, PlaySettings(process=process))) for run, engine in runs], 1)
-    say("12 scenarios x 24 rates x 20,000 requests, one core", seconds, "s", goal=LADDER_GOAL_S)
+    say("12 scenarios x 24 rates x 20,000 requests, one core", seconds, "s", aim=f"<= {LADDER_AIM_S}")
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def moves(chromium, address, path, process, name):
     """First picture of a server that has answered nothing about this scope, again, and then a slider step by step."""
     for which in ("cold", "warm"):
         with page_of(chromium, address, path) as (watched, first):
-            show(f"{name}_first_picture_{which}", 1000 * first, "ms")
+            show(f"{name}_first_picture_{which}", 1000 * first, "ms", aim="<= 1500")
             if which == "cold":
                 continue
             slider = watched.page.locator("#tpot_limits_range")
@@ -79,7 +79,7 @@ def moves(chromium, address, path, process, name):
                 drawn(watched.page, seq)
                 took.append(1000 * (time.perf_counter() - started))
             cpu = (spent(process) - before) / MOVES
-            show(f"{name}_slider_to_redraw", percentile(took, 0.5), "ms", p99=round(percentile(took, 0.99), 1),
+            show(f"{name}_slider_to_redraw", percentile(took, 0.5), "ms", aim="<= 120", p99=round(percentile(took, 0.99), 1),
                  least=round(min(took), 1), server_cpu_ms=round(cpu, 1))  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from evaluator.serving.interface import Run
 ENGINES = ("vllm", "sglang", "trtllm")
 LENGTHS = ((1000, 1000), (3500, 1500), (8000, 1000), (1024, 128))
 USERS = (1, 8, 32, 64, 128, 256, 512, 1024)
-GOAL_MS = 1.0  # a point
+AIM = "<= 1"  # a point
 
 
 def say(name: str, value: float, unit: str, **more: object) -> None:
@@ -102,9 +102,9 @@ def points() -> None:
             played.append(fastest_ms(lambda t=table, e=engine, p=loop: first(lambda: simulate(t, e, p))))
             priced.append(fastest_ms(lambda t=table, e=engine, p=loop: simulate(t, e, p)))
         what = f"closed loop of {users} users, lengths {'fixed' if shortest == 1.0 else 'drawn from 0.8-1'}"
-        more = {"goal": GOAL_MS, "largest": round(max(played), 3), "cases": len(played)}
+        more = {"aim": AIM, "largest": round(max(played), 3), "cases": len(played)}
         say(f"{what}, first", statistics.median(played), "ms", **more)
-        say(f"{what}, again", statistics.median(priced), "ms", goal=GOAL_MS, largest=round(max(priced), 3))
+        say(f"{what}, again", statistics.median(priced), "ms", aim=AIM, largest=round(max(priced), 3))
 
 
 def ranges() -> None:
@@ -116,9 +116,9 @@ def ranges() -> None:
             run = run_of(lengths, engine, sizes)
             played.append(fastest_ms(lambda r=run, e=engine: first(lambda: closed_loop_times(r, e)), 1) / most)
             again.append(fastest_ms(lambda r=run, e=engine: closed_loop_times(r, e)) / most)
-        more = {"goal": GOAL_MS, "largest": round(max(played), 3), "points": most, "cases": len(played)}
+        more = {"aim": AIM, "largest": round(max(played), 3), "points": most, "cases": len(played)}
         say(f"a point of batch sizes 1-{most}, first plan", statistics.median(played), "ms", **more)
-        say(f"a point of batch sizes 1-{most}, other plans", statistics.median(again), "ms", goal=GOAL_MS)
+        say(f"a point of batch sizes 1-{most}, other plans", statistics.median(again), "ms", aim=AIM)
 
 
 if __name__ == "__main__":

@@ -115,6 +115,10 @@ def test_many_evaluators_and_eight_readers_at_once(store_url, tmp_path, writers)
     assert [item for item in counted if item["wrong_blocks"] or item["fell"]] == []
     assert max(item["probes"] for item in counted) > 0
     report = check_store(parse_url(store_url))
+    print(
+        f"{writers} writers: {len(transactions)} transactions, {report.blocks} blocks, {report.probes} probes;"
+        f" {READERS} readers: {len(counted)} counts"
+    )
     assert report.faults == ()
     assert report.probes == sum(item["added"] for item in transactions)
     # They did ask for the same: some blocks were trimmed to what the other writer had not stored.
