@@ -107,8 +107,8 @@ def _of_serving() -> Iterator[tuple[str, str, SupportPart]]:
 
 # Ways of serving that are no size of a plan alone; refused combinations are named by evaluate, too.
 _TIERS = (
-    "shares of prompts, read at the rates of a device's link or stated ones: engines, formulas, requests that arrive;"
-    " refused: pipeline stages, upstream, logs"
+    "shares of prompts, stated or by a log's own prefixes (trace_caches), read at the rates of a device's link or"
+    " stated ones: engines, formulas, requests that arrive and logs; refused: pipeline stages, upstream, pools"
 )
 _IMAGES = (
     "encoders as their classes', kernels fitted on devices with measured ones; loops, formulas, requests that arrive"

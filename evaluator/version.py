@@ -9,6 +9,7 @@ UPSTREAM_FORMULA_VERSION = 3  # of rows under upstream, whose formulas follow th
 PLAY_VERSION = 1  # of requests that arrive: raised when loads change meaning or value and probes do not
 
 IMAGES_VERSION = 1  # of loads whose requests have images, which others have not in their keys
+SHARES_VERSION = 1  # the same, of logs whose prompts are cached by the shares of a workload
 
 
 def formula_version(convention: Convention) -> int:

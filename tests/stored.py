@@ -84,6 +84,7 @@ def write(url: str) -> None:
                 busy_share=0.25 * number, generated_per_s=100.0 * number, ttft_mean_ms=100.0, load_tpot_mean_ms=10.0,
                 outside_ms=30.0, cells=np.asarray([[128, 96, 4, 3, 4, 4, 2], [140, 97, 0, 1, 0, 0, 2]]),
                 gaps=np.asarray([[96, 70_000], [98, 3]]), requests=kept if number == 3 else None,
+                **({"trace_caches": "device,host:400", "host_prefix_share": 0.25} if number == 2 else {}),
             )
             for number in (1, 2, 3)
         ]  # fmt: skip

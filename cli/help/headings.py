@@ -41,7 +41,7 @@ _EVALUATED = {
     ),
     "Requests that arrive": (
         "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch", "reject_ttft",
-        "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
+        "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold", "trace_caches",
     ),
     "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema"),
 }  # fmt: skip

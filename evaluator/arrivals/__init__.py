@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from evaluator.arrivals.replays import replayed_times
     from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
     from evaluator.arrivals.sweeping import ArrivalRequest, scenario_loads
+    from evaluator.arrivals.trace_caches import CacheRoom, prefix_tokens
 
 __all__ = [
     "ArrivalKind",
     "ArrivalProcess",
     "ArrivalRequest",
+    "CacheRoom",
     "Dispatch",
     "KvAdmission",
     "PlaySettings",
@@ -27,6 +29,7 @@ __all__ = [
     "arrival_record",
     "is_stream",
     "load_key",
+    "prefix_tokens",
     "replayed_times",
     "scenario_loads",
     "unplayable",

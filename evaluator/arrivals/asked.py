@@ -18,6 +18,7 @@ from evaluator.arrivals.streams import (
     rescaled_times,
     unit_times,
 )
+from evaluator.arrivals.trace_caches import HeldTokens
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launchable import rule_of
 from evaluator.inputs.vision.images import Images
@@ -28,7 +29,7 @@ from evaluator.serving.engine.closed_run import kinds_of
 from evaluator.serving.engine.encoders_apart import encoder_stage
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable
-from evaluator.serving.engine.tier_loads import load_seconds, reads_before
+from evaluator.serving.engine.tier_loads import load_seconds, reads_before, reads_first
 from evaluator.serving.interface import Run
 from store.errors import InputError
 
@@ -63,21 +64,27 @@ def requests_asked(asking: Asking, table: StepTable, engine: EngineProfile) -> A
     )
 
 
-def requests_traced(trace: TracedArrivals, asking: Asking, table: StepTable, engine: EngineProfile) -> AskedRequests:
+def requests_traced(
+    trace: TracedArrivals, asking: Asking, table: StepTable, engine: EngineProfile, held: HeldTokens | None = None
+) -> AskedRequests:
     """Requests of a trace: its own times at one a second, its own prompts and answers.
 
-    `table` tabulates the attention of the longest prompt, which others are beginnings of."""
-    new_tokens, outputs = trace.input_lengths, trace.output_lengths
+    `table` tabulates the attention of the longest prompt, which others are beginnings of: of a prompt that is `held`
+    in part, from the node before its first new token on."""
+    outputs = trace.output_lengths
+    cached = np.zeros_like(trace.input_lengths) if held is None else held.cached
+    new_tokens = trace.input_lengths - cached
+    a_token = table.stretches / table.input_length
     # 101 tokens, 2 a decode: 1 + 50 steps.
     steps = np.maximum(1, 1 + np.rint((outputs - 1) / asking.tokens_per_step)).astype(np.int64)
     whole = marginal_prompts_s(table, engine, alone=True)[0]
     return AskedRequests(
         arrive_s=rescaled_times(trace.times),
         new_tokens=new_tokens,
-        cached=np.zeros_like(new_tokens),
+        cached=cached,
         steps=steps,
-        node=np.zeros_like(new_tokens),
-        stretch=np.full(new_tokens.shape, table.stretches / table.input_length),
+        node=np.floor(a_token * cached).astype(np.int64),
+        stretch=np.full(new_tokens.shape, a_token),
         service_s=whole * new_tokens / table.input_length,
         replica=dealt_replicas(asking.replicas, asking.process.seed, new_tokens.size),
     )
@@ -154,6 +161,22 @@ def before_scheduling(
     seconds = np.asarray([load_seconds(scenario, kind) for kind in kinds_of(scenario, run.source)])
     reading = np.asarray(seconds[asked.node // (table.stretches + 1)])
     return Before(alone_s=reading, service_s=reading)
+
+
+def reading_before(asked: AskedRequests, run: Run, reading_s: FloatArray) -> Before:
+    """Keys of a log's prompts on their way. An engine that reads beside computing waits for what takes longer."""
+    waits = reading_s if reads_first(run.scenario) else np.maximum(reading_s - asked.service_s, 0.0)
+    return Before(alone_s=waits, service_s=waits)
+
+
+def beyond(prices: StepPrices, nodes: int) -> StepPrices:
+    """Prices with the last stretch of a prompt's attention so many nodes longer: prompts that begin behind their first
+    token, and are computed again with their answers, reach past the longest one."""
+    if not nodes:
+        return prices
+    last = prices.attention[-1] - prices.attention[-2]
+    further = prices.attention[-1] + last * np.arange(1.0, nodes + 1.0)
+    return replace(prices, attention=np.concatenate((prices.attention, further)))
 
 
 def when_ready(asked: AskedRequests, before: Before) -> AskedRequests:

@@ -4,15 +4,18 @@ Not here: playing (evaluator.arrivals.loads), and writing (store.writing)."""
 
 from __future__ import annotations
 
-from typing import cast, get_args
+from collections.abc import Mapping, Sequence
+from typing import TypedDict, cast, get_args
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.loads import Load, PlaySettings, RequestTimesMs
 from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
+from evaluator.arrivals.trace_caches import told_rooms
 from evaluator.canonical import content_key
-from evaluator.version import IMAGES_VERSION, PLAY_VERSION
+from evaluator.inputs.workloads.cache_tiers import CacheTier
+from evaluator.version import IMAGES_VERSION, PLAY_VERSION, SHARES_VERSION
 from store.loads import REJECTED, ArrivalRecord, KeptRequests, LoadRecord
 
 
@@ -43,11 +46,25 @@ def is_stream(record: ArrivalRecord) -> bool:
     return any(arrival_record(one) == record for one in made)
 
 
-def settings_key(scenario_key: str, settings: PlaySettings, *, images: bool = False) -> str:
-    """The key of everything that a ladder of rates has in common. Those with `images` have a version of their own."""
+def settings_key(
+    scenario_key: str,
+    settings: PlaySettings,
+    *,
+    images: bool = False,
+    shares: bool = False,
+    caches: Sequence[CacheTier] | None = None,
+) -> str:
+    """The key of everything that a ladder of rates has in common. Those with `images` have a version of their own, and
+    so have logs of whose prompts a workload states `shares` that are cached.
+
+    `caches` are tiers of a log's prefixes, with the rates that a scenario reads them at."""
     given = {name: getattr(settings, name) for name in ("pool", "reject_tbt_ms") if getattr(settings, name) is not None}
+    if caches is not None:
+        given["caches"] = (settings.caches, tuple(caches))
     if images:
         given["images_version"] = IMAGES_VERSION
+    if shares:
+        given["shares_version"] = SHARES_VERSION
     return content_key({"scenario": scenario_key, "settings": settings, "play_version": PLAY_VERSION, **given})
 
 
@@ -76,6 +93,17 @@ def kept_requests(times: RequestTimesMs) -> KeptRequests:
         worst_gap_us=whole_us(times.worst_gap),
         preempted=count(times.preempted),
     )
+
+
+class _PrefixShares(TypedDict, total=False):
+    device_prefix_share: float
+    host_prefix_share: float
+    ssd_prefix_share: float
+    remote_prefix_share: float
+
+
+def _prefix_shares(shares: Mapping[str, float]) -> _PrefixShares:
+    return cast("_PrefixShares", {f"{name}_prefix_share": share for name, share in shares.items()})
 
 
 def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
@@ -113,4 +141,6 @@ def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
         pool_instances=None if pool is None else pool.instances,
         cache_blocks=None if pool is None else pool.cache_blocks,
         balance_threshold=None if pool is None else pool.balance_threshold,
+        trace_caches=None if settings.caches is None else told_rooms(settings.caches),
+        **_prefix_shares(load.prefix_shares),
     )

@@ -4,7 +4,7 @@ Pure: a run and a process in, loads out. Not here: rows (evaluator.arrivals.load
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -16,8 +16,10 @@ from evaluator.arrivals.asked import (
     at_once,
     at_rate,
     before_scheduling,
+    beyond,
     encoding_images,
     in_order,
+    reading_before,
     requests_asked,
     requests_traced,
     seen_trace,
@@ -28,7 +30,16 @@ from evaluator.arrivals.play_rules import AskedRequests, Dispatch, KvAdmission, 
 from evaluator.arrivals.playing import play
 from evaluator.arrivals.prefix_pools import PoolSettings
 from evaluator.arrivals.prices import prices_of
-from evaluator.arrivals.streams import ArrivalProcess
+from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas
+from evaluator.arrivals.trace_caches import (
+    CacheRoom,
+    HeldTokens,
+    prefix_tokens,
+    reading_seconds,
+    reading_tiers,
+    rooms_in_blocks,
+    stated_tokens,
+)
 from evaluator.canonical import IN_NO_KEY
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
@@ -64,6 +75,8 @@ class PlaySettings:
     reject_tbt_ms: float | None = field(default=None, metadata={IN_NO_KEY: True})
     # In the key where there is one: keys of instances alone stay as they are.
     pool: PoolSettings | None = field(default=None, metadata={IN_NO_KEY: True})
+    # Tiers that keep prefixes of a log's prompts, and whether devices do. Their rates, too, are in the key then.
+    caches: tuple[CacheRoom, ...] | None = field(default=None, metadata={IN_NO_KEY: True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,6 +104,7 @@ class Load:
     request_times: RequestTimesMs | None = field(default=None)
     hit_rate: float | None = None  # of prompt tokens that a cache held; None: no cache
     rejected_prompt_share: float = 0.0
+    prefix_shares: Mapping[str, float] = field(default_factory=dict)  # of a log's prompt tokens, by where they lie
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,6 +170,7 @@ class LoadPlayer:
         kinds = kinds_of(scenario, run.source)
         seats = scenario.launch.seats or settings.seats
         self.gain = tokens_per_step(scenario.workload.mtp_tokens, scenario.workload.mtp_acceptance)
+        self.held: HeldTokens | None = None
         asking = Asking(
             process=settings.process,
             kinds=kinds,
@@ -169,10 +184,16 @@ class LoadPlayer:
         else:
             trace = seen_trace(trace, scenario.workload.images)
             self.prices, table = prices_of_trace(run, engine, seats, trace)
-            asked = requests_traced(trace, asking, table, engine)
+            self.held = self._held(trace, kinds, seats)
+            asked = requests_traced(trace, asking, table, engine, self.held)
+            self.prices = beyond(self.prices, int(asked.node.max()))
         asked = encoding_images(asked, run, self.prices, trace)
         self.asked = replace(asked, steps=np.ones_like(asked.steps)) if scenario.phase == "prefill" else asked
-        self.before = before_scheduling(asked, run, engine, table, trace)
+        if trace is not None and self.held is not None:
+            tiers = reading_tiers(scenario, settings.caches or ())
+            self.before = reading_before(asked, run, reading_seconds(scenario, self.held, tiers))
+        else:
+            self.before = before_scheduling(asked, run, engine, table, trace)
         if self.before.alone_s.any():
             _check_known(scenario.plan.dp, settings)
         self.rules = PlayRules(
@@ -194,6 +215,22 @@ class LoadPlayer:
         )
         self.held_steps = engine.replica_wait_steps if scenario.plan.dp > 1 else 0.0
         self.saturation_per_s = self._saturation()
+
+    def _held(self, trace: TracedArrivals, kinds: Sequence[RequestKind], seats: int) -> HeldTokens | None:
+        """Tokens of the log's prompts that lie in caches: as its own prefixes say, or as stated; None: all are new.
+
+        A decode instance gets whole prompts."""
+        scenario, caches = self.run.scenario, self.settings.caches
+        if scenario.phase == "decode" or (caches is None and not scenario.workload.kept_share()):
+            return None
+        if scenario.workload.images is not None:
+            part = "prompts of a log with images are played whole: which of their tokens are cached is not known"
+            raise InputError(part, hint="leave the shares or `images` out")
+        if caches is None:
+            return stated_tokens(trace.input_lengths, scenario.workload)
+        rooms = rooms_in_blocks(scenario, kv_room(self.run, kinds, seats), caches)
+        process = self.settings.process
+        return prefix_tokens(trace, rooms, dealt_replicas(scenario.plan.dp, process.seed, trace.input_lengths.size))
 
     def rates(self, asked: Sequence[float] | None) -> tuple[float, ...]:
         """The rates that were asked for, or the ladder."""
@@ -233,6 +270,7 @@ class LoadPlayer:
             request_times=times if keep_requests else None,
             hit_rate=_share(asked.cached, asked.cached + asked.new_tokens) or None,
             rejected_prompt_share=_share(asked.new_tokens[first:][~fine], asked.new_tokens[first:]),
+            prefix_shares={} if self.held is None else self.held.shares(asked.cached + asked.new_tokens),
             **self._shares(asked, played),
         )
 

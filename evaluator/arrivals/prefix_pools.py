@@ -70,7 +70,7 @@ class PooledRequests:
         return float(self.cached[entered].sum() / max(1, prompts[entered].sum()))
 
 
-class _Cache:
+class PrefixCache:
     """Blocks of prompts, the least recently used of which leave."""
 
     def __init__(self, size: int) -> None:
@@ -108,7 +108,7 @@ def play_pool(
     images: Integers | None = None,
 ) -> PooledRequests:
     """Dispatch every request on arrival, and play each instance's prompts one after the other."""
-    caches = [_Cache(rules.cache_blocks) for _ in range(rules.instances)]
+    caches = [PrefixCache(rules.cache_blocks) for _ in range(rules.instances)]
     free = [0.0] * rules.instances
     dealt = dealt_replicas(rules.instances, rules.seed, arrive_s.size)
     ttft = np.full(arrive_s.size, np.nan)

@@ -12,6 +12,7 @@ import numpy as np
 from evaluator.arrivals.load_rows import load_key, load_record, settings_key
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
 from evaluator.arrivals.pool_loads import PoolPlayer
+from evaluator.arrivals.trace_caches import priced_tier, reading_tiers
 from evaluator.canonical import IN_NO_KEY
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
@@ -74,7 +75,16 @@ def scenario_loads(
         player = PoolPlayer(run, engine, asked.settings, asked.settings.pool, asked.trace)
     else:
         player = LoadPlayer(run, engine, asked.settings, asked.trace)
-    common = settings_key(key, asked.settings, images=scenario.workload.images is not None)
+    rooms = asked.settings.caches
+    read = None if rooms is None else [priced_tier(scenario, tier) for tier in reading_tiers(scenario, rooms)]
+    workload, alone = scenario.workload, asked.settings.pool is None
+    common = settings_key(
+        key,
+        asked.settings,
+        images=workload.images is not None,
+        shares=asked.trace is not None and alone and workload.kept_share() > 0 and scenario.phase != "decode",
+        caches=read,
+    )
     rates: Sequence[float] = player.rates(asked.rates)
     return ScenarioLoads(
         player=player,

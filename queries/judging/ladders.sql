@@ -12,8 +12,8 @@ SELECT
     (row_number() OVER (ORDER BY question_group, load.settings_key))::INTEGER AS ladder, question_group, load.settings_key,
     load.scenario_id, phase, scenario, device, plan, num_devices, stream, process, kv_admission, dispatch, outside_ms,
     play_seats AS seats, arrival_requests,
-    concat(process, CASE WHEN process = 'gamma' THEN concat(':', cv) END, ', ', arrival_requests, ' requests, seed ', seed)
-        AS arrivals,
+    concat(process, CASE WHEN process = 'gamma' THEN concat(':', cv) END, ', ', arrival_requests, ' requests, seed ', seed,
+        CASE WHEN trace_caches IS NOT NULL THEN concat(', caches ', trace_caches) END) AS arrivals,
     error AS step_error
 FROM lowest
 JOIN load USING (load_id)

@@ -30,7 +30,9 @@ SELECT
     raw.load.counted_requests, raw.load.rejected, raw.load.preempted, raw.load.load_status, raw.load.in_flight,
     raw.load.busy_share, raw.load.generated_per_s, raw.load.ttft_mean_ms + raw.load.outside_ms AS ttft_mean_ms,
     raw.load.load_tpot_mean_ms, raw.load.outside_ms, raw.load.hit_rate, raw.load.prefill_policy, raw.load.pool_instances,
-    raw.load.cache_blocks, raw.load.balance_threshold, raw.load.rejected_prompt_share, raw.load.settings_key, raw.load.created_at,
+    raw.load.cache_blocks, raw.load.balance_threshold, raw.load.rejected_prompt_share,
+    raw.load.trace_caches, raw.load.device_prefix_share, raw.load.host_prefix_share, raw.load.ssd_prefix_share,
+    raw.load.remote_prefix_share, raw.load.settings_key, raw.load.created_at,
     raw.load.id AS load_id, raw.load.scenario_id
 FROM raw.load
 JOIN raw.scenario ON raw.scenario.scenario_id = raw.load.scenario_id

@@ -65,5 +65,10 @@ class LoadRecord:
     balance_threshold: float | None = None
     rejected_prompt_share: float | None = None
     reject_tbt_ms: float | None = None
+    trace_caches: str | None = None
+    device_prefix_share: float | None = None
+    host_prefix_share: float | None = None
+    ssd_prefix_share: float | None = None
+    remote_prefix_share: float | None = None
     requests: KeptRequests | None = None
     parts: NDArray[np.int64] | None = None

@@ -24,6 +24,12 @@ from store.schema.declaring import (
     text,
 )
 
+PREFIX_TIERS = {
+    "device": "devices",
+    "host": "the hosts' memory",
+    "ssd": "the hosts' SSDs",
+    "remote": "a remote store",
+}
 LOAD_TABLES = (
     Table(
         "arrival",
@@ -76,6 +82,21 @@ LOAD_TABLES = (
             optional("rejected_prompt_share", DOUBLE, "ratio", "of prompt tokens, those of rejected requests"),
             optional(
                 "reject_tbt_ms", DOUBLE, "ms", "longest predicted time between tokens that a request is let in with"
+            ),
+            optional(
+                "trace_caches",
+                text(120),
+                "none",
+                "where prefixes of a log's prompts were kept: device,host:400; NULL: shares, if any, were stated",
+            ),
+            *(
+                optional(
+                    f"{tier}_prefix_share",
+                    DOUBLE,
+                    "ratio",
+                    f"of a log's prompt tokens, those found in {where}; NULL: all new",
+                )
+                for tier, where in PREFIX_TIERS.items()
             ),
         ),
     ),

@@ -14,14 +14,15 @@ from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
 
 if TYPE_CHECKING:
-    from evaluator.arrivals import ArrivalKind, ArrivalRequest, PoolSettings
+    from evaluator.arrivals import ArrivalKind, ArrivalRequest, CacheRoom, PoolSettings
+    from evaluator.inputs import TierName
 
 FEWEST, MOST = 100, 1_000_000
 FEW = 1_000  # below, intervals are wide
 LARGEST_CV = 20.0
 _KNOWN = "poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
 _ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft", "reject_tbt", "prefill_policy",
-              "keep_requests")  # fmt: skip
+              "keep_requests", "trace_caches")  # fmt: skip
 
 
 def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
@@ -59,6 +60,7 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
             reject_ms=options.reject_ttft,
             reject_tbt_ms=options.reject_tbt,
             pool=_pool(options, trace),
+            caches=_caches(options, trace),
         ),
         rates=_rates(options.rates),
         keep_requests=options.keep_requests,
@@ -87,6 +89,47 @@ def _pool(options: SweepOptions, trace: TracedArrivals | None) -> PoolSettings |
     )
 
 
+def _caches(options: SweepOptions, trace: TracedArrivals | None) -> tuple[CacheRoom, ...] | None:
+    """Rooms of the tiers that keep prefixes of a log: of none, devices alone keep them."""
+    if options.trace_caches is None:
+        return None
+    if options.prefill_policy is not None:
+        raise InputError("a pool has caches of its own", hint="leave `trace_caches` or `prefill_policy` out")
+    if trace is None or trace.blocks is None:
+        raise InputError(
+            "`trace_caches` needs a log with hashes of prompt blocks",
+            hint="`arrivals=trace:FILE` with `hash_ids`, one for 512 tokens of every prompt; or state `host_hit_rate`",
+        )
+    from evaluator.arrivals import CacheRoom
+
+    rates = {name: getattr(options, f"{name}_gb_per_s") or 0.0 for name in TIERS}
+    return tuple(
+        CacheRoom(name=name, room_bytes=1e9 * size, bytes_per_s=1e9 * rates[name])
+        for name, size in rooms_of(options.trace_caches).items()
+    )
+
+
+def rooms_of(text: str) -> dict[TierName, float]:
+    """GB of each tier of `device,host:400`, from the nearest on; devices need none."""
+    found: dict[TierName, float] = {}
+    for part in text.split(","):
+        name, _, size = part.strip().partition(":")
+        tier = next((one for one in TIERS if one == name), None)
+        try:
+            room = float(size)
+        except ValueError:
+            room = math.nan
+        if part.strip() == "device":
+            continue
+        if tier is None or tier in found or not (math.isfinite(room) and room > 0):
+            raise InputError(
+                f"`trace_caches={text}`: {part.strip()!r} is not device, host:GB, ssd:GB or remote:GB",
+                hint="`trace_caches=device,host:400,ssd:2000`",
+            )
+        found[tier] = room
+    return {name: found[name] for name in TIERS if name in found}
+
+
 def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> tuple[str, ...]:
     """Notes about requests that arrive."""
     if asked is None:
@@ -108,8 +151,10 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
 
 def _trace(path: Path, options: SweepOptions) -> TracedArrivals:
     shares = ("prefix_cache_hit_rate", *(f"{name}_hit_rate" for name in TIERS))
-    if (given := next((name for name in shares if getattr(options, name)), None)) is not None:
-        raise InputError("prompts of a trace are played whole", hint=f"leave `{given}` out")
+    other = next((name for name in ("prefill_policy", "trace_caches") if getattr(options, name) is not None), None)
+    given = next((name for name in shares if getattr(options, name)), None)
+    if other is not None and given is not None:
+        raise InputError(f"`{other}` says what of a log's prompts is cached", hint=f"leave `{given}` out")
     trace = read_arrivals(path, most=options.requests)
     if trace.times.size < FEWEST:
         raise InputError(f"{path}: {trace.times.size} requests are too few to play; {FEWEST} at least")

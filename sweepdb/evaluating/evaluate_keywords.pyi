@@ -72,5 +72,6 @@ class EvaluateKeywords(TypedDict, total=False):
     prefill_policy: Literal["random", "load", "cache", "mooncake"] | None
     prefill_instances: int | None
     cache_blocks: int | None
+    trace_caches: str | None
     balance_threshold: float | None
     family: Literal["auto", "theoretical", "calibrated"] | None

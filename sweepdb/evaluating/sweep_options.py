@@ -198,6 +198,11 @@ class SweepOptions:
     prefill_instances: int = option(4, "instances of a pool", unit="instances", check=_at_least_one)
     cache_blocks: int = option(20_000, "blocks of 512 tokens that an instance of a pool caches", unit="blocks",
                                check=_at_least_one)  # fmt: skip
+    trace_caches: str | None = option(
+        None,
+        "where a log's shared prefixes are kept: device, and host:GB, ssd:GB, remote:GB for each replica, by commas,"
+        " such as device,host:400; needs `hash_ids`",
+    )
     balance_threshold: float = option(
         1.3, "a pool's longest prefix over the own, above which mooncake fetches it", unit="ratio"
     )

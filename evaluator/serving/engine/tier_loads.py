@@ -8,7 +8,7 @@ direction, and what hosts divide among devices beyond the stated rates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,18 +54,22 @@ def bytes_per_s(scenario: Scenario, tier: CacheTier) -> float:
 def device_bytes(scenario: Scenario, kind: RequestKind) -> dict[TierName, float]:
     """Bytes of a prompt of this kind that one device reads, by tier."""
     prompt, left = kind.new_tokens + kind.cached, float(kind.cached)
+    tokens: dict[TierName, float] = {}
+    for tier in scenario.workload.tiers:
+        tokens[tier.name] = min(tier.hit_rate * prompt, left)
+        left -= tokens[tier.name]
+    return read_bytes(scenario, kind.cached, tokens)
+
+
+def read_bytes(scenario: Scenario, cached: int, tokens: Mapping[TierName, float]) -> dict[TierName, float]:
+    """Bytes that one device reads of a prompt of which `cached` tokens are computed, and these lie in tiers."""
     model, plan, bits = scenario.model, scenario.plan, kv_cache_bits(scenario.precision)
     drafting = _drafting_layers(model) if scenario.drafting else []
     held = sum(
-        count * layer_bytes(group, bits, plan.tp, kind.cached) / (plan.dcp if holds_shares(group) else 1)
+        count * layer_bytes(group, bits, plan.tp, cached) / (plan.dcp if holds_shares(group) else 1)
         for group, count in (*((group, group.count) for group in model.layers), *drafting)
     )
-    found: dict[TierName, float] = {}
-    for tier in scenario.workload.tiers:
-        tokens = min(tier.hit_rate * prompt, left)
-        left -= tokens
-        found[tier.name] = held * tokens / kind.cached if kind.cached else 0.0
-    return found
+    return {name: held * many / cached if cached else 0.0 for name, many in tokens.items()}
 
 
 def _drafting_layers(model: ModelSpec) -> list[tuple[LayerGroup, int]]:
@@ -77,10 +81,14 @@ def _drafting_layers(model: ModelSpec) -> list[tuple[LayerGroup, int]]:
 
 def load_seconds(scenario: Scenario, kind: RequestKind) -> float:
     """Seconds of the slowest way that a prompt's keys take. All come by the host's link, where that is known."""
+    return read_seconds(scenario, device_bytes(scenario, kind), scenario.workload.tiers)
+
+
+def read_seconds(scenario: Scenario, read: Mapping[TierName, float], tiers: Sequence[CacheTier]) -> float:
+    """Seconds in which a device reads so many bytes of each of these tiers."""
     # 64 GB/s x 0.8 to the host and 6 GB/s to its SSD: 5 GB from memory and 1 GB from the SSD take max(6 / 51.2, 1 / 6).
-    read = device_bytes(scenario, kind)
-    ways = [read[tier.name] / bytes_per_s(scenario, tier) for tier in scenario.workload.tiers if tier.name != "host"]
-    host = next((tier for tier in scenario.workload.tiers if tier.name == "host"), None)
+    ways = [read[tier.name] / bytes_per_s(scenario, tier) for tier in tiers if tier.name != "host"]
+    host = next((tier for tier in tiers if tier.name == "host"), None)
     link = bytes_per_s(scenario, host or CacheTier(name="host", hit_rate=0.0))
     return max([*ways, *([sum(read.values()) / link] if link else [])], default=0.0)
 
@@ -95,8 +103,13 @@ class TierLoads:
 
 
 def reads_before(scenario: Scenario) -> bool:
-    """Whether an engine starts a prompt when its keys are there, while others compute."""
-    return bool(scenario.workload.tiers) and rule_of(scenario.serving_model) in _BEFORE
+    """Whether prompts of a workload wait for their keys, while others compute."""
+    return bool(scenario.workload.tiers) and reads_first(scenario)
+
+
+def reads_first(scenario: Scenario) -> bool:
+    """Whether an engine starts a prompt when its keys are there; others read beside computing."""
+    return rule_of(scenario.serving_model) in _BEFORE
 
 
 def with_loads(
