@@ -158,6 +158,7 @@ def _sweep(validation: Validation) -> SweepRecord:
     return SweepRecord(
         key=secrets.token_hex(6),
         label="validation",
+        kind="validation",
         arguments=json.dumps(asked, sort_keys=True),
         program_version=program_version(),
         started_at=datetime.now(UTC),

@@ -88,6 +88,7 @@ def test_first_tokens_that_are_an_interval_are_held_against_both_ends(tmp_path):
     off = [100 * (row["ttft_ms"] / one - 1) for one in (inside, 2.0 * row["ttft_in_step_ms"])]
     assert found["apart"]["mean_ape"] == pytest.approx(-sum(off) / 2, rel=1e-6)
     assert found["in_step"]["bias"] == pytest.approx((100 * (row["ttft_in_step_ms"] / inside - 1) - 50) / 2, rel=1e-6)
+    assert [row["kind"] for row in asked(url, "SELECT kind FROM sweep ORDER BY id")] == ["request", "validation"]
     said = sweepdb(f"validate --measurements {tmp_path}/mine.csv", url).out
     assert "TTFT of 2 points is predicted as an interval" in said
     assert "50 % were measured inside" in said

@@ -12,8 +12,12 @@ from queries_stores import changed, mission_records, read_rows, write_sweep
 
 import queries
 from cli.render.answers import header_lines
+from queries.scope_list import stored_scopes
 from queries.scoping.groups import SERVICE, joined
 from store.errors import InputError
+from store.location import parse_url
+from store.opening import open_store
+from store.writing import void
 
 DENSE, MOE, OTHER = MODELS[0], MODELS[4], MODELS[7]
 CLIENT = {"shortest_length": 1.0, "prompts_per_user": 10, "poll_steps": 1, "wait_steps": 0}
@@ -50,6 +54,15 @@ def models_of(answer):
     return {row["model"] for row in answer.dicts()}
 
 
+def test_what_can_be_chosen_leaves_out_what_is_void(tmp_path):
+    url = address(tmp_path)
+    for model, key in ((DENSE, "aaaa"), (MOE, "bbbb")):
+        write_sweep(url, records(model), key=key)
+    with open_store(url) as store:
+        void(store, "bbbb", "wrong clock")
+    assert {one.model for one in stored_scopes(parse_url(url))} == {DENSE[0]}
+
+
 def test_a_question_without_filters_is_about_the_newest_request_and_names_what_it_leaves_out(tmp_path):
     url = address(tmp_path)
     write_sweep(url, records(DENSE), key="1")
@@ -63,6 +76,8 @@ def test_a_question_without_filters_is_about_the_newest_request_and_names_what_i
     assert said == "2 other subjects in this store"
     assert set(filters.split(", ")) == {f"`model={DENSE[0]}`", f"`model={OTHER[0]}`"}
     assert answer.left_out in "".join(header_lines(answer))
+    models = list(dict.fromkeys(one.model for one in stored_scopes(parse_url(url))))
+    assert models == [MOE[0], DENSE[0], OTHER[0]]  # a page begins with the same
     every = notebook.best(all=True)
     assert models_of(every) == {DENSE[0], MOE[0], OTHER[0]}
     assert len(set(every.scope)) == 3
