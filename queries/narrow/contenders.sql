@@ -1,35 +1,44 @@
+-- Whether a row stands before another of its scenario: by the objective, then by latency, then by batch size.
+CREATE OR REPLACE TEMP MACRO precedes(objective, latency_ms, batch_size, other_objective, other_latency_ms, other_batch_size) AS
+    objective > other_objective
+    OR (
+        objective = other_objective
+        AND (
+            latency_ms < other_latency_ms
+            OR (latency_ms = other_latency_ms AND batch_size < other_batch_size)
+        )
+    );
+
 -- The rows that can be the first of their scenario by an objective, whatever the limits are, in that order and with every
 -- column. A row cannot where one before it is no worse in anything that is limited: wherever it is admitted, so is that
--- one. Looked for is one witness, the row of the smallest batch among those before; nothing is assumed of how times move
--- with the batch.
+-- one. Looked at is one witness of each row, the smallest batch among those of at least its rate; nothing is assumed of
+-- how times move with the batch.
 CREATE OR REPLACE TEMP MACRO contending_rows(wanted_objective) AS TABLE
-WITH ordered AS (
-    SELECT rowid AS narrow_row, *, CASE wanted_objective WHEN 'qps' THEN qps ELSE rate END AS objective
+WITH witnessed AS (
+    SELECT
+        *, CASE wanted_objective WHEN 'qps' THEN qps ELSE rate END AS objective,
+        -- Lots follow each other and rates fall within one, so that nothing has to be sorted.
+        arg_max(rowid, lot::BIGINT * 4294967296 - batch_size) OVER (ROWS UNBOUNDED PRECEDING) AS witness
     FROM narrow
     WHERE qps > 0
 ),
-witnessed AS (
-    SELECT
-        *,
-        arg_min(narrow_row, batch_size) OVER (
-            PARTITION BY lot ORDER BY objective DESC, latency_ms, batch_size
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS witness
-    FROM ordered
-    WHERE objective IS NOT NULL
-),
 contending AS (
-    SELECT this.* EXCLUDE (narrow_row, witness)
+    SELECT this.* EXCLUDE (witness)
     FROM witnessed AS this
-    LEFT JOIN narrow AS other ON other.rowid = this.witness
-    WHERE NOT coalesce(
-        (this.memory_unreserved_bytes IS NULL OR other.memory_unreserved_bytes >= this.memory_unreserved_bytes)
-        AND (this.ttft_ms IS NULL OR other.ttft_ms <= this.ttft_ms)
-        AND (this.tpot_ms IS NULL OR other.tpot_ms <= this.tpot_ms)
-        AND (this.e2e_ms IS NULL OR other.e2e_ms <= this.e2e_ms)
-        AND (this.tokens_per_s_per_user IS NULL OR other.tokens_per_s_per_user >= this.tokens_per_s_per_user),
-        false
-    )
+    LEFT JOIN narrow AS other ON other.rowid = this.witness AND other.lot = this.lot
+    WHERE this.objective IS NOT NULL
+        AND NOT coalesce(
+            precedes(
+                CASE wanted_objective WHEN 'qps' THEN other.qps ELSE other.rate END, other.latency_ms, other.batch_size,
+                this.objective, this.latency_ms, this.batch_size
+            )
+            AND (this.memory_unreserved_bytes IS NULL OR other.memory_unreserved_bytes >= this.memory_unreserved_bytes)
+            AND (this.ttft_ms IS NULL OR other.ttft_ms <= this.ttft_ms)
+            AND (this.tpot_ms IS NULL OR other.tpot_ms <= this.tpot_ms)
+            AND (this.e2e_ms IS NULL OR other.e2e_ms <= this.e2e_ms)
+            AND (this.tokens_per_s_per_user IS NULL OR other.tokens_per_s_per_user >= this.tokens_per_s_per_user),
+            false
+        )
 )
 SELECT
     contending.* EXCLUDE (kept_row, objective),
