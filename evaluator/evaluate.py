@@ -114,7 +114,7 @@ def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
 
 def _kv_dtype(scenario: Scenario) -> str:
     """The dtype that upstream quantises attention to; blank where it does not, or where the convention is ours."""
-    named = scenario.precision.attention.lower()
+    named = scenario.precision.cache.lower()
     return named if scenario.convention == "upstream" and named != "disabled" else ""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.inputs.cache.kept_parts import kept_parts, stated_format, with_parts
     from evaluator.inputs.devices.calibration_record import (
         Accuracy,
         Calibration,
@@ -140,6 +141,7 @@ __all__ = [
     "engine_from_file",
     "engine_profile",
     "fitted_engine",
+    "kept_parts",
     "kernels_of",
     "key_of_engine",
     "label_of_engine",
@@ -166,10 +168,12 @@ __all__ = [
     "shortened",
     "slow_formats",
     "speculation",
+    "stated_format",
     "unfitted_engine",
     "with_client",
     "with_draft",
     "with_kernels_of",
+    "with_parts",
     "workload_of",
 ]
 

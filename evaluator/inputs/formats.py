@@ -129,9 +129,10 @@ def check_precision(precision: Precision) -> Precision:
     named = {name for name in (linear, experts, mixers, head, drafts) if name is not None}
     for name in sorted(named):
         linear_format(name, mxfp4_group_size=precision.mxfp4_group_size)
-    attention = precision.attention.upper()
-    if attention not in ATTENTION_NAMES:
-        raise _unknown("attention", precision.attention, ATTENTION_NAMES)
+    cache, plus, parts = precision.attention.partition("+")
+    if cache.upper() not in ATTENTION_NAMES:
+        raise _unknown("attention", cache, ATTENTION_NAMES)
+    attention = f"{cache.upper()}{plus}{parts}"
     return Precision(
         linear=linear,
         experts=experts,

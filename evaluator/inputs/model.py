@@ -8,6 +8,9 @@ from typing import Literal
 from evaluator.canonical import IF_SET, IN_NO_KEY
 from evaluator.inputs.vision.tower import VisionTower
 
+STATE_BITS = 32  # of a number of a linear state, as engines keep it unless told
+LATENT_INDEX_BITS, BLOCK_INDEX_BITS, ENTRY_INDEX_BITS = 8, 16, 4  # of a number of an index' keys, likewise
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Short:
@@ -25,6 +28,7 @@ class TokenIndexer:
 
     heads: int
     head_dim: int
+    key_bits: int | None = field(default=None, metadata={IF_SET: True})  # of a number of its keys; None: as is usual
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,7 @@ class GatedDeltaNet:
     convolution: int  # tokens that the convolution before it sees
     decay_rank: int | None = field(default=None, metadata={IF_SET: True})  # None: one decay a head
     gate_rank: int | None = field(default=None, metadata={IF_SET: True})  # None: one projection
+    state_bits: int = field(default=STATE_BITS, metadata={IF_SET: True})  # of a number of its state
 
     @property
     def keeps_tokens(self) -> bool:
@@ -157,6 +162,7 @@ class StateSpace:
     convolution_bias: bool
     chunk: int  # tokens that a scan takes at once
     norm: bool = field(default=True, metadata={IF_SET: True})  # behind its gate; without one nothing is between
+    state_bits: int = field(default=STATE_BITS, metadata={IF_SET: True})  # of a number of its state
 
     @property
     def keeps_tokens(self) -> bool:

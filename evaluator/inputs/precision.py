@@ -40,6 +40,11 @@ class Precision:
     drafts: str | None = field(default=None, metadata={IF_SET: True})  # None: as the model's layers
 
     @property
+    def cache(self) -> str:
+        """The format of keys and values, without what is stated of other parts."""
+        return self.attention.partition("+")[0]
+
+    @property
     def weights(self) -> tuple[str, ...]:
         """Every format of weights once, that of linears first."""
         named = (self.linear, self.experts, self.mixers, self.head, self.drafts)

@@ -48,6 +48,8 @@ FORMATS: Mapping[str, str] = {
     "int4_wo": "W4A16",
     "w8a16": "W8A16_STATIC",
 }
+
+
 class Unmatched(Exception):  # noqa: N818  becomes an exclusion with its rule, never an error of the user
     """Why a point cannot be predicted; `rule` is what is counted."""
 

@@ -22,13 +22,13 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
 
     Left out: activations, the runtime's own memory, blocks that are not full."""
     free = FREE_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
-    bits = 16 if precision.attention == "DISABLED" else 8
+    bits = 16 if precision.cache == "DISABLED" else 8
     one = sum(group.count * layer_bytes(group, bits, plan.tp, tokens) for group in model.layers)
     return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, int(free / (one / plan.pp))))
 
 
 def _weight_bytes(model: ModelSpec, precision: Precision, plan: Plan) -> float:
-    """Of one device: experts by how they are split, embedding and head in 16 bits, mixers in theirs, all else as linears."""
+    """Of one device: experts by how they are split, ends in 16 bits, mixers in theirs, all else as linears."""
     expert = sum(
         group.count * group.mlp.experts * group.mlp.expert_weights(model.hidden_size)
         for group in model.layers

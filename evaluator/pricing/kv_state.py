@@ -9,7 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
+from evaluator.inputs.cache.kept_parts import index_bytes
 from evaluator.inputs.model import (
+    BLOCK_INDEX_BITS,
+    ENTRY_INDEX_BITS,
+    LATENT_INDEX_BITS,
     CompressedAttention,
     GroupedQueryAttention,
     LatentAttention,
@@ -19,9 +23,8 @@ from evaluator.inputs.model import (
 )
 
 BLOCK_TOKENS = 128
-STATE_NUMBER_BYTES = 4.0
+STATE_NUMBER_BYTES = 4.0  # of tokens that are no entry yet
 HALF_BYTES = 2.0
-INDEX_SCALE_BYTES = 4.0  # beside a key of an indexer in FP8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +66,13 @@ def _states_of(attention: Mixer, window: int | None, kv_bits: int, tp: int) -> t
         latent = (attention.kv_lora_rank * kv_bits + attention.rope_head_dim * rope_bits) / 8
         states = [KvState(entry_bytes=latent, window=window)]
         if attention.indexer is not None:
-            states.append(KvState(entry_bytes=attention.indexer.head_dim + INDEX_SCALE_BYTES))
+            states.append(KvState(entry_bytes=index_bytes(attention.indexer, LATENT_INDEX_BITS)))
         return tuple(states)
     if isinstance(attention, GroupedQueryAttention):
         both = -(-attention.kv_heads // tp) * (attention.head_dim + attention.value_width) * kv_bits / 8
         states = [KvState(entry_bytes=both, window=window)]
         if attention.indexer is not None:
-            states.append(KvState(entry_bytes=HALF_BYTES * attention.indexer.head_dim))
+            states.append(KvState(entry_bytes=index_bytes(attention.indexer, BLOCK_INDEX_BITS)))
         return tuple(states)
     if isinstance(attention, CompressedAttention):
         return _compressed_states(attention, window, kv_bits)
@@ -77,10 +80,10 @@ def _states_of(attention: Mixer, window: int | None, kv_bits: int, tp: int) -> t
         inner = -(-attention.heads // tp) * attention.head_dim
         channels = inner + 2 * -(-attention.groups // tp) * attention.state_size
         waiting = HALF_BYTES * channels * (attention.convolution - 1)
-        return (KvState(request_bytes=STATE_NUMBER_BYTES * inner * attention.state_size + waiting),)
+        return (KvState(request_bytes=attention.state_bits / 8 * inner * attention.state_size + waiting),)
     keys, heads = -(-attention.key_heads // tp), -(-attention.value_heads // tp)
     channels = 2 * keys * attention.key_head_dim + heads * attention.value_head_dim
-    state = STATE_NUMBER_BYTES * heads * attention.key_head_dim * attention.value_head_dim
+    state = attention.state_bits / 8 * heads * attention.key_head_dim * attention.value_head_dim
     return (KvState(request_bytes=state + HALF_BYTES * channels * (attention.convolution - 1)),)
 
 
@@ -97,7 +100,8 @@ def _compressed_states(attention: CompressedAttention, window: int | None, kv_bi
         states.append(KvState(entry_bytes=entry, ratio=attention.ratio, request_bytes=waiting * attention.head_dim))
     if attention.indexer is not None:
         width = attention.indexer.head_dim
-        states.append(KvState(entry_bytes=width / 2, ratio=attention.ratio, request_bytes=waiting * width))
+        kept = index_bytes(attention.indexer, ENTRY_INDEX_BITS)
+        states.append(KvState(entry_bytes=kept, ratio=attention.ratio, request_bytes=waiting * width))
     return tuple(states)
 
 

@@ -26,7 +26,7 @@ Charge = Literal["full", "mean"]
 
 def kv_cache_bits(precision: Precision) -> int:
     """Bits of one number in the KV cache."""
-    return 16 if precision.attention == "DISABLED" else 8
+    return 16 if precision.cache == "DISABLED" else 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

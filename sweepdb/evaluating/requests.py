@@ -21,6 +21,7 @@ from evaluator.inputs import (
     Workload,
     cache_tiers,
     check_precision,
+    kept_parts,
     load_device,
     load_distribution,
     load_model,
@@ -28,6 +29,7 @@ from evaluator.inputs import (
     speculation,
     with_draft,
     with_kernels_of,
+    with_parts,
     workload_of,
 )
 from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
@@ -95,6 +97,7 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
     loaded = [load_model(name) for name in options.models]
     if drafts is not None:
         loaded = [with_draft(name, spec, drafts) for name, spec in loaded]
+    loaded = [(name, with_parts(spec, options.attention)) for name, spec in loaded]
     models = tuple(NamedModel(name=name, spec=spec) for name, spec in loaded)
     devices = [load_device(name, family=options.family) for name in options.devices]
     parts: list[SweepRequest] = []
@@ -206,6 +209,7 @@ NATIVE = "NATIVE"  # the format that the weights are published in
 def _precision(options: SweepOptions, linear: str | None, model: NamedModel, convention: Convention) -> Precision:
     """The formats that were named, else the usual ones. Experts go as the named linears, or as they are published."""
     usual, spec = usual_precision(model.spec, convention), model.spec
+    cache = (options.attention or "").partition("+")[0]
     native = linear is not None and linear.upper() == NATIVE
     if options.experts is not None:
         experts: str | None = options.experts
@@ -226,7 +230,7 @@ def _precision(options: SweepOptions, linear: str | None, model: NamedModel, con
         Precision(
             linear=_published(linear or usual.linear, spec.native_linear),
             experts=None if experts is None else _published(experts, spec.native_experts),
-            attention=_published(options.attention or usual.attention, spec.native_kv_cache),
+            attention=_published(cache or usual.attention, spec.native_kv_cache) + kept_parts(spec),
             mxfp4_group_size=options.mxfp4_group_size,
             **{part: None if said is None else _published(said, published[part]) for part, said in own.items()},
         )

@@ -99,7 +99,10 @@ class SweepOptions:
         keyword="quantize_drafts_action",
     )  # fmt: skip
     attention: str | None = option(
-        None, "KV cache: DISABLED, INT8 or FP8 [default: NATIVE]", keyword="quantize_attention_action"
+        None,
+        "KV cache: DISABLED, INT8 or FP8; behind it formats of linear states (FP32, BF16) and of an index' keys (BF16,"
+        " FP8, FP4), as FP8+states=BF16+index=FP8 [default: NATIVE]",
+        keyword="quantize_attention_action",
     )
     mxfp4_group_size: int = option(32, "weights that share one MXFP4 scale", unit="weights")
     mtp_tokens: int = option(0, "tokens drafted a step, 0-9", keyword="num_mtp_tokens", unit="tokens")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evaluator.inputs import launchable_by
+from evaluator.inputs import launchable_by, stated_format
 from store.errors import InputError
 from sweepdb.launching.flag_tables import FlagTable
 from sweepdb.launching.stored_instance import GIB, RESERVE_GIB, StoredInstance
@@ -160,9 +160,22 @@ def outside_bytes(instance: StoredInstance) -> int:
     return math.ceil(share * in_flight * instance.bytes_a_prompt)
 
 
+def state_format(instance: StoredInstance, names: Mapping[str, str]) -> str | None:
+    """The engine's name of the format of linear states; None for its own. No flag says an index'."""
+    attention = instance.precision.attention
+    if stated_format(attention, "index") is not None:
+        raise InputError("no engine has a flag for the format of an index' keys", hint="leave `index` out")
+    wanted = stated_format(attention, "states")
+    if wanted is None:
+        return None
+    if wanted not in names:
+        raise InputError(f"{instance.engine} has no flag for states in {wanted}", hint="leave `states` out")
+    return names[wanted]
+
+
 def kv_format(instance: StoredInstance, names: Mapping[str, str]) -> str | None:
     """The engine's name of the format of keys and values; None for the model's own. Others are refused."""
-    wanted = instance.precision.attention.upper()
+    wanted = instance.precision.cache.upper()
     if wanted == "DISABLED":
         return None
     if wanted not in names:

@@ -20,6 +20,7 @@ from sweepdb.launching.server_command import (
     check_launchable,
     kv_format,
     sglang_share,
+    state_format,
 )
 from sweepdb.launching.stored_instance import StoredInstance
 
@@ -48,6 +49,8 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
     flags.add("--mem-fraction-static", f"{sglang_share(instance):.2f}")
     if (kept := kv_format(instance, {"FP8": "fp8_e4m3"})) is not None:
         flags.add("--kv-cache-dtype", kept)
+    if (states := state_format(instance, {"FP32": "float32", "BF16": "bfloat16"})) is not None:
+        flags.add("--mamba-ssm-dtype", states)
     if not caches_prompts(instance):
         flags.add("--disable-radix-cache")
     _add_tiers(flags, [tier.name for tier in workload.tiers])

@@ -17,6 +17,7 @@ from sweepdb.launching.server_command import (
     check_launchable,
     kv_format,
     outside_bytes,
+    state_format,
     trtllm_share,
 )
 from sweepdb.launching.stored_instance import StoredInstance
@@ -43,6 +44,7 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         )
     version = version or VERSIONS[0]
     plan, workload = instance.plan, instance.workload
+    state_format(instance, {})
     budget = math.ceil(workload.max_batched_tokens / TOKENS_A_BLOCK) * TOKENS_A_BLOCK
     config: dict[str, object] = {
         "backend": "pytorch",

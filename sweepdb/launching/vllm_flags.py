@@ -21,6 +21,7 @@ from sweepdb.launching.server_command import (
     check_launchable,
     kv_format,
     outside_bytes,
+    state_format,
     vllm_share,
 )
 from sweepdb.launching.stored_instance import GIB, StoredInstance
@@ -47,6 +48,8 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
     flags.add("--gpu-memory-utilization", f"{vllm_share(instance):.2f}")
     if (kept := kv_format(instance, {"FP8": "fp8"})) is not None:
         flags.add("--kv-cache-dtype", kept)
+    if (states := state_format(instance, {"FP32": "float32", "BF16": "bfloat16"})) is not None:
+        flags.add("--mamba-ssm-cache-dtype", states)
     if instance.precision.linear.upper() == "FP8" and instance.model.native_linear.upper() in {"BF16", "FP16"}:
         flags.add("--quantization", "fp8")
     if not caches_prompts(instance):

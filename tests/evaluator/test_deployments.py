@@ -12,8 +12,8 @@ from shared_data import shared_data
 
 from evaluator.inputs.launch import Client
 from evaluator.inputs.plan import Plan
-from evaluator.ledger.deployments import TWICE, deployment_of, repaired
 from evaluator.inputs.precision import Precision
+from evaluator.ledger.deployments import TWICE, deployment_of, repaired
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.readers.circumstances import Circumstances, circumstances_of, kept

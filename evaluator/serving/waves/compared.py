@@ -63,5 +63,5 @@ def _beyond_in_formats(scenario: Scenario) -> Iterator[str]:
             yield f"{name} in {'compiled' if compiled else 'eager'} graphs{' of experts' if routed else ''}"
     if routed and experts != precision.linear:
         yield "experts in a format of their own"
-    if precision.attention == "FP8" or (precision.attention == "INT8" and (routed or compiled)):
-        yield f"attention in {precision.attention} here"
+    if precision.cache == "FP8" or (precision.cache == "INT8" and (routed or compiled)):
+        yield f"attention in {precision.cache} here"

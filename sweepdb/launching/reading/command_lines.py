@@ -35,6 +35,8 @@ _SILENT = {
 
 _COMPONENTS: Mapping[str, Engine] = {"dynamo.vllm": "vllm", "dynamo.sglang": "sglang", "dynamo.trtllm": "trtllm"}
 
+_STATES = {"float32": "FP32", "bfloat16": "BF16"}  # which vLLM and SGLang name alike
+
 
 def engine_of_words(words: Sequence[str]) -> tuple[Engine, int] | None:
     """The engine that a command line starts, and where its flags begin; None where it starts none."""
@@ -134,7 +136,7 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     most = _whole(values, "--max-num-seqs", where)
     server.batch_sizes = () if most is None else (max(most // server.pp, 1),)
     server.token_budget = _whole(values, "--max-num-batched-tokens", where)
-    server.attention = "FP8" if str(values.get("--kv-cache-dtype")).startswith("fp8") else None
+    server.attention = _cache(values, "--mamba-ssm-cache-dtype")
     server.linear = "FP8" if values.get("--quantization") == "fp8" else None
     server.compile = "--enforce-eager" not in values
     drafts = _settings_of(values.get("--speculative-config"))
@@ -208,7 +210,7 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     server.batch_sizes = () if most is None else (max(most // (replicas * server.pp), 1),)
     budget = _whole(values, "--chunked-prefill-size", where)
     server.token_budget = None if budget is None else budget // replicas
-    server.attention = "FP8" if str(values.get("--kv-cache-dtype")).startswith("fp8") else None
+    server.attention = _cache(values, "--mamba-ssm-dtype")
     server.compile = "--disable-cuda-graph" not in values and values.get("--cuda-graph-backend-decode") != "disabled"
     server.mtp_tokens = _whole(values, "--speculative-num-steps", where) or 0
     server.encoder_split = "data" if "--mm-enable-dp-encoder" in values else None
@@ -240,3 +242,10 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
 
 
 _READERS: Mapping[Engine, Callable[[FoundServer, Values], set[str]]] = {"vllm": _read_vllm, "sglang": _read_sglang}
+
+
+def _cache(values: Mapping[str, object], flag: str) -> str | None:
+    """The format of keys and values, and behind it that of linear states where a flag says one."""
+    cache = "FP8" if str(values.get("--kv-cache-dtype")).startswith("fp8") else None
+    states = _STATES.get(str(values.get(flag)))
+    return cache if states is None else f"{cache or 'NATIVE'}+states={states}"

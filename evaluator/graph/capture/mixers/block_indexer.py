@@ -8,7 +8,9 @@ from torch import Tensor
 
 from evaluator.graph.capture.blocks import Step, divided, linear, normed, rotated
 from evaluator.graph.capture.library import operators
-from evaluator.inputs.model import GroupedQueryAttention, TokenIndexer
+from evaluator.graph.capture.mixers.sparse_latent import index_quantised
+from evaluator.inputs.cache.kept_parts import index_bytes
+from evaluator.inputs.model import BLOCK_INDEX_BITS, GroupedQueryAttention, TokenIndexer
 
 HALF_BITS = 16
 
@@ -29,11 +31,13 @@ def choose_blocks(
         if tables is not None:
             turned = tables[0].shape[1]
             rotated(step, query[..., :turned], key[..., :turned], tables)
+        query, key = index_quantised(step, indexer, BLOCK_INDEX_BITS, query, key)
         with step.recorder.within("kv_write"):
-            operators.write_cache([key], HALF_BITS)
+            operators.write_cache([key], HALF_BITS)  # a byte each is what a number in eight bits already is
+        entry = int(index_bytes(indexer, BLOCK_INDEX_BITS))
         with step.recorder.within("scores", per_phase=True):
             kind = "index_scores" if step.request.trace == "prefill" else "block_scores"
-            operators.block_scores(query, step.point.pairs, step.point.keys, attention.chosen_block, kind)
+            operators.block_scores(query, step.point.pairs, step.point.keys, attention.chosen_block, entry, kind)
         with step.recorder.within("choice", per_phase=True):
             kind = "index_choice" if step.request.trace == "prefill" else "block_choice"
             operators.index_choice(query, step.point.pairs, max(1, attention.chosen_block // heads), kind)

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from evaluator.graph.capture.blocks import HALF, Step, divided, eager_norm, linear, normed, rotated
 from evaluator.graph.capture.library import operators, parameter
-from evaluator.graph.capture.mixers.sparse_latent import score_keys
-from evaluator.inputs.model import CompressedAttention, TokenIndexer
+from evaluator.graph.capture.mixers.sparse_latent import index_quantised, score_keys
+from evaluator.inputs.cache.kept_parts import index_bytes
+from evaluator.inputs.model import ENTRY_INDEX_BITS, CompressedAttention, TokenIndexer
 
 _GROUPED_FORMAT = "FP8_BLOCK"
 
@@ -98,9 +99,8 @@ def _indexed(  # noqa: PLR0917  its caller's own values
         if tables is not None:
             rotated(step, query[..., : tables[0].shape[1]], query[:, :0, : tables[0].shape[1]], tables)
         linear(step, "weights_proj", x, indexer.heads, HALF)
-        with step.recorder.within("quantise"):
-            query = operators.quantise(query, 8)
-        score_keys(step, query, attention.ratio, indexer.head_dim // 2)
+        (query,) = index_quantised(step, indexer, ENTRY_INDEX_BITS, query)
+        score_keys(step, query, attention.ratio, int(index_bytes(indexer, ENTRY_INDEX_BITS)))
 
 
 def _attended(step: Step, query: Tensor, attention: CompressedAttention, window: int | None) -> Tensor:

@@ -53,10 +53,11 @@ def _decays(step: Step, x: Tensor, heads: int, net: GatedDeltaNet) -> Tensor | N
 
 def _recurrence(step: Step, mixed: Tensor, decays: Tensor | None, heads: int, net: GatedDeltaNet) -> Tensor:
     sequences, scan = step.point.sequences, step.request.trace == "prefill"
+    sizes = (net.key_head_dim, net.value_head_dim, scan, net.state_bits)
     if decays is None:
-        return operators.delta_state(mixed, parameter(2, heads), sequences, net.key_head_dim, net.value_head_dim, scan)
+        return operators.delta_state(mixed, parameter(2, heads), sequences, *sizes)
     weight = parameter(heads * (1 + net.key_head_dim))  # a rate a head, and a shift a channel
-    return operators.channel_state(mixed, decays, weight, sequences, net.key_head_dim, net.value_head_dim, scan)
+    return operators.channel_state(mixed, decays, weight, sequences, *sizes)
 
 
 def _projected(step: Step, x: Tensor, channels: int, values: int, rank: int | None) -> tuple[Tensor, Tensor]:

@@ -33,9 +33,9 @@ def _index_scores(call: Call) -> Work:
     return Work(
         kind=kind,
         matrix_flops=2 * heads * width * seen,
-        matrix_dtype="fp8",
+        matrix_dtype="fp8" if query.element_size() == 1 else "bf16",
         vector_flops=3 * heads * seen,
-        bytes_read=query.numel() + _whole(Fraction(keys * entry_bytes, ratio)),
+        bytes_read=size_bytes(query) + _whole(Fraction(keys * entry_bytes, ratio)),
         bytes_written=_SCORE_BYTES * seen,
     )
 
@@ -43,13 +43,13 @@ def _index_scores(call: Call) -> Work:
 @formula("sweepdb::block_scores")
 def _block_scores(call: Call) -> Work:
     """Scores of every key by each index head, and the largest of each block (MiniMax-M3). In 16 bits."""
-    query, pairs, keys, block, kind = call.args
+    query, pairs, keys, block, entry_bytes, kind = call.args
     heads, width = query.shape[1:]
     return Work(
         kind=kind,
         matrix_flops=2 * heads * width * pairs,
         vector_flops=heads * pairs,
-        bytes_read=size_bytes(query) + 2 * keys * width,
+        bytes_read=size_bytes(query) + entry_bytes * keys,
         bytes_written=_whole(Fraction(_SCORE_BYTES * heads * pairs, block)),
     )
 
@@ -93,7 +93,6 @@ def _gathered_attention(call: Call) -> Work:
 
 
 SCAN_CHUNK = 64
-_STATE_BYTES = 4  # a number of a state, which is kept in 32 bits
 
 
 @formula("sweepdb::short_convolution")
@@ -121,10 +120,10 @@ def _delta_state(call: Call) -> Work:
     of keys with keys and with queries, and the inverse of the former applied to both (4 C k + 2 C v + 2 C (k + v)),
     and three products with the state of k x v (6 k v). Tiles are computed whole. Left out: what pads a sequence to
     whole chunks. Token by token 7 k v on the vector unit: decay, read, difference, update, read."""
-    mixed, decay, sequences, key_dim, value_dim, scan = call.args
+    mixed, decay, sequences, key_dim, value_dim, scan, state_bits = call.args
     tokens, heads = mixed.shape[0], decay.shape[1]
     state = key_dim * value_dim
-    moved = _STATE_BYTES * heads * state * sequences
+    moved = bits_bytes(heads * state * sequences, state_bits)
     return Work(
         kind="state_scan" if scan else "state_update",
         matrix_flops=tokens * heads * _scanned(key_dim, value_dim) if scan else 0,
@@ -148,10 +147,10 @@ def _channel_state(call: Call) -> Work:
 
     Kimi Team 2025, Kimi Linear (arXiv 2510.26692), sections 3.1 and 3.2. Left out, as of the rule with one decay a
     head: what pads a sequence to whole chunks, and that decays are scaled within smaller chunks."""
-    mixed, decays, weight, sequences, key_dim, value_dim, scan = call.args
+    mixed, decays, weight, sequences, key_dim, value_dim, scan, state_bits = call.args
     tokens, heads = mixed.shape[0], decays.shape[1] // key_dim
     state = key_dim * value_dim
-    moved = _STATE_BYTES * heads * state * sequences
+    moved = bits_bytes(heads * state * sequences, state_bits)
     return Work(
         kind="channel_scan" if scan else "channel_update",
         matrix_flops=tokens * heads * _scanned(key_dim, value_dim) if scan else 0,
@@ -242,10 +241,10 @@ def _space_state(call: Call) -> Work:
     Dao and Gu 2024, Transformers are SSMs (arXiv 2405.21060), section 6. Of a token in a chunk of C: scores in each
     group (2 C N), and of each head their sum of values (2 C d), the state's part and its update (4 d N). Tiles are
     computed whole; what pads a sequence is left out. Token by token 5 d N a head on the vector unit."""
-    mixed, rates, sequences, groups, head_dim, state_size, chunk, scan = call.args
+    mixed, rates, sequences, groups, head_dim, state_size, chunk, scan, state_bits = call.args
     tokens, heads = mixed.shape[0], rates.shape[1]
     state = head_dim * state_size
-    moved = _STATE_BYTES * heads * state * sequences
+    moved = bits_bytes(heads * state * sequences, state_bits)
     return Work(
         kind="space_scan" if scan else "space_update",
         matrix_flops=tokens * (groups * 2 * chunk * state_size + heads * (2 * chunk * head_dim + 4 * state))

@@ -15,8 +15,10 @@ def index_scores(  # noqa: PLR0917  the schema is positional
     return None
 
 
-@defined("block_scores(Tensor query, int pairs, int keys, int block, str kind) -> ()")
-def block_scores(query: Tensor, pairs: int, keys: int, block: int, kind: str) -> None:
+@defined("block_scores(Tensor query, int pairs, int keys, int block, int entry_bytes, str kind) -> ()")
+def block_scores(  # noqa: PLR0917  the schema is positional
+    query: Tensor, pairs: int, keys: int, block: int, entry_bytes: int, kind: str
+) -> None:
     return None
 
 
@@ -47,19 +49,29 @@ def short_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, sequences:
     return made(x, x.shape)
 
 
-@defined("delta_state(Tensor mixed, Tensor decay, int sequences, int key_dim, int value_dim, bool scan) -> Tensor")
+@defined(
+    "delta_state(Tensor mixed, Tensor decay, int sequences, int key_dim, int value_dim, bool scan,"
+    " int state_bits) -> Tensor"
+)
 def delta_state(  # noqa: PLR0917  the schema is positional
-    mixed: Tensor, decay: Tensor, sequences: int, key_dim: int, value_dim: int, scan: bool
+    mixed: Tensor, decay: Tensor, sequences: int, key_dim: int, value_dim: int, scan: bool, state_bits: int
 ) -> Tensor:
     return made(mixed, (mixed.shape[0], decay.shape[1] * value_dim))
 
 
 @defined(
-    "channel_state(Tensor mixed, Tensor decays, Tensor weight, int sequences, int key_dim, int value_dim, bool scan)"
-    " -> Tensor"
+    "channel_state(Tensor mixed, Tensor decays, Tensor weight, int sequences, int key_dim, int value_dim, bool scan,"
+    " int state_bits) -> Tensor"
 )
 def channel_state(  # noqa: PLR0917  the schema is positional
-    mixed: Tensor, decays: Tensor, weight: Tensor, sequences: int, key_dim: int, value_dim: int, scan: bool
+    mixed: Tensor,
+    decays: Tensor,
+    weight: Tensor,
+    sequences: int,
+    key_dim: int,
+    value_dim: int,
+    scan: bool,
+    state_bits: int,
 ) -> Tensor:
     return made(mixed, (mixed.shape[0], decays.shape[1] // key_dim * value_dim))
 
@@ -91,9 +103,17 @@ def expand_streams(streams: Tensor, out: Tensor) -> Tensor:
 
 @defined(
     "space_state(Tensor mixed, Tensor rates, int sequences, int groups, int head_dim, int state_size, int chunk,"
-    " bool scan) -> Tensor"
+    " bool scan, int state_bits) -> Tensor"
 )
 def space_state(  # noqa: PLR0917  the schema is positional
-    mixed: Tensor, rates: Tensor, sequences: int, groups: int, head_dim: int, state_size: int, chunk: int, scan: bool
+    mixed: Tensor,
+    rates: Tensor,
+    sequences: int,
+    groups: int,
+    head_dim: int,
+    state_size: int,
+    chunk: int,
+    scan: bool,
+    state_bits: int,
 ) -> Tensor:
     return made(mixed, (mixed.shape[0], rates.shape[1] * head_dim))

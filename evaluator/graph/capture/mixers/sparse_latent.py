@@ -12,10 +12,10 @@ from evaluator.graph.capture.blocks import HALF, Step, eager_norm, linear, rotat
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.context_parallel import written_share
 from evaluator.graph.operators import RequestsOfLength
-from evaluator.inputs.model import LatentAttention, TokenIndexer
+from evaluator.inputs.cache.kept_parts import index_bytes
+from evaluator.inputs.model import LATENT_INDEX_BITS, LatentAttention, TokenIndexer
 
 INDEX_BITS = 8
-INDEX_SCALE_BYTES = 4
 
 
 def choose_keys(  # noqa: PLR0917  its caller's own values
@@ -37,13 +37,20 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
         if tables is not None:
             rotated(step, query[..., :rope], key.unsqueeze(1)[..., :rope], tables)
         linear(step, "weights_proj", x, heads, HALF)
-        with step.recorder.within("quantise"):
-            query, key = operators.quantise(query, INDEX_BITS), operators.quantise(key, INDEX_BITS)
+        query, key = index_quantised(step, indexer, LATENT_INDEX_BITS, query, key)
         with step.recorder.within("kv_write"):
             # A byte each is what a number in eight bits already is.
             operators.write_cache(written_share(step, key), 16)
         with step.recorder.within("", requests=_beyond(step, attention)):
-            score_keys(step, query, 1, width + INDEX_SCALE_BYTES)
+            score_keys(step, query, 1, int(index_bytes(indexer, LATENT_INDEX_BITS)))
+
+
+def index_quantised(step: Step, indexer: TokenIndexer, usual_bits: int, *parts: Tensor) -> tuple[Tensor, ...]:
+    """Queries and keys in eight bits, unless the index is kept in 16; those of four are widened to eight."""
+    if (indexer.key_bits or usual_bits) > INDEX_BITS:
+        return parts
+    with step.recorder.within("quantise"):
+        return tuple(operators.quantise(part, INDEX_BITS) for part in parts)
 
 
 def _beyond(step: Step, attention: LatentAttention) -> RequestsOfLength | None:

@@ -34,6 +34,7 @@ def state_space(step: Step, x: Tensor, space: StateSpace) -> Tensor:
             space.state_size,
             space.chunk,
             step.request.trace == "prefill",
+            space.state_bits,
         )
     del mixed
     if not space.norm:
