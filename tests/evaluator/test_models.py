@@ -109,6 +109,7 @@ def test_a_format_that_only_the_name_says_is_asked_for(tmp_path, name):
     asked = f"evaluate {folder} --device h100_sxm --input-length 100 --output-length 10 --dry-run"
     refused = sweepdb(asked, f"sqlite:///{tmp_path}/s.sqlite")
     assert refused.code == 2
+    assert f"{name}: its name says" in refused.err
     assert "its files state no format" in refused.err
     assert sweepdb(f"{asked} --quantize-linear-action BF16", f"sqlite:///{tmp_path}/s.sqlite").code == 0
 
