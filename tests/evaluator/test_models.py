@@ -211,6 +211,10 @@ def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
         (None, ("BF16", "BF16")),
         ({"quant_method": "fp8"}, ("FP8", "FP8")),
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("FP8_BLOCK", "FP8_BLOCK")),
+        (
+            {"quant_method": "fp8", "weight_block_size": [64, 64]},
+            ("FP8 in blocks of [64, 64]", "FP8 in blocks of [64, 64]"),
+        ),
         ({"quant_method": "mxfp4"}, ("BF16", "MXFP4")),
         ({"quant_method": "mxfp8"}, ("MXFP8", "MXFP8")),
         (
@@ -265,6 +269,15 @@ def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
         (_groups(type="float", num_bits=4, group_size=32, inputs=None), ("MXFP4_W4A16", "MXFP4_W4A16")),
         (_groups(type="float", num_bits=4, group_size=16, inputs=None), ("NVFP4_W4A16", "NVFP4_W4A16")),
         (_groups(type="float", num_bits=8, strategy="block"), ("FP8_BLOCK", "FP8_BLOCK")),
+        (_groups(type="float", num_bits=8, block_structure=[128, 128]), ("FP8_BLOCK", "FP8_BLOCK")),
+        (
+            _groups(type="float", num_bits=8, strategy="block", block_structure=[1, 128]),
+            ("FP8 in blocks of [1, 128]", "FP8 in blocks of [1, 128]"),
+        ),
+        (
+            _groups(type="float", num_bits=4, group_size=64),
+            ("'float' of 4 bits in groups of 64", "'float' of 4 bits in groups of 64"),
+        ),
         (_groups(type="float", num_bits=6), ("'float' of 6 bits", "'float' of 6 bits")),
         (
             {
