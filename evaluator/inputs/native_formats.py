@@ -112,7 +112,7 @@ def _method(quantisation: Mapping[str, Any], method: str) -> str:
 
 
 def _fp8_weights(block: object) -> str:
-    """Weights of eight bits, by the block of them that shares a scale; one for each matrix where there is none."""
+    """Weights of eight bits by the block that shares a scale, FP8 where a matrix has one."""
     if not block:
         return "FP8"
     return "FP8_BLOCK" if block == _BLOCK else f"FP8 in blocks of {shortened(block)}"[:_LONGEST_NAME]

@@ -63,6 +63,27 @@ def test_parameter_counts_agree_with_the_published_ones(name):
         assert count.active / 1e9 == pytest.approx(active, rel=0.01)
 
 
+# As the hub counts the tensors of each; of Gemma 3 without its encoder, of MiMo-V2 with corrections of the router.
+COUNTED = {
+    "microsoft/Phi-3-mini-4k-instruct": 3_821_079_552,
+    "microsoft/phi-4": 14_659_507_200,
+    "deepseek-ai/DeepSeek-V2-Lite": 15_706_484_224,
+    "deepseek-ai/DeepSeek-V2": 235_741_434_880,
+    "Qwen/Qwen1.5-MoE-A2.7B": 14_315_784_192,
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": 79_674_391_296,
+    "baidu/ERNIE-4.5-21B-A3B-PT": 21_825_437_888,
+    "google/gemma-3-27b-it": 27_009_346_304,
+    "tencent/Hunyuan-A13B-Instruct": 80_393_183_232,
+    "ibm-granite/granite-4.0-h-small": 32_207_337_984,
+    "XiaomiMiMo/MiMo-V2-Flash": 308_778_780_864,
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_parameters_of_older_families_are_counted_to_the_last_one(name):
+    assert parameter_count(load_model(name)[1]).total == COUNTED[name]
+
+
 def test_every_catalogue_entry_loads():
     for name in list_models():
         assert load_model(name)[0] == name
