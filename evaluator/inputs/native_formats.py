@@ -27,6 +27,8 @@ _MODELOPT = {
     "W8A16": "W8A16_STATIC",
 }
 _LONGEST_NAME = 64
+_BLOCK = [128, 128]  # weights that share a scale in FP8_BLOCK
+_FP4_GROUPS = (None, 16, 32)  # NVFP4 where nothing is said, NVFP4, MXFP4
 _UNSAID = object()
 _FEW = 0.1  # of layers: less decides no format of a part
 # The part that a module of a list belongs to, the first that fits.
@@ -101,12 +103,19 @@ def _method(quantisation: Mapping[str, Any], method: str) -> str:
     if method == "mxfp8":
         return "MXFP8"
     if method == "fp8":
-        return "FP8_BLOCK" if quantisation.get("weight_block_size") else "FP8"
+        return _fp8_weights(quantisation.get("weight_block_size"))
     if method in {"awq", "gptq"} and bits == 4:
         return _int4_weights(quantisation.get("group_size"))
     if method in {"", "modelopt"}:  # nothing was said to be quantised
         return "BF16"
     return (f"{method}, {shortened(bits)} bits" if bits is not None else method)[:_LONGEST_NAME]
+
+
+def _fp8_weights(block: object) -> str:
+    """Weights of eight bits by the block that shares a scale, FP8 where a matrix has one."""
+    if not block:
+        return "FP8"
+    return "FP8_BLOCK" if block == _BLOCK else f"FP8 in blocks of {shortened(block)}"[:_LONGEST_NAME]
 
 
 def _int4_weights(group: object) -> str:
@@ -138,15 +147,18 @@ def _scheme(scheme: Mapping[str, Any]) -> str:
     dynamic = isinstance(inputs, Mapping) and bool(inputs.get("dynamic"))
     inner = inputs.get("num_bits") if isinstance(inputs, Mapping) else None
     if kind == "float" and bits == 8 and not alone:
-        return "FP8_BLOCK" if weights.get("strategy") == "block" or weights.get("block_structure") else "FP8"
-    if kind == "float" and bits == 4:
+        return _fp8_weights(weights.get("block_structure") or (_BLOCK if weights.get("strategy") == "block" else None))
+    if kind == "float" and bits == 4 and group in _FP4_GROUPS:
         narrow = "MXFP4" if group == 32 else "NVFP4"
         return f"{narrow}_W4A16" if alone else narrow
     if kind == "int" and bits == 4:
         return f"W4A8_{'DYNAMIC' if dynamic else 'STATIC'}" if inner == 8 else _int4_weights(group)
     if kind == "int" and bits == 8:
         return "W8A16_STATIC" if alone else f"W8A8_{'DYNAMIC' if dynamic else 'STATIC'}"
-    return f"{shortened(kind)} of {shortened(bits)} bits"[:_LONGEST_NAME] if bits is not None else "BF16"
+    said = f"{shortened(kind)} of {shortened(bits)} bits"
+    if kind == "float" and bits == 4:
+        said += f" in groups of {shortened(group)}"
+    return said[:_LONGEST_NAME] if bits is not None else "BF16"
 
 
 def native_kv_cache(quantisation: object) -> str:

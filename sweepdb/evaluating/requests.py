@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -224,25 +225,26 @@ def _precision(options: SweepOptions, linear: str | None, model: NamedModel, con
         "head": options.head or (usual.head if as_published else None),
         "drafts": options.drafts or (spec.native_drafts if drafts_as_published and options.mtp_tokens else None),
     }
-    published = {"mixers": spec.native_mixers or spec.native_linear, "head": spec.native_head or "BF16",
-                 "drafts": spec.native_drafts or spec.native_linear}  # fmt: skip
+    in_files = {"mixers": spec.native_mixers or spec.native_linear, "head": spec.native_head or "BF16",
+                "drafts": spec.native_drafts or spec.native_linear}  # fmt: skip
+    published = functools.partial(_published, model.name)
     return check_precision(
         Precision(
-            linear=_published(linear or usual.linear, spec.native_linear),
-            experts=None if experts is None else _published(experts, spec.native_experts),
-            attention=_published(cache or usual.attention, spec.native_kv_cache) + kept_parts(spec),
+            linear=published(linear or usual.linear, spec.native_linear),
+            experts=None if experts is None else published(experts, spec.native_experts),
+            attention=published(cache or usual.attention, spec.native_kv_cache) + kept_parts(spec),
             mxfp4_group_size=options.mxfp4_group_size,
-            **{part: None if said is None else _published(said, published[part]) for part, said in own.items()},
+            **{part: None if said is None else published(said, in_files[part]) for part, said in own.items()},
         )
     )
 
 
-def _published(name: str, native: str) -> str:
+def _published(model: str, name: str, native: str) -> str:
     chosen = native if name.upper() == NATIVE else name
     if chosen.startswith(BY_NAME):
         said = chosen.removeprefix(BY_NAME)
         raise InputError(
-            f"the model's name says {said}, and its files state no format of their weights",
+            f"{model}: its name says {said}, and its files state no format of their weights",
             hint=f"say `quantize_linear_action={said}` (or BF16), or lay hf_quant_config.json beside config.json",
         )
     return chosen

@@ -63,6 +63,27 @@ def test_parameter_counts_agree_with_the_published_ones(name):
         assert count.active / 1e9 == pytest.approx(active, rel=0.01)
 
 
+# As the hub counts the tensors of each; of Gemma 3 without its encoder, of MiMo-V2 with corrections of the router.
+COUNTED = {
+    "microsoft/Phi-3-mini-4k-instruct": 3_821_079_552,
+    "microsoft/phi-4": 14_659_507_200,
+    "deepseek-ai/DeepSeek-V2-Lite": 15_706_484_224,
+    "deepseek-ai/DeepSeek-V2": 235_741_434_880,
+    "Qwen/Qwen1.5-MoE-A2.7B": 14_315_784_192,
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": 79_674_391_296,
+    "baidu/ERNIE-4.5-21B-A3B-PT": 21_825_437_888,
+    "google/gemma-3-27b-it": 27_009_346_304,
+    "tencent/Hunyuan-A13B-Instruct": 80_393_183_232,
+    "ibm-granite/granite-4.0-h-small": 32_207_337_984,
+    "XiaomiMiMo/MiMo-V2-Flash": 308_778_780_864,
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_parameters_of_older_families_are_counted_to_the_last_one(name):
+    assert parameter_count(load_model(name)[1]).total == COUNTED[name]
+
+
 def test_every_catalogue_entry_loads():
     for name in list_models():
         assert load_model(name)[0] == name
@@ -109,6 +130,7 @@ def test_a_format_that_only_the_name_says_is_asked_for(tmp_path, name):
     asked = f"evaluate {folder} --device h100_sxm --input-length 100 --output-length 10 --dry-run"
     refused = sweepdb(asked, f"sqlite:///{tmp_path}/s.sqlite")
     assert refused.code == 2
+    assert f"{name}: its name says" in refused.err
     assert "its files state no format" in refused.err
     assert sweepdb(f"{asked} --quantize-linear-action BF16", f"sqlite:///{tmp_path}/s.sqlite").code == 0
 
@@ -210,6 +232,10 @@ def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
         (None, ("BF16", "BF16")),
         ({"quant_method": "fp8"}, ("FP8", "FP8")),
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("FP8_BLOCK", "FP8_BLOCK")),
+        (
+            {"quant_method": "fp8", "weight_block_size": [64, 64]},
+            ("FP8 in blocks of [64, 64]", "FP8 in blocks of [64, 64]"),
+        ),
         ({"quant_method": "mxfp4"}, ("BF16", "MXFP4")),
         ({"quant_method": "mxfp8"}, ("MXFP8", "MXFP8")),
         (
@@ -264,6 +290,15 @@ def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
         (_groups(type="float", num_bits=4, group_size=32, inputs=None), ("MXFP4_W4A16", "MXFP4_W4A16")),
         (_groups(type="float", num_bits=4, group_size=16, inputs=None), ("NVFP4_W4A16", "NVFP4_W4A16")),
         (_groups(type="float", num_bits=8, strategy="block"), ("FP8_BLOCK", "FP8_BLOCK")),
+        (_groups(type="float", num_bits=8, block_structure=[128, 128]), ("FP8_BLOCK", "FP8_BLOCK")),
+        (
+            _groups(type="float", num_bits=8, strategy="block", block_structure=[1, 128]),
+            ("FP8 in blocks of [1, 128]", "FP8 in blocks of [1, 128]"),
+        ),
+        (
+            _groups(type="float", num_bits=4, group_size=64),
+            ("'float' of 4 bits in groups of 64", "'float' of 4 bits in groups of 64"),
+        ),
         (_groups(type="float", num_bits=6), ("'float' of 6 bits", "'float' of 6 bits")),
         (
             {

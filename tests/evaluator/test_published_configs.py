@@ -116,6 +116,7 @@ STATES = {
     "Qwen/Qwen3.5-397B-A17B": (30_720, 192_061_440),
     "Qwen/Qwen3.5-27B": (65_536, 153_944_064),
     "deepseek-ai/DeepSeek-V4-Pro": (8_408, 18_710_528),
+    "MiniMaxAI/MiniMax-M3": (137_472, 0),
     "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8": (8_192, 170_229_760),
     "moonshotai/Kimi-K3": (27_648, 449_372_160),
 }
