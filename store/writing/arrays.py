@@ -142,7 +142,12 @@ def _as_numbers(columns: Sequence[tuple[Column, np.ndarray]]) -> np.ndarray | No
     table = np.empty((len(columns[0][1]), len(columns)))
     for number, (column, values) in enumerate(columns):
         found = table[:, number]
-        found[:] = np.ma.filled(values.astype(np.float64), np.nan)
+        if values.dtype.kind in "iu" and not isinstance(values, np.ma.MaskedArray):
+            if len(values) and max(int(values.max()), -int(values.min())) > _LARGEST_EXACT:
+                return None
+            found[:] = values
+            continue
+        found[:] = np.ma.filled(values.astype(np.float64, copy=False), np.nan)
         if column.type is not DOUBLE:
             np.rint(found, out=found)
             if len(found) and np.nanmax(np.abs(found), initial=0.0) > _LARGEST_EXACT:

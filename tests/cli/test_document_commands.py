@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -98,7 +99,13 @@ def test_the_pages_show_commands():
     assert {page.name for page in PAGES if commands_of(page)} >= {"README.md", "first-sweep.md", "add-a-model.md"}
 
 
-RUN = [page for page in PAGES if page.name not in NOT_RUN and commands_of(page)]
+# A report of a store is written in tests/sweepdb/test_report_file.py, too; that of this page takes ten seconds of a core.
+LONG = ("send-a-report.md",)
+RUN = [
+    pytest.param(page, marks=[pytest.mark.survival] if page.name in LONG else [])
+    for page in PAGES
+    if page.name not in NOT_RUN and commands_of(page)
+]
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
@@ -130,9 +137,14 @@ def test_every_command_and_option_that_a_sentence_names_exists(page):
     assert not wrong
 
 
+@functools.cache
+def _every_command():
+    return typer.main.get_command(build_app())
+
+
 def _exists(text: str) -> bool:
     """Whether the words of a command lead to one, and its options are among that command's."""
-    command = typer.main.get_command(build_app())
+    command = _every_command()
     words = joined([word for word in shlex.split(text.replace("...", ""), comments=True) if word])
     while words and hasattr(command, "commands"):
         if words[0] not in command.commands:

@@ -213,8 +213,15 @@ def with_everything(url, folder):
         put_prices(store, [priced])
 
 
-@pytest.mark.parametrize("format_", ["parquet", "csv"])
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(
+    ("kind", "format_"),
+    [
+        ("sqlite", "csv"),
+        ("postgresql", "parquet"),
+        pytest.param("sqlite", "parquet", marks=pytest.mark.survival),
+        pytest.param("postgresql", "csv", marks=pytest.mark.survival),
+    ],
+)
 def test_what_travels_is_the_same_bit_for_bit(example_copy, tmp_path, request, kind, format_):
     first, second = f"{tmp_path}/first", f"{tmp_path}/second"
     with_everything(example_copy, tmp_path)

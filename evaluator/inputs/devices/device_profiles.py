@@ -150,13 +150,9 @@ def _of_family(profile: DeviceProfile, family: WantedFamily) -> DeviceProfile:
         return replace(profile, family="theoretical", calibration=None)
     calibration = profile.calibration
     if calibration is None:
-        from evaluator.inputs.devices.shipped_calibrations import shipped_calibration
+        from evaluator.inputs.devices.shipped_calibrations import shipped_calibration_text
 
-        shipped = shipped_calibration(profile.name)
-        if shipped is not None:
-            from evaluator.inputs.devices.calibration_record import calibration_to_json
-
-            calibration = calibration_to_json(shipped)
+        calibration = shipped_calibration_text(profile.name)
     if calibration is not None:
         return replace(profile, family="calibrated", calibration=calibration)
     if family == "calibrated":

@@ -14,6 +14,7 @@ import yaml
 
 from evaluator.inputs.devices.calibration_record import (
     Calibration,
+    calibration_from_json,
     calibration_from_mapping,
     calibration_to_json,
     carried_to,
@@ -48,7 +49,7 @@ def kernels_of(profile: DeviceProfile) -> str:
     """Where the kernel times of a profile come from, in a few words."""
     if profile.calibration is None:
         return "data sheet"
-    calibration = calibration_from_mapping(_parsed(profile.calibration))
+    calibration = calibration_from_json(profile.calibration)
     if calibration.carried_from is not None:
         return f"carried from {calibration.carried_from}"
     if not calibration.carried:
@@ -73,6 +74,13 @@ def shipped_calibration(device: str) -> Calibration | None:
         return None
     calibration = calibration_from_mapping(_parsed(file.read_text(encoding="utf-8")))
     return calibration if donor == device else carried_to(calibration, device)
+
+
+@functools.cache
+def shipped_calibration_text(device: str) -> str | None:
+    """The same as a profile holds it."""
+    shipped = shipped_calibration(device)
+    return None if shipped is None else calibration_to_json(shipped)
 
 
 # Engines whose kernels were measured apart. Others are priced by the device's own tables, measured under TensorRT-LLM.
@@ -105,13 +113,7 @@ def stands_in(profile: DeviceProfile, engine: str) -> str | None:
 
 
 def _as_shipped(profile: DeviceProfile) -> bool:
-    return profile.calibration is not None and profile.calibration == _shipped_json(profile.name)
-
-
-@functools.cache
-def _shipped_json(device: str) -> str | None:
-    shipped = shipped_calibration(device)
-    return None if shipped is None else calibration_to_json(shipped)
+    return profile.calibration is not None and profile.calibration == shipped_calibration_text(profile.name)
 
 
 @functools.cache
