@@ -35,7 +35,7 @@ from store.records import (
     WorkloadBinRecord,
     WorkloadRecord,
 )
-from store.schema.closed_sets import Family, Status
+from store.schema import Family, Status
 
 if TYPE_CHECKING:
     from evaluator.inputs.workloads.traces import TraceSummary

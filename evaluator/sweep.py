@@ -35,7 +35,7 @@ from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, 
 from store.errors import InputError, SweepdbError
 from store.opening import Store
 from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, SweepRecord
-from store.schema.closed_sets import Status
+from store.schema import Status
 from store.sealing import HeldRows, seal, seal_held
 from store.writing import (
     begin_sweep,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.schema.closed_sets import Convention
+from store.schema import Convention
 
 FORMULA_VERSION = 7
 UPSTREAM_FORMULA_VERSION = 3  # of rows under upstream, whose formulas follow that program

@@ -22,7 +22,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.engine.tier_loads import bytes_per_s, read_bytes, read_seconds
 from evaluator.serving.occupancy import kv_cache_bits
 from store.errors import InputError
-from store.schema.closed_sets import TierName
+from store.schema import TierName
 
 _MANY_TOKENS = 1.0e6  # of one request, over which what its states take is nothing
 

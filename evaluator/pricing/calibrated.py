@@ -30,7 +30,7 @@ from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.cost_model import KindSeconds
 from evaluator.pricing.links import reach
 from store.errors import InputError
-from store.schema.closed_sets import Convention
+from store.schema import Convention
 
 ROUTINGS = ("balanced", "power_law_1.01", "power_law_1.2")
 GATHERED_HEADS, BLOCK_HEADS, ENCODER_DIM = 64, 16, 16

@@ -11,7 +11,7 @@ from typing import Literal
 
 from evaluator.inputs import launchable_by
 from store.errors import InputError
-from store.schema.closed_sets import TIER_PLACES
+from store.schema import TIER_PLACES
 from sweepdb.launching.flag_tables import FlagTable
 from sweepdb.launching.stored_instance import GIB, RESERVE_GIB, StoredInstance
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from store.errors import InputError
-from store.schema.closed_sets import TIER_PLACES, TierName
+from store.schema import TIER_PLACES, TierName
 
 TIERS: tuple[TierName, ...] = tuple(TIER_PLACES)  # from the nearest on
 _FASTEST = 1e16

@@ -23,7 +23,7 @@ from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.occupancy import kv_cache_bits
 from store.errors import InputError
-from store.schema.closed_sets import TierName
+from store.schema import TierName
 
 HOST_EFFICIENCY = 0.8  # of a link's data-sheet rate, as profiles assume of links between devices
 _BEFORE = {"vllm", "trtllm"}  # engines that start a prompt when its keys are there
