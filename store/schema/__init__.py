@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.schema.closed_sets import TIER_PLACES, Convention, Family, Phase, Status, TierName
+    from store.schema.closed_sets import TIER_PLACES, Convention, Family, Phase, Status, SweepOutcome, TierName
     from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
     from store.schema.joins import (
         ALIASES,
@@ -49,6 +49,7 @@ __all__ = [
     "Phase",
     "ReadColumn",
     "Status",
+    "SweepOutcome",
     "Table",
     "TierName",
     "read_column",
