@@ -11,7 +11,7 @@ from evaluator.inputs.launchable import rule_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import SearchRule
 from evaluator.inputs.precision import Precision
-from store.records import Convention
+from store.schema import Convention
 
 FORMULAS = "waves"
 SEEDS_LINEAR = "W8A8_DYNAMIC"

@@ -35,8 +35,7 @@ from evaluator.serving.models import serving_model_of
 from evaluator.serving.occupancy import kv_cache_bits, memory_bytes, seats_of
 from evaluator.serving.waves.mixed import MixedLengths
 from store.errors import InputError
-from store.records import Convention, Phase
-from store.schema import MEASURES
+from store.schema import MEASURES, Convention, Phase
 
 Trace = Literal["prefill", "decode", "encoder"]
 LANGUAGE_PART = "language part only: no "

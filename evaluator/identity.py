@@ -27,16 +27,15 @@ from evaluator.serving.models import serving_model_of
 from evaluator.version import formula_version
 from store.records import (
     DeviceRecord,
-    Family,
     ModelRecord,
     PlanRecord,
     PrecisionRecord,
     ScenarioRecord,
-    Status,
     SubjectRecord,
     WorkloadBinRecord,
     WorkloadRecord,
 )
+from store.schema import Family, Status
 
 if TYPE_CHECKING:
     from evaluator.inputs.workloads.traces import TraceSummary

@@ -17,7 +17,7 @@ from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, default_routing
 from store.errors import InputError
-from store.records import Convention, Phase
+from store.schema import Convention, Phase
 
 Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at
 PHASES: tuple[Phase, ...] = get_args(Phase)

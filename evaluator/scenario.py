@@ -13,7 +13,7 @@ from evaluator.inputs.model import LatentAttention, ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
-from store.records import Convention, Phase
+from store.schema import Convention, Phase
 
 SERVED_ROUTING: Routing = "power_law_1.2"  # the skew that tools of the field assume for real prompts
 BALANCED_FROM = 8  # ranks of experts, from which decode instances with attention replicas are launched to even them out

@@ -4,7 +4,7 @@ Not here: how far whole answers have been off (the ledger), and what one scenari
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -18,6 +18,7 @@ from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import list_devices, load_device
+from evaluator.inputs.devices.device_profiles import resolve as resolve_device
 from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft, no_drafter
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
 from evaluator.inputs.formats import check_precision
@@ -29,6 +30,7 @@ from evaluator.inputs.plan_search import divides_prompts, holds_shares, illegali
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import Workload
+from evaluator.inputs.yaml_file import shortened
 from evaluator.pricing.calibrated import CalibratedCost
 from evaluator.pricing.step import operator_seconds
 from evaluator.scenario import Scenario
@@ -58,7 +60,7 @@ def supported(model: str | None, device: str | None = None, engine: str | None =
     spec = None
     if model is not None:
         try:
-            spec = load_model(model)[1]
+            model, spec = load_model(model)
         except InputError as error:
             return (SupportPart(part="model", state="refused", how=error.message),)
         found += _of_model(spec)
@@ -73,6 +75,31 @@ def supported(model: str | None, device: str | None = None, engine: str | None =
         found.append(engine_support(engine))
         found += _of_launches(engine)
     return tuple(found)
+
+
+def supported_words(words: Sequence[str]) -> tuple[SupportPart, ...]:
+    """Every part of a model, a device and an engine that are named in any order, each of them or not.
+
+    A word that names a shipped engine is one, of those left one that names a device, and the rest is the model."""
+    kinds: dict[str, str] = {}
+    for word in words:
+        kind = "engine" if word in list_engines() else "device" if _is_device(word, words) else "model"
+        if kind in kinds:
+            hint = "one of each: `sweepdb support MODEL DEVICE ENGINE`"
+            raise InputError(f"two names of a {kind}: {shortened(kinds[kind])} and {shortened(word)}", hint=hint)
+        kinds[kind] = word
+    return supported(kinds.get("model"), kinds.get("device"), kinds.get("engine"))
+
+
+def _is_device(word: str, words: Sequence[str]) -> bool:
+    """Whether a word is a device: a known name, a file, or what stands between a model and an engine."""
+    if word.endswith((".yaml", ".yml")):
+        return True
+    try:
+        resolve_device(word)
+    except InputError:
+        return len(words) > 1 and words[1] == word
+    return True
 
 
 def support_table() -> tuple[tuple[str, str, SupportPart], ...]:
@@ -221,7 +248,8 @@ def _of_options(name: str | None, spec: ModelSpec) -> Iterator[SupportPart]:
     how = f"speculative {name}:k for another model of its tokens" if why is None else why
     yield SupportPart(part="drafts for other models", state="by hand" if why is None else "refused", how=how)
     for table in list_acceptance():
-        if acceptance_table(table).model == name:
+        measured = acceptance_table(table).model
+        if measured is not None and load_model(measured)[1].layers == spec.layers:
             found = _of_drafts(table)
             yield SupportPart(part=f"drafts by {table}", state=found.state, how=found.how)
 

@@ -34,7 +34,8 @@ from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
 from store.errors import InputError, SweepdbError
 from store.opening import Store
-from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, Status, SweepRecord
+from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, SweepRecord
+from store.schema import Status
 from store.sealing import HeldRows, seal, seal_held
 from store.writing import (
     begin_sweep,

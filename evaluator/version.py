@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.records import Convention
+from store.schema import Convention
 
 FORMULA_VERSION = 8
 UPSTREAM_FORMULA_VERSION = 3  # of rows under upstream, whose formulas follow that program

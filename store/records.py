@@ -9,18 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from store.schema import closed_sets
+from store.schema.closed_sets import Convention, Family, Phase, Status, SweepKind
 
 if TYPE_CHECKING:
     import numpy as np
 
-Phase = closed_sets.Phase
-Convention = closed_sets.Convention
-Status = closed_sets.Status
-SweepKind = closed_sets.SweepKind
-ShardState = closed_sets.ShardState
-SweepOutcome = closed_sets.SweepOutcome
-Family = closed_sets.Family
 IF_SET = {"if_set": True}  # of a field that content keys leave out where it is its default
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         load_model,
         parameter_count,
     )
-    from evaluator.support import support_table, supported
+    from evaluator.support import support_table, supported, supported_words
 
 __all__ = [
     "ATTENTION_NAMES",
@@ -46,6 +46,7 @@ __all__ = [
     "parameter_count",
     "support_table",
     "supported",
+    "supported_words",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

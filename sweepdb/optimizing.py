@@ -15,7 +15,7 @@ from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
-from store.records import Phase
+from store.schema import Phase
 from sweepdb.optimizer_options import OptimizerOptions
 from sweepdb.optimizer_search import looked_at
 from sweepdb.torch_needed import torch_needed

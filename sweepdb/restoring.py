@@ -10,8 +10,8 @@ from evaluator.inputs import Launch, Plan, Routing
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored
 from evaluator.scenario import Scenario
-from store.records import Convention, Phase, ScenarioRecord
-from store.schema import SCENARIO_TABLES
+from store.records import ScenarioRecord
+from store.schema import SCENARIO_TABLES, Convention, Phase
 
 SPECS = (
     "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp,"  # noqa: S608  our text

@@ -41,7 +41,8 @@ from evaluator.ledger import (
 )
 from queries.errors import ASKED, DEVICES, ENGINE, FOLDER, KNOWN, PAIRED, POINTS, SUMMARY, Region, ShippedDevice
 from store.errors import SweepdbError
-from store.records import Convention, MeasurementRecord, Phase
+from store.records import MeasurementRecord
+from store.schema import Convention, Phase
 from sweepdb.measuring import Field, PointError, regions_of, write_points
 
 METRIC_NAMES = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "output_tokens_per_s")

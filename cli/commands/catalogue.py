@@ -108,15 +108,16 @@ def support(
     format_: FormatOption = "table",
     output: OutputOption = None,
 ) -> int:
-    """Show what is exact, fitted, carried over or refused, of all that ships or of what is named."""
+    """Show what is exact, fitted, carried over or refused, of all that ships or of what is named: a model, a device, an
+    engine, or some of them."""
     check_format(format_, output)
-    from sweepdb.catalogue import support_table, supported
+    from sweepdb.catalogue import support_table, supported_words
 
     if model is None:
         rows = [[what, name, part.state, part.how] for what, name, part in support_table()]
         write_rows(("what", "name", "state", "how"), rows, format_, output)
         return 0
-    parts = supported(model, device, engine)
+    parts = supported_words([word for word in (model, device, engine) if word is not None])
     write_rows(("part", "state", "how"), [[one.part, one.state, one.how] for one in parts], format_, output)
     return 0
 

@@ -41,7 +41,11 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "void": ('void 6903164904d0 --reason "wrong device profile"', 'void a1b2c3d4 --reason "measured otherwise"'),
     "unvoid": ("unvoid 6903164904d0", "unvoid a1b2c3d4"),
     "models": ("models", "models Qwen/Qwen3-32B"),
-    "support": ("support deepseek-ai/DeepSeek-V3.2 h200_sxm vllm", "support --format csv --output support.csv"),
+    "support": (
+        "support deepseek-ai/DeepSeek-V3.2 h200_sxm vllm",
+        "support h200_sxm",
+        "support --format csv --output support.csv",
+    ),
     "devices": ("devices h200_sxm", "devices add my-device.yaml"),
     "workloads": (
         "workloads add chat --input-length 3500 --output-length 1500",

@@ -15,13 +15,14 @@ import numpy as np
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.prefix_pools import PrefixCache
 from evaluator.inputs.workloads.arrival_times import BLOCK_TOKENS, TracedArrivals
-from evaluator.inputs.workloads.cache_tiers import TIERS, CacheTier, TierName
+from evaluator.inputs.workloads.cache_tiers import TIERS, CacheTier
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.tier_loads import bytes_per_s, read_bytes, read_seconds
 from evaluator.serving.occupancy import kv_cache_bits
 from store.errors import InputError
+from store.schema import TierName
 
 _MANY_TOKENS = 1.0e6  # of one request, over which what its states take is nothing
 

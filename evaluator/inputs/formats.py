@@ -11,7 +11,7 @@ from dataclasses import replace
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.precision import Format, Precision
 from store.errors import InputError
-from store.records import Convention
+from store.schema import Convention
 
 BF16 = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 

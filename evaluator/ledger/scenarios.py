@@ -14,7 +14,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.ledger.deployments import Deployment
 from evaluator.scenario import Scenario, default_routing
-from store.records import Phase
+from store.schema import Phase
 
 Knowledge = Literal["asked", "known"]
 KNOWLEDGE: tuple[Knowledge, ...] = ("asked", "known")

@@ -31,7 +31,7 @@ from evaluator.pricing.cost_model import KindSeconds
 from evaluator.pricing.links import reach
 from evaluator.pricing.mixer_work import chained, padding_of
 from store.errors import InputError
-from store.records import Convention
+from store.schema import Convention
 
 ROUTINGS = ("balanced", "power_law_1.01", "power_law_1.2")
 PLAIN_KINDS = frozenset(

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Operator
 from evaluator.graph.sums import BatchSums
-from store.records import Convention
+from store.schema import Convention
 
 KINDS = ("matrix", "vector", "memory", "communication", "overhead")
 

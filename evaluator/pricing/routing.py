@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, expm1, log1p
 from evaluator.graph.operators import ExpertExtents
-from store.records import Convention
+from store.schema import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

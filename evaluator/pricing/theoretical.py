@@ -17,7 +17,7 @@ from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.collectives import link_of_group, transfer_seconds
 from evaluator.pricing.cost_model import KINDS, KindSeconds
 from evaluator.pricing.routing import exchanged_share, touched_experts
-from store.records import Convention
+from store.schema import Convention
 
 # What a product in a missing dtype is widened to, narrowest first. Integers and floats of one width are not
 # interchangeable.

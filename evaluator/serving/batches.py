@@ -15,7 +15,7 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums, repeated, request_sums
 from evaluator.inputs.model import Span
 from evaluator.inputs.workloads.workload import new_prompt_tokens
-from store.records import Convention
+from store.schema import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

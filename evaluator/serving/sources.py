@@ -10,7 +10,7 @@ from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
-from store.records import Convention
+from store.schema import Convention
 
 
 def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         unpack_kept,
     )
     from store.loads.load_digests import PackedLoad, loads_digest
-    from store.loads.load_records import ArrivalRecord, LoadRecord, LoadStatus
+    from store.loads.load_records import ArrivalRecord, LoadRecord
     from store.loads.measured_requests import NEVER, MeasuredRequests, pack_requests, unpack_requests
     from store.loads.packed_rows import (
         PARTS_OF_A_BIN,
@@ -40,7 +40,6 @@ __all__ = [
     "ArrivalRecord",
     "KeptRequests",
     "LoadRecord",
-    "LoadStatus",
     "MeasuredRequests",
     "PackedLoad",
     "insert_distributions",

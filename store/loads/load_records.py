@@ -7,15 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from store.schema import closed_sets
+from store.schema.closed_sets import LoadStatus
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from store.loads.kept_requests import KeptRequests
-
-LoadStatus = closed_sets.LoadStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

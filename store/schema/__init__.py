@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.schema.closed_sets import Phase
+    from store.schema.closed_sets import TIER_PLACES, Convention, Family, Phase, Status, SweepOutcome, TierName
     from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
     from store.schema.joins import (
         ALIASES,
@@ -42,10 +42,16 @@ __all__ = [
     "SCENARIO_TABLES",
     "SWEEP",
     "TABLES",
+    "TIER_PLACES",
     "Column",
+    "Convention",
+    "Family",
     "Phase",
     "ReadColumn",
+    "Status",
+    "SweepOutcome",
     "Table",
+    "TierName",
     "read_column",
     "scenario_tables",
     "with_scenarios",

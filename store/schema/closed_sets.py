@@ -4,6 +4,7 @@ Not here: records (store.records), which are many, and which nobody needs who on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 Phase = Literal["prefill", "decode", "aggregated"]
@@ -14,3 +15,9 @@ ShardState = Literal["waiting", "stored", "failed"]
 SweepOutcome = Literal["finished", "interrupted", "failed"]
 LoadStatus = Literal["stable", "saturated"]
 Family = Literal["theoretical", "calibrated"]
+TierName = Literal["host", "ssd", "remote"]  # where keys lie outside the devices, from the nearest on
+TIER_PLACES: Mapping[TierName, str] = {
+    "host": "the hosts' memory",
+    "ssd": "the hosts' SSDs",
+    "remote": "a remote store",
+}

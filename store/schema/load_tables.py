@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from store.schema.closed_sets import LoadStatus
+from store.schema.closed_sets import TIER_PLACES, LoadStatus
 from store.schema.declaring import (
     BYTES,
     DIGEST,
@@ -24,12 +24,6 @@ from store.schema.declaring import (
     text,
 )
 
-PREFIX_TIERS = {
-    "device": "devices",
-    "host": "the hosts' memory",
-    "ssd": "the hosts' SSDs",
-    "remote": "a remote store",
-}
 LOAD_TABLES = (
     Table(
         "arrival",
@@ -96,7 +90,7 @@ LOAD_TABLES = (
                     "ratio",
                     f"of a log's prompt tokens, those found in {where}; NULL: all new",
                 )
-                for tier, where in PREFIX_TIERS.items()
+                for tier, where in (("device", "devices"), *TIER_PLACES.items())
             ),
         ),
     ),

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from store.schema.closed_sets import TIER_PLACES
 from store.schema.declaring import Column
 from store.schema.joins import ALIASES
 from store.schema.measures import MEASURES
@@ -87,7 +88,7 @@ NAMED_COLUMNS: tuple[ReadColumn, ...] = (
     ),
     _of("w.key", "workload_key", "content key of the workload"),
     *(_of(f"w.{name}") for name in ("input_length", "input_length_mean", "output_length", "prefix_cache_hit_rate")),
-    *(_of(f"w.{tier}_hit_rate") for tier in ("host", "ssd", "remote")),
+    *(_of(f"w.{tier}_hit_rate") for tier in TIER_PLACES),
     _of("w.max_batched_tokens", meaning="token budget of one step, per replica"),
     _of("w.mtp_tokens"),
     _of("sj.phase"),

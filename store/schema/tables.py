@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from store.schema.closed_sets import Status, SweepKind, SweepOutcome
+from store.schema.closed_sets import TIER_PLACES, Status, SweepKind, SweepOutcome
 from store.schema.compared_tables import COMPARED_TABLES
 from store.schema.declaring import (
     DIGEST,
@@ -144,11 +144,7 @@ _DIMENSIONS = (  # what a scenario is made of
             optional("encoder_split", text(16), "none", "what ranks of the image encoder share: weights or data"),
             *(
                 Column(f"{tier}_hit_rate", DOUBLE, "ratio", f"share of a prompt found in {where}", default="0")
-                for tier, where in (
-                    ("host", "the hosts' memory"),
-                    ("ssd", "the hosts' SSDs"),
-                    ("remote", "a remote store"),
-                )
+                for tier, where in TIER_PLACES.items()
             ),
         ),
     ),

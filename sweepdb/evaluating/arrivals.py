@@ -15,7 +15,7 @@ from sweepdb.evaluating.sweep_options import SweepOptions
 
 if TYPE_CHECKING:
     from evaluator.arrivals import ArrivalKind, ArrivalRequest, CacheRoom, PoolSettings
-    from evaluator.inputs import TierName
+    from store.schema import TierName
 
 FEWEST, MOST = 100, 1_000_000
 FEW = 1_000  # below, intervals are wide

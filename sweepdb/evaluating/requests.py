@@ -35,7 +35,7 @@ from evaluator.inputs import (
 )
 from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
 from store.errors import InputError
-from store.records import Convention
+from store.schema import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
 from sweepdb.evaluating.images import images_asked
 from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, said_of_drafts, warnings_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from queries.asking import check_declared, image_size, one_of, option
-from store.records import Convention, Phase
+from store.schema import Convention, Phase
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
 BatchRange = tuple[int, int | None]

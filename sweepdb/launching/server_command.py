@@ -11,6 +11,7 @@ from typing import Literal
 
 from evaluator.inputs import launchable_by, stated_format
 from store.errors import InputError
+from store.schema import TIER_PLACES
 from sweepdb.launching.flag_tables import FlagTable
 from sweepdb.launching.stored_instance import GIB, RESERVE_GIB, StoredInstance
 
@@ -19,7 +20,6 @@ Role = Literal["server", "prefill", "decode"]
 ENGINES: tuple[Engine, ...] = ("vllm", "sglang", "trtllm")
 TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve", "dynamo")
 ENGINE_NAMES: Mapping[str, str] = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
-TIER_NAMES: Mapping[str, str] = {"host": "the host's memory", "ssd": "its SSDs", "remote": "a remote store"}
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
 Settings = dict[str, str | None]  # flag to value, None for a flag that takes none
 
@@ -122,7 +122,7 @@ def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
     if instance.workload.prefix_cache_hit_rate:
         said.append(f"prompts of which {instance.workload.prefix_cache_hit_rate:.0%} are in the prefix cache")
     if instance.workload.tiers:
-        held = ", ".join(f"{tier.hit_rate:.0%} in {TIER_NAMES[tier.name]}" for tier in instance.workload.tiers)
+        held = ", ".join(f"{tier.hit_rate:.0%} in {TIER_PLACES[tier.name]}" for tier in instance.workload.tiers)
         said.append(f"how much of a prompt lies outside the devices: {held}; sized for the prompts in flight alone")
     if (images := instance.workload.images) is not None:
         seen = f"{images.width}x{images.height} as {images.tokens} prompt tokens each"

@@ -15,8 +15,8 @@ from evaluator.ledger import rekeyed
 from queries.bundles import Bundle, BundledBlock, BundledSweep, BundleSummary
 from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
-from store.records import BlockRecord, ScenarioRecord, ScenarioRef, SweepOutcome
-from store.schema import MEASURES
+from store.records import BlockRecord, ScenarioRecord, ScenarioRef
+from store.schema import MEASURES, SweepOutcome
 from sweepdb.sharing.tracing_again import traced_again
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from evaluator import serving
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.models import list_serving_models
 from evaluator.version import FORMULA_VERSION, UPSTREAM_FORMULA_VERSION
-from store.records import Family
+from store.schema import Family
 
 GOLDEN = Path(__file__).with_name("golden") / "formula_numbers.json"
 ROUNDED = {"own fit": 1e-4}  # relative error of cases that are rounded, or end where a search stops

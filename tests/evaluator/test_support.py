@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.support import support_table, supported
+from evaluator.support import support_table, supported, supported_words
 from store.errors import InputError
 from tools.support_page import support_page
 
@@ -117,3 +117,33 @@ def test_options_are_said_of_a_model_a_device_and_an_engine():
 def test_whether_prompts_can_be_divided_is_said(model, state):
     (found,) = [part for part in supported(model) if part.part == "prefill context parallelism"]
     assert found.state == state
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        (["h200_sxm"], (None, "h200_sxm", None)),
+        (["H200"], (None, "h200_sxm", None)),
+        (["vllm"], (None, None, "vllm")),
+        (["sglang", "h100_sxm"], (None, "h100_sxm", "sglang")),
+        (["Qwen/Qwen3-8B", "vllm"], ("Qwen/Qwen3-8B", None, "vllm")),
+        (["910C"], (None, "ascend_910c", None)),
+        (["qwen3-8b", "h100_sxm", "trtllm"], ("Qwen/Qwen3-8B", "h100_sxm", "trtllm")),
+    ],
+)
+def test_any_of_a_model_a_device_and_an_engine_is_named(words, same):
+    assert supported_words(words) == supported(*same)
+
+
+def test_names_that_are_none_are_refused_by_what_they_would_be():
+    (refused,) = supported_words(["no-such-thing"])
+    assert "unknown model" in refused.how
+    with pytest.raises(InputError, match="unknown device 'no-such-thing'"):
+        supported_words(["Qwen/Qwen3-8B", "no-such-thing"])
+    with pytest.raises(InputError, match="two names of a device: 'h200_sxm' and 'h100_sxm'"):
+        supported_words(["h200_sxm", "h100_sxm"])
+
+
+def test_drafts_are_known_for_other_formats_of_their_model():
+    parts = {one.part for one in supported("nvidia/DeepSeek-V4-Pro-NVFP4")}
+    assert {"drafts by dsv4-pro-mtp", "drafts by dsv4-pro-0813-dspark"} <= parts

@@ -387,7 +387,8 @@ def test_the_digest_of_the_migration_is_todays(kept):
     migration = import_module("migrations.versions.0006_digests_of_loads")
     with read_transaction(parse_url(kept)) as transaction:
         for block in stored_loads(transaction):
-            assert set(migration.VALUES) | {"reject_tbt_ms"} == set(LOAD_VALUES)
+            shares = {f"{where}_prefix_share" for where in ("device", "host", "ssd", "remote")}
+            assert set(migration.VALUES) | {"reject_tbt_ms", "trace_caches"} | shares == set(LOAD_VALUES)
             loads = [
                 ({name: value for name, value in one.values.items() if value is not None}, one.cells, one.gaps)
                 for one in block.loads

@@ -66,7 +66,7 @@ def test_a_row_is_launched_with_its_caches_and_read_back(engine, said, url, tmp_
     files = [path.read_text().replace("\\\n", " ") for path in (tmp_path / "out").iterdir()]
     text = " ".join(" ".join(files).split())
     assert all(flag in text for flag in said), text
-    assert "50% in the host's memory, 12% in its SSDs" in text
+    assert "50% in the hosts' memory, 12% in the hosts' SSDs" in text
     assert "disable-radix-cache" not in text
     (server,) = read_deployment(tmp_path / "out").servers
     assert "host" in server.tiers

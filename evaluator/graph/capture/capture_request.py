@@ -15,7 +15,7 @@ from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
 from evaluator.inputs.vision.tower import VisionTower
-from store.records import Convention
+from store.schema import Convention
 
 CAPTURE_VERSION = 4  # raised by hand when the blocks or the formulas of operators change
 UPSTREAM_CAPTURE_VERSION = 2  # and when only upstream's do

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from evaluator.graph.operators import AttentionExtents, ExpertRole, OperatorKind, Rational
 from evaluator.inputs.precision import Format
-from store.records import Convention
+from store.schema import Convention
 
 HALF_BITS = 16
 SOFTMAX_FLOPS_PER_SCORE = 4  # scale, subtract the maximum, exponential, normalise

@@ -22,7 +22,7 @@ from evaluator.graph.capture.formulas import FORMULAS, FREE, Call, Work
 from evaluator.graph.capture.library import KERNELS
 from evaluator.graph.operators import ExpertExtents, RequestsOfLength
 from evaluator.inputs.precision import Format
-from store.records import Convention
+from store.schema import Convention
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from evaluator.canonical import IF_SET
-from store.records import Family
+from store.schema import Family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from store.records import Family
+from store.schema import Family
 
 LONGEST_NAME = 200
 _Dtype = Literal["fp32", "bf16", "fp16", "int8", "fp8", "fp4", "int4"]

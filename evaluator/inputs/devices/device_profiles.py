@@ -18,7 +18,7 @@ from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import read_text
 from store.errors import InputError
-from store.records import Family
+from store.schema import Family
 
 WantedFamily = Family | Literal["auto"]
 LARGEST_FILE_BYTES = 1_000_000

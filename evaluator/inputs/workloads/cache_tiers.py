@@ -7,12 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from store.errors import InputError
+from store.schema import TIER_PLACES, TierName
 
-TierName = Literal["host", "ssd", "remote"]
-TIERS: tuple[TierName, ...] = ("host", "ssd", "remote")  # from the nearest on
+TIERS: tuple[TierName, ...] = tuple(TIER_PLACES)  # from the nearest on
 _FASTEST = 1e16
 
 

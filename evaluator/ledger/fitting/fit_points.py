@@ -19,7 +19,7 @@ from evaluator.serving.engine.closed_loop import decode_steps_s
 from evaluator.serving.engine.closed_run import ServedTimes, prompts_alone, served
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
-from store.records import Phase
+from store.schema import Phase
 
 LATENCIES = ("ttft_ms", "tpot_exclusive_ms")
 

@@ -16,13 +16,14 @@ import numpy as np
 from evaluator.inputs.launchable import rule_of
 from evaluator.inputs.model import LayerGroup, ModelSpec
 from evaluator.inputs.plan_search import holds_shares
-from evaluator.inputs.workloads.cache_tiers import CacheTier, TierName
+from evaluator.inputs.workloads.cache_tiers import CacheTier
 from evaluator.pricing.kv_state import layer_bytes
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.occupancy import kv_cache_bits
 from store.errors import InputError
+from store.schema import TierName
 
 HOST_EFFICIENCY = 0.8  # of a link's data-sheet rate, as profiles assume of links between devices
 _BEFORE = {"vllm", "trtllm"}  # engines that start a prompt when its keys are there

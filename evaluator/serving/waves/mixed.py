@@ -20,7 +20,7 @@ from evaluator.serving.engine.request_kinds import RequestKind, even_order, merg
 from evaluator.serving.waves.composition import Ties, largest_remainder, realised_mean
 from evaluator.serving.waves.ladders import LARGEST_STEP_COUNT, CompositionLadder, StepLadder
 from evaluator.serving.waves.packing import PackedSteps, PromptKind, pack, taken
-from store.records import Convention
+from store.schema import Convention
 
 PrefillRule = Literal["packed", "whole", "even"]
 STEPS_TOGETHER = 65_536  # of blocks, where steps are too many to be kept

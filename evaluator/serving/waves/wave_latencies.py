@@ -14,7 +14,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.pricing.step import StepTimes
 from evaluator.serving.batches import WaveStage
-from store.records import Convention
+from store.schema import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

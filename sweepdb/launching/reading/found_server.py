@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from evaluator.inputs import load_model, measured_for, missing_draft
 from store.errors import InputError
-from store.records import Phase
+from store.schema import Phase
 from sweepdb.launching.server_command import Engine, Role
 
 FORMULAS = "waves"  # of servers whose engine's scheduler is not played: pipelines

@@ -17,7 +17,7 @@ const PAGES = [
   ["", "Explore", explore],
   ["pd", "Prefill:Decode", reportPage({
     title: "Prefill and decode apart", intro: "How many instances of each side carry the most within a budget of devices, and what aggregated instances make of the same devices.",
-    fields: [{ name: "num_devices", label: "Devices" }, ...LIMITS, { name: "kv_transfer_gb_per_s", label: "KV transfer, GB/s" }], defaults: { num_devices: "8" },
+    fields: [{ name: "num_devices", label: "Devices" }, ...LIMITS, { name: "kv_transfer_gb_per_s", label: "KV transfer, GB/s" }, { name: "prefill_device", label: "Prefill on", placeholder: "any device" }, { name: "decode_device", label: "Decode on", placeholder: "any device" }], defaults: { num_devices: "8" },
     reports: [{ report: "deployments", title: "Apart or aggregated" }, { report: "pd-counts", title: "Instances of the best pair" }, { report: "pd-ratio", title: "Best pairs of plans" }],
   })],
   ["goodput", "Goodput", reportPage({
