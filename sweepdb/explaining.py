@@ -110,18 +110,19 @@ class Explanation:
         return columns, rows
 
     def side_by_side(self, top: int | None) -> tuple[list[str], list[list[object]]]:
-        """The operators of two probes by label, the largest difference first."""
-        columns = ["step", "operator", "a_ms", "b_ms", "difference_ms", "a_bound", "b_bound"]
-        by_probe: dict[str, dict[tuple[str, str], ExplainedOperator]] = {}
+        """The operators of two probes by label and kind, the largest difference first."""
+        columns = ["step", "operator", "kind", "a_ms", "b_ms", "difference_ms", "a_bound", "b_bound"]
+        by_probe: dict[str, dict[tuple[str, str, str], ExplainedOperator]] = {}
         for step in self.steps:
-            by_probe.setdefault(step.probe, {}).update({(step.step, item.label): item for item in step.operators})
+            found = {(step.step, item.label, item.kind): item for item in step.operators}
+            by_probe.setdefault(step.probe, {}).update(found)
         first, second = (by_probe[name] for name in dict.fromkeys(item.probe for item in self.steps))
         rows: list[list[object]] = []
         for key in dict.fromkeys((*first, *second)):
             a, b = first.get(key), second.get(key)
             difference = (b.time_ms if b else 0.0) - (a.time_ms if a else 0.0)
             rows.append([*key, a and a.time_ms, b and b.time_ms, difference, a and a.bound, b and b.bound])
-        rows.sort(key=lambda row: -abs(float(str(row[4]))))
+        rows.sort(key=lambda row: -abs(float(str(row[columns.index("difference_ms")]))))
         return columns, rows[:top]
 
 

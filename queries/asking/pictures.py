@@ -66,7 +66,7 @@ def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
     inner = {name: _spoken(spec.pop(name), answer.question.options.vary) for name in _DRAWN if name in spec}
     rows, groups, subtitle = _drawn(answer, set(_fields(inner)) if with_rows else None)
     size: dict[str, Json] = {"width": 560}
-    if str(inner.get("mark")) not in _AS_HIGH_AS_IT_HAS_ROWS:
+    if _first_mark(inner) not in _AS_HIGH_AS_IT_HAS_ROWS:
         size["height"] = 320
     below: list[Json] = [{"title": group, **size, **_only(group, inner)} for group in groups]
     whole: dict[str, Json] = {**size, **inner} if len(groups) == 1 else {"vconcat": below}
@@ -74,6 +74,13 @@ def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
     title: dict[str, Json] = {"text": lines, "subtitle": subtitle}
     said: dict[str, Json] = {"title": title, "description": described}
     return {**spec, **picture_looks(), **said, "data": {"values": rows}, **whole}
+
+
+def _first_mark(inner: Mapping[str, Json]) -> str:
+    """What a picture is drawn with, of layers the lowest."""
+    layers = inner.get("layer")
+    lowest = layers[0] if isinstance(layers, list) else inner
+    return str(lowest.get("mark")) if isinstance(lowest, dict) else ""
 
 
 def picture_looks() -> dict[str, Json]:

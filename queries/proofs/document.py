@@ -62,7 +62,7 @@ def question_from(data: Mapping[str, Any]) -> Question:
         scope=Scope(**_tuples(data["scope"])),
         limits=Limits(**data["limits"]),
         definitions=Definitions(**data["definitions"]),
-        pairs=PairOptions(**data["pairs"]),
+        pairs=PairOptions(**_tuples(data["pairs"])),
         options=ReportOptions(**_tuples(data["options"])),
     )
 

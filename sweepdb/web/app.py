@@ -43,7 +43,6 @@ PAGES = (
     "diff",
     "measured",
     "sweeps",
-    "ask",
 )
 _BUSY_S = "1"
 _REFUSALS = frozenset({400, 404})

@@ -116,7 +116,7 @@ class Endpoints:
 
     async def state(self, _: Request) -> Response:
         """The store's state now: another one than an answer's means that there is more to see."""
-        return JSONResponse({"state": await self._pool.state()})
+        return JSONResponse({"state": await self._pool.state(), "store": self._pool.location.display})
 
     async def schema(self, _: Request) -> Response:
         """Relations and their columns."""

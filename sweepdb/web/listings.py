@@ -25,8 +25,8 @@ _PICTURES = Path(__file__).parent / "static" / "pictures"
 _MOST_SWEEPS = 200
 _SWEEP = ("key", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "label",
           "program_version", "voided")  # fmt: skip
-_SWEEPS_SQL = """SELECT s.key, s.kind, s.started_at, s.status, s.probes_stored, s.probes_known, s.scenarios_failed, s.label,
-    s.program_version, max(t.reason) AS voided
+_SWEEPS_SQL = """SELECT s.key, s.kind, s.started_at, s.status, s.probes_stored, s.probes_known, s.scenarios_failed,
+    s.label, s.program_version, max(t.reason) AS voided
 FROM sweep AS s
 LEFT JOIN raw.tombstone AS t ON t.sweep_id = s.id AND t.lifted_at IS NULL
 GROUP BY ALL

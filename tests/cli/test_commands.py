@@ -97,7 +97,13 @@ def test_explained_operators_sum_to_the_stored_step(example_store):
 def test_two_probes_are_set_side_by_side(example_store):
     rows = json.loads(sweepdb("query decode --format json", example_store).out)
     outcome = sweepdb(f"explain {rows[0]['probe']} {rows[1]['probe']} --format json", example_store)
-    assert {"a_ms", "b_ms", "difference_ms"} <= set(json.loads(outcome.out)[0])
+    told = json.loads(outcome.out)
+    assert {"a_ms", "b_ms", "difference_ms"} <= set(told[0])
+    named = [(row["step"], row["operator"], row["kind"]) for row in told]
+    assert len(set(named)) == len(named) > len({name[:2] for name in named})  # one name may have two kinds
+    for side, row in zip("ab", rows, strict=False):
+        total = sum(one[f"{side}_ms"] or 0.0 for one in told)
+        assert total == pytest.approx(row["decode_step_ms"], rel=1e-6)
 
 
 def test_sql_reads_and_only_reads(example_store):

@@ -17,7 +17,18 @@ from store.errors import InputError
 from store.location import parse_url
 from sweepdb.web.listings import explained_listing
 
-MADE = {"side", "ms", "first probe", "second probe", "group", "named", "place", "budgets"}  # by a picture itself
+MADE = {
+    "side",
+    "ms",
+    "first probe",
+    "second probe",
+    "group",
+    "named",
+    "place",
+    "budgets",
+    "least",
+    "most",
+}  # by a picture itself
 
 
 @pytest.fixture(scope="module")

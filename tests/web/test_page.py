@@ -146,6 +146,7 @@ def test_every_page_opens(watched, path):
     watched.open(path)
     assert watched.page.locator("main .error").count() == 0
     assert watched.page.locator("main h1").count() == 1
+    assert watched.page.locator("#store").inner_text().endswith("store.sqlite")
 
 
 @pytest.mark.parametrize("path", ["/", "/pd", "/sensitivity", "/curves", "/coverage", "/sweeps"])
@@ -160,6 +161,30 @@ def test_every_picture_has_its_statement_its_files_and_its_table(watched, path):
     for form, begins in (("CSV", ""), ("SVG", "<svg")):
         with urllib.request.urlopen(watched.address + found[form]) as answered:
             assert answered.read().decode().startswith(begins)
+
+
+def test_a_long_table_begins_short_and_has_all_its_rows(watched, page_url):
+    watched.open("/curves")
+    page = watched.page
+    rows = page.locator("main tbody tr")
+    assert rows.count() == 25
+    page.get_by_role("button", name="show all").click()
+    assert rows.count() == len(typed(page, page_url, "curve"))
+    assert page.evaluate("document.activeElement.className") == "scroll"
+
+
+@pytest.mark.parametrize(("path", "weight"), [("/", "600"), ("/curves", "400")])
+def test_a_winner_stands_out_where_rows_are_ranked(watched, path, weight):
+    watched.open(path)
+    cell = watched.page.locator("main tbody tr").first.locator("td").first
+    assert cell.evaluate("cell => getComputedStyle(cell).fontWeight") == weight
+
+
+def test_cells_of_a_heat_map_say_their_numbers(watched):
+    watched.open("/pd?num_devices=8&tpot_limits=60")
+    cells = watched.page.locator("section[data-report='pd-counts'] .picture svg .mark-text.role-mark text")
+    rows = watched.page.locator("section[data-report='pd-counts'] tbody tr")
+    assert cells.count() == rows.count() > 2
 
 
 @pytest.mark.parametrize(("path", "said"), [

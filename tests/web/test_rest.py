@@ -199,7 +199,10 @@ def test_the_statement_of_sweeps_gives_their_table_and_why_one_is_void(tmp_path)
     assert [list(one) for one in asked] == [names, names]
     place = names.index("voided")
     assert [one["voided"] for one in asked] == [row[place] for row in document["rows"]]
-    assert {row[names.index("key")][:4]: row[place] for row in document["rows"]} == {"aaaa": "wrong clock", "bbbb": None}
+    assert {row[names.index("key")][:4]: row[place] for row in document["rows"]} == {
+        "aaaa": "wrong clock",
+        "bbbb": None,
+    }
 
 
 def test_measured_points_are_drawn_a_metric_at_a_time(url, monkeypatch):

@@ -26,6 +26,7 @@ const DECIMAL = /^-?\d+\.\d+(e[-+]?\d+)?$/;
 export function number(value) {
   if (value === null || value === undefined) return "";
   if (typeof value === "string" && DECIMAL.test(value)) return number(Number(value)); // a column of numbers and names
+  if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number") return String(value);
   if (Number.isInteger(value)) return WHOLE.format(value);
   if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential(2);

@@ -61,7 +61,7 @@ function heightOf(spec, rows) {
   const { field } = spec.encoding.y;
   const named = rows.filter((row) => row.section === undefined || row.section === "split");
   const bars = new Set(named.map((row, place) => row[field] ?? place)).size;
-  return Math.max(1, bars) * (spec.encoding.yOffset ? 2 : 1) * (spec.mark === "rect" ? CELL : BAR);
+  return Math.max(1, bars) * (spec.encoding.yOffset ? 2 : 1) * ((spec.layer?.[0] ?? spec).mark === "rect" ? CELL : BAR);
 }
 
 // Plans as the tables beside a picture write them, by themselves or within a deployment's name.

@@ -4,7 +4,7 @@ import { asked, change, queryOf } from "./address.js";
 import { get } from "./api.js";
 import { Picture, fitted, warm } from "./draw.js";
 import { Moment, copied, drawn, failure } from "./parts.js";
-import { objects, table } from "./table.js";
+import { folding, objects, table } from "./table.js";
 import { typed } from "./words.js";
 
 const MOST_SHOWN = 25;
@@ -135,8 +135,7 @@ export async function measured(main) {
       await picture.show(fitted(await get("measured.vl", { metric }), { height: 420 }), "Predicted over measured values, both logarithmic");
       const off = mine.map((row) => Math.abs(row.signed_error_percent)).sort((a, b) => a - b);
       fill(body, h("p", { class: "sentence" }, `${number(mine.length)} comparisons: half of them within ${number(off[Math.floor(off.length / 2)])} %, nine of ten within ${number(off[Math.floor(off.length * 0.9)])} %.`),
-        table(told, mine.slice(0, MOST_SHOWN), { columns: ["model", "device", "engine", "mode", "concurrency", "measured", "predicted", "signed_error_percent", "knowledge", "probe", "source"], caption: `Comparisons of ${metric}` }),
-        mine.length > MOST_SHOWN ? h("p", { class: "quiet" }, `${number(mine.length - MOST_SHOWN)} more rows: the CSV has them.`) : null,
+        folding(told, mine, { most: MOST_SHOWN, columns: ["model", "device", "engine", "mode", "concurrency", "measured", "predicted", "signed_error_percent", "knowledge", "probe", "source"], caption: `Comparisons of ${metric}` }),
         forms("measured", { metric }, told, { picture: true }));
     }
     drawn();
@@ -160,8 +159,9 @@ export async function sweeps(main) {
     const rows = objects(told).map((row) => ({ ...row, started_at: row.started_at?.slice(0, SECOND).replace("T", " ") }));
     figure.hidden = !rows.length;
     if (rows.length) await picture.show(fitted(await get("sweeps.vl")), "Probes that each sweep stored, and those that were there already");
-    fill(body, table(told, rows, { columns: ["key", "label", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "voided"], caption: "Sweeps", explain: false }),
-      rows.length > 1 ? h("p", {}, h("a", { href: `/diff?sweeps=${rows[1].key},${rows[0].key}` }, "Compare the newest two")) : null,
+    const requests = rows.filter((row) => row.kind === "request" && row.status === "finished" && !row.voided);
+    fill(body, folding(told, rows, { most: MOST_SHOWN, columns: ["key", "label", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "voided"], caption: "Sweeps", explain: false }),
+      requests.length > 1 ? h("p", {}, h("a", { href: `/diff?sweeps=${requests[1].key},${requests[0].key}` }, "Compare the newest two requests")) : null,
       forms("sweeps", {}, told, { picture: rows.length > 0 }));
     drawn();
   }

@@ -1,6 +1,7 @@
 // Which page an address is. Every page but Explore is a list of reports with the parameters that it offers.
 import { h, fill } from "./dom.js";
 import { explore } from "./explore.js";
+import { get } from "./api.js";
 import { explain, measured, sweeps } from "./listings.js";
 import { failure } from "./parts.js";
 import { reportPage } from "./report_page.js";
@@ -22,7 +23,7 @@ const PAGES = [
   })],
   ["goodput", "Goodput", reportPage({
     title: "Goodput", intro: "Requests that arrive: the share that meets the limits at each rate that was played, and the highest rate at which enough of them do.",
-    fields: [...LIMITS.slice(0, 2), { name: "attainment", label: "Wanted share" }, { name: "mode", label: "Phase", choices: MODES }],
+    fields: [...LIMITS.slice(0, 2), { name: "attainment", label: "Wanted share", placeholder: "0.9" }, { name: "mode", label: "Phase", choices: MODES }],
     reports: [{ report: "attainment", title: "Share of requests within the limits" }, { report: "goodput", title: "Highest rates" }],
   })],
   ["sensitivity", "Sensitivity", reportPage({
@@ -60,6 +61,7 @@ async function start() {
   fill(document.getElementById("nav"), PAGES.map(([path, name]) => h("a", { href: `/${path}${kept(path)}`, "aria-current": path === here ? "page" : null }, name)));
   document.querySelector("#nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }); // a narrow screen shows a few
   const main = document.getElementById("main");
+  get("state").then((told) => { document.getElementById("store").textContent = told.store; }).catch(() => null);
   try {
     await page(main);
   } catch (error) {

@@ -5,7 +5,7 @@ import { get, latest } from "./api.js";
 import { Picture, fitted, warm } from "./draw.js";
 import { Moment, drawn, failure, tools, trust } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
-import { objects, table } from "./table.js";
+import { folding, objects, table } from "./table.js";
 
 const MOST_SHOWN = 25;
 
@@ -58,9 +58,7 @@ export function reportPage({ title, intro, reports, fields, defaults = {}, scope
         await one.picture.show(fitted(answer.picture, { group: first || null, plans: answer.plans }), `${title}: ${answer.summary}`);
       } else one.picture.clear();
       const near = answer.nearest.rows.length ? table({ ...answer.nearest, plans: answer.plans }, objects(answer.nearest), { columns: answer.nearest.shown, caption: "Nearest misses" }) : null;
-      const left = rows.length - MOST_SHOWN + answer.rows_left_out;
-      fill(one.rows, near, rows.length ? table(answer, rows.slice(0, MOST_SHOWN), { caption: answer.summary }) : null,
-        left > 0 ? h("p", { class: "quiet" }, `${left.toLocaleString("en")} more rows: the CSV has them.`) : null,
+      fill(one.rows, near, rows.length ? folding(answer, rows, { most: MOST_SHOWN, left: answer.rows_left_out, caption: answer.summary }) : null,
         tools(one.report, parameters, answer, { picture: Boolean(answer.picture) }));
     }
 

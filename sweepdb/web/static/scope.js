@@ -23,7 +23,6 @@ export class ScopeChoice {
     const told = await get("scope");
     const names = told.columns.map((one) => one.name);
     this.rows = told.rows.map((row) => Object.fromEntries(names.map((name, place) => [name, row[place]])));
-    document.getElementById("store").textContent = told.store;
     this.show();
     return told;
   }

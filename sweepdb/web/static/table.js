@@ -1,8 +1,9 @@
 // Rows as a table that a screen reader can read and a person can sort by eye.
-import { h, number } from "./dom.js";
+import { fill, h, number } from "./dom.js";
 import { shortened } from "./words.js";
 
 const GIB = 2 ** 30;
+const FEW = 5; // no button for so few rows
 const PROBE = /^[0-9a-f]{6,64}:[0-9]+$/;
 const SHORT = {
   rate: "tokens/s",
@@ -44,6 +45,18 @@ export function value(row, name) {
   return row[name];
 }
 
+// A table that begins with a few rows, and a button for the others.
+export function folding(answer, rows, { most, left = 0, ...options }) {
+  const box = h("div", { class: "folding" });
+  const whole = () => fill(box, table(answer, rows, options), left > 0 ? h("p", { class: "quiet small" }, `${number(left)} more: the CSV has them.`) : null);
+  if (rows.length <= most + FEW) whole();
+  else {
+    const all = h("button", { type: "button", class: "plain", onclick: () => { whole(); box.querySelector(".scroll").focus(); } }, `show all ${number(rows.length)} rows${left > 0 ? ` of ${number(rows.length + left)}` : ""}`);
+    fill(box, table(answer, rows.slice(0, most), options), h("p", {}, all));
+  }
+  return box;
+}
+
 // A table of rows; columns that no row has are left out.
 export function table(answer, rows, { columns = null, caption, explain = true, id = null } = {}) {
   const names = chosen(answer, columns).filter((name) => name !== "question_group" && rows.some((row) => ![null, undefined, ""].includes(value(row, name))));
@@ -67,5 +80,5 @@ export function table(answer, rows, { columns = null, caption, explain = true, i
     })),
   );
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", { id }, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+    h("table", { id, class: names.includes("rank") ? "ranked" : null }, h("caption", {}, h("span", {}, caption)), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
