@@ -142,11 +142,11 @@ def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
 
 def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
     """Note batches too small for their length bins, where the report's own columns do not tell."""
+    if any(name.endswith("realised_input_length_mean") for name in answer.columns):
+        return answer
     from cli.render.bias import bias_summary
     from sweepdb.asking import probes_of, realised_means
 
-    if any(name.endswith("realised_input_length_mean") for name in answer.columns):
-        return answer
     return replace(answer, notes=(*answer.notes, *bias_summary(realised_means(location, probes_of(answer)))))
 
 

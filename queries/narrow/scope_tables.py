@@ -43,8 +43,14 @@ _SCOPE = """
     CREATE OR REPLACE TEMP TABLE scope (
         scenario_id BIGINT, first_batch_size INTEGER, last_batch_size INTEGER, question_group INTEGER
     )"""
-_COUNT_ALL = "SELECT phase, count(*) FROM scoped GROUP BY phase"
-_COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT probe)")  # a row of several groups is looked at once
+_COUNT_ALL = """
+    SELECT phase, count(*)
+    FROM raw.stored_probe AS stored
+    JOIN scope ON scope.scenario_id = stored.scenario_id
+    WHERE stored.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size
+    GROUP BY phase"""
+# A row of several groups is looked at once.
+_COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT (stored.scenario_id, batch_size))")
 _FROM_STORE = re.compile(r"\bFROM probe\b")
 _FROM_NARROW = re.compile(r"\bFROM narrow\b")
 _OF_BLOCKS = ("block_id", "first_sweep", "stored_at")  # probes of a scenario differ in them
