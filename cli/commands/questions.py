@@ -76,7 +76,8 @@ def query(
 
     question = _question(report, names or [], {**options, "preset": preset}, store)
     with open_session(store) as session:
-        answer = _as_typed(session.ask(question))
+        more = wide or plot or show_sql or composition or proof is not None
+        answer = _as_typed(session.ask(question, for_table=format_ == "table" and not more))
         if proof is not None:
             from sweepdb.asking import write_proof
 
