@@ -167,7 +167,7 @@ class Session:
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
         told = told_columns(answering, report(named)) if for_table else None
-        answer = replace(self._run(question, answering, values, scope, phases, told), report=named)
+        answer = replace(self._run(question, answering, values, scope, phases, told=told), report=named)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
@@ -175,6 +175,7 @@ class Session:
 
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
         """Make the tables of loads ready, and say which phases of them the report looks at."""
+        self._tables.show()
         self._ladders.provide(scope, [row.scenario_id for row in scope.rows])
         phases = self._ladders.played(question.report, report(question.report).needs or [phases])
         if {"prefill", "decode"} <= set(phases):
@@ -219,6 +220,7 @@ class Session:
         values: Mapping[str, object],
         scope: ResolvedScope,
         phases: tuple[str, ...],
+        *,
         told: frozenset[str] | None,
     ) -> Answer:
         parameters = self._set(asked, values)

@@ -164,6 +164,15 @@ def _composition(answer: Answer, location: StoreLocation, format_: str) -> list[
     return rows
 
 
+def _composition_lines(rows: list[list[object]] | None) -> Iterable[str]:
+    if not rows:
+        return ()
+    from cli.render.rows import table_lines
+    from sweepdb.asking import COMPOSITION_COLUMNS
+
+    return ("\n", *table_lines(COMPOSITION_COLUMNS, rows))
+
+
 def _weighted(text: str) -> tuple[str, float]:
     name, separator, weight = text.rpartition("=")
     if not separator or not name:
@@ -209,12 +218,9 @@ def _show(
         write_text((json.dumps(document, ensure_ascii=False, indent=1), "\n"), output)
     elif format_ == "table":
         from cli.render.answers import answer_lines
-        from cli.render.rows import table_lines
-        from sweepdb.asking import COMPOSITION_COLUMNS
 
-        below = ("\n", *table_lines(COMPOSITION_COLUMNS, shown.composition)) if shown.composition else ()
         lines = answer_lines(answer, wide=shown.wide, explain=shown.explain)
-        write_text((*lines, *below, *shown.chart), output)
+        write_text((*lines, *_composition_lines(shown.composition), *shown.chart), output)
     else:
         write_rows(answer.columns, answer.rows, format_, output)
         _say_expected_error(answer)
