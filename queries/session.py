@@ -23,6 +23,7 @@ from queries.asking.parameters import (
     phases_wanted,
 )
 from queries.asking.question import Answer, Question
+from queries.asking.told_columns import only_columns, told_columns
 from queries.connect import StoreConnection
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
@@ -93,10 +94,12 @@ class Session:
         self._scope = None
         self._known = KnownSubjects(self.location)
 
-    def ask(self, question: Question, *, pinned: Pinned | None = None) -> Answer:
-        """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
+    def ask(self, question: Question, *, pinned: Pinned | None = None, for_table: bool = False) -> Answer:
+        """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope.
+
+        An answer that is only for a table has no columns beside those that a table can show, and is there sooner."""
         question = answered_instead(question)
-        answer = self._answered(question, pinned)
+        answer = self._answered(question, pinned, for_table=for_table)
         if not report(question.report).predicts:
             return answer
         rows = self._scope.rows if self._scope is not None else ()
@@ -135,7 +138,7 @@ class Session:
         known = self._errors_known
         return answer if all((phase, True) in known for phase, _ in known) else None
 
-    def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
+    def _answered(self, question: Question, pinned: Pinned | None, *, for_table: bool = False) -> Answer:
         asked = report(question.report)
         check_options(question)
         check_used(question, _variables_taken(asked))
@@ -163,7 +166,8 @@ class Session:
         self._connection.provide(answering.public_names | built_on)
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
-        answer = replace(self._run(question, answering, values, scope, phases), report=named)
+        told = told_columns(answering, report(named)) if for_table else None
+        answer = replace(self._run(question, answering, values, scope, phases, told=told), report=named)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
@@ -171,6 +175,7 @@ class Session:
 
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
         """Make the tables of loads ready, and say which phases of them the report looks at."""
+        self._tables.show()
         self._ladders.provide(scope, [row.scenario_id for row in scope.rows])
         phases = self._ladders.played(question.report, report(question.report).needs or [phases])
         if {"prefill", "decode"} <= set(phases):
@@ -215,6 +220,8 @@ class Session:
         values: Mapping[str, object],
         scope: ResolvedScope,
         phases: tuple[str, ...],
+        *,
+        told: frozenset[str] | None,
     ) -> Answer:
         parameters = self._set(asked, values)
         self._ran = asked
@@ -223,7 +230,7 @@ class Session:
         self._tables.provide_macros(asked, question.definitions, values, asked_of, more=choosing)
         if choosing:
             self._connection.duckdb.execute(choosing)
-        cursor = self._connection.duckdb.execute(asked.sql)
+        cursor = self._connection.duckdb.execute(asked.sql if told is None else only_columns(asked.sql, told))
         columns = tuple(str(item[0]) for item in cursor.description or ())
         rows = tuple(cursor.fetchall())
         return Answer(

@@ -76,7 +76,8 @@ def query(
 
     question = _question(report, names or [], {**options, "preset": preset}, store)
     with open_session(store) as session:
-        answer = _as_typed(session.ask(question))
+        more = wide or plot or show_sql or composition or proof is not None
+        answer = _as_typed(session.ask(question, for_table=format_ == "table" and not more))
         if proof is not None:
             from sweepdb.asking import write_proof
 
@@ -142,11 +143,11 @@ def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
 
 def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
     """Note batches too small for their length bins, where the report's own columns do not tell."""
+    if any(name.endswith("realised_input_length_mean") for name in answer.columns):
+        return answer
     from cli.render.bias import bias_summary
     from sweepdb.asking import probes_of, realised_means
 
-    if any(name.endswith("realised_input_length_mean") for name in answer.columns):
-        return answer
     return replace(answer, notes=(*answer.notes, *bias_summary(realised_means(location, probes_of(answer)))))
 
 
@@ -161,6 +162,15 @@ def _composition(answer: Answer, location: StoreLocation, format_: str) -> list[
     if not rows:
         say("note: no length distribution among these rows; --composition has nothing to add")
     return rows
+
+
+def _composition_lines(rows: list[list[object]] | None) -> Iterable[str]:
+    if not rows:
+        return ()
+    from cli.render.rows import table_lines
+    from sweepdb.asking import COMPOSITION_COLUMNS
+
+    return ("\n", *table_lines(COMPOSITION_COLUMNS, rows))
 
 
 def _weighted(text: str) -> tuple[str, float]:
@@ -208,12 +218,9 @@ def _show(
         write_text((json.dumps(document, ensure_ascii=False, indent=1), "\n"), output)
     elif format_ == "table":
         from cli.render.answers import answer_lines
-        from cli.render.rows import table_lines
-        from sweepdb.asking import COMPOSITION_COLUMNS
 
-        below = ("\n", *table_lines(COMPOSITION_COLUMNS, shown.composition)) if shown.composition else ()
         lines = answer_lines(answer, wide=shown.wide, explain=shown.explain)
-        write_text((*lines, *below, *shown.chart), output)
+        write_text((*lines, *_composition_lines(shown.composition), *shown.chart), output)
     else:
         write_rows(answer.columns, answer.rows, format_, output)
         _say_expected_error(answer)

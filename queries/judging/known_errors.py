@@ -1,6 +1,6 @@
 """The errors that a session expects of subjects, each looked up once: a moved limit changes none of them.
 
-Not here: which region is the nearest (queries.errors.expected), and what limits make of it (queries.judging.confidence)."""
+Not here: which region is the nearest (queries.errors.expected), and what limits make of it (confidence)."""
 
 from __future__ import annotations
 

@@ -29,22 +29,27 @@ if TYPE_CHECKING:
 
 MEMORY = "SWEEPDB_SESSION_MEMORY"
 _SHARE = 0.25  # of this machine's memory
-_KEPT_BYTES = 900  # a probe, in every table: 530 as it is kept, and more than half of them once more in order
+_KEPT_BYTES = 800  # a probe, in every table: 570 as it is kept, and as a contender half of them once more
 _PART_BYTES = 33  # a probe, in a part
 MOST_AT_ONCE = 200_000  # probes that are kept before anybody asks again: a fifth of a second where they lie together
 MUCH_BYTES = 8_000_000  # of parts that are opened: a tenth of a second of decoding, as much as planning a question
 _SCATTERED = 4  # times as much is opened as the scope is
 _FOLDER = Path(__file__).parent
-_VIEW_TO_EMPTY_TABLE = """
-    CREATE TEMP TABLE shape AS SELECT * FROM scoped LIMIT 0;
-    DROP VIEW temp.scoped;
-    ALTER TABLE temp.shape RENAME TO scoped"""
+_VIEW = "CREATE OR REPLACE TEMP VIEW scoped AS"
+_NO_VIEW = "DROP VIEW IF EXISTS temp.scoped"
+_EMPTY_TABLE = "CREATE TEMP TABLE scoped AS SELECT * FROM (\n{}\n) LIMIT 0"
 _SCOPE = """
     CREATE OR REPLACE TEMP TABLE scope (
         scenario_id BIGINT, first_batch_size INTEGER, last_batch_size INTEGER, question_group INTEGER
     )"""
-_COUNT_ALL = "SELECT phase, count(*) FROM scoped GROUP BY phase"
-_COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT probe)")  # a row of several groups is looked at once
+_COUNT_ALL = """
+    SELECT phase, count(*)
+    FROM raw.stored_probe AS stored
+    JOIN scope ON scope.scenario_id = stored.scenario_id
+    WHERE stored.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size
+    GROUP BY phase"""
+# A row of several groups is looked at once.
+_COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT (stored.scenario_id, batch_size))")
 _FROM_STORE = re.compile(r"\bFROM probe\b")
 _FROM_NARROW = re.compile(r"\bFROM narrow\b")
 _OF_BLOCKS = ("block_id", "first_sweep", "stored_at")  # probes of a scenario differ in them
@@ -71,6 +76,8 @@ _OF_PICKS = re.compile(r"(?<!MACRO )\b(?:picked|side|ranked_rows)\(")  # calls o
 _OF_ENGINES = {
     "engine_prefills": "", "engine_decodes": "", "engine_frontier": "", "engine_pairs": "'budget', 1, FALSE, 1, ''",
 }  # fmt: skip
+_NARROW = "CREATE OR REPLACE TEMP TABLE narrow AS SELECT * FROM narrow_rows({})"
+_MORE_NARROW = "INSERT INTO narrow SELECT * FROM narrow_rows({})"
 _PICKS = "CREATE OR REPLACE TEMP TABLE picks AS SELECT * FROM first_rows($objective)"
 _CONTENDING = "CREATE OR REPLACE TEMP TABLE contenders_by_{0} AS SELECT * FROM contending_rows('{0}')"
 _CONTENDERS = "CREATE OR REPLACE TEMP VIEW contenders AS SELECT *, rowid AS contender_row FROM contenders_by_{}"
@@ -106,7 +113,8 @@ class ScopeTables:
         self._empty: dict[str, Macro] = {}  # macros about rows of engines that yield none
         self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._confident = False
-        self._view = ""  # the statement that made `scoped`
+        self._view = ""  # the statement that makes `scoped`
+        self._is_there = False  # whether it was made
         self._scopes = 0
         self._kept: Moment | None = None
         self._kept_phases: frozenset[str] = frozenset()
@@ -123,13 +131,19 @@ class ScopeTables:
         insert_rows(duckdb, "scope", columns, [[getattr(row, name) for name, _ in columns] for row in rows])
         self._rows, self._counts = rows, {}
         self._scopes += 1
-        self._kept = self._narrow = None
         self._confident, self._in_memory, self._others = False, False, {}
-        for table in ("kept", "narrow", *(f"contenders_by_{one}" for one in self._contending)):
-            duckdb.execute(f"DROP TABLE IF EXISTS temp.{table} CASCADE")
-        self._contending = []
+        self._forget()
+        self._view, self._is_there = "", True
         if of_probes:
             self._show()
+
+    def _forget(self) -> None:
+        """Give up what is kept before anything takes its place: both would take twice the memory."""
+        tables = () if self._kept is None else ("kept", "narrow", *(f"contenders_by_{one}" for one in self._contending))
+        for table in tables:
+            self._connection.duckdb.execute(f"DROP TABLE IF EXISTS temp.{table} CASCADE")
+        self._kept = self._narrow = None
+        self._kept_phases, self._contending = frozenset(), []
 
     def read_with_factors(self, confident: bool) -> None:
         """Compare limits with bounds of measured values, by the table `factors`, or with predictions."""
@@ -150,19 +164,20 @@ class ScopeTables:
 
         Those of phases that nobody asked about stay in the store: `scoped` shows what is kept where that is all there
         is to look at."""
-        there = self._kept == self._now()
+        shown, there = self._in_memory, self._kept == self._now()
         wanted = self._kept_phases.union(phases) if there else frozenset(phases)
-        if not there or wanted != self._kept_phases:
+        if there and wanted == self._kept_phases:
+            self._in_memory = True
+        else:
             self._in_memory = self.considered(wanted) * _KEPT_BYTES <= self._memory_share * memory_given()
             if self._in_memory:
                 self._keep(wanted)
-        elif self._in_memory:
-            return
-        else:
-            self._in_memory = True
-        self._show()
+                shown = False
+        if shown != self._in_memory:
+            self._show()
 
     def _keep(self, phases: frozenset[str]) -> None:
+        self._forget()
         duckdb = self._connection.duckdb
         duckdb.execute(_NAMED, {"phases": sorted(phases)})
         duckdb.execute(_KEPT)
@@ -214,7 +229,7 @@ class ScopeTables:
         """A text of SQL with every macro that it calls, as these are here."""
         known = {**macros(), **self._others}
         texts: dict[str, str] = {}
-        pending = names_in(sql) & known.keys()
+        pending: set[str] = set(names_in(sql) & known.keys())
         while pending:
             texts |= {name: known[name].sql for name in pending}
             pending = {one for name in pending for one in names_in(texts[name]) & known.keys()} - texts.keys()
@@ -237,7 +252,9 @@ class ScopeTables:
         """The macro of judged rows over those that can be the first of their scenario."""
         judged = self._others["judged_rows"]
         sql = _FROM_NARROW.sub("FROM contenders AS narrow", judged.sql).replace("narrow.rowid", "narrow.contender_row")
-        return Macro(name="judged_contenders", sql=sql.replace("judged_rows()", "judged_contenders()"), calls=judged.calls)
+        return Macro(
+            name="judged_contenders", sql=sql.replace("judged_rows()", "judged_contenders()"), calls=judged.calls
+        )
 
     def _without_engines(self, asked: Report) -> dict[str, Macro]:
         """Macros about rows of an engine as DuckDB plans them fastest, where there are none."""
@@ -267,8 +284,7 @@ class ScopeTables:
         duckdb = self._connection.duckdb
         duckdb.execute(text)
         for number, phase in enumerate(sorted(self._kept_phases)):
-            into = "INSERT INTO narrow" if number else "CREATE OR REPLACE TEMP TABLE narrow AS"
-            duckdb.execute(f"{into} SELECT * FROM narrow_rows({literal(phase)})")
+            duckdb.execute((_MORE_NARROW if number else _NARROW).format(literal(phase)))
         self._narrow, self._contending = wanted, []
         return True
 
@@ -298,13 +314,21 @@ class ScopeTables:
         duckdb = self._connection.duckdb
         as_table = any(SCOPED in macro.calls for macro in missing)
         if as_table:
-            duckdb.execute(_VIEW_TO_EMPTY_TABLE)
+            self._is_there = False
+            duckdb.execute(_NO_VIEW)
+            duckdb.execute(_EMPTY_TABLE.format(self._view[self._view.index(_VIEW) + len(_VIEW) :].rstrip().rstrip(";")))
         for macro in missing:
             duckdb.execute(macro.sql)
             self._created[macro.name] = macro.sql
         if as_table:
             duckdb.execute("DROP TABLE temp.scoped")
-            duckdb.execute(self._view)
+        self.show()
+
+    def show(self) -> None:
+        """Have the view `scoped` there, for statements that no macro is created for."""
+        if not self._is_there:
+            self._connection.duckdb.execute(self._view)
+            self._is_there = True
 
     def considered(self, phases: Collection[str]) -> int:
         """How many probes of the scope a question looks at."""
@@ -323,12 +347,11 @@ class ScopeTables:
         return Moment(loaded=self._connection.loaded, scope=self._scopes)
 
     def _show(self) -> None:
-        """Create the view `scoped`: over the store or over what is kept of it."""
+        """Have the view `scoped` over the store or over what is kept of it, from the next statement that asks for it."""
         text = CONFIDENT.read_text(encoding="utf-8") if self._confident else macros()[SCOPED].sql
         if self._in_memory:
             text = _FROM_STORE.sub("FROM kept_probe AS probe", text)
-        self._connection.duckdb.execute(text)
-        self._view = text
+        self._view, self._is_there = text, False
 
 
 _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule", "kv_charge", "reserved_gib")

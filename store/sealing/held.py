@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.reading import ReadTransaction
-from store.records import BlockRecord
 from store.schema.measures import MEASURES
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, SORT_ORDER
 from store.sealing.into_duckdb import insert_arrays
@@ -19,6 +18,8 @@ from store.sealing.ranges import Ranges, as_parameter
 if TYPE_CHECKING:
     import duckdb
     import numpy as np
+
+    from store.records import BlockRecord
 
 _ROWS_AT_ONCE = 200_000
 _BLOCK_ORDER = SORT_ORDER.replace("batch_size, ", "")

@@ -67,3 +67,12 @@ def test_a_second_evaluation_needs_no_torch(example_copy):
     assert "torch" not in imported_by(*arguments.split(), "--batch-range", "260", "--store", example_copy)
     again = arguments.replace("3500", "2000")
     assert "torch" not in imported_by(*again.split(), "--batch-range", "4", "--store", example_copy)
+
+
+def test_reading_makes_no_records(example_store):
+    program = PROGRAM.replace('name.partition(".")[0]', "name")
+    asked = [sys.executable, "-c", program, "query", "best", "--tpot-limits", "50", "--store", example_store]
+    code, said, modules = json.loads(subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    assert code == 0, said
+    assert "queries.session" in modules
+    assert not {"store.records", "queries.composition"} & set(modules)

@@ -34,7 +34,7 @@ def memory(gib):
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """A store of formulas in which precisions tie, and one as an engine serves."""
+    """A store of formulas in which precisions tie, one as an engine serves, and one of many batch sizes."""
     folder = tmp_path_factory.mktemp("narrow")
     urls = {name: f"sqlite:///{folder}/{name}.sqlite" for name in ("formulas", "served")}
     records = [
@@ -44,13 +44,17 @@ def places(tmp_path_factory):
     ]
     write_sweep(urls["formulas"], records, key="a", sizes=12)
     write_served(urls["served"])
+    # Enough batch sizes for rates to fall again.
+    few = mission_records(models=(MODELS[4],), plans=PLANS[:1])
+    urls["saturated"] = f"sqlite:///{folder}/saturated.sqlite"
+    write_sweep(urls["saturated"], few, key="a", sizes=300)
     return {name: parse_url(url) for name, url in urls.items()}
 
 
 @pytest.fixture(scope="module")
 def sessions(places):
     """For each store two sessions, one of which never keeps anything."""
-    opened = {name: (Session(place), Session(place)) for name, place in places.items()}
+    opened = {name: (Session(places[name]), Session(places[name])) for name in ("formulas", "served")}
     yield opened
     for pair in opened.values():
         for session in pair:
@@ -136,6 +140,53 @@ def test_a_moved_limit_finds_in_memory_what_the_store_has(sessions, store, repor
 @given(data=st.data())
 def test_every_moved_limit_finds_in_memory_what_the_store_has(sessions, data):
     same_as_the_store_says(sessions, data)
+
+
+MEASURES = ("ttft_ms", "tpot_ms", "e2e_ms")  # limited from above
+CONTENDERS = """
+    SELECT n.lot, n.batch_size, n.qps, n.rate, n.latency_ms, n.memory_unreserved_bytes, n.ttft_ms, n.tpot_ms, n.e2e_ms,
+        n.tokens_per_s_per_user, c.lot IS NOT NULL AS contends
+    FROM narrow AS n LEFT JOIN contenders_by_{} AS c ON c.lot = n.lot AND c.batch_size = n.batch_size WHERE n.qps > 0
+"""
+
+
+def no_worse(one, other):
+    """Whether a row is admitted wherever another is."""
+    return (
+        one["memory_unreserved_bytes"] >= other["memory_unreserved_bytes"]
+        and all(other[name] is None or one[name] <= other[name] for name in MEASURES)
+        and (other["tokens_per_s_per_user"] is None or one["tokens_per_s_per_user"] >= other["tokens_per_s_per_user"])
+    )
+
+
+@pytest.mark.parametrize(("report", "objective"), [("best", "rate"), ("pd-ratio", "qps")])
+@pytest.mark.parametrize("store", ["saturated", "served"])
+def test_a_row_that_does_not_contend_stands_behind_one_that_is_no_worse(places, store, report, objective):
+    with Session(places[store]) as session:
+        for limit in (60.0, 20.0):
+            session.ask(question_of(report, {"tpot_limits": limit}))
+        duckdb = session._connection.duckdb
+        cursor = duckdb.execute(CONTENDERS.format(objective))
+        rows = [dict(zip([item[0] for item in cursor.description], row, strict=True)) for row in cursor.fetchall()]
+    lots = {}
+    for row in sorted(rows, key=lambda row: (row["lot"], -row[objective], row["latency_ms"], row["batch_size"])):
+        before = lots.setdefault(row["lot"], [])
+        assert row["contends"] or any(no_worse(one, row) for one in before)
+        before.append(row)
+    contending = sum(row["contends"] for row in rows)
+    assert 0 < contending <= len(rows)
+    assert store == "served" or contending < len(rows) / 2
+
+
+def test_phases_that_nobody_asked_about_stay_in_the_store(places):
+    with Session(places["formulas"]) as session, Session(places["formulas"]) as fresh:
+        kept = session._connection.duckdb
+        for limit in (60.0, 20.0):
+            session.ask(question_of("best", {"tpot_limits": limit}))
+        assert kept.execute("SELECT DISTINCT phase FROM named").fetchall() == [("aggregated",)]
+        for question in (question_of("pd-ratio", {"num_devices": 16}), question_of("best", {"tpot_limits": 9.0})):
+            assert answered(session, question) == answered(fresh, question)
+        assert kept.execute("SELECT count(DISTINCT phase) FROM named").fetchall() == [(3,)]
 
 
 def test_every_kind_of_question_is_asked_of_the_narrow_table():
