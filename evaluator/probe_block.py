@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class ProbeBlock:
 
     def columns(self) -> Mapping[str, FloatArray | Integers]:
         """Every column but the batch size, by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "batch_size"}
+        return dict(zip(_MEASURED, _measured(self), strict=True))
 
     def between(self, first: int, last: int) -> ProbeBlock:
         """The probes of batch sizes from `first` to `last`."""
@@ -66,7 +67,12 @@ class ProbeBlock:
             yield self._part(slice(start, end))
 
     def _part(self, part: slice) -> ProbeBlock:
-        return ProbeBlock(**{item.name: getattr(self, item.name)[part] for item in fields(self)})
+        parts = {name: values[part] for name, values in self.columns().items()}
+        return ProbeBlock(batch_size=self.batch_size[part], **parts)
+
+
+_MEASURED = tuple(item.name for item in fields(ProbeBlock) if item.name != "batch_size")
+_measured = attrgetter(*_MEASURED)
 
 
 def joined_blocks(blocks: Sequence[ProbeBlock]) -> ProbeBlock:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from store.schema.measures import MEASURES
 Composition = tuple[np.ndarray, np.ndarray, np.ndarray]  # batch sizes, bins, samples
 _FORMAT = 1
 _WHOLE = [column.type is LONG for column in MEASURES]
+_NAMES = [column.name for column in MEASURES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +48,46 @@ def rows_digest(scenario_key: str, rows: DigestedRows, composition: Composition 
 
     The same on every database and in every part: numbers count as float64, -0 as 0, and a measure that no row has
     counts as not there, so that a measure added later changes no digest. Compositions name bins that have samples."""
-    values = rows.values + 0.0
-    values[:, _WHOLE] = np.rint(values[:, _WHOLE])
+    return _digest(scenario_key, rows.batch_sizes, *_spelled(rows.values.T), composition)
+
+
+class DigestedBlocks:
+    """Rows of many scenarios one below another, spelled as digests have them at once: a line a measure."""
+
+    def __init__(self, batch_sizes: np.ndarray, columns: Iterable[np.ndarray | None]) -> None:
+        table = np.full((len(MEASURES), len(batch_sizes)), np.nan)
+        for number, values in enumerate(columns):
+            if values is not None:
+                table[number] = values
+        self._batch_sizes = batch_sizes
+        self._values, self._missing = _spelled(table)
+
+    def digest(self, scenario_key: str, start: int, end: int, composition: Composition | None) -> str:
+        """What `rows_digest` gives of the rows from `start` up to `end`."""
+        rows = slice(start, end)
+        sizes, values = self._batch_sizes[rows], self._values[:, rows]
+        return _digest(scenario_key, sizes, values, self._missing[:, rows], composition)
+
+
+def _spelled(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers with one spelling each, a line a measure, and where they are missing."""
+    values = values + 0.0
+    values[_WHOLE] = np.rint(values[_WHOLE])
     missing = np.isnan(values)
     values[missing] = np.nan  # one of many bit patterns
-    present = np.flatnonzero(~missing.all(axis=0))
-    head = {"format": _FORMAT, "scenario": scenario_key, "measures": [MEASURES[number].name for number in present]}
+    return values, missing
+
+
+def _digest(
+    scenario_key: str, sizes: np.ndarray, values: np.ndarray, missing: np.ndarray, composition: Composition | None
+) -> str:
+    present = np.flatnonzero(~missing.all(axis=1))
+    head = {"format": _FORMAT, "scenario": scenario_key, "measures": [_NAMES[number] for number in present.tolist()]}
     digest = hashlib.sha256(json.dumps(head).encode())
-    digest.update(np.ascontiguousarray(rows.batch_sizes, dtype="<i8").tobytes())
-    digest.update(np.ascontiguousarray(values[:, present].T, dtype="<f8").tobytes())
+    digest.update(np.ascontiguousarray(sizes, dtype="<i8").tobytes())
+    digest.update(np.ascontiguousarray(values[present], dtype="<f8").tobytes())
     if composition is not None:
-        digest.update(_composed(rows.batch_sizes, *composition))
+        digest.update(_composed(sizes, *composition))
     return digest.hexdigest()
 
 
