@@ -58,15 +58,16 @@ class ProbeBlock:
     def between(self, first: int, last: int) -> ProbeBlock:
         """The probes of batch sizes from `first` to `last`."""
         start, end = np.searchsorted(self.batch_size, [first, last + 1])
-        return self._part(slice(int(start), int(end)))
+        return self.rows(slice(int(start), int(end)))
 
     def stretches(self) -> Iterator[ProbeBlock]:
         """The block in parts of neighbouring batch sizes."""
         gaps = np.flatnonzero(np.diff(self.batch_size) > 1) + 1
         for start, end in pairwise((0, *gaps.tolist(), self.batch_size.size)):
-            yield self._part(slice(start, end))
+            yield self.rows(slice(start, end))
 
-    def _part(self, part: slice) -> ProbeBlock:
+    def rows(self, part: slice) -> ProbeBlock:
+        """Some neighbouring rows."""
         parts = {name: values[part] for name, values in self.columns().items()}
         return ProbeBlock(batch_size=self.batch_size[part], **parts)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from evaluator.canonical import IF_SET, keyed
+from evaluator.graph.same_objects import SameObjects
 from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
@@ -62,6 +63,7 @@ def _key(request: CaptureRequest) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@SameObjects
 def layers_of_stages(model: ModelSpec, stages: int) -> tuple[tuple[int, ...], ...]:
     """Layers of each group (rows) on each pipeline stage (columns); the first stages take the remainder.
 

@@ -1,0 +1,17 @@
+"""Scenarios that differ in their workload alone, evaluated side by side: the same numbers in fewer calls.
+
+Not here: one scenario (evaluator.evaluate), and which scenarios a sweep has (evaluator.request)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from evaluator.together.grouping import Asked
+    from evaluator.together.side_evaluation import batch_ranges, evaluate_many
+
+__all__ = ["Asked", "batch_ranges", "evaluate_many"]
+
+__getattr__, __dir__ = lazy_face(__name__)
