@@ -140,6 +140,4 @@ def _shard_block(item: ShardScenario, block: ProbeBlock) -> ShardBlock:
     plan = item.scenario.plan
     composition = composition_of(item.scenario, block.batch_size)
     record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
-    return ShardBlock(
-        scenario_id=item.scenario_id, scenario_key=item.key, replicas=plan.dp * plan.pp, record=record
-    )
+    return ShardBlock(scenario_id=item.scenario_id, scenario_key=item.key, replicas=plan.dp * plan.pp, record=record)

@@ -10,8 +10,19 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.together.grouping import Asked
-    from evaluator.together.side_evaluation import batch_ranges, evaluate_many
+    from evaluator.together.readying import Readying, ReadyScenario, capture, captures, wanted_captures
+    from evaluator.together.side_evaluation import Ranged, batch_ranges, evaluate_many
 
-__all__ = ["Asked", "batch_ranges", "evaluate_many"]
+__all__ = [
+    "Asked",
+    "Ranged",
+    "ReadyScenario",
+    "Readying",
+    "batch_ranges",
+    "capture",
+    "captures",
+    "evaluate_many",
+    "wanted_captures",
+]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -36,7 +36,7 @@ def grouped(asked: Sequence[Asked]) -> Iterator[list[int]]:
     """Places of scenarios that may stand side by side; of every other scenario by itself."""
     open_groups: dict[Hashable, tuple[list[int], int]] = {}
     for place, one in enumerate(asked):
-        alike = likeness(one)
+        alike = likeness(one.scenario, one.operators)
         if alike is None:
             yield [place]
             continue
@@ -49,11 +49,11 @@ def grouped(asked: Sequence[Asked]) -> Iterator[list[int]]:
         yield places
 
 
-def likeness(one: Asked) -> Hashable | None:
+def likeness(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> Hashable | None:
     """Equal for scenarios that differ in their lengths alone; None for one that stands by itself.
 
     What is large is told apart by identity: scenarios of one request share it."""
-    scenario, workload = one.scenario, one.scenario.workload
+    workload = scenario.workload
     if scenario.serving_model not in FORMULAS or scenario.engine is not None or scenario.convention != "physical":
         return None
     if workload.images is not None or workload.tiers or len(scenario.model.layers) >= _FEW_LAYERS:
@@ -74,5 +74,5 @@ def likeness(one: Asked) -> Hashable | None:
         scenario.routing,
         workload.mtp_tokens,
         workload.mtp_acceptance,
-        tuple(sorted((trace, id(operators)) for trace, operators in one.operators.items())),
+        tuple(sorted((trace, id(one)) for trace, one in operators.items())),
     )

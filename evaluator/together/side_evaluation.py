@@ -32,14 +32,17 @@ from evaluator.together.grouping import Asked, grouped
 Ranged = tuple[Scenario, Mapping[str, OperatorSet], int | None]  # with the most batch sizes that are asked for
 
 
-def evaluate_many(asked: Sequence[Asked]) -> list[ProbeBlock | Exception]:
-    """The probes of each, to the bit those of `evaluate_scenario`; of one that cannot be evaluated, its error."""
-    made: list[ProbeBlock | Exception | None] = [None] * len(asked)
-    for places in grouped(asked):
-        group = [asked[place] for place in places]
-        for place, block in zip(places, _evaluated(group), strict=True):
-            made[place] = block
-    return [block for block in made if block is not None]
+def evaluate_many(asked: Sequence[Asked]) -> Iterator[ProbeBlock | Exception]:
+    """The probes of each in their order, to the bit those of `evaluate_scenario`; of one that cannot be, its error.
+
+    Those that stand side by side with one are made with it, and wait for their turn."""
+    beside = {place: places for places in grouped(asked) for place in places}
+    made: dict[int, ProbeBlock | Exception] = {}
+    for place in range(len(asked)):
+        if place not in made:
+            places = beside[place]
+            made.update(zip(places, _evaluated([asked[one] for one in places]), strict=True))
+        yield made.pop(place)
 
 
 def _evaluated(group: Sequence[Asked]) -> Sequence[ProbeBlock | Exception]:
