@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.operators import OperatorSet
+from evaluator.graph.same_objects import SameObjects
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import LOAD, Routing, busiest_load
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.cost_model import CostModel
@@ -63,8 +65,27 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
     """The captures that `operators` of evaluate_scenario must hold.
 
     Look each request's key up, and capture what is not known."""
-    precision = scenario.precision
-    size, convention = precision.mxfp4_group_size, scenario.convention
+    wanted = dict(
+        _step_requests(
+            scenario.model,
+            scenario.plan,
+            scenario.precision,
+            scenario.phase,
+            scenario.convention,
+            scenario.launch.compile,
+        )
+    )
+    if scenario.workload.images is not None:
+        wanted["encoder"] = _encoder_request(scenario, scenario.workload.images)
+    return wanted
+
+
+@SameObjects
+def _step_requests(  # noqa: PLR0917  what decides the operators of steps
+    model: ModelSpec, plan: Plan, precision: Precision, phase: Phase, convention: Convention, compiled: bool
+) -> Mapping[Trace, CaptureRequest]:
+    """The captures of the steps of a phase, whatever the device and the workload."""
+    size = precision.mxfp4_group_size
     linear, experts = (
         linear_format(name, mxfp4_group_size=size, convention=convention)
         for name in (precision.linear, precision.experts or precision.linear)
@@ -73,26 +94,23 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
         None if name is None else linear_format(name, mxfp4_group_size=size, convention=convention)
         for name in (precision.mixers, precision.head, precision.drafts)
     )
-    wanted: dict[Trace, CaptureRequest] = {
+    return {
         trace: CaptureRequest(
-            model=scenario.model,
-            plan=replace(scenario.plan, encoder_devices=0),
+            model=model,
+            plan=replace(plan, encoder_devices=0),
             linear=linear,
             experts=experts,
             kv_bits=kv_cache_bits(precision),
-            kv_dtype=_kv_dtype(scenario),
+            kv_dtype=_kv_dtype(precision, convention),
             trace=trace,
-            compile=scenario.launch.compile,
+            compile=compiled,
             convention=convention,
             mixers=mixers,
             head=head,
             drafts=drafts,
         )
-        for trace in traces_of(scenario.phase)
+        for trace in traces_of(phase)
     }
-    if scenario.workload.images is not None:
-        wanted["encoder"] = _encoder_request(scenario, scenario.workload.images)
-    return wanted
 
 
 def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
@@ -113,10 +131,10 @@ def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
     )
 
 
-def _kv_dtype(scenario: Scenario) -> str:
+def _kv_dtype(precision: Precision, convention: Convention) -> str:
     """The dtype that upstream quantises attention to; blank where it does not, or where the convention is ours."""
-    named = scenario.precision.attention.lower()
-    return named if scenario.convention == "upstream" and named != "disabled" else ""
+    named = precision.attention.lower()
+    return named if convention == "upstream" and named != "disabled" else ""
 
 
 def cost_of(scenario: Scenario) -> CostModel:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar
 
-_MOST = 512
 _Objects = ParamSpec("_Objects")
 _Made = TypeVar("_Made")
 
@@ -16,8 +15,9 @@ _Made = TypeVar("_Made")
 class SameObjects(Generic[_Objects, _Made]):
     """A pure function of objects that are told apart by identity. They are held, so that no other gets their place."""
 
-    def __init__(self, make: Callable[_Objects, _Made]) -> None:
+    def __init__(self, make: Callable[_Objects, _Made], *, most: int = 512) -> None:
         self._make = make
+        self._most = most  # of which it knows what was made; then it begins anew
         self._known: dict[tuple[int, ...], tuple[_Made, tuple[object, ...]]] = {}
         self.__doc__ = make.__doc__
 
@@ -26,7 +26,7 @@ class SameObjects(Generic[_Objects, _Made]):
         place = tuple(map(id, (*objects, *named.values())))
         found = self._known.get(place)
         if found is None:
-            if len(self._known) >= _MOST:
+            if len(self._known) >= self._most:
                 self._known.clear()
             found = self._known[place] = (self._make(*objects, **named), (*objects, *named.values()))
         return found[0]

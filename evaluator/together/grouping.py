@@ -1,4 +1,4 @@
-"""Which scenarios may stand side by side: the same operators, prices and phase, one prompt length each, whole prompts.
+"""Which scenarios may stand side by side: the same operators, prices and phase, one prompt length each.
 
 Not here: evaluating them (evaluator.together.side_evaluation)."""
 
@@ -32,11 +32,13 @@ class Asked:
         return self.last - self.first + 1
 
 
-def grouped(asked: Sequence[Asked]) -> Iterator[list[int]]:
-    """Places of scenarios that may stand side by side; of every other scenario by itself."""
+def grouped(asked: Sequence[Asked], *, in_memory: bool = False) -> Iterator[list[int]]:
+    """Places of scenarios that may stand side by side; of every other scenario by itself.
+
+    What is asked may be what they take of memory alone, which chunks beside decodes do not change."""
     open_groups: dict[Hashable, tuple[list[int], int]] = {}
     for place, one in enumerate(asked):
-        alike = likeness(one.scenario, one.operators)
+        alike = likeness(one.scenario, one.operators, in_memory=in_memory)
         if alike is None:
             yield [place]
             continue
@@ -49,7 +51,7 @@ def grouped(asked: Sequence[Asked]) -> Iterator[list[int]]:
         yield places
 
 
-def likeness(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> Hashable | None:
+def likeness(scenario: Scenario, operators: Mapping[str, OperatorSet], *, in_memory: bool = False) -> Hashable | None:
     """Equal for scenarios that differ in their lengths alone; None for one that stands by itself.
 
     What is large is told apart by identity: scenarios of one request share it."""
@@ -59,9 +61,13 @@ def likeness(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> Hashab
     if workload.images is not None or workload.tiers or len(scenario.model.layers) >= _FEW_LAYERS:
         return None
     source = batch_source(scenario)
-    if not isinstance(source, FixedLengths) or source.chunks > 1:
+    if not isinstance(source, FixedLengths):
         return None
+    chunks = 1 if scenario.phase == "decode" else source.chunks
+    if chunks > 1 and scenario.phase == "aggregated" and not in_memory:
+        return None  # each has a schedule of its own
     return (
+        chunks,
         id(scenario.model),
         id(scenario.device),
         scenario.precision,

@@ -69,24 +69,24 @@ class Readying:
     def _ready(
         self, planned: PlannedScenario, operators: Mapping[str, OperatorSet], found: BatchRange | Exception
     ) -> ReadyScenario:
-        try:
-            if isinstance(found, Exception):
-                raise found
-            said = self._assumptions(planned.scenario, operators)
-        except SweepdbError as error:
-            return self.failed(planned, "unsupported", error.message)
-        except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
-            return self.failed(planned, "error", f"{type(error).__name__}: {error}")
+        said = found if isinstance(found, Exception) else self._assumptions(planned.scenario, operators)
+        if isinstance(said, SweepdbError):
+            return self.failed(planned, "unsupported", said.message)
+        if isinstance(said, Exception) or isinstance(found, Exception):
+            return self.failed(planned, "error", f"{type(said).__name__}: {said}")
         record = self.records.scenario(planned.model_name, planned.scenario, assumptions=said)
         first = planned.batch_range[0]
         return ReadyScenario(planned, record, operators, (first, max(first, found.last)), found.largest_fitting >= 1)
 
-    def _assumptions(self, scenario: Scenario, operators: Mapping[str, OperatorSet]) -> str | None:
-        """The sentences of a scenario; those that differ in their lengths alone have the same."""
-        alike = likeness(scenario, operators)
+    def _assumptions(self, scenario: Scenario, operators: Mapping[str, OperatorSet]) -> str | Exception | None:
+        """The sentences of a scenario, or why there are none; those that differ in their lengths alone have the same."""
+        alike = likeness(scenario, operators, in_memory=True)
         if alike in self._said:
             return self._said[alike][0]
-        said = "\n".join(assumptions_of(scenario, operators)) or None
+        try:
+            said = "\n".join(assumptions_of(scenario, operators)) or None
+        except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
+            return error
         if alike is not None:
             if len(self._said) >= _MOST_SAID:
                 self._said.clear()

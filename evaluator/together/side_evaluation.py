@@ -98,7 +98,7 @@ def batch_ranges(scenarios: Sequence[Ranged]) -> list[BatchRange | Exception]:
             made[place] = error
         else:
             firsts.append((place, Asked(scenario, operators, 1, min(most, FIRST_BLOCK)), most))
-    for places in grouped([one for _, one, _ in firsts]):
+    for places in grouped([one for _, one, _ in firsts], in_memory=True):
         group = [firsts[place] for place in places]
         for (place, _, _), found in zip(group, _ranges(group), strict=True):
             made[place] = found

@@ -48,7 +48,7 @@ class CaptureRequest:
     @property
     def key(self) -> str:
         """sha256 of the canonical form of everything that decides the operators."""
-        return _key(self)
+        return _same(self)
 
 
 @functools.lru_cache(maxsize=4096)  # the scenarios of one plan, on every device and workload, ask for the same sets
@@ -61,6 +61,9 @@ def _key(request: CaptureRequest) -> str:
         form["upstream_version"] = UPSTREAM_CAPTURE_VERSION
     text = json.dumps(form, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+_same = SameObjects(_key)
 
 
 @SameObjects

@@ -1,4 +1,4 @@
-"""Batches of several workloads as one source, those of each after those of the one before: whole prompts of one length.
+"""Batches of several workloads as one source, those of each after those of the one before: one prompt length each.
 
 What each batch takes does not depend on its neighbours, so numbers are to the bit those of each workload by itself.
 Not here: which scenarios may stand side by side (evaluator.together)."""
@@ -21,7 +21,8 @@ from evaluator.serving.batches import CachedTokens, FixedLengths, WaveStage, hal
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what follows from the lengths is worked out once and kept
 class SideBySide:
-    """`sizes[i]` batches of the workload i, whose lengths are `lengths[i]`: physical, prompts in one chunk."""
+    """`sizes[i]` batches of the workload i, whose lengths are `lengths[i]`: physical, and of as many chunks a prompt
+    where prompts are prefilled."""
 
     workloads: tuple[Workload, ...]
     lengths: tuple[FixedLengths, ...]
@@ -29,8 +30,8 @@ class SideBySide:
 
     @property
     def chunks(self) -> int:
-        """No prompt is split."""
-        return 1
+        """Chunks that every prompt is split into."""
+        return self.lengths[0].chunks
 
     @functools.cached_property
     def owner(self) -> Integers:
@@ -59,15 +60,18 @@ class SideBySide:
         return [stage for stage in stages if stage.batch.size]
 
     def _stage(self, batch: Integers, prompts: Integers, repeats: Integers) -> WaveStage:
-        one = self._prompt.mapped(lambda array: array[self.owner[batch]])
-        return WaveStage(batch=batch, requests=prompts, repeats=repeats, steps=(repeated(one, prompts),))
+        place = self.owner[batch]
+        steps = tuple(repeated(one.mapped(lambda array: array[place]), prompts) for one in self._chunk_sums)
+        return WaveStage(batch=batch, requests=prompts, repeats=repeats, steps=steps)
 
     @functools.cached_property
-    def _prompt(self) -> BatchSums:
-        """Sums of a prompt of each workload."""
-        new = np.asarray([one.new_tokens for one in self.lengths], dtype=np.float64)
-        cached = np.asarray([one.input_length - one.new_tokens for one in self.lengths], dtype=np.float64)
-        return request_sums(new, cached, windows=self.lengths[0].windows)
+    def _chunk_sums(self) -> tuple[BatchSums, ...]:
+        """Sums of a prompt's chunks, one after the other, of each workload."""
+        new = np.asarray([one.chunk_tokens for one in self.lengths], dtype=np.float64)
+        before = np.asarray([one.input_length - one.new_tokens for one in self.lengths], dtype=np.float64)
+        cached = before[:, None] + np.cumsum(new, axis=1) - new
+        windows = self.lengths[0].windows
+        return tuple(request_sums(new[:, chunk], cached[:, chunk], windows=windows) for chunk in range(self.chunks))
 
     def largest_waves(self, requests: Integers) -> Sequence[WaveStage]:
         """Two stages at most: all of them."""

@@ -37,8 +37,6 @@ def reading_s(run: Run, sums: BatchSums) -> FloatArray:
 
 def with_reading(run: Run, step: StepTimes, sums: BatchSums) -> StepTimes:
     """Prefill steps with what of their reading computing does not hide, as overhead. A pipeline has one stage."""
-    if not run.scenario.workload.tiers:
-        return step
     waiting = np.maximum(reading_s(run, sums) - step.total, 0.0)
     if not waiting.any():
         return step
