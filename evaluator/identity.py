@@ -307,4 +307,6 @@ def _launchable_by(model: ModelSpec, plan: Plan) -> str:
     return ",".join(launchable_by(model, plan))
 
 
-_model_record, _device_record, _precision_record = map(SameObjects, (model_record, device_record, precision_record))
+_model_record = SameObjects(model_record)
+_device_record = SameObjects(device_record)
+_precision_record = SameObjects(precision_record)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class ProbeBlock:
 
     def rows(self, part: slice) -> ProbeBlock:
         """Some neighbouring rows."""
-        parts = {name: values[part] for name, values in self.columns().items()}
+        parts: dict[str, Any] = {name: values[part] for name, values in self.columns().items()}
         return ProbeBlock(batch_size=self.batch_size[part], **parts)
 
 

@@ -190,11 +190,11 @@ def _worth_evaluating(
             items = captures(planned).items()
             sets = {trace: operators.get(item.key) or capture(item, operators) for trace, item in items}
             asked.append((planned.scenario, sets, planned.batch_range[1]))
-        for planned, (_, sets, _), found in zip(worth, asked, batch_ranges(asked), strict=True):
+        for planned, (_, held, _), found in zip(worth, asked, batch_ranges(asked), strict=True):
             if isinstance(found, Exception):
                 raise found
             first = planned.batch_range[0]
-            yield planned, dict(sets), (first, max(first, found.last))
+            yield planned, dict(held), (first, max(first, found.last))
 
 
 def wanted_operators(request: SweepRequest | Sequence[SweepRequest]) -> frozenset[str]:

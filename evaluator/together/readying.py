@@ -57,8 +57,8 @@ class Readying:
             else:
                 sets = {trace: self.operators[item.key] for trace, item in some.items()}
                 asked.append((place, (planned.scenario, sets, planned.batch_range[1])))
-        for (place, (_, sets, _)), found in zip(asked, batch_ranges([one for _, one in asked]), strict=True):
-            made[place] = self._ready(chunk[place], sets, found)
+        for (place, (_, held, _)), found in zip(asked, batch_ranges([one for _, one in asked]), strict=True):
+            made[place] = self._ready(chunk[place], held, found)
         return [made[place] for place in range(len(chunk))]
 
     def failed(self, planned: PlannedScenario, status: Status, reason: str) -> ReadyScenario:
@@ -79,7 +79,7 @@ class Readying:
         return ReadyScenario(planned, record, operators, (first, max(first, found.last)), found.largest_fitting >= 1)
 
     def _assumptions(self, scenario: Scenario, operators: Mapping[str, OperatorSet]) -> str | Exception | None:
-        """The sentences of a scenario, or why there are none; those that differ in their lengths alone have the same."""
+        """The sentences of a scenario, or why there are none: the same whatever the lengths."""
         alike = likeness(scenario, operators, in_memory=True)
         if alike in self._said:
             return self._said[alike][0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, insert, select, update
 
 from store.errors import InputError
 from store.opening import Store
@@ -23,7 +23,7 @@ from store.writing.scenarios import BLOCKS_OF, merge_intervals, missing_interval
 from store.writing.statements import chunks, utc_now
 
 Interval = tuple[int, int]
-_SCENARIOS = bindparam("scenarios", expanding=True)
+_SCENARIOS: BindParameter[list[int]] = bindparam("scenarios", expanding=True)
 _HELD = (
     select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason)
     .where(SCENARIO.c.id.in_(_SCENARIOS))

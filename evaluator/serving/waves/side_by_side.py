@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums, repeated, request_sums
@@ -38,9 +37,9 @@ class SideBySide:
         """The workload of each batch."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
-    def by_batch(self, each: Sequence[float]) -> NDArray[np.float64 | np.int64]:
+    def by_batch(self, each: Sequence[int]) -> Integers:
         """One number of each workload, as often as it has batches."""
-        return np.asarray(each)[self.owner]
+        return np.asarray(each, dtype=np.int64)[self.owner]
 
     @functools.cached_property
     def output_lengths(self) -> FloatArray:
@@ -50,7 +49,7 @@ class SideBySide:
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
         """Full waves of each workload's budget, then the rest of its prompts."""
         total = np.asarray(requests, dtype=np.int64)
-        prompts = self.by_batch([one.prompts_a_wave for one in self.lengths]).astype(np.int64)
+        prompts = self.by_batch([one.prompts_a_wave for one in self.lengths])
         full, rest = np.divmod(total, prompts)
         first, last = np.flatnonzero(full), np.flatnonzero(rest)
         stages = [
