@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -20,6 +21,18 @@ def canonical(record: object) -> str:
 def content_key(record: object) -> str:
     """sha256 hex digest of the canonical form."""
     return hashlib.sha256(canonical(record).encode()).hexdigest()
+
+
+def key_of_texts(parts: Mapping[str, str]) -> str:
+    """The content key of a mapping whose values are canonical texts already."""
+    written = ",".join(f"{scalar_text(name)}:{parts[name]}" for name in sorted(parts))
+    return hashlib.sha256(f"{{{written}}}".encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=65_536, typed=True)  # typed: 1, 1.0 and true are one key of a dictionary
+def scalar_text(value: str | float | bool | None) -> str:
+    """The canonical text of one value."""
+    return canonical(value)
 
 
 def keyed(record: object) -> dict[str, Any]:

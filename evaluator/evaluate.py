@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.operators import OperatorSet
+from evaluator.graph.same_objects import SameObjects
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import LOAD, Routing, busiest_load
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.cost_model import CostModel
@@ -34,6 +36,7 @@ from evaluator.serving.interface import Run, ServingModel
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.occupancy import kv_cache_bits, memory_bytes, seats_of
 from evaluator.serving.waves.mixed import MixedLengths
+from evaluator.serving.waves.side_by_side import SideBySide
 from store.errors import InputError
 from store.schema import MEASURES, Convention, Phase
 
@@ -44,7 +47,7 @@ ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2"
 LARGEST_BATCH = 8192  # a replica (design decision 9)
 LARGEST_WAVES = 64
 USERS_A_SEAT = 4  # more of them wait longer, and change nothing else
-_FIRST_BLOCK = 512
+FIRST_BLOCK = 512  # batch sizes that are looked at first for one that does not fit
 _TRACES: Mapping[Phase, tuple[Trace, ...]] = {
     "prefill": ("prefill",),
     "decode": ("decode",),
@@ -61,8 +64,27 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
     """The captures that `operators` of evaluate_scenario must hold.
 
     Look each request's key up, and capture what is not known."""
-    precision = scenario.precision
-    size, convention = precision.mxfp4_group_size, scenario.convention
+    wanted = dict(
+        _step_requests(
+            scenario.model,
+            scenario.plan,
+            scenario.precision,
+            scenario.phase,
+            scenario.convention,
+            scenario.launch.compile,
+        )
+    )
+    if scenario.workload.images is not None:
+        wanted["encoder"] = _encoder_request(scenario, scenario.workload.images)
+    return wanted
+
+
+@SameObjects
+def _step_requests(  # noqa: PLR0917  what decides the operators of steps
+    model: ModelSpec, plan: Plan, precision: Precision, phase: Phase, convention: Convention, compiled: bool
+) -> Mapping[Trace, CaptureRequest]:
+    """The captures of the steps of a phase, whatever the device and the workload."""
+    size = precision.mxfp4_group_size
     linear, experts = (
         linear_format(name, mxfp4_group_size=size, convention=convention)
         for name in (precision.linear, precision.experts or precision.linear)
@@ -71,26 +93,23 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
         None if name is None else linear_format(name, mxfp4_group_size=size, convention=convention)
         for name in (precision.mixers, precision.head, precision.drafts)
     )
-    wanted: dict[Trace, CaptureRequest] = {
+    return {
         trace: CaptureRequest(
-            model=scenario.model,
-            plan=replace(scenario.plan, encoder_devices=0),
+            model=model,
+            plan=replace(plan, encoder_devices=0),
             linear=linear,
             experts=experts,
             kv_bits=kv_cache_bits(precision),
-            kv_dtype=_kv_dtype(scenario),
+            kv_dtype=_kv_dtype(precision, convention),
             trace=trace,
-            compile=scenario.launch.compile,
+            compile=compiled,
             convention=convention,
             mixers=mixers,
             head=head,
             drafts=drafts,
         )
-        for trace in traces_of(scenario.phase)
+        for trace in traces_of(phase)
     }
-    if scenario.workload.images is not None:
-        wanted["encoder"] = _encoder_request(scenario, scenario.workload.images)
-    return wanted
 
 
 def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
@@ -111,10 +130,10 @@ def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
     )
 
 
-def _kv_dtype(scenario: Scenario) -> str:
+def _kv_dtype(precision: Precision, convention: Convention) -> str:
     """The dtype that upstream quantises attention to; blank where it does not, or where the convention is ours."""
-    named = scenario.precision.cache.lower()
-    return named if scenario.convention == "upstream" and named != "disabled" else ""
+    named = precision.cache.lower()
+    return named if convention == "upstream" and named != "disabled" else ""
 
 
 def cost_of(scenario: Scenario) -> CostModel:
@@ -325,13 +344,20 @@ def evaluate_scenario(
 ) -> ProbeBlock:
     """The probes of a scenario. `operators` holds the sets of `traces_of(phase)` by trace."""
     model = serving_model_of(scenario)
-    run = Run(
-        scenario=scenario,
-        operators=operators,
-        source=source or model.source(scenario),
-        cost=cost or cost_of(scenario),
-        batch_sizes=np.asarray(batch_sizes, dtype=np.int64),
+    return evaluate_run(
+        Run(
+            scenario=scenario,
+            operators=operators,
+            source=source or model.source(scenario),
+            cost=cost or cost_of(scenario),
+            batch_sizes=np.asarray(batch_sizes, dtype=np.int64),
+        )
     )
+
+
+def evaluate_run(run: Run) -> ProbeBlock:
+    """The probes of a run: of one scenario, or of several whose batches stand side by side."""
+    model = serving_model_of(run.scenario)
     return joined_blocks(
         [_evaluated(model, replace(run, batch_sizes=run.batch_sizes[part])) for part in model.parts(run)]
     )
@@ -349,13 +375,6 @@ def _blank(run: Run) -> ProbeBlock:
     if isinstance(run.source, MixedLengths):
         absent["realised_input_length_mean"] = run.source.realised_mean(run.requests)
     memory = memory_bytes(run)
-    workload = scenario.workload
-    prompts = [(bin_.weight, float(bin_.input_length)) for bin_ in workload.bins] or [
-        (1.0, float(workload.input_length or 0))
-    ]
-    bits = kv_cache_bits(scenario.precision)
-    moved = sum(weight * transfer_bytes(scenario.model, bits, tokens) for weight, tokens in prompts)
-    moved /= sum(weight for weight, _ in prompts)
     return ProbeBlock(
         batch_size=run.batch_sizes,
         concurrency=run.batch_sizes * scenario.plan.dp * scenario.plan.pp,
@@ -363,9 +382,26 @@ def _blank(run: Run) -> ProbeBlock:
         kv_cache_bytes=_whole(memory.kv_full),
         kv_cache_mean_bytes=_whole(memory.kv_mean),
         activation_bytes=_whole(memory.activations),
-        kv_bytes_per_request=np.full(run.batch_sizes.shape, round(moved), dtype=np.int64),
+        kv_bytes_per_request=_moved(run),
         **absent,
     )
+
+
+def _moved(run: Run) -> Integers:
+    """KV cache of a prompt, which a pair moves."""
+    scenario, source = run.scenario, run.source
+    if isinstance(source, SideBySide):
+        return source.by_batch([_prompt_bytes(scenario, workload) for workload in source.workloads])
+    return np.full(run.batch_sizes.shape, _prompt_bytes(scenario, scenario.workload), dtype=np.int64)
+
+
+def _prompt_bytes(scenario: Scenario, workload: Workload) -> int:
+    prompts = [(bin_.weight, float(bin_.input_length)) for bin_ in workload.bins] or [
+        (1.0, float(workload.input_length or 0))
+    ]
+    bits = kv_cache_bits(scenario.precision)
+    moved = sum(weight * transfer_bytes(scenario.model, bits, tokens) for weight, tokens in prompts)
+    return round(moved / sum(weight for weight, _ in prompts))
 
 
 _ABSENT = tuple(column.name for column in MEASURES if column.nullable)
@@ -389,39 +425,55 @@ def batch_range(
     *,
     source: BatchSource | None = None,
     ceiling: int | None = None,
+    known: int = 0,
 ) -> BatchRange:
     """The batch sizes to store: every integer up to the largest that fits, and an eighth beyond it.
 
     They end at 8,192 a replica and at four users a seat (or at `ceiling`), those of prefill at 64 waves. There is one
-    batch size at least, so that a question can say how far off it was."""
+    batch size at least, so that a question can say how far off it was. So many are `known` to fit."""
     chosen = source or batch_source(scenario)
+    most = most_worth(scenario, chosen, ceiling)
+    run = Run(
+        scenario=scenario,
+        operators=operators,
+        source=chosen,
+        cost=cost_of(scenario),
+        batch_sizes=np.arange(1, most + 1, dtype=np.int64),
+    )
+    return range_up_to(most, _largest_fitting(run, known))
+
+
+def most_worth(scenario: Scenario, source: BatchSource, ceiling: int | None) -> int:
+    """The largest batch size worth storing if all fit."""
     if ceiling is None:
         seats = seats_of(scenario)
         ceiling = LARGEST_BATCH if seats is None else USERS_A_SEAT * seats
     if scenario.phase == "prefill":
         all_at_once = np.asarray([LARGEST_BATCH * scenario.plan.pp], dtype=np.int64)
-        waves = LARGEST_WAVES * int(chosen.wave_requests(all_at_once)[0])
+        waves = LARGEST_WAVES * int(source.wave_requests(all_at_once)[0])
         ceiling = min(ceiling, -(-waves // scenario.plan.pp))
-    ceiling = max(1, min(LARGEST_BATCH, ceiling))
-    fitting = _largest_fitting(
-        Run(
-            scenario=scenario,
-            operators=operators,
-            source=chosen,
-            cost=cost_of(scenario),
-            batch_sizes=np.arange(1, ceiling + 1, dtype=np.int64),
-        )
-    )
-    return BatchRange(largest_fitting=fitting, last=min(ceiling, max(1, fitting + -(-fitting // 8))))
+    return max(1, min(LARGEST_BATCH, ceiling))
 
 
-def _largest_fitting(run: Run) -> int:
-    """The last of batch sizes 1, 2, 3 ... before the first that does not fit, looked for in ever larger blocks."""
-    start, end = 0, _FIRST_BLOCK
+def range_up_to(most: int, fitting: int) -> BatchRange:
+    """The range of a scenario of which so many fit."""
+    return BatchRange(largest_fitting=fitting, last=min(most, max(1, fitting + -(-fitting // 8))))
+
+
+def _largest_fitting(run: Run, start: int) -> int:
+    """The last of batch sizes 1, 2, 3 ... before the first that does not fit, looked for in ever larger blocks.
+
+    The first `start` are known to fit."""
+    end = max(4 * start, FIRST_BLOCK)
     while start < run.batch_sizes.size:
-        block = replace(run, batch_sizes=run.batch_sizes[start:end])
-        fits = memory_bytes(block, mean_only=True).used("mean") <= run.scenario.device.memory_bytes
+        fits = fitting_of(replace(run, batch_sizes=run.batch_sizes[start:end]))
         if not fits.all():
             return start + int(np.argmin(fits))
         start, end = end, end * 4
     return int(run.batch_sizes.size)
+
+
+def fitting_of(run: Run) -> NDArray[np.bool_]:
+    """Whether each batch fits with no reserve, at the mean charge."""
+    used = memory_bytes(run, mean_only=True).used("mean")
+    return np.asarray(used <= run.scenario.device.memory_bytes)

@@ -5,11 +5,11 @@ Not here: how numbers are made. Names, sources and other texts that change no nu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict
 
-from evaluator.canonical import canonical, content_key, keyed
+from evaluator.canonical import canonical, content_key, key_of_texts, keyed, scalar_text
+from evaluator.graph.same_objects import SameObjects
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import effective_rate
 from evaluator.inputs.engines.engine_profiles import key_of_engine
@@ -40,8 +40,7 @@ from store.schema import Family, Status
 if TYPE_CHECKING:
     from evaluator.inputs.workloads.traces import TraceSummary
 
-_Source = TypeVar("_Source", bound=Hashable)
-_Record = TypeVar("_Record")
+_USUAL_LAUNCH = Launch()
 
 
 def model_record(name: str, spec: ModelSpec) -> ModelRecord:
@@ -83,11 +82,13 @@ def known_device(scenario: Scenario) -> DeviceProfile:
     return numbered_device(scenario.device) if scenario.workload.tiers else usual_device(scenario.device)
 
 
+@SameObjects
 def usual_device(device: DeviceProfile) -> DeviceProfile:
     """A profile as rows have it that read nothing from outside the devices."""
     return replace(numbered_device(device), host_link_bytes_per_s=0.0, host_link_source="")
 
 
+@SameObjects
 def numbered_device(device: DeviceProfile) -> DeviceProfile:
     """A profile without what only fits of its kernels read: the size of its cache moves no number by itself."""
     return replace(device, cache_bytes=0, cache_source="")
@@ -183,15 +184,14 @@ def _mean_input(bins: tuple[WorkloadBinRecord, ...]) -> float:
 
 
 class RecordBuilder:
-    """Builds scenario records, each shared part once: hashing a calibration for every plan would cost more than it."""
+    """Builds scenario records, each shared part once: hashing a calibration for every plan would cost more than it.
+
+    Parts are told apart by identity, since scenarios of a request share them."""
 
     def __init__(self) -> None:
-        self._models: dict[tuple[str, ModelSpec], ModelRecord] = {}
-        self._devices: dict[DeviceProfile, DeviceRecord] = {}
-        self._precisions: dict[Precision, PrecisionRecord] = {}
-        self._workloads: dict[Workload, WorkloadRecord] = {}
-        self._plans: dict[Plan, tuple[PlanRecord, dict[str, object]]] = {}
-        self._launchable: dict[tuple[ModelSpec, Plan], str] = {}
+        self._workloads = SameObjects(workload_record, most=100_000)
+        self._plans = SameObjects(_plan_and_text, most=100_000)
+        self._launchable = SameObjects(_launchable_by, most=100_000)
 
     def scenario(
         self,
@@ -203,47 +203,48 @@ class RecordBuilder:
         assumptions: str | None = None,
     ) -> ScenarioRecord:
         """The record of a scenario with its two content keys: subject, and what determines the numbers."""
-        device = _known(self._devices, known_device(scenario), device_record)
+        device = _device_record(known_device(scenario))
         subject = self._subject(model_name, scenario)
         version = formula_version(scenario.convention)
-        planned = (scenario.model, scenario.plan)
-        launchable = _known(self._launchable, planned, lambda one: ",".join(launchable_by(*one)))
-        determines = {"subject": subject.key, "device": device.key, "formula_version": version}
+        determines = {
+            "subject": scalar_text(subject.key),
+            "device": scalar_text(device.key),
+            "formula_version": scalar_text(version),
+        }
         if (engine := serving_model_of(scenario).engine(scenario)) is not None:
-            determines["engine"] = key_of_engine(engine)
+            determines["engine"] = canonical(key_of_engine(engine))
         return ScenarioRecord(
-            key=content_key(determines),
+            key=key_of_texts(determines),
             subject=subject,
             device=device,
             formula_version=version,
             status=status,
             reason=reason,
             assumptions=assumptions,
-            launchable_by="" if status == "illegal" else launchable,
+            launchable_by="" if status == "illegal" else self._launchable(scenario.model, scenario.plan),
         )
 
     def _subject(self, model_name: str, scenario: Scenario) -> SubjectRecord:
         unusual = unusual_service(scenario)
-        named = (model_name, scenario.model)
-        model = _known(self._models, named, lambda one: model_record(*one))
-        precision = _known(self._precisions, scenario.precision, precision_record)
-        workload = _known(self._workloads, scenario.workload, workload_record)
-        plan, plan_parts = _known(self._plans, scenario.plan, lambda one: (plan_record(one), keyed(one)))
+        model = _model_record(model_name, scenario.model)
+        precision = _precision_record(scenario.precision)
+        workload = self._workloads(scenario.workload)
+        plan, plan_text = self._plans(scenario.plan)
         parts = {
-            "model": model.key,
-            "device": scenario.device.name,
-            "precision": precision.key,
-            "plan": plan_parts,
-            "workload": workload.key,
-            "phase": scenario.phase,
-            "convention": scenario.convention,
-            "compile": scenario.launch.compile,
-            "serving_model": scenario.serving_model,
-            "serving_cost_ms": scenario.serving_cost_ms,
-            **unusual,
+            "model": scalar_text(model.key),
+            "device": scalar_text(scenario.device.name),
+            "precision": scalar_text(precision.key),
+            "plan": plan_text,
+            "workload": scalar_text(workload.key),
+            "phase": scalar_text(scenario.phase),
+            "convention": scalar_text(scenario.convention),
+            "compile": scalar_text(scenario.launch.compile),
+            "serving_model": scalar_text(scenario.serving_model),
+            "serving_cost_ms": scalar_text(scenario.serving_cost_ms),
+            **{name: canonical(value) for name, value in unusual.items()},
         }
         return SubjectRecord(
-            key=content_key(parts),
+            key=key_of_texts(parts),
             model=model,
             device_name=scenario.device.name,
             precision=precision,
@@ -291,14 +292,20 @@ def served_as(scenario: Scenario) -> ServedAs:
 
 def unusual_service(scenario: Scenario) -> dict[str, object]:
     """Of that, what is not as it would be if nothing were said: subjects of older rows keep their keys."""
-    if scenario.client is None and scenario.launch == Launch() and scenario.routing == default_routing(scenario):
+    if scenario.client is None and scenario.launch == _USUAL_LAUNCH and scenario.routing == default_routing(scenario):
         return {}
     usual = served_as(replace(scenario, client=None, launch=Launch(), routing=default_routing(scenario)))
     return {name: value for name, value in served_as(scenario).items() if value != usual[name]}  # type: ignore[literal-required]
 
 
-def _known(records: dict[_Source, _Record], source: _Source, build: Callable[[_Source], _Record]) -> _Record:
-    """The record of a source, built once."""
-    if source not in records:
-        records[source] = build(source)
-    return records[source]
+def _plan_and_text(plan: Plan) -> tuple[PlanRecord, str]:
+    return plan_record(plan), canonical(keyed(plan))
+
+
+def _launchable_by(model: ModelSpec, plan: Plan) -> str:
+    return ",".join(launchable_by(model, plan))
+
+
+_model_record = SameObjects(model_record)
+_device_record = SameObjects(device_record)
+_precision_record = SameObjects(precision_record)

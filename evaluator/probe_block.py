@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -52,21 +54,27 @@ class ProbeBlock:
 
     def columns(self) -> Mapping[str, FloatArray | Integers]:
         """Every column but the batch size, by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "batch_size"}
+        return dict(zip(_MEASURED, _measured(self), strict=True))
 
     def between(self, first: int, last: int) -> ProbeBlock:
         """The probes of batch sizes from `first` to `last`."""
         start, end = np.searchsorted(self.batch_size, [first, last + 1])
-        return self._part(slice(int(start), int(end)))
+        return self.rows(slice(int(start), int(end)))
 
     def stretches(self) -> Iterator[ProbeBlock]:
         """The block in parts of neighbouring batch sizes."""
         gaps = np.flatnonzero(np.diff(self.batch_size) > 1) + 1
         for start, end in pairwise((0, *gaps.tolist(), self.batch_size.size)):
-            yield self._part(slice(start, end))
+            yield self.rows(slice(start, end))
 
-    def _part(self, part: slice) -> ProbeBlock:
-        return ProbeBlock(**{item.name: getattr(self, item.name)[part] for item in fields(self)})
+    def rows(self, part: slice) -> ProbeBlock:
+        """Some neighbouring rows."""
+        parts: dict[str, Any] = {name: values[part] for name, values in self.columns().items()}
+        return ProbeBlock(batch_size=self.batch_size[part], **parts)
+
+
+_MEASURED = tuple(item.name for item in fields(ProbeBlock) if item.name != "batch_size")
+_measured = attrgetter(*_MEASURED)
 
 
 def joined_blocks(blocks: Sequence[ProbeBlock]) -> ProbeBlock:

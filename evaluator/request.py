@@ -11,11 +11,11 @@ from evaluator.inputs.devices.device_profiles import check_device_count
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client, Launch, Routing
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes
+from evaluator.inputs.plan_search import PlanChoice, PlanSearch, choices_of_sizes
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
-from evaluator.scenario import Scenario, default_routing
+from evaluator.scenario import Scenario, usual_routing
 from store.errors import InputError
 from store.schema import Convention, Phase
 
@@ -117,11 +117,21 @@ def workloads_of(request: SweepRequest, model: ModelSpec) -> tuple[Workload, ...
 
 def _scenarios(request: SweepRequest) -> Iterator[PlannedScenario]:
     for model in request.models:
+        choices: dict[tuple[Phase, bool], tuple[PlanChoice, ...]] = {}  # the same, whatever the device and workload
         for device in request.devices:
             for precision in request.precisions:
                 for workload in workloads_of(request, model.spec):
                     for phase in request.phases:
-                        yield from _phase_scenarios(request, model, device, precision, workload, phase)
+                        # What encodes stands beside instances that take prompts, where prompts have images.
+                        kind = (phase, phase != "decode" and workload.images is not None)
+                        if kind not in choices:
+                            choices[kind] = _choices(request, model.spec, *kind)
+                        yield from _phase_scenarios(request, model, device, precision, workload, phase, choices[kind])
+
+
+def _choices(request: SweepRequest, model: ModelSpec, phase: Phase, encoding: bool) -> tuple[PlanChoice, ...]:
+    search = request.search if encoding else replace(request.search, encoder_devices=None)
+    return tuple(choice for _, choice in choices_of_sizes(model, request.instance_sizes(phase), search))
 
 
 def _phase_scenarios(  # noqa: PLR0917  one of each dimension
@@ -131,11 +141,10 @@ def _phase_scenarios(  # noqa: PLR0917  one of each dimension
     precision: Precision,
     workload: Workload,
     phase: Phase,
+    choices: Sequence[PlanChoice],
 ) -> Iterator[PlannedScenario]:
-    # What encodes stands beside instances that take prompts, where prompts have images.
-    encoding = phase != "decode" and workload.images is not None
-    search = request.search if encoding else replace(request.search, encoder_devices=None)
-    for _, choice in choices_of_sizes(model.spec, request.instance_sizes(phase), search):
+    routing = request.routing or usual_routing(model.spec, device, request.serving_model, request.engine)
+    for choice in choices:
         scenario = Scenario(
             model=model.spec,
             device=device,
@@ -145,17 +154,12 @@ def _phase_scenarios(  # noqa: PLR0917  one of each dimension
             phase=phase,
             convention=request.convention,
             serving_model=request.serving_model,
-            serving_cost_ms=0.0
-            if (request.convention, phase) == ("upstream", "aggregated")
-            else request.serving_cost_ms,
+            serving_cost_ms=_serving_cost(request, phase),
             engine=request.engine,
             client=request.client,
             launch=request.launch,
+            routing=routing,
         )
-        if request.routing is None:
-            scenario = replace(scenario, routing=default_routing(scenario))
-        else:
-            scenario = replace(scenario, routing=request.routing)
         yield PlannedScenario(
             model_name=model.name, scenario=scenario, batch_range=request.batch_range, illegal=choice.illegal
         )

@@ -59,10 +59,14 @@ class Scenario:
 
 
 def default_routing(scenario: Scenario) -> Routing:
-    """How tokens fall on experts where nothing is said: under engines as real prompts do, where that was measured."""
-    served = scenario.engine is not None or scenario.serving_model in list_engines()
-    measured = scenario.device.family == "calibrated" and scenario.model.routed
-    return SERVED_ROUTING if served and measured else "balanced"
+    """How tokens fall on experts where nothing is said."""
+    return usual_routing(scenario.model, scenario.device, scenario.serving_model, scenario.engine)
+
+
+def usual_routing(model: ModelSpec, device: DeviceProfile, serving_model: str, engine: EngineProfile | None) -> Routing:
+    """Under engines as real prompts do, where that was measured."""
+    served = engine is not None or serving_model in list_engines()
+    return SERVED_ROUTING if served and device.family == "calibrated" and model.routed else "balanced"
 
 
 def evened_out(scenario: Scenario) -> bool:

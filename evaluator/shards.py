@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-import numpy as np
-
-from evaluator.evaluate import composition_of, evaluate_scenario
+from evaluator.evaluate import composition_of
 from evaluator.graph.operators import OperatorSet
+from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
+from evaluator.together import Asked, evaluate_many
 from store.errors import InputError
 from store.parts import ShardBlock
 from store.records import BlockRecord
@@ -116,24 +116,28 @@ def _key(items: Iterable[Wanted], played: str | None) -> str:
 def evaluate_shard(items: Iterable[ShardScenario], operators: Mapping[str, OperatorSet]) -> EvaluatedShard:
     """Evaluate what is missing of some scenarios; one that cannot be evaluated does not end the others."""
     started = time.process_time()
+    asked = [
+        (item, Asked(item.scenario, _sets(item, operators), first, last))
+        for item in items
+        for first, last in item.missing
+    ]
     blocks: list[ShardBlock] = []
     failures: dict[int, str] = {}
-    for item in items:
-        try:
-            blocks += _blocks(item, {trace: operators[key] for trace, key in item.operators.items()})
-        except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the shard's end
-            failures[item.scenario_id] = f"{type(error).__name__}: {error}"
-    return EvaluatedShard(blocks=tuple(blocks), failures=failures, cpu_s=time.process_time() - started)
+    for (item, _), block in zip(asked, evaluate_many([one for _, one in asked]), strict=True):
+        if isinstance(block, Exception):
+            failures[item.scenario_id] = f"{type(block).__name__}: {block}"
+        else:
+            blocks.append(_shard_block(item, block))
+    made = tuple(block for block in blocks if block.scenario_id not in failures)
+    return EvaluatedShard(blocks=made, failures=failures, cpu_s=time.process_time() - started)
 
 
-def _blocks(item: ShardScenario, operators: Mapping[str, OperatorSet]) -> list[ShardBlock]:
+def _sets(item: ShardScenario, operators: Mapping[str, OperatorSet]) -> dict[str, OperatorSet]:
+    return {trace: operators[key] for trace, key in item.operators.items()}
+
+
+def _shard_block(item: ShardScenario, block: ProbeBlock) -> ShardBlock:
     plan = item.scenario.plan
-    made = []
-    for first, last in item.missing:
-        block = evaluate_scenario(item.scenario, np.arange(first, last + 1, dtype=np.int64), operators)
-        composition = composition_of(item.scenario, block.batch_size)
-        record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
-        made.append(
-            ShardBlock(scenario_id=item.scenario_id, scenario_key=item.key, replicas=plan.dp * plan.pp, record=record)
-        )
-    return made
+    composition = composition_of(item.scenario, block.batch_size)
+    record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
+    return ShardBlock(scenario_id=item.scenario_id, scenario_key=item.key, replicas=plan.dp * plan.pp, record=record)

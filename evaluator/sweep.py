@@ -6,51 +6,47 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
-import numpy as np
-
 from evaluator.arrivals.load_rows import arrival_record
 from evaluator.arrivals.sweeping import ArrivalRequest, ScenarioLoads, scenario_loads
 from evaluator.canonical import canonical
-from evaluator.evaluate import (
-    assumptions_of,
-    batch_range,
-    capture_requests,
-    composition_of,
-    cost_of,
-    evaluate_scenario,
-    unsupported,
-)
-from evaluator.graph.capture import CaptureRequest
-from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
-from evaluator.identity import RecordBuilder
+from evaluator.evaluate import composition_of, cost_of
+from evaluator.graph.operators import OperatorSet
 from evaluator.in_lists import in_lists
 from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
+from evaluator.together import (
+    Asked,
+    Ranged,
+    Readying,
+    ReadyScenario,
+    batch_ranges,
+    capture,
+    captures,
+    evaluate_many,
+    wanted_captures,
+)
 from store.errors import InputError, SweepdbError
 from store.opening import Store
-from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, SweepRecord
-from store.schema import Status
+from store.records import BlockRecord, ScenarioRef, SweepRecord
 from store.sealing import HeldRows, seal, seal_held
 from store.writing import (
     begin_sweep,
     finish_sweep,
-    get_operators,
     known_loads,
     missing_intervals,
     put_blocks,
     put_loads,
-    put_operators,
     put_scenarios,
     record_interval,
 )
 
-SCENARIOS_AT_ONCE = 64
+SCENARIOS_AT_ONCE = 256  # made ready together: those of one plan are evaluated side by side
 _BLOCKS_A_TRANSACTION = 8  # a commit costs as much as some hundred probes
 _WAIT_S = 0.25  # what a kill may lose of blocks that take long
 
@@ -94,24 +90,12 @@ class SweepReport:
 class _Tally:
     probes_stored: int = 0
     probes_known: int = 0
-    captured: int = 0
     fitting: int = 0
     done: int = 0
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     loads_stored: int = 0
     loads_known: int = 0
     unplayed: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadyScenario:
-    """A scenario with its operators and the batch sizes asked for; or its failure."""
-
-    planned: PlannedScenario
-    record: ScenarioRecord
-    operators: Mapping[str, OperatorSet]
-    interval: tuple[int, int] | None
-    fits: bool = False
 
 
 _Task = tuple[ReadyScenario, ScenarioRef, tuple[int, int]]  # a batch interval that the store lacks
@@ -174,8 +158,12 @@ def evaluate_all(
     request: SweepRequest | Sequence[SweepRequest], operators: dict[str, OperatorSet] | None = None
 ) -> Iterator[ProbeBlock]:
     """Every block of a request, stored nowhere: for benchmarks and notebooks. `operators` keeps what is captured."""
-    for planned, sets, (first, last) in _worth_evaluating(request, {} if operators is None else operators):
-        yield evaluate_scenario(planned.scenario, np.arange(first, last + 1), sets)
+    worth = _worth_evaluating(request, {} if operators is None else operators)
+    for some in in_lists(worth, SCENARIOS_AT_ONCE):
+        for block in evaluate_many([Asked(planned.scenario, sets, *sizes) for planned, sets, sizes in some]):
+            if isinstance(block, Exception):
+                raise block
+            yield block
 
 
 def count_probes(
@@ -195,45 +183,23 @@ def count_probes(
 def _worth_evaluating(
     request: SweepRequest | Sequence[SweepRequest], operators: dict[str, OperatorSet]
 ) -> Iterator[tuple[PlannedScenario, dict[str, OperatorSet], tuple[int, int]]]:
-    for planned in planned_scenarios(request):
-        if planned.illegal is None and _unsupported(planned) is None:
-            sets = {
-                trace: operators.get(item.key) or _capture(item, operators) for trace, item in captures(planned).items()
-            }
-            yield planned, sets, _interval(planned, sets)[0]
+    for chunk in in_lists(planned_scenarios(request), SCENARIOS_AT_ONCE):
+        worth = [planned for planned in chunk if wanted_captures([planned])]
+        asked: list[Ranged] = []
+        for planned in worth:
+            items = captures(planned).items()
+            sets = {trace: operators.get(item.key) or capture(item, operators) for trace, item in items}
+            asked.append((planned.scenario, sets, planned.batch_range[1]))
+        for planned, (_, held, _), found in zip(worth, asked, batch_ranges(asked), strict=True):
+            if isinstance(found, Exception):
+                raise found
+            first = planned.batch_range[0]
+            yield planned, dict(held), (first, max(first, found.last))
 
 
 def wanted_operators(request: SweepRequest | Sequence[SweepRequest]) -> frozenset[str]:
     """Content keys of every operator set that a request needs."""
-    return frozenset(_wanted(planned_scenarios(request)))
-
-
-def _wanted(some: Iterable[PlannedScenario]) -> dict[str, CaptureRequest]:
-    """The operator sets of those scenarios that can be evaluated, by key."""
-    return {
-        item.key: item
-        for planned in some
-        if planned.illegal is None and _unsupported(planned) is None
-        for item in captures(planned).values()
-    }
-
-
-def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
-    """The operator sets a scenario needs, by trace."""
-    return dict(capture_requests(planned.scenario).items())
-
-
-def _capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
-    from evaluator.graph.capture import capture_operators
-
-    operators[request.key] = capture_operators(request)
-    return operators[request.key]
-
-
-def _interval(planned: PlannedScenario, operators: Mapping[str, OperatorSet]) -> tuple[tuple[int, int], bool]:
-    first, last = planned.batch_range
-    worth = batch_range(planned.scenario, operators, ceiling=last)
-    return (first, max(first, worth.last)), worth.largest_fitting >= 1
+    return frozenset(wanted_captures(planned_scenarios(request)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -246,18 +212,23 @@ class SweepRunner:
     on_progress: Callable[[Progress], None]
     arrivals: ArrivalRequest | None = None
     tally: _Tally = field(default_factory=_Tally)
-    records: RecordBuilder = field(default_factory=RecordBuilder)
-    operators: dict[str, OperatorSet] = field(default_factory=dict)
+    readying: Readying = field(init=False)
     held: HeldRows = field(default_factory=HeldRows)
+
+    def __post_init__(self) -> None:
+        self.readying = Readying(store=self.store)
 
     def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor, players: ThreadPoolExecutor) -> None:
         """Capture, plan, evaluate and store some scenarios; `players` play requests against them."""
-        self.provide_operators(chunk)
-        ready = [self.ready(planned) for planned in chunk]
+        ready = self.readying.ready(chunk)
+        for item in ready:
+            if item.interval is None:
+                self.tally.failures[item.record.status, item.record.reason or ""] += 1
         refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
         todo = [task for item, ref in zip(ready, refs, strict=True) for task in self._tasks(item, ref)]
+        blocks = evaluate_many([Asked(item.planned.scenario, item.operators, *sizes) for item, _, sizes in todo])
         try:
-            evaluated = zip(todo, pool.map(_evaluated, todo), strict=True)
+            evaluated = zip(todo, pool.map(lambda _: next(blocks), todo), strict=True)
             for found in in_lists(evaluated, _BLOCKS_A_TRANSACTION, _WAIT_S):
                 self._keep(found)
             if self.arrivals is not None:
@@ -294,7 +265,7 @@ class SweepRunner:
             scenarios=self.total,
             probes_stored=tally.probes_stored,
             probes_known=tally.probes_known,
-            operators_captured=tally.captured,
+            operators_captured=self.readying.captured,
             fitting_scenarios=tally.fitting,
             failures=counted_failures(tally.failures),
             interrupted=interrupted,
@@ -302,56 +273,6 @@ class SweepRunner:
             loads_known=tally.loads_known,
             unplayed=counted_failures(tally.unplayed),
         )
-
-    def provide_operators(self, chunk: Sequence[PlannedScenario]) -> None:
-        """Take the operators of scenarios from the store, and capture and store what it lacks."""
-        wanted = _wanted(chunk)
-        missing = [key for key in wanted if key not in self.operators]
-        self.operators = {key: self.operators[key] for key in wanted if key in self.operators}
-        self.operators |= {key: operators_from_json(text) for key, text in get_operators(self.store, missing).items()}
-        new = [wanted[key] for key in missing if key not in self.operators]
-        if not new:
-            return
-        import torch
-
-        fresh = [(item, _capture(item, self.operators)) for item in new]
-        put_operators(
-            self.store,
-            [
-                OperatorSetRecord(
-                    key=item.key, payload=operators_to_json(captured), torch_version=str(torch.__version__)
-                )
-                for item, captured in fresh
-            ],
-        )
-        self.tally.captured += len(fresh)
-
-    def ready(self, planned: PlannedScenario) -> ReadyScenario:
-        """A scenario with its operators and batch sizes, or its failure."""
-        if planned.illegal is not None:
-            return self._failed(planned, "illegal", planned.illegal)
-        if (unsupported := _unsupported(planned)) is not None:
-            return self._failed(planned, "unsupported", unsupported)
-        try:
-            sets = {trace: self.operators[item.key] for trace, item in captures(planned).items()}
-            interval, fits = _interval(planned, sets)
-            said = "\n".join(assumptions_of(planned.scenario, sets)) or None
-        except SweepdbError as error:
-            return self._failed(planned, "unsupported", error.message)
-        except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
-            return self._failed(planned, "error", f"{type(error).__name__}: {error}")
-        record = self.records.scenario(planned.model_name, planned.scenario, assumptions=said)
-        return ReadyScenario(planned, record, sets, interval, fits)
-
-    def _failed(self, planned: PlannedScenario, status: Status, reason: str) -> ReadyScenario:
-        record = self.records.scenario(
-            planned.model_name,
-            planned.scenario,
-            status=status,
-            reason=reason,
-        )
-        self.tally.failures[status, reason] += 1
-        return ReadyScenario(planned, record, {}, None)
 
     def _tasks(self, item: ReadyScenario, ref: ScenarioRef) -> Iterator[_Task]:
         if item.interval is None:
@@ -370,7 +291,8 @@ class SweepRunner:
         blocks = [(item, ref, block) for (item, ref, _), block in found if isinstance(block, ProbeBlock)]
         for (item, _, _), block in found:
             if isinstance(block, Exception):
-                failed = self._failed(item.planned, "error", f"{type(block).__name__}: {block}")
+                failed = self.readying.failed(item.planned, "error", f"{type(block).__name__}: {block}")
+                self.tally.failures["error", failed.record.reason or ""] += 1
                 put_scenarios(self.store, self.sweep_id, [failed.record])
         records = [(ref.id, _block_record(item, block)) for item, ref, block in blocks]
         self.tally.probes_stored += put_blocks(self.store, self.sweep_id, records, held=self.held)
@@ -410,18 +332,3 @@ def _block_record(item: ReadyScenario, block: ProbeBlock) -> BlockRecord:
 def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int]:
     """The part of an interval that is known to be stored once `block` is: up to the end of the block."""
     return interval[0], int(block.batch_size[-1])
-
-
-def _unsupported(planned: PlannedScenario) -> str | None:
-    if planned.scenario.drafting and planned.scenario.model.mtp_layers == 0:
-        return f"{planned.model_name} has no MTP module to draft tokens with"
-    error = unsupported(planned.scenario)
-    return None if error is None else f"{error.message} ({error.hint})".replace("`", "")
-
-
-def _evaluated(task: _Task) -> ProbeBlock | Exception:
-    item, _, (first, last) = task
-    try:
-        return evaluate_scenario(item.planned.scenario, np.arange(first, last + 1, dtype=np.int64), item.operators)
-    except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
-        return error

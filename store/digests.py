@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,27 +58,52 @@ def rows_digest(scenario_key: str, rows: DigestedRows, composition: Composition 
     The same on every database and in every part: numbers count as float64, -0 as 0, and a measure that no row has
     counts as not there, so that a measure added later changes no digest. Compositions name bins that have samples."""
     given = zip(MEASURES, rows.measures, strict=True)
-    cleaned = {column.name: found for column, values in given if (found := _cleaned(values, column)) is not None}
-    head = {"format": _FORMAT, "scenario": scenario_key, "measures": list(cleaned)}
-    digest = hashlib.sha256(json.dumps(head).encode())
-    digest.update(np.ascontiguousarray(rows.batch_sizes, dtype="<i8").data)
-    for values in cleaned.values():
-        digest.update(values.data)
-    if composition is not None:
-        digest.update(_composed(rows.batch_sizes, *composition))
-    return digest.hexdigest()
+    spelled = ((column.name, *_spelled(values, column)) for column, values in given if values is not None)
+    present = {name: numbers for name, numbers, missing in spelled if missing is None or not missing.all()}
+    return _digest(scenario_key, rows.batch_sizes, present, composition)
 
 
-def _cleaned(values: np.ndarray | None, column: Column) -> np.ndarray | None:
-    """The numbers of a measure as they are digested; None where no row has one."""
-    if values is None or (missing := np.isnan(values)).all():
-        return None
+class DigestedBlocks:
+    """Rows of many scenarios one below another, spelled as digests have them at once."""
+
+    def __init__(self, batch_sizes: np.ndarray, columns: Iterable[np.ndarray | None]) -> None:
+        given = zip(MEASURES, columns, strict=True)
+        self._batch_sizes = batch_sizes
+        self._measures = [(one.name, *_spelled(_as_floats(values), one)) for one, values in given if values is not None]
+
+    def digest(self, scenario_key: str, start: int, end: int, composition: Composition | None) -> str:
+        """What `rows_digest` gives of the rows from `start` up to `end`."""
+        present = {
+            name: numbers[start:end]
+            for name, numbers, missing in self._measures
+            if missing is None or not missing[start:end].all()
+        }
+        return _digest(scenario_key, self._batch_sizes[start:end], present, composition)
+
+
+def _spelled(values: np.ndarray, column: Column) -> tuple[np.ndarray, np.ndarray | None]:
+    """Numbers of a measure with one spelling each, and where they are missing; None where no number is."""
+    missing = np.isnan(values)
     numbers: np.ndarray = np.add(values, 0.0, dtype="<f8")
-    if missing.any():
-        numbers[missing] = np.nan  # one of many bit patterns
     if column.type is LONG:
         np.rint(numbers, out=numbers)
-    return numbers
+    if len(missing) and not missing.any():
+        return numbers, None
+    numbers[missing] = np.nan  # one of many bit patterns
+    return numbers, missing
+
+
+def _digest(
+    scenario_key: str, sizes: np.ndarray, present: Mapping[str, np.ndarray], composition: Composition | None
+) -> str:
+    head = {"format": _FORMAT, "scenario": scenario_key, "measures": list(present)}
+    digest = hashlib.sha256(json.dumps(head).encode())
+    digest.update(np.ascontiguousarray(sizes, dtype="<i8").data)
+    for numbers in present.values():
+        digest.update(numbers.data)
+    if composition is not None:
+        digest.update(_composed(sizes, *composition))
+    return digest.hexdigest()
 
 
 def _composed(batch_sizes: np.ndarray, batch: np.ndarray, bins: np.ndarray, samples: np.ndarray) -> bytes:

@@ -13,7 +13,7 @@ from evaluator.explain import EncoderRates, ExplainedOperator, Step, encoder_rat
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.scenario import Scenario
 from evaluator.serving import APART, DRIFTING, serving_model_of, stored_engine
-from evaluator.sweep import captures
+from evaluator.together import captures
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError, StoreError
 from store.location import parse_url

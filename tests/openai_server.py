@@ -30,7 +30,7 @@ from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import SPACING
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
-from evaluator.sweep import captures
+from evaluator.together import captures
 from store.location import parse_url
 from store.opening import open_store
 from store.writing import get_operators

@@ -11,7 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-import evaluator.shards
+from poison import poisoned_where
+
 from evaluator.graph.operators import operators_from_json
 from evaluator.shards import evaluate_shard
 from store.parts import registering, write_part
@@ -115,15 +116,5 @@ def _on_a_full_disk(task: ShardTask) -> ShardOutcome:
 
 def poisoned(task: ShardTask) -> ShardOutcome:
     """One plan of three has a figure that nothing divides by."""
-    real = evaluator.shards.evaluate_scenario
-
-    def fragile(scenario, sizes, operators):
-        if scenario.plan.tp == 2:
-            raise ZeroDivisionError("a figure of zero")
-        return real(scenario, sizes, operators)
-
-    evaluator.shards.evaluate_scenario = fragile
-    try:
+    with poisoned_where(lambda scenario: scenario.plan.tp == 2):
         return run_shard(task)
-    finally:
-        evaluator.shards.evaluate_scenario = real

@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from evaluator.ledger.readers.building import Problem, ReadResult
     from evaluator.ledger.readers.reading import read_measurements
     from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, rekeyed, with_launched, with_stated
-    from evaluator.ledger.replaying import replayed_log
+    from evaluator.ledger.replaying import (
+        MeasuredLog,
+        PlayedLog,
+        played_or_why,
+        replayed_all,
+        replayed_log,
+        replayed_scenario,
+    )
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, scenario_of
     from evaluator.ledger.scoring import (
         Comparison,
@@ -68,8 +75,10 @@ __all__ = [
     "FitPoint",
     "Knowledge",
     "LookUp",
+    "MeasuredLog",
     "Nearby",
     "OwnFit",
+    "PlayedLog",
     "Probe",
     "Problem",
     "ReadResult",
@@ -96,11 +105,14 @@ __all__ = [
     "own_points",
     "parse_stated",
     "plan_label",
+    "played_or_why",
     "predicted",
     "ranking_agreement",
     "read_measurements",
     "rekeyed",
+    "replayed_all",
     "replayed_log",
+    "replayed_scenario",
     "scenario_of",
     "served_points",
     "sides_of",

@@ -4,7 +4,8 @@ Not here: comparing (sweepdb.measuring), and the play (evaluator.arrivals)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,11 +17,48 @@ from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.predicting import LookUp, operators_of
 from evaluator.ledger.scenarios import scenario_of
+from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
+from store.errors import SweepdbError
 from store.loads import MeasuredRequests
 
 _NO_FILE = "0" * 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredLog:
+    """The log of a measured point, and the most requests that its server was said to hold."""
+
+    point: str
+    deployment: Deployment
+    requests: MeasuredRequests
+    seats: int | None = None
+
+
+PlayedLog = Mapping[str, FloatArray] | str  # times by metric, or the rule by which a log is left out
+
+
+def replayed_all(logs: Sequence[MeasuredLog], captured: LookUp | None = None) -> list[PlayedLog]:
+    """What `played_or_why` says of each log, in their order."""
+    return [played_or_why(log, captured) for log in logs]
+
+
+def played_or_why(log: MeasuredLog, captured: LookUp | None = None) -> PlayedLog:
+    """The times of a log's completed requests, or the rule by which it cannot be replayed."""
+    try:
+        return replayed_log(log.deployment, log.requests, captured, seats=log.seats)
+    except Unmatched as reason:
+        return reason.rule
+    except SweepdbError as error:
+        return f"log not replayed: {error}"
+
+
+def replayed_scenario(deployment: Deployment) -> Scenario:
+    """The scenario that the requests of a log are played against."""
+    if deployment.prefill_plan is not None or deployment.mode != "aggregated":
+        raise Unmatched("log of a server whose sides are apart")
+    return scenario_of(deployment, "known")
 
 
 def replayed_log(
@@ -30,8 +68,7 @@ def replayed_log(
 
     Raises Unmatched where the log cannot be replayed."""
     completed = log.completed & (log.prompt > 0) & (log.answer > 0)
-    if deployment.prefill_plan is not None or deployment.mode != "aggregated":
-        raise Unmatched("log of a server whose sides are apart")
+    scenario = replayed_scenario(deployment)
     if not log.timed:
         raise Unmatched("log without the times of sending")
     if completed.sum() < log.completed.sum():
@@ -42,7 +79,6 @@ def replayed_log(
     trace = TracedArrivals(
         times=times, input_lengths=log.prompt[completed], output_lengths=log.answer[completed], sha256=_NO_FILE
     )
-    scenario = scenario_of(deployment, "known")
     model = serving_model_of(scenario)
     run = Run(
         scenario=scenario,

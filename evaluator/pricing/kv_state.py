@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
+from evaluator.graph.same_objects import SameObjects
 from evaluator.inputs.cache.kept_parts import index_bytes
 from evaluator.inputs.model import (
     BLOCK_INDEX_BITS,
@@ -49,6 +50,7 @@ class KvState:
         return paged + requests * self.request_bytes if self.request_bytes else paged
 
 
+@SameObjects
 def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
     """The parts of the cache of one layer on one of `tp` devices, of all that mixes tokens in it."""
     return tuple(state for mixer in group.mixers for state in _states_of(mixer, group.window, kv_bits, tp))

@@ -12,6 +12,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.operators import Operator, OperatorSet
+from evaluator.graph.same_objects import SameObjects
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
@@ -21,6 +22,7 @@ from evaluator.pricing.kv_state import kv_states, layer_bytes
 Paging = Literal["per_request", "pooled"]
 
 
+@SameObjects
 def weight_bytes(
     operators: OperatorSet, *, drafting: bool, modules: int = 1, encoder: OperatorSet | None = None
 ) -> int:

@@ -7,7 +7,7 @@ communication takes from products, and that layers without an exchange are halve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from evaluator.graph.operators import Operator
 from evaluator.graph.sums import BatchSums
 
 LEAST_TOKENS: Mapping[str, int] = {"prefill": 512, "decode": 32}  # of a step with prompts, of one without
-Parts = Sequence[tuple[Iterable[Operator], BatchSums]]
+Parts = Sequence[tuple[Sequence[Operator], BatchSums]]
 _DISPATCH, _EXPERTS, _GATHER = ".mlp.dispatch", ".mlp.expert", ".mlp.gather"
 
 

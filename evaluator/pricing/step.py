@@ -5,14 +5,17 @@ every batch."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Affine, ExpertExtents, Operator, OperatorSet
+from evaluator.graph.same_objects import SameObjects
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import Short
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
@@ -95,11 +98,9 @@ def mixed_step_seconds(
 
     Kamath et al., "POD-Attention", 2024, section 2: today's engines run prefill and decode attention one after the
     other."""
-    parts = [
-        ([operator for operator in prefill_set.operators if not operator.per_phase], prefills + decodes),
-        ([operator for operator in prefill_set.operators if operator.per_phase], prefills),
-        ([operator for operator in decode_set.operators if operator.per_phase], decodes),
-    ]
+    packed, prefilling = _by_phase(prefill_set.operators)
+    _, decoding = _by_phase(decode_set.operators)
+    parts = [(packed, prefills + decodes), (prefilling, prefills), (decoding, decodes)]
     if prefill_set.micro_batches > 1:
         times = halved_seconds(parts, cost, LEAST_TOKENS["prefill"])
         return times if beside is None else times + _seconds(_also(beside), 1, cost)
@@ -122,7 +123,8 @@ def mixed_stage_seconds(
         chosen = decodes.mapped(lambda array: array[index])
         return mixed_step_seconds(prefill_set, decode_set, cost, prefills, chosen).slowest_stage
     stages = prefill_set.stages
-    packed = [operator for operator in prefill_set.operators if not operator.per_phase]
+    packed, prefilling = _by_phase(prefill_set.operators)
+    _, decoding = _by_phase(decode_set.operators)
     nothing = np.zeros(1)
     together = BatchSums(
         tokens=prefills.tokens + decodes.tokens[index],
@@ -130,19 +132,23 @@ def mixed_stage_seconds(
         pairs=nothing,
         keys=nothing,
     )
-    seconds = _stage_seconds(
-        [operator for operator in prefill_set.operators if operator.per_phase], stages, prefills, cost
-    )
-    attending = [operator for operator in decode_set.operators if operator.per_phase]
-    seconds += _stage_seconds(attending, stages, decodes, cost).take(index, axis=1)
-    for tabulated in _Part(tuple(packed), _as_matrix(together), stages, cost).tabulated:
+    seconds = _stage_seconds(prefilling, stages, prefills, cost)
+    seconds += _stage_seconds(decoding, stages, decodes, cost).take(index, axis=1)
+    for tabulated in _Part(packed, _as_matrix(together), stages, cost).tabulated:
         seconds += tabulated.by_stage()
     return np.asarray(seconds.max(axis=0))
 
 
-def _stage_seconds(operators: Sequence[Operator], stages: int, sums: BatchSums, cost: CostModel) -> FloatArray:
+@SameObjects
+def _by_phase(operators: tuple[Operator, ...]) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    """Operators that run once for prefills and decodes, and those that run apart."""
+    apart = tuple(operator for operator in operators if operator.per_phase)
+    return tuple(operator for operator in operators if not operator.per_phase), apart
+
+
+def _stage_seconds(operators: tuple[Operator, ...], stages: int, sums: BatchSums, cost: CostModel) -> FloatArray:
     """Seconds of each stage (rows) in each batch, for operators that attend."""
-    part = _Part(tuple(operators), _as_matrix(sums), stages, cost)
+    part = _Part(operators, _as_matrix(sums), stages, cost)
     seconds = np.empty((stages, sums.tokens.size))
     for start in range(0, sums.tokens.size, _ELEMENTS_AT_ONCE):
         block = slice(start, min(start + _ELEMENTS_AT_ONCE, sums.tokens.size))
@@ -234,7 +240,7 @@ def _seconds(parts: Parts, stages: int, cost: CostModel) -> StepTimes:
     arrays = [array for _, sums in parts for array in (sums.tokens, sums.sequences, sums.pairs, sums.keys)]
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     rows, columns = (*shape, 1, 1)[:2] if len(shape) < 2 else (int(np.prod(shape[:-1])), shape[-1])
-    priced = [_Part(tuple(operators), _as_matrix(sums), stages, cost) for operators, sums in parts]
+    priced = [_Part(operators, _as_matrix(sums), stages, cost) for operators, sums in parts]
     kinds, slowest = np.empty((len(KINDS), rows, columns)), np.empty((rows, columns))
     at_once = max(1, _ELEMENTS_AT_ONCE // columns)
     for start in range(0, rows, at_once):
@@ -270,16 +276,16 @@ class _Table:
                 self.stages[stage] += whole * float(count)
 
     def add_together(
-        self, operators: Sequence[Operator], cost: PricesTogether, values: FloatArray, active: FloatArray | None
+        self, operators: tuple[Operator, ...], cost: PricesTogether, values: FloatArray, active: FloatArray | None
     ) -> None:
         """Every occurrence of several operators that see the same extent: to the bit what `add` gives one by one.
 
         A single value is priced twice: einsum adds up one column in another order than several."""
         extent = values.reshape(-1) if values.size > 1 else np.repeat(values, 2)
-        counts = np.asarray([operator.counts for operator in operators], dtype=np.float64)
+        counts, everywhere = _counts(operators)
         seconds = cost.plain_seconds(operators, extent)
         shape, gate = self.kinds.shape[1:], 1.0 if active is None else active
-        kinds = np.einsum("kob,o->kb", seconds, counts.sum(axis=1))[:, : values.size]
+        kinds = np.einsum("kob,o->kb", seconds, everywhere)[:, : values.size]
         self.kinds += kinds.reshape((-1, *shape)) * gate
         if self.stages is not None:
             stages = np.einsum("ob,os->sb", seconds.sum(axis=0), counts)[:, : values.size]
@@ -294,18 +300,51 @@ class _Table:
         return np.asarray(self.kinds.sum(axis=0) if self.stages is None else self.stages.max(axis=0))
 
 
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Operators that depend on one extent: those that may be priced together, and the others."""
+
+    by_tokens: bool  # else by rows of logits
+    plain: tuple[Operator, ...]
+    others: tuple[Operator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Operators by what decides their time: those that attend, and those of one extent."""
+
+    attention: tuple[Operator, ...]
+    alike: tuple[_Alike, ...]
+
+
+def _sorted_anew(operators: Sequence[Operator]) -> _Sorted:
+    attention = tuple(operator for operator in operators if operator.driver == "attention")
+    alike = []
+    for by_tokens, drivers in ((True, {"tokens", "constant"}), (False, {"sequences"})):
+        chosen = [operator for operator in operators if operator.driver in drivers]
+        plain = tuple(operator for operator in chosen if _is_plain(operator))
+        others = tuple(operator for operator in chosen if not _is_plain(operator))
+        if chosen:
+            alike.append(_Alike(by_tokens, plain, others))
+    return _Sorted(attention, tuple(alike))
+
+
+@SameObjects
+def _sorted(operators: tuple[Operator, ...]) -> _Sorted:
+    return _sorted_anew(operators)
+
+
 class _Part:
     """Operators over the batches they see, those that depend on one extent alone priced once per distinct value."""
 
-    def __init__(self, operators: tuple[Operator, ...], sums: BatchSums, stages: int, cost: CostModel) -> None:
+    def __init__(self, operators: Sequence[Operator], sums: BatchSums, stages: int, cost: CostModel) -> None:
         self._sums, self._cost = sums, cost
-        self._attention = [operator for operator in operators if operator.driver == "attention"]
-        by_tokens = [operator for operator in operators if operator.driver in {"tokens", "constant"}]
-        by_sequences = [operator for operator in operators if operator.driver == "sequences"]
+        # Tuples are those of an operator set, which come again; lists are made for one call.
+        ordered = _sorted(operators) if isinstance(operators, tuple) else _sorted_anew(operators)
+        self._attention = ordered.attention
         self.tabulated = [
-            _Tabulated(chosen, extent, stages, cost)
-            for chosen, extent in ((by_tokens, sums.tokens), (by_sequences, sums.sequences))
-            if chosen
+            _Tabulated(alike, sums.tokens if alike.by_tokens else sums.sequences, stages, cost)
+            for alike in ordered.alike
         ]
 
     def add_to(self, table: _Table, block: slice) -> None:
@@ -324,17 +363,16 @@ class _Tabulated:
     """Operators that depend on tokens alone (or on rows of logits alone), priced at the distinct values of that
     extent."""
 
-    def __init__(self, operators: Sequence[Operator], extent: FloatArray, stages: int, cost: CostModel) -> None:
+    def __init__(self, alike: _Alike, extent: FloatArray, stages: int, cost: CostModel) -> None:
         values, self._index = _distinct(extent)
         self._values = _Table(values.shape, stages)
         sums = BatchSums(tokens=values, sequences=values, pairs=values, keys=values)
         active = None if values.all() else (values > 0).astype(np.float64)
-        plain = [one for one in operators if _is_plain(one)]
-        others = [one for one in operators if not _is_plain(one)]
-        if plain and isinstance(cost, PricesTogether) and values.size <= _BATCHES_TOGETHER:
-            self._values.add_together(plain, cost, values, active)
+        plain, others = alike.plain, alike.others
+        if plain and values.size <= _BATCHES_TOGETHER and _prices_together(type(cost)):
+            self._values.add_together(plain, cast("PricesTogether", cost), values, active)
         else:
-            others = plain + others
+            others = (*plain, *others)
         for operator in others:
             self._values.add(operator, operator_seconds(operator, cost, sums), active)
 
@@ -355,6 +393,18 @@ class _Tabulated:
         if index is None:
             return values[:, block] if values.shape[1] > 1 else values
         return values.take(index[block] if index.shape[0] > 1 else index, axis=1)
+
+
+@SameObjects
+def _counts(operators: tuple[Operator, ...]) -> tuple[FloatArray, FloatArray]:
+    """Occurrences of operators on each stage, and on all of them."""
+    counts = np.asarray([operator.counts for operator in operators], dtype=np.float64)
+    return counts, counts.sum(axis=1)
+
+
+@functools.cache
+def _prices_together(cost: type) -> bool:
+    return issubclass(cost, PricesTogether)
 
 
 def _is_plain(operator: Operator) -> bool:

@@ -12,9 +12,10 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator
+from evaluator.graph.same_objects import SameObjects
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.pricing.collectives import link_of_group, transfer_seconds
+from evaluator.pricing.collectives import GroupLink, link_of_group, transfer_seconds
 from evaluator.pricing.cost_model import KINDS, KindSeconds
 from evaluator.pricing.routing import exchanged_share, touched_experts
 from store.schema import Convention
@@ -101,6 +102,22 @@ class TheoreticalCost:
         """The same for many operators that move no experts and are no collectives: [kind, operator, batch], at once.
 
         Their work must depend on that extent alone: on tokens, or on rows of logits."""
+        constant, slope, rates, static = (
+            _lines(self, operators) if isinstance(operators, tuple) else self.lines_of(operators)
+        )
+        work = slope * extent
+        work += constant
+        work *= rates
+        matrix, vector, memory = np.moveaxis(work, 1, 0)
+        bound = matrix + vector >= memory
+        seconds = np.zeros((len(KINDS), *bound.shape))
+        seconds[0], seconds[1] = matrix * bound, vector * bound
+        seconds[2] = memory * ~bound
+        seconds[4] = static
+        return seconds
+
+    def lines_of(self, operators: Sequence[Operator]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """What plain operators cost whatever the batch: constants, slopes, seconds of a unit, and static ones."""
         forms = [
             (_line(one.matrix_flops), _line(one.vector_flops), _line(one.bytes_read, one.bytes_written))
             for one in operators
@@ -114,16 +131,13 @@ class TheoreticalCost:
             for one in operators
         ]
         constant, slope = np.moveaxis(np.asarray(forms), -1, 0)[:, :, :, None]
-        work = slope * extent
-        work += constant
-        work *= np.asarray(rates)[:, :, None]
-        matrix, vector, memory = np.moveaxis(work, 1, 0)
-        bound = matrix + vector >= memory
-        seconds = np.zeros((len(KINDS), *bound.shape))
-        seconds[0], seconds[1] = matrix * bound, vector * bound
-        seconds[2] = memory * ~bound
-        seconds[4] = np.asarray([self._static(one) for one in operators])[:, None]
-        return seconds
+        static = np.asarray([self._static(one) for one in operators])[:, None]
+        return constant, slope, np.asarray(rates)[:, :, None], static
+
+    def link_of(self, operator: Operator, extents: CollectiveExtents) -> GroupLink:
+        """The link that a collective goes over. Upstream sends to the next stage over every link of a device."""
+        whole = self.convention == "upstream" and operator.kind == "send_receive"
+        return link_of_group(self.device, extents.group_size, extents.stride, whole=whole)
 
     def _static(self, operator: Operator) -> float:
         device = self.device
@@ -149,9 +163,7 @@ class TheoreticalCost:
 
     def _collective(self, operator: Operator, extents: CollectiveExtents, sums: BatchSums) -> KindSeconds:
         payload = extents.payload_bytes.at(sums)
-        # Upstream sends to the next stage over every link of a device.
-        whole = self.convention == "upstream" and operator.kind == "send_receive"
-        link = link_of_group(self.device, extents.group_size, extents.stride, whole=whole)
+        link = _link(self, operator, extents)
         moved = payload
         if operator.kind == "all_to_all":
             moved = payload * self._exchanged(operator, extents, sums)
@@ -163,3 +175,15 @@ class TheoreticalCost:
         if operator.experts is None:
             return (extents.group_size - 1) / extents.group_size
         return exchanged_share(operator.experts, operator.experts.tokens.at(sums), self.convention)
+
+
+@SameObjects
+def _lines(
+    cost: TheoreticalCost, operators: tuple[Operator, ...]
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    return cost.lines_of(operators)
+
+
+@SameObjects
+def _link(cost: TheoreticalCost, operator: Operator, extents: CollectiveExtents) -> GroupLink:
+    return cost.link_of(operator, extents)

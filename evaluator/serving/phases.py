@@ -115,8 +115,8 @@ def shared_step_seconds(
     rows, index = np.unique(np.column_stack((decodes, prefills, chunk)), axis=0, return_inverse=True)
     distinct = np.asarray(rows, dtype=np.float64)
     decoding, prefilling = distinct[:, 0], distinct[:, 1]
-    parts = source.chunk_sums()
-    prefill_sums = repeated(_stacked([parts[int(i)] for i in distinct[:, 2]]), prefilling)
+    place = distinct[:, 2].astype(np.int64)
+    prefill_sums = repeated(_stacked(source.chunk_sums()).mapped(lambda array: array[place]), prefilling)
     decode_sums = source.decodes(decoding, 1 + run.scenario.workload.mtp_tokens)
     step = mixed_step_seconds(
         run.operators["prefill"],
@@ -130,8 +130,10 @@ def shared_step_seconds(
     if run.scenario.drafting:
         drafts = draft_seconds(run.operators["decode"], run.cost, decode_sums)
         step = step + drafts.scaled(run.scenario.draft_passes * (decoding > 0).astype(np.float64))
-    decodes_alone = decode_step_times(run, decoding).slowest_stage
-    return np.asarray(np.where(prefilling > 0, step.slowest_stage, decodes_alone)[index.ravel()])
+    seconds, alone = np.array(step.slowest_stage), prefilling == 0
+    if alone.any():
+        seconds[alone] = decode_step_times(run, decoding[alone]).slowest_stage
+    return np.asarray(seconds[index.ravel()])
 
 
 def _stacked(parts: Sequence[BatchSums]) -> BatchSums:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from evaluator.inputs.model import Span
+from evaluator.graph.same_objects import SameObjects
+from evaluator.inputs.model import ModelSpec, Span
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
@@ -15,19 +16,32 @@ from store.schema import Convention
 
 def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:
     """The source of the workload's batches. `rule` says how prompts of several lengths share a prefill step."""
-    workload = scenario.workload
-    windows = scenario.model.spans
+    workload, windows = scenario.workload, _spans(scenario.model)
+    fixed = _fixed_lengths(workload, scenario.plan.dp, scenario.convention, windows)
+    return fixed or mixed_lengths(workload, scenario.convention, rule, windows)
+
+
+@SameObjects
+def _spans(model: ModelSpec) -> tuple[Span, ...]:
+    return model.spans
+
+
+@SameObjects
+def _fixed_lengths(
+    workload: Workload, replicas: int, convention: Convention, windows: tuple[Span, ...]
+) -> FixedLengths | None:
+    """The source of a workload whose requests are all alike; of a distribution none, which keeps much of itself."""
     single = _single_lengths(workload)
     if single is None:
-        return mixed_lengths(workload, scenario.convention, rule, windows)
+        return None
     input_length, output_length, hit_rate = single
     return FixedLengths(
         input_length=input_length,
         output_length=output_length,
         hit_rate=hit_rate,
         token_budget=workload.max_batched_tokens,
-        convention=scenario.convention,
-        replicas=scenario.plan.dp,
+        convention=convention,
+        replicas=replicas,
         windows=windows,
         tokens_per_decode=1 + workload.mtp_tokens,
     )

@@ -6,9 +6,11 @@ Names are joined when it is read, so that renaming a model changes no file. Not 
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import os
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from store.digests import DigestedRows, rows_digest
+from store.digests import DigestedBlocks
 from store.errors import InputError, StoreError
 from store.placing import Shelf
 from store.reading.silent_duckdb import in_memory
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 Columns = Mapping[str, np.ndarray | None]  # of every measure, in their order; None where no block has it
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.ENOENT, errno.EACCES})
+
+_WRITING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,8 @@ def disk_fault(shelf: Shelf, name: str, error: OSError) -> StoreError:
 def _checked(blocks: Sequence[ShardBlock], lengths: Sequence[int]) -> Columns:
     """The measures of all blocks as columns, once nothing speaks against storing them; rules see all rows at once."""
     try:
-        columns = {column.name: _column(column.name, blocks, lengths) for column in MEASURES}
+        shapes = [(length,) for length in lengths]
+        columns = {column.name: _column(column.name, blocks, shapes) for column in MEASURES}
         _check_together(blocks, lengths, columns)
     except (InputError, ValueError):
         for block in blocks:  # one by one, to name the one that is wrong
@@ -108,33 +113,35 @@ def _checked(blocks: Sequence[ShardBlock], lengths: Sequence[int]) -> Columns:
 
 
 def _check_together(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> None:
-    for block, length in zip(blocks, lengths, strict=True):
-        sizes = np.asarray(block.record.batch_sizes)
-        whole = length > 0 and sizes[0] >= 1 and bool((np.diff(sizes) == 1).all())
-        shaped = all(values is None or values.shape == (length,) for values in block.record.columns.values())
-        if not whole or not shaped or not block.record.columns.keys() <= columns.keys():
-            raise InputError("A block of this part is none.")
+    sizes = _sizes(blocks)
+    ends = np.cumsum(lengths)
+    rising = np.diff(sizes) == 1
+    rising[ends[:-1] - 1] = True  # where the next block begins
+    named = all(block.record.columns.keys() <= columns.keys() for block in blocks)
+    if min(lengths) < 1 or len(sizes) != ends[-1] or sizes[ends - lengths].min() < 1 or not rising.all() or not named:
+        raise InputError("A block of this part is none.")
+    for block in blocks:
         if block.record.composition is not None:
             check_block(block.record)
     check_block(BlockRecord(batch_sizes=np.arange(1, sum(lengths) + 1), columns=columns))
-    in_flight = np.concatenate([np.asarray(block.record.batch_sizes) * block.replicas for block in blocks])
+    in_flight = sizes * np.repeat([block.replicas for block in blocks], lengths)
     refuse_impossible(blocks[0].scenario_key, BlockRecord(batch_sizes=in_flight, columns=columns), 1)
 
 
 def _described(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> tuple[PartBlock, ...]:
     """Describe each block as it is registered, with the digest of its rows."""
-    rows = DigestedRows.of_columns(np.concatenate([block.record.batch_sizes for block in blocks]), columns)
+    sizes = _sizes(blocks)
+    rows = DigestedBlocks(sizes, columns.values())
     ends = np.cumsum(lengths).tolist()
     made = []
     for block, length, end in zip(blocks, lengths, ends, strict=True):
-        sizes, composition = np.asarray(block.record.batch_sizes), block.record.composition
-        mine = rows.part(slice(end - length, end))
+        composition = block.record.composition
         made.append(
             PartBlock(
                 scenario_id=block.scenario_id,
-                first=int(sizes[0]),
-                last=int(sizes[-1]),
-                digest=rows_digest(block.scenario_key, mine, composition),
+                first=int(sizes[end - length]),
+                last=int(sizes[end - 1]),
+                digest=rows.digest(block.scenario_key, end - length, end, composition),
                 composition=composition,
             )
         )
@@ -144,7 +151,7 @@ def _described(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Co
 def _write(path: Path, blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> None:
     arrays: dict[str, np.ndarray] = {
         "scenario_id": np.repeat([block.scenario_id for block in blocks], lengths).astype(np.int64),
-        "batch_size": np.concatenate([np.asarray(block.record.batch_sizes) for block in blocks]).astype(np.int32),
+        "batch_size": _sizes(blocks).astype(np.int32),
     }
     selected = list(arrays)
     for column in MEASURES:
@@ -166,10 +173,21 @@ def _write(path: Path, blocks: Sequence[ShardBlock], lengths: Sequence[int], col
             )
         else:
             selected.append(f"{column.name}::{column.type.read_as} AS {column.name}")
-    with in_memory() as connection:
-        connection.execute("SET threads = 1")
+    with _WRITING:
+        connection = _writer(os.getpid())
         connection.register("handed", arrays)
-        _copy(connection, f"SELECT {', '.join(selected)} FROM handed", path)  # noqa: S608 - our names
+        try:
+            _copy(connection, f"SELECT {', '.join(selected)} FROM handed", path)  # noqa: S608 - our names
+        finally:
+            connection.unregister("handed")
+
+
+@functools.cache
+def _writer(process: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001  a copied process makes its own
+    """A DuckDB that writes the files of a process one after another: starting one takes as long as 10,000 rows."""
+    connection = in_memory()
+    connection.execute("SET threads = 1")
+    return connection
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, select: str, path: Path) -> None:
@@ -182,17 +200,22 @@ def _copy(connection: duckdb.DuckDBPyConnection, select: str, path: Path) -> Non
         raise OSError(errno.EIO, str(error).partition("\n")[0]) from error
 
 
-def _column(name: str, blocks: Sequence[ShardBlock], lengths: Sequence[int]) -> np.ndarray | None:
+def _sizes(blocks: Sequence[ShardBlock]) -> np.ndarray:
+    """The batch sizes of all blocks, one after another."""
+    return np.concatenate([np.asarray(block.record.batch_sizes) for block in blocks])
+
+
+def _column(name: str, blocks: Sequence[ShardBlock], shapes: Sequence[tuple[int]]) -> np.ndarray | None:
     """A measure of every block as numbers, NaN where it is missing; None where no block has it."""
     given = [block.record.columns.get(name) for block in blocks]
     if all(values is None for values in given):
         return None
-    return np.concatenate(
-        [
-            np.full(length, np.nan) if values is None else np.ma.filled(values.astype(np.float64), np.nan)
-            for values, length in zip(given, lengths, strict=True)
-        ]
-    )
+    whole = [np.full(shape, np.nan) if values is None else values for values, shape in zip(given, shapes, strict=True)]
+    if [values.shape for values in whole] != shapes:
+        raise InputError("A block of this part is none.")
+    if any(isinstance(values, np.ma.MaskedArray) for values in whole):
+        whole = [np.ma.filled(values.astype(np.float64), np.nan) for values in whole]
+    return np.concatenate(whole, dtype=np.float64)
 
 
 def put_in_place(shelf: Shelf, temporary: Path, name: str) -> tuple[int, str]:

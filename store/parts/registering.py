@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, insert, select, update
 
 from store.errors import InputError
 from store.opening import Store
@@ -19,10 +19,23 @@ from store.parts.files import PartBlock, PartFile
 from store.parts.subjects import insert_part
 from store.placing import shelf_at
 from store.schema.sql_tables import BLOCK, COMPOSITION, SCENARIO, SHARD, SWEEP_INTERVAL
-from store.writing.scenarios import merge_intervals, missing_intervals
+from store.writing.scenarios import BLOCKS_OF, merge_intervals, missing_intervals
 from store.writing.statements import chunks, utc_now
 
 Interval = tuple[int, int]
+_SCENARIOS: BindParameter[list[int]] = bindparam("scenarios", expanding=True)
+_HELD = (
+    select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason)
+    .where(SCENARIO.c.id.in_(_SCENARIOS))
+    .order_by(SCENARIO.c.id)
+    .with_for_update(of=SCENARIO)
+)
+_ASKED_COLUMNS = (SWEEP_INTERVAL.c.scenario_id, SWEEP_INTERVAL.c.first_batch_size, SWEEP_INTERVAL.c.last_batch_size)
+_ASKED = select(*_ASKED_COLUMNS).where(
+    SWEEP_INTERVAL.c.sweep_id == bindparam("sweep_id"),
+    SWEEP_INTERVAL.c.first_batch_size > 0,
+    SWEEP_INTERVAL.c.scenario_id.in_(_SCENARIOS),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,18 +98,13 @@ def _claim(connection: Connection, scenario_ids: Iterable[int]) -> dict[int, lis
     """Hold scenarios until the end of the transaction, and return the batch intervals that are stored of each."""
     known: dict[int, list[Interval]] = {}
     for chunk in chunks(sorted(scenario_ids)):
-        mine = SCENARIO.c.id.in_(chunk)
-        held = connection.execute(
-            select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason).where(mine).order_by(SCENARIO.c.id)
-            .with_for_update(of=SCENARIO)
-        ).all()  # fmt: skip
+        held = connection.execute(_HELD, {"scenarios": chunk}).all()
         if len(held) != len(chunk):
             raise InputError("A part holds a scenario that is not in this store.")
         failed = [row.id for row in held if (row.status, row.reason) != ("ok", None)]
         if failed:
             connection.execute(update(SCENARIO).where(SCENARIO.c.id.in_(failed)).values(status="ok", reason=None))
-        blocks = select(BLOCK.c.scenario_id, BLOCK.c.first_batch_size, BLOCK.c.last_batch_size)
-        for scenario_id, first, last in connection.execute(blocks.where(BLOCK.c.scenario_id.in_(chunk))):
+        for scenario_id, first, last in connection.execute(BLOCKS_OF, {"scenarios": chunk}):
             known.setdefault(scenario_id, []).append((first, last))
     return known
 
@@ -141,11 +149,11 @@ def _record_intervals(connection: Connection, sweep_id: int, blocks: Sequence[Pa
     asked: dict[int, set[Interval]] = {}
     for block in blocks:
         asked.setdefault(block.scenario_id, set()).add((block.first, block.last))
-    columns = (SWEEP_INTERVAL.c.scenario_id, SWEEP_INTERVAL.c.first_batch_size, SWEEP_INTERVAL.c.last_batch_size)
+    columns = _ASKED_COLUMNS
     mine = (SWEEP_INTERVAL.c.sweep_id == sweep_id) & (SWEEP_INTERVAL.c.first_batch_size > 0)
     for chunk in chunks(sorted(asked)):
         before: dict[int, set[Interval]] = {}
-        for scenario_id, first, last in connection.execute(select(*columns).where(mine, columns[0].in_(chunk))):
+        for scenario_id, first, last in connection.execute(_ASKED, {"sweep_id": sweep_id, "scenarios": chunk}):
             before.setdefault(scenario_id, set()).add((first, last))
         for scenario_id, stored in before.items():
             gone = stored - set(merge_intervals(stored | asked[scenario_id]))

@@ -88,9 +88,13 @@ class Table:
         """Return the columns that a record has under the same names, and `more`.
 
         Raise where a value is missing, or is none that its column may hold."""
-        row = {name: getattr(record, name) for name in self.names if name not in more and hasattr(record, name)} | more
+        kept = _READ.get((id(self), type(record)))
+        if kept is None:
+            names = tuple(name for name in self.names if hasattr(record, name))
+            kept = _READ[id(self), type(record)] = (names, self)
+        row = {name: getattr(record, name) for name in kept[0] if name not in more} | more
         for column in self.columns:
-            if column.name in row:
+            if (not column.nullable or column.one_of) and column.name in row:
                 self._check(column, row[column.name])
         return row
 
@@ -101,6 +105,10 @@ class Table:
             raise InputError(
                 f"The column {column.name} of {self.name} is {value!r}, none of {', '.join(column.one_of)}."
             )
+
+
+# The columns that records of a class have, by table: looking for them takes longer than reading them.
+_READ: dict[tuple[int, type], tuple[tuple[str, ...], Table]] = {}
 
 
 def identifier(meaning: str = "integer key") -> Column:

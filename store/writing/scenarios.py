@@ -4,10 +4,11 @@ Not here: probes (store.writing)."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, select, tuple_, update
 
 from store.errors import InputError
 from store.opening import Store
@@ -38,6 +39,18 @@ from store.writing.statements import chunks, insert_missing, utc_now
 
 Row = dict[str, Any]
 _PLAN_COLUMNS = TABLES["plan"].unique
+_VOIDED = (
+    select(SCENARIO.c.key, TOMBSTONE.c.reason, TOMBSTONE.c.voided_at)
+    .join(TOMBSTONE, TOMBSTONE.c.scenario_id == SCENARIO.c.id)
+    .where(SCENARIO.c.key.in_(bindparam("keys", expanding=True)), TOMBSTONE.c.lifted_at.is_(None))
+    .order_by(SCENARIO.c.key)
+)
+BLOCKS_OF = select(BLOCK.c.scenario_id, BLOCK.c.first_batch_size, BLOCK.c.last_batch_size).where(
+    BLOCK.c.scenario_id.in_(bindparam("scenarios", expanding=True))
+)
+_OUTCOMES = select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason).where(
+    SCENARIO.c.id.in_(bindparam("scenarios", expanding=True))
+)
 
 
 class Dimensions:
@@ -72,12 +85,19 @@ class Dimensions:
     def _find(self, table: Table, keys: Sequence[Hashable], columns: Sequence[str]) -> dict[Hashable, int]:
         found: dict[Hashable, int] = {}
         single = len(columns) == 1
-        target: ColumnElement[Any] = table.c[columns[0]] if single else tuple_(*(table.c[name] for name in columns))
-        selected = [table.c.id, *(table.c[name] for name in columns)]
-        for chunk in chunks(keys, 100):
-            for row in self._connection.execute(select(*selected).where(target.in_(chunk))):
+        query = _ids_by(table, tuple(columns))
+        for chunk in chunks(keys, 500 // len(columns)):
+            for row in self._connection.execute(query, {"keys": chunk}):
                 found[row[1] if single else tuple(row[1:])] = row[0]
         return found
+
+
+@functools.cache
+def _ids_by(table: Table, columns: tuple[str, ...]) -> Select[Any]:
+    """The query for ids by keys, built once: building it costs more than running it."""
+    named = [table.c[name] for name in columns]
+    target: ColumnElement[Any] = named[0] if len(named) == 1 else tuple_(*named)
+    return select(table.c.id, *named).where(target.in_(bindparam("keys", expanding=True)))
 
 
 def put_scenarios(store: Store, sweep_id: int, records: Sequence[ScenarioRecord]) -> list[ScenarioRef]:
@@ -132,13 +152,7 @@ def name_workloads(connection: Connection, names: Mapping[str, int]) -> None:
 def refuse_voided(connection: Connection, keys: Sequence[str]) -> None:
     """Raise when one of the scenarios is voided, naming what brings it back."""
     for chunk in chunks(keys):
-        query = (
-            select(SCENARIO.c.key, TOMBSTONE.c.reason, TOMBSTONE.c.voided_at)
-            .join(TOMBSTONE, TOMBSTONE.c.scenario_id == SCENARIO.c.id)
-            .where(SCENARIO.c.key.in_(chunk), TOMBSTONE.c.lifted_at.is_(None))
-            .order_by(SCENARIO.c.key)
-        )
-        if voided := connection.execute(query).first():
+        if voided := connection.execute(_VOIDED, {"keys": chunk}).first():
             key, reason, when = voided
             raise InputError(
                 f"The scenario {key[:12]} was voided on {when:%Y-%m-%d}: {reason}",
@@ -148,7 +162,8 @@ def refuse_voided(connection: Connection, keys: Sequence[str]) -> None:
 
 def _scenario_ids(dimensions: Dimensions, connection: Connection, records: Sequence[ScenarioRecord]) -> dict[str, int]:
     subjects = {record.subject.key: record.subject for record in records}
-    devices = dimensions.ids(DEVICE, {record.device.key: TABLES["device"].row_of(record.device) for record in records})
+    used = {record.device.key: record.device for record in records}
+    devices = dimensions.ids(DEVICE, {key: TABLES["device"].row_of(device) for key, device in used.items()})
     subject_ids = _subject_ids(dimensions, connection, subjects.values())
     rows: dict[Hashable, Row] = {
         record.key: TABLES["scenario"].row_of(
@@ -167,22 +182,22 @@ def _subject_ids(
     dimensions: Dimensions, connection: Connection, subjects: Iterable[SubjectRecord]
 ) -> dict[Hashable, int]:
     subjects = list(subjects)
-    models = dimensions.ids(MODEL, {item.model.key: TABLES["model"].row_of(item.model) for item in subjects})
-    aliases = {(item.model.name, models[item.model.key]) for item in subjects}
+    named = {(item.model.name, item.model.key): item.model for item in subjects}
+    models = dimensions.ids(MODEL, {key: TABLES["model"].row_of(model) for (_, key), model in named.items()})
+    aliases = {(name, models[key]) for name, key in named}
     insert_missing(connection, MODEL_ALIAS, [{"alias": alias, "model_id": id_} for alias, id_ in sorted(aliases)])
-    precisions = dimensions.ids(
-        PRECISION, {item.precision.key: TABLES["precision"].row_of(item.precision) for item in subjects}
-    )
-    plans = dimensions.ids(
-        PLAN, {_plan_key(item.plan): TABLES["plan"].row_of(item.plan) for item in subjects}, _PLAN_COLUMNS
-    )
+    formats = {item.precision.key: item.precision for item in subjects}
+    precisions = dimensions.ids(PRECISION, {key: TABLES["precision"].row_of(one) for key, one in formats.items()})
+    # By identity: records of one sweep share their plans, and a plan's key is all of its columns.
+    keys = {id(item.plan): (_plan_key(item.plan), item.plan) for item in subjects}
+    plans = dimensions.ids(PLAN, {key: TABLES["plan"].row_of(plan) for key, plan in keys.values()}, _PLAN_COLUMNS)
     workloads = put_workload_rows(dimensions, connection, (item.workload for item in subjects))
     rows: dict[Hashable, Row] = {
         item.key: TABLES["subject"].row_of(
             item,
             model_id=models[item.model.key],
             precision_id=precisions[item.precision.key],
-            plan_id=plans[_plan_key(item.plan)],
+            plan_id=plans[keys[id(item.plan)][0]],
             workload_id=workloads[item.workload.key],
         )
         for item in subjects
@@ -214,11 +229,9 @@ def _refs(connection: Connection, ids: Mapping[str, int]) -> dict[str, ScenarioR
     known: dict[int, list[tuple[int, int]]] = {}
     outcome: dict[int, tuple[Any, str | None]] = {}
     for chunk in chunks(ids.values()):
-        blocks = select(BLOCK.c.scenario_id, BLOCK.c.first_batch_size, BLOCK.c.last_batch_size)
-        for scenario_id, first, last in connection.execute(blocks.where(BLOCK.c.scenario_id.in_(chunk))):
+        for scenario_id, first, last in connection.execute(BLOCKS_OF, {"scenarios": chunk}):
             known.setdefault(scenario_id, []).append((first, last))
-        outcomes = select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason).where(SCENARIO.c.id.in_(chunk))
-        outcome.update({row.id: (row.status, row.reason) for row in connection.execute(outcomes)})
+        outcome.update({id_: end for id_, *end in connection.execute(_OUTCOMES, {"scenarios": chunk})})
     return {
         key: ScenarioRef(
             id=id_, key=key, known=merge_intervals(known.get(id_, [])), status=outcome[id_][0], reason=outcome[id_][1]

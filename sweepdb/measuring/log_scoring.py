@@ -4,12 +4,11 @@ Not here: the share of a log that met limits (sweepdb.measuring.conforming_logs)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evaluator.ledger import Deployment, Exclusion, LookUp, Unmatched, replayed_log
-from store.errors import SweepdbError
+from evaluator.ledger import Deployment, Exclusion, LookUp, MeasuredLog, PlayedLog, replayed_all
 from store.loads import MeasuredRequests
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SHARES = (50, 90, 99)
+Replaying = Callable[[Sequence[MeasuredLog], LookUp], Sequence[PlayedLog]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +41,21 @@ def replays(
     logs: Mapping[str, MeasuredRequests],
     seats: Mapping[str, int | None],
     captured: LookUp,
+    play: Replaying = replayed_all,
 ) -> tuple[tuple[Replay, ...], tuple[Exclusion, ...]]:
-    """Every log of a predicted point, replayed, and those that cannot be, by rule. `seats` as stated."""
+    """Every log of a predicted point, replayed, and those that cannot be, by rule. `seats` as stated; `play` says
+    where."""
     found: list[Replay] = []
     left_out: dict[str, int] = {}
-    for key, log in sorted((key, log) for key, log in logs.items() if key in points):
-        try:
-            found += replays_of(key, log, replayed_log(points[key], log, captured, seats=seats.get(key)))
-        except (Unmatched, SweepdbError) as reason:
-            rule = reason.rule if isinstance(reason, Unmatched) else f"log not replayed: {reason}"
-            left_out[rule] = left_out.get(rule, 0) + 1
+    asked = [
+        MeasuredLog(point=key, deployment=points[key], requests=logs[key], seats=seats.get(key))
+        for key in sorted(logs.keys() & points.keys())
+    ]
+    for log, played in zip(asked, play(asked, captured) if asked else (), strict=True):
+        if isinstance(played, str):
+            left_out[played] = left_out.get(played, 0) + 1
+        else:
+            found += replays_of(log.point, log.requests, played)
     return tuple(found), tuple(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(left_out.items()))
 
 

@@ -15,7 +15,7 @@ from evaluator.evaluate import assumptions_of
 from evaluator.graph import CaptureRequest, OperatorSet, capture_operators, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
 from evaluator.inputs import EngineProfile, engine_profile, list_engines
-from evaluator.ledger import Comparison, Evaluated, Knowledge, LookUp, evaluated_or_why, operators_of
+from evaluator.ledger import Comparison, Evaluated, Knowledge, LookUp, evaluated_or_why, operators_of, replayed_all
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 from evaluator.serving import keep_engine
@@ -54,7 +54,7 @@ from sweepdb.measuring.log_scoring import replays
 from sweepdb.measuring.measurement_files import place_of
 from sweepdb.measuring.validating import SHORT, Progress, Validation, compare
 from sweepdb.torch_needed import torch_needed
-from sweepdb.working import Workers, comparing_by
+from sweepdb.working import Workers, comparing_by, replaying_by
 
 LONG = {short: long for long, short in SHORT.items()}
 PROMPT_METRICS = {"ttft", "kv_transfer_ms", "prefill_latency_ms"}
@@ -100,7 +100,8 @@ def compare_and_keep(
                              evaluate=evaluate, mine=mine)  # fmt: skip
         logs = get_requests(store, {one.key for one in records})
         seats = {one.key: None if one.decode.batch_size is None else int(one.decode.batch_size) for one in records}
-        played, unplayed = replays(validation.points, logs, seats, captured)
+        play = replayed_all if workers is None else replaying_by(workers)
+        played, unplayed = replays(validation.points, logs, seats, captured, play)
         validation = replace(validation, replays=played, excluded=(*validation.excluded, *unplayed))
         if engine is not None:
             return validation, Kept()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from evaluator.graph import CaptureRequest, capture_operators, operators_to_json
-from evaluator.sweep import captures
+from evaluator.together import captures
 from store.errors import InputError, SweepdbError
 from store.opening import Store
 from store.records import OperatorSetRecord, ScenarioRecord

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.working.comparing import comparing_by
+    from sweepdb.working.comparing import comparing_by, replaying_by
     from sweepdb.working.coordinating import run_on_workers
     from sweepdb.working.dask_engine import serve_worker
     from sweepdb.working.workers_option import Workers, parse_workers
 
-__all__ = ["Workers", "comparing_by", "parse_workers", "run_on_workers", "serve_worker"]
+__all__ = ["Workers", "comparing_by", "parse_workers", "replaying_by", "run_on_workers", "serve_worker"]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -16,13 +16,25 @@ from evaluator.canonical import content_key
 from evaluator.evaluate import capture_requests
 from evaluator.graph import operators_to_json
 from evaluator.identity import RecordBuilder
-from evaluator.ledger import Evaluate, Evaluated, Evaluations, Failures, LookUp, evaluated_or_why, operators_of
+from evaluator.ledger import (
+    Evaluate,
+    Evaluated,
+    Evaluations,
+    Failures,
+    LookUp,
+    MeasuredLog,
+    PlayedLog,
+    evaluated_or_why,
+    operators_of,
+    replayed_all,
+)
 from evaluator.probe_block import ProbeBlock, joined_blocks
 from evaluator.scenario import Scenario
 from evaluator.shards import Cut, ShardScenario, cut_shards
 from store.errors import EvaluationError
 from store.parts import ShardBlock
 from sweepdb.working.coordinating import MOST_ATTEMPTS, engine_of
+from sweepdb.working.replaying_logs import replayed_on
 from sweepdb.working.tasks import EngineLostError, ShardEngine, ShardOutcome, ShardTask
 
 if TYPE_CHECKING:
@@ -42,6 +54,13 @@ def comparing_by(workers: Workers) -> tuple[Evaluate, Callable[[str], bool] | No
         return evaluated_on(engine_of(workers), sizes, captured, on_progress)
 
     return evaluate, None
+
+
+def replaying_by(workers: Workers) -> Callable[[Sequence[MeasuredLog], LookUp | None], list[PlayedLog]]:
+    """How logs of measured points are replayed: on an engine, or here, where only the points of a share are."""
+    if workers.kind == "share":
+        return replayed_all
+    return lambda logs, captured: replayed_on(engine_of(workers), logs, captured)
 
 
 def evaluated_on(

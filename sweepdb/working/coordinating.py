@@ -20,13 +20,11 @@ from evaluator.shards import Cut, ShardScenario, cut_shards
 from evaluator.sweep import (
     SCENARIOS_AT_ONCE,
     Progress,
-    ReadyScenario,
     SweepReport,
-    SweepRunner,
-    captures,
     counted_failures,
     program_version,
 )
+from evaluator.together import Readying, ReadyScenario
 from store.errors import EvaluationError, InputError
 from store.parts import fail_shard, put_shards, record_known, register_part
 from store.placing import part_shelf
@@ -188,17 +186,14 @@ class _Coordinating:
 
     def _ready(self) -> Iterator[_Item]:
         """Every scenario with its operators and batch sizes; what is not captured yet is captured here, once."""
-        runner = SweepRunner(
-            store=self.store, sweep_id=self.sweep_id, total=len(self.planned), on_progress=lambda _: None
-        )
+        readying = Readying(store=self.store)
         for chunk in in_lists(self.planned, SCENARIOS_AT_ONCE):
-            runner.provide_operators(chunk)
-            self.captured = runner.tally.captured
-            for key, operators in runner.operators.items():
-                if key not in self._texts:
-                    self._texts[key] = operators_to_json(operators)
-            for planned in chunk:
-                yield _Item(runner.ready(planned))
+            ready = readying.ready(chunk)
+            self.captured = readying.captured
+            for operators in readying.operators.values():
+                if operators.key not in self._texts:
+                    self._texts[operators.key] = operators_to_json(operators)
+            yield from map(_Item, ready)
 
     def _task(self, cut: Cut[_Item]) -> ShardTask | None:
         """Reserve the scenarios of a shard; None where all of it is stored."""
@@ -248,7 +243,7 @@ class _Coordinating:
             scenario_id=ref.id,
             key=ref.key,
             scenario=item.planned.scenario,
-            operators={trace: capture.key for trace, capture in captures(item.planned).items()},
+            operators={trace: operators.key for trace, operators in item.operators.items()},
             missing=tuple(missing),
         )
 

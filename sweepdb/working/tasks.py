@@ -15,6 +15,7 @@ from store.parts import PartFile, Registered, ShardBlock, register_part, write_p
 from store.placing import shelf_at
 
 if TYPE_CHECKING:
+    from evaluator.ledger import MeasuredLog, PlayedLog
     from sweepdb.working.playing import Played, Plays
 
 
@@ -31,6 +32,7 @@ class ShardTask:
     folder: str | None
     store_url: str | None
     plays: Plays | None = None  # requests that arrive, where they were asked for
+    log: MeasuredLog | None = None  # of a measured point, which is replayed
     attempt: int = 1
 
 
@@ -46,6 +48,7 @@ class ShardOutcome:
     played: Played | None = None
     loads_added: int | None = None  # None where nobody stored them yet
     blocks: tuple[ShardBlock, ...] = ()  # numbers that travel back
+    replayed: PlayedLog | None = None  # of a log
 
 
 Result = tuple[ShardTask, ShardOutcome | Exception]
@@ -85,6 +88,13 @@ def run_shard(task: ShardTask) -> ShardOutcome:
     for key, text in task.operators.items():
         if key not in _OPERATORS:
             _OPERATORS[key] = operators_from_json(text)
+    if task.log is not None:
+        from sweepdb.working.replaying_logs import replay_shard
+
+        return ShardOutcome(
+            key=task.key, part=None, registered=None, failures={}, evaluate_cpu_s=0.0,
+            replayed=replay_shard(task.log, _OPERATORS),
+        )  # fmt: skip
     made = evaluate_shard(task.items, _OPERATORS)
     if task.folder is None:
         return ShardOutcome(

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from evaluator_cases import DEEPSEEK_V3, OPT_125M, QWEN3_30B_A3B, TEST_DEVICE
+from poison import poisoned_where
 
-import evaluator.sweep
 from evaluator.inputs.plan_search import PlanSearch
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
@@ -115,20 +115,12 @@ def test_drafts_of_a_model_without_a_module_are_unsupported(path):
     assert sql(path, "SELECT DISTINCT status FROM scenario") == [("unsupported",)]
 
 
-def test_one_scenario_that_fails_is_a_row_and_the_others_are_stored(path, monkeypatch):
-    real = evaluator.sweep.evaluate_scenario
-
-    def fragile(scenario, sizes, operators):
-        if scenario.plan.tp == 2:
-            raise ZeroDivisionError("a figure of zero")
-        return real(scenario, sizes, operators)
-
-    monkeypatch.setattr(evaluator.sweep, "evaluate_scenario", fragile)
-    report = run(path, request_of(phases=("decode",)))
+def test_one_scenario_that_fails_is_a_row_and_the_others_are_stored(path):
+    with poisoned_where(lambda scenario: scenario.plan.tp == 2):
+        report = run(path, request_of(phases=("decode",)))
     (failure,) = report.failures
     assert (failure.status, failure.reason) == ("error", "ZeroDivisionError: a figure of zero")
     assert report.probes_stored == 10
-    monkeypatch.undo()
     assert run(path, request_of(phases=("decode",))).probes_stored == 5  # what failed is tried again
     assert sql(path, "SELECT DISTINCT status FROM scenario") == [("ok",)]
 

@@ -11,7 +11,7 @@ import pytest
 import worker_faults
 
 import evaluator.ledger.predicting
-import evaluator.shards
+import evaluator.together.side_evaluation
 import sweepdb
 from evaluator.evaluate import evaluate_scenario
 from evaluator.ledger import evaluated_or_why
@@ -110,7 +110,7 @@ def test_a_poisoned_scenario_is_left_out_with_its_reason(measured, alone, monkey
             raise ZeroDivisionError("a figure of zero")
         return evaluate_scenario(scenario, sizes, operators)
 
-    monkeypatch.setattr(evaluator.shards, "evaluate_scenario", fragile)
+    monkeypatch.setattr(evaluator.together.side_evaluation, "evaluate_scenario", fragile)
     monkeypatch.setattr(evaluator.ledger.predicting, "evaluate_scenario", fragile)
     records = list(read_measurements(measured).records)
     done = compared_on(InlineEngine(), measured) if on_workers else compare(records)

@@ -10,10 +10,10 @@ import worker_faults
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from poison import poisoned_where
 from typer.testing import CliRunner
 from working_cases import ALONE, ROWS, request_of, rows
 
-import evaluator.shards
 import sweepdb
 from cli.main import build_app
 from evaluator.shards import cut_shards, shard_probes
@@ -91,22 +91,12 @@ def test_rows_of_before_are_known_and_the_rest_lies_in_parts(tmp_path):
         assert check_store(store.location).faults == ()
 
 
-def test_a_poisoned_scenario_is_a_row_with_its_reason_and_the_shard_goes_on(store, monkeypatch):
-    real = evaluator.shards.evaluate_scenario
-
-    def fragile(scenario, sizes, operators):
-        if scenario.plan.tp == 2:
-            raise ZeroDivisionError("a figure of zero")
-        return real(scenario, sizes, operators)
-
-    monkeypatch.setattr(evaluator.shards, "evaluate_scenario", fragile)
-    report = run_on_workers(store, request_of(), ALONE)
+def test_a_poisoned_scenario_is_a_row_with_its_reason_and_the_shard_goes_on(store):
+    with poisoned_where(lambda scenario: scenario.plan.tp == 2):
+        report = run_on_workers(store, request_of(), ALONE)
     (failure,) = report.failures
     assert (failure.status, failure.reason, failure.scenarios) == ("error", "ZeroDivisionError: a figure of zero", 6)
     assert report.probes_stored == 72
-    monkeypatch.undo()
-    monkeypatch.setenv("SWEEPDB_SHARD_PROBES", "20")
-    monkeypatch.setenv("SWEEPDB_PARTS", str(next(iter({part.parent for part in parts_of(store)}))))
     assert run_on_workers(store, request_of(), ALONE).probes_stored == 36
     assert check_store(store.location).faults == ()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from evaluator.canonical import IF_SET, keyed
+from evaluator.graph.same_objects import SameObjects
 from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
@@ -47,7 +48,7 @@ class CaptureRequest:
     @property
     def key(self) -> str:
         """sha256 of the canonical form of everything that decides the operators."""
-        return _key(self)
+        return _same(self)
 
 
 @functools.lru_cache(maxsize=4096)  # the scenarios of one plan, on every device and workload, ask for the same sets
@@ -62,6 +63,10 @@ def _key(request: CaptureRequest) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+_same = SameObjects(_key)
+
+
+@SameObjects
 def layers_of_stages(model: ModelSpec, stages: int) -> tuple[tuple[int, ...], ...]:
     """Layers of each group (rows) on each pipeline stage (columns); the first stages take the remainder.
 

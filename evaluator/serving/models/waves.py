@@ -25,6 +25,7 @@ from evaluator.serving.waves.chunked_mixed import shared_mixed_steps
 from evaluator.serving.waves.compared import not_compared
 from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
 from evaluator.serving.waves.rotating import rotated_steps
+from evaluator.serving.waves.side_by_side import SideBySide
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, aggregated_times
 from evaluator.serving.waves.wave_reading import FORMULAS, said_of_reading
 from store.errors import InputError
@@ -94,7 +95,7 @@ def _aggregated_times(run: Run, step: StepTimes) -> tuple[PrefillCompletion, Req
     if chunked and isinstance(source, FixedLengths):
         shared = rotated_steps if convention == "upstream" else shared_steps
         return *shared(run, source, gained), full
-    output = run.scenario.workload.output_length
+    output = source.output_lengths if isinstance(source, SideBySide) else run.scenario.workload.output_length
     return completion, aggregated_times(completion.mean, step.total / gained, output, convention), full
 
 

@@ -82,17 +82,17 @@ class RequestTimes:
 
 
 def aggregated_times(
-    ttft: FloatArray, decode: FloatArray, output_length: float, convention: Convention
+    ttft: FloatArray, decode: FloatArray, output_length: FloatArray | float, convention: Convention
 ) -> RequestTimes:
     """Prefill of everything, then decode. The first token comes from the prefill, so O - 1 decodes follow; upstream
     counts O."""
-    steps = output_length if convention == "upstream" else max(output_length - 1.0, 0.0)
+    steps = output_length if convention == "upstream" else np.maximum(output_length - 1.0, 0.0)
     return request_times(ttft, ttft + decode * steps, output_length)
 
 
-def request_times(ttft: FloatArray, e2e: FloatArray, output_length: float) -> RequestTimes:
+def request_times(ttft: FloatArray, e2e: FloatArray, output_length: FloatArray | float) -> RequestTimes:
     """TPOT by both definitions: seed 001's e2e / O, and vLLM's (e2e - ttft) / max(O - 1, 1)."""
     # First token at 1 s, last of 101 at 3 s: 3 / 101 = 29.7 ms, and 2 / 100 = 20 ms.
     return RequestTimes(
-        e2e=e2e, tpot_inclusive=e2e / output_length, tpot_exclusive=(e2e - ttft) / max(output_length - 1.0, 1.0)
+        e2e=e2e, tpot_inclusive=e2e / output_length, tpot_exclusive=(e2e - ttft) / np.maximum(output_length - 1.0, 1.0)
     )

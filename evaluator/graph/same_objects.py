@@ -1,0 +1,32 @@
+"""What is worked out of objects once, for as long as the very same objects come again.
+
+Operators, models and cost models are frozen, and shared by the scenarios of a sweep; hashing one costs more than what
+is made of it. Not here: what is alike but not the same (functools.lru_cache)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, ParamSpec, TypeVar
+
+_Objects = ParamSpec("_Objects")
+_Made = TypeVar("_Made")
+
+
+class SameObjects(Generic[_Objects, _Made]):
+    """A pure function of objects that are told apart by identity. They are held, so that no other gets their place."""
+
+    def __init__(self, make: Callable[_Objects, _Made], *, most: int = 512) -> None:
+        self._make = make
+        self._most = most  # of which it knows what was made; then it begins anew
+        self._known: dict[tuple[object, ...], tuple[_Made, tuple[object, ...]]] = {}
+        self.__doc__ = make.__doc__
+
+    def __call__(self, *objects: _Objects.args, **named: _Objects.kwargs) -> _Made:
+        """What was made of these objects, or is made of them now."""
+        place: tuple[object, ...] = (*map(id, objects), *named, *map(id, named.values()))
+        found = self._known.get(place)
+        if found is None:
+            if len(self._known) >= self._most:
+                self._known.clear()
+            found = self._known[place] = (self._make(*objects, **named), (*objects, *named.values()))
+        return found[0]

@@ -1,0 +1,28 @@
+"""Scenarios that differ in their workload alone, evaluated side by side: the same numbers in fewer calls.
+
+Not here: one scenario (evaluator.evaluate), and which scenarios a sweep has (evaluator.request)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from evaluator.together.grouping import Asked
+    from evaluator.together.readying import Readying, ReadyScenario, capture, captures, wanted_captures
+    from evaluator.together.side_evaluation import Ranged, batch_ranges, evaluate_many
+
+__all__ = [
+    "Asked",
+    "Ranged",
+    "ReadyScenario",
+    "Readying",
+    "batch_ranges",
+    "capture",
+    "captures",
+    "evaluate_many",
+    "wanted_captures",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,84 @@
+"""Which scenarios may stand side by side: the same operators, prices and phase, one prompt length each.
+
+Not here: evaluating them (evaluator.together.side_evaluation)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from evaluator.evaluate import batch_source
+from evaluator.graph.operators import OperatorSet
+from evaluator.scenario import Scenario
+from evaluator.serving.batches import FixedLengths
+from evaluator.serving.waves.wave_reading import FORMULAS
+
+_MOST_PROBES = 16_384  # side by side: what stays in a core's cache
+_FEW_LAYERS = 7  # kinds of them: up to here a sum over them has one order, however many batches it is of
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A scenario, its operators by trace, and the first and last batch size to evaluate."""
+
+    scenario: Scenario
+    operators: Mapping[str, OperatorSet]
+    first: int
+    last: int
+
+    @property
+    def probes(self) -> int:
+        """Batch sizes."""
+        return self.last - self.first + 1
+
+
+def grouped(asked: Sequence[Asked], *, in_memory: bool = False) -> Iterator[list[int]]:
+    """Places of scenarios that may stand side by side; of every other scenario by itself.
+
+    What is asked may be what they take of memory alone, which chunks beside decodes do not change."""
+    open_groups: dict[Hashable, tuple[list[int], int]] = {}
+    for place, one in enumerate(asked):
+        alike = likeness(one.scenario, one.operators, in_memory=in_memory)
+        if alike is None:
+            yield [place]
+            continue
+        places, probes = open_groups.pop(alike, ([], 0))
+        if places and probes + one.probes > _MOST_PROBES:
+            yield places
+            places, probes = [], 0
+        open_groups[alike] = ([*places, place], probes + one.probes)
+    for places, _ in open_groups.values():
+        yield places
+
+
+def likeness(scenario: Scenario, operators: Mapping[str, OperatorSet], *, in_memory: bool = False) -> Hashable | None:
+    """Equal for scenarios that differ in their lengths alone; None for one that stands by itself.
+
+    What is large is told apart by identity: scenarios of one request share it."""
+    workload = scenario.workload
+    if scenario.serving_model not in FORMULAS or scenario.engine is not None or scenario.convention != "physical":
+        return None
+    if workload.images is not None or workload.tiers or len(scenario.model.layers) >= _FEW_LAYERS:
+        return None
+    source = batch_source(scenario)
+    if not isinstance(source, FixedLengths):
+        return None
+    chunks = 1 if scenario.phase == "decode" else source.chunks
+    if chunks > 1 and scenario.phase == "aggregated" and not in_memory:
+        return None  # each has a schedule of its own
+    return (
+        chunks,
+        id(scenario.model),
+        id(scenario.device),
+        scenario.precision,
+        scenario.plan,
+        scenario.phase,
+        scenario.serving_model,
+        scenario.serving_cost_ms,
+        scenario.launch,
+        scenario.client,
+        scenario.routing,
+        workload.mtp_tokens,
+        workload.mtp_acceptance,
+        tuple(sorted((trace, id(one)) for trace, one in operators.items())),
+    )

@@ -1,0 +1,145 @@
+"""Makes scenarios ready to be evaluated, many at once: operators, batch sizes, records with their keys, or why not.
+
+Not here: evaluating them (evaluator.together.side_evaluation), and storing what comes of it (evaluator.sweep)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evaluator.evaluate import BatchRange, assumptions_of, capture_requests, unsupported
+from evaluator.graph.capture import CaptureRequest
+from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
+from evaluator.identity import RecordBuilder
+from evaluator.request import PlannedScenario
+from evaluator.scenario import Scenario
+from evaluator.together.grouping import likeness
+from evaluator.together.side_evaluation import Ranged, batch_ranges
+from store.errors import SweepdbError
+from store.opening import Store
+from store.records import OperatorSetRecord, ScenarioRecord
+from store.schema import Status
+from store.writing import get_operators, put_operators
+
+_MOST_SAID = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyScenario:
+    """A scenario with its operators and the batch sizes asked for; or its failure."""
+
+    planned: PlannedScenario
+    record: ScenarioRecord
+    operators: Mapping[str, OperatorSet]
+    interval: tuple[int, int] | None
+    fits: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Readying:
+    """Makes the scenarios of a sweep ready, and keeps what many of them share."""
+
+    store: Store
+    records: RecordBuilder = field(default_factory=RecordBuilder)
+    operators: dict[str, OperatorSet] = field(default_factory=dict)
+    captured: int = 0
+    _said: dict[Hashable, tuple[str | None, object]] = field(default_factory=dict)
+
+    def ready(self, chunk: Sequence[PlannedScenario]) -> list[ReadyScenario]:
+        """Scenarios in their order, once their operators are there: what is not captured yet is captured here."""
+        wrong = [_wrong(planned) for planned in chunk]
+        wanted = [{} if why else captures(planned) for planned, why in zip(chunk, wrong, strict=True)]
+        self._provide({item.key: item for some in wanted for item in some.values()})
+        asked: list[tuple[int, Ranged]] = []
+        made: dict[int, ReadyScenario] = {}
+        for place, (planned, why, some) in enumerate(zip(chunk, wrong, wanted, strict=True)):
+            if why is not None:
+                made[place] = self.failed(planned, *why)
+            else:
+                sets = {trace: self.operators[item.key] for trace, item in some.items()}
+                asked.append((place, (planned.scenario, sets, planned.batch_range[1])))
+        for (place, (_, held, _)), found in zip(asked, batch_ranges([one for _, one in asked]), strict=True):
+            made[place] = self._ready(chunk[place], held, found)
+        return [made[place] for place in range(len(chunk))]
+
+    def failed(self, planned: PlannedScenario, status: Status, reason: str) -> ReadyScenario:
+        """A scenario that is not evaluated, and why."""
+        record = self.records.scenario(planned.model_name, planned.scenario, status=status, reason=reason)
+        return ReadyScenario(planned, record, {}, None)
+
+    def _ready(
+        self, planned: PlannedScenario, operators: Mapping[str, OperatorSet], found: BatchRange | Exception
+    ) -> ReadyScenario:
+        said = found if isinstance(found, Exception) else self._assumptions(planned.scenario, operators)
+        if isinstance(said, SweepdbError):
+            return self.failed(planned, "unsupported", said.message)
+        if isinstance(said, Exception) or isinstance(found, Exception):
+            return self.failed(planned, "error", f"{type(said).__name__}: {said}")
+        record = self.records.scenario(planned.model_name, planned.scenario, assumptions=said)
+        first = planned.batch_range[0]
+        return ReadyScenario(planned, record, operators, (first, max(first, found.last)), found.largest_fitting >= 1)
+
+    def _assumptions(self, scenario: Scenario, operators: Mapping[str, OperatorSet]) -> str | Exception | None:
+        """The sentences of a scenario, or why there are none: the same whatever the lengths."""
+        alike = likeness(scenario, operators, in_memory=True)
+        if alike in self._said:
+            return self._said[alike][0]
+        try:
+            said = "\n".join(assumptions_of(scenario, operators)) or None
+        except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
+            return error
+        if alike is not None:
+            if len(self._said) >= _MOST_SAID:
+                self._said.clear()
+            self._said[alike] = said, (scenario, operators)  # held, for they are told by identity
+        return said
+
+    def _provide(self, wanted: Mapping[str, CaptureRequest]) -> None:
+        """Take operators from the store, and capture and store what it lacks."""
+        missing = [key for key in wanted if key not in self.operators]
+        self.operators = {key: self.operators[key] for key in wanted if key in self.operators}
+        self.operators |= {key: operators_from_json(text) for key, text in get_operators(self.store, missing).items()}
+        new = [wanted[key] for key in missing if key not in self.operators]
+        if not new:
+            return
+        import torch
+
+        fresh = [(item, capture(item, self.operators)) for item in new]
+        put_operators(
+            self.store,
+            [
+                OperatorSetRecord(
+                    key=item.key, payload=operators_to_json(captured), torch_version=str(torch.__version__)
+                )
+                for item, captured in fresh
+            ],
+        )
+        self.captured += len(fresh)
+
+
+def wanted_captures(some: Iterable[PlannedScenario]) -> dict[str, CaptureRequest]:
+    """The operator sets of those scenarios that can be evaluated, by key."""
+    return {item.key: item for planned in some if _wrong(planned) is None for item in captures(planned).values()}
+
+
+def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
+    """The operator sets a scenario needs, by trace."""
+    return dict(capture_requests(planned.scenario).items())
+
+
+def capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
+    """Trace a set of operators, and keep it among those that are known."""
+    from evaluator.graph.capture import capture_operators
+
+    operators[request.key] = capture_operators(request)
+    return operators[request.key]
+
+
+def _wrong(planned: PlannedScenario) -> tuple[Status, str] | None:
+    """Why a scenario is not evaluated, before anything is traced."""
+    if planned.illegal is not None:
+        return "illegal", planned.illegal
+    if planned.scenario.drafting and planned.scenario.model.mtp_layers == 0:
+        return "unsupported", f"{planned.model_name} has no MTP module to draft tokens with"
+    error = unsupported(planned.scenario)
+    return None if error is None else ("unsupported", f"{error.message} ({error.hint})".replace("`", ""))

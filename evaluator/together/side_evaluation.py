@@ -1,0 +1,130 @@
+"""Evaluates scenarios side by side where they may stand so, and finds the batch sizes that are worth it.
+
+Not here: which may (evaluator.together.grouping), and a scenario by itself (evaluator.evaluate)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.evaluate import (
+    FIRST_BLOCK,
+    BatchRange,
+    batch_range,
+    batch_source,
+    cost_of,
+    evaluate_run,
+    evaluate_scenario,
+    fitting_of,
+    most_worth,
+    range_up_to,
+)
+from evaluator.graph.operators import OperatorSet
+from evaluator.probe_block import ProbeBlock
+from evaluator.scenario import Scenario
+from evaluator.serving.batches import FixedLengths
+from evaluator.serving.interface import Run
+from evaluator.serving.waves.side_by_side import SideBySide
+from evaluator.together.grouping import Asked, grouped
+
+Ranged = tuple[Scenario, Mapping[str, OperatorSet], int | None]  # with the most batch sizes that are asked for
+
+
+def evaluate_many(asked: Sequence[Asked]) -> Iterator[ProbeBlock | Exception]:
+    """The probes of each in their order, to the bit those of `evaluate_scenario`; of one that cannot be, its error.
+
+    Those that stand side by side with one are made with it, and wait for their turn."""
+    beside = {place: places for places in grouped(asked) for place in places}
+    made: dict[int, ProbeBlock | Exception] = {}
+    for place in range(len(asked)):
+        if place not in made:
+            places = beside[place]
+            made.update(zip(places, _evaluated([asked[one] for one in places]), strict=True))
+        yield made.pop(place)
+
+
+def _evaluated(group: Sequence[Asked]) -> Sequence[ProbeBlock | Exception]:
+    if len(group) > 1:
+        try:
+            block = evaluate_run(_side_by_side(group))
+            return [block.rows(part) for part in _slices(group)]
+        except Exception:  # noqa: BLE001, S110  one of them: which, each by itself tells
+            pass
+    return [_alone(one) for one in group]
+
+
+def _alone(one: Asked) -> ProbeBlock | Exception:
+    sizes = np.arange(one.first, one.last + 1, dtype=np.int64)
+    try:
+        return evaluate_scenario(one.scenario, sizes, one.operators)
+    except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the others' end
+        return error
+
+
+def _side_by_side(group: Sequence[Asked]) -> Run:
+    scenario = group[0].scenario
+    sources = [batch_source(one.scenario) for one in group]
+    source = SideBySide(
+        workloads=tuple(one.scenario.workload for one in group),
+        lengths=tuple(source for source in sources if isinstance(source, FixedLengths)),
+        sizes=tuple(one.probes for one in group),
+    )
+    return Run(
+        scenario=scenario,
+        operators=group[0].operators,
+        source=source,
+        cost=cost_of(scenario),
+        batch_sizes=np.concatenate([np.arange(one.first, one.last + 1, dtype=np.int64) for one in group]),
+    )
+
+
+def _slices(group: Sequence[Asked]) -> Iterator[slice]:
+    end = 0
+    for one in group:
+        end += one.probes
+        yield slice(end - one.probes, end)
+
+
+def batch_ranges(scenarios: Sequence[Ranged]) -> list[BatchRange | Exception]:
+    """What `batch_range` says of each, or why it cannot."""
+    made: dict[int, BatchRange | Exception] = {}
+    firsts: list[tuple[int, Asked, int]] = []
+    for place, (scenario, operators, ceiling) in enumerate(scenarios):
+        try:
+            most = most_worth(scenario, batch_source(scenario), ceiling)
+        except Exception as error:  # noqa: BLE001  this scenario's, which its row states
+            made[place] = error
+        else:
+            firsts.append((place, Asked(scenario, operators, 1, min(most, FIRST_BLOCK)), most))
+    for places in grouped([one for _, one, _ in firsts], in_memory=True):
+        group = [firsts[place] for place in places]
+        for (place, _, _), found in zip(group, _ranges(group), strict=True):
+            made[place] = found
+    return [made[place] for place in range(len(scenarios))]
+
+
+def _ranges(group: Sequence[tuple[int, Asked, int]]) -> Sequence[BatchRange | Exception]:
+    asked = [one for _, one, _ in group]
+    if len(group) > 1:
+        try:
+            fitting = fitting_of(_side_by_side(asked))
+        except Exception:  # noqa: BLE001, S110  one of them: which, each by itself tells
+            pass
+        else:
+            parts = zip(group, _slices(asked), strict=True)
+            return [_range(one, most, fitting[part]) for (_, one, most), part in parts]
+    return [_range(one, most, None) for _, one, most in group]
+
+
+def _range(one: Asked, most: int, fits: NDArray[np.bool_] | None) -> BatchRange | Exception:
+    """The range of a scenario of which it is known how many of the first batch sizes fit."""
+    if fits is not None and not fits.all():
+        return range_up_to(most, int(np.argmin(fits)))
+    if fits is not None and fits.size == most:
+        return range_up_to(most, most)
+    try:
+        return batch_range(one.scenario, one.operators, ceiling=most, known=0 if fits is None else fits.size)
+    except Exception as error:  # noqa: BLE001  this scenario's, which its row states
+        return error
