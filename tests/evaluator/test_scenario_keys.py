@@ -208,7 +208,7 @@ CHOICES = {
     "linear": {"BF16": "W8A8_DYNAMIC", "W8A8_DYNAMIC": "W4A8_DYNAMIC"}, "experts": {None: "W4A16", "MXFP4": "FP8_BLOCK"},
     "attention": {"DISABLED": "FP8", "INT8": "DISABLED"}, "serving_model": {"waves": "seed002", "sglang": "vllm_v0", "vllm": "trtllm"},
     "routing": {"balanced": "power_law_1.2", "power_law_1.2": "balanced"}, "shortest": 0.9,
-    "beside": _SPACE, "chosen_keys": 512, "chosen_entries": 64, "value_head_dim": 96, "latent_size": 512, "decay_rank": 32, "gate_rank": 32, "rope_fraction": 0.5, "draft_vocab": 500,
+    "beside": _SPACE, "chosen_keys": 512, "chosen_entries": 64, "value_head_dim": 96, "latent_size": 512, "decay_rank": 32, "key_bits": 8, "gate_rank": 32, "rope_fraction": 0.5, "draft_vocab": 500,
     "unscaled_norm": {"": "value", "value": ""},
     "indexer": TokenIndexer(heads=4, head_dim=64), "mlp": DenseMlp(intermediate_size=64),
     "draft_layer": LayerGroup(count=1, attention=gqa(128, 8, 128), mlp=DenseMlp(intermediate_size=4096)),

@@ -1,13 +1,17 @@
 """Formats of linear states and of an index' keys, stated behind that of the cache: bytes, keys, launches, refusals."""
 
+from types import SimpleNamespace
+
 import pytest
 
 import sweepdb
 from evaluator.inputs.cache.kept_parts import kept_parts, stated_format, with_parts
 from evaluator.inputs.models import load_model
+from evaluator.inputs.precision import Precision
 from evaluator.pricing.memory import transfer_bytes
 from store.errors import InputError
 from sweepdb.launching.reading.command_lines import _cache
+from sweepdb.launching.server_command import kv_format, state_format
 
 NANO, V32, V4, M3 = (
     load_model(name)[1]
@@ -77,6 +81,21 @@ def test_stated_states_are_stored_with_their_rows_and_told_apart(tmp_path):
     assert (wide, narrow) == ("DISABLED", "DISABLED+states=BF16")
     assert wide_bytes - narrow_bytes == 64 * 23 * 64 * 64 * 128 * 2
     assert fast < slow  # an update of a state is its bytes
+
+
+def kept(attention):
+    return SimpleNamespace(precision=Precision(attention=attention), engine="vllm")
+
+
+def test_launched_servers_are_told_of_states_and_of_no_index():
+    names = {"BF16": "bfloat16"}
+    assert state_format(kept("FP8+states=BF16"), names) == "bfloat16"
+    assert state_format(kept("FP8"), names) is None
+    with pytest.raises(InputError, match="vllm has no flag for states in BF16"):
+        state_format(kept("FP8+states=BF16"), {})
+    with pytest.raises(InputError, match="no engine has a flag"):
+        state_format(kept("FP8+index=FP8"), names)
+    assert kv_format(kept("FP8+states=BF16"), {"FP8": "fp8"}) == "fp8"
 
 
 def test_flags_of_servers_say_states():

@@ -68,7 +68,7 @@ def with_parts(model: ModelSpec, attention: str | None) -> ModelSpec:
 
 
 def kept_parts(model: ModelSpec) -> str:
-    """What of a model's cache is kept otherwise than is usual, as it is written behind the cache's format."""
+    """The parts of a model's cache that are not kept as is usual, written as behind the cache's format."""
     found: dict[str, str] = {}
     for mixer in (mixer for group in model.layers for mixer in group.mixers):
         if isinstance(mixer, StateSpace | GatedDeltaNet) and mixer.state_bits != STATE_BITS:
