@@ -63,7 +63,7 @@ def test_parameter_counts_agree_with_the_published_ones(name):
         assert count.active / 1e9 == pytest.approx(active, rel=0.01)
 
 
-# As the hub counts the tensors of each; of Gemma 3 without its encoder, of MiMo-V2 with corrections of the router.
+# As published counts of tensors and the classes have them: Gemma 3 without its encoder, MiMo-V2 with corrections of the router.
 COUNTED = {
     "microsoft/Phi-3-mini-4k-instruct": 3_821_079_552,
     "microsoft/phi-4": 14_659_507_200,
@@ -82,6 +82,24 @@ COUNTED = {
 @pytest.mark.parametrize("name", COUNTED)
 def test_parameters_of_older_families_are_counted_to_the_last_one(name):
     assert parameter_count(load_model(name)[1]).total == COUNTED[name]
+
+
+@pytest.mark.parametrize(
+    "said, parameters",
+    [
+        ({"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34}, 3_880_263_168),
+        (
+            {"hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 62, "num_attention_heads": 32,
+             "num_key_value_heads": 16, "head_dim": 128},
+            27_009_346_304,
+        ),
+    ],
+)  # fmt: skip
+def test_files_of_gemma_3_say_only_what_differs_from_their_class(tmp_path, said, parameters):
+    text = {**said, "model_type": "gemma3_text", "sliding_window": 1024, "query_pre_attn_scalar": 168}
+    whole = {"model_type": "gemma3", "text_config": text, "vision_config": {"model_type": "siglip_vision_model"}}
+    (tmp_path / "config.json").write_text(json.dumps(whole), encoding="utf-8")
+    assert parameter_count(load_model(str(tmp_path))[1]).total == parameters
 
 
 def test_every_catalogue_entry_loads():

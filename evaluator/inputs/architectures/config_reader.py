@@ -71,6 +71,10 @@ class ConfigReader:
             if key not in self.read and key not in HARMLESS and value not in (None, False, 0, "", [], {})
         )
 
+    def usual(self, **defaults: int) -> None:
+        """Numbers that the model's class has where its published files say none."""
+        self.config = {**defaults, **self.config}
+
     def value(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  whatever the file holds
         """The file's value under a key, unchecked."""
         self.read.add(name)

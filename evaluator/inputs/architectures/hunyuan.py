@@ -5,16 +5,30 @@ from __future__ import annotations
 from evaluator.inputs.architectures.config_reader import ConfigReader, grouped_queries, model_spec, require_gated
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
 
+# Ids of tokens, and what published files keep of pooling, classification and images, which these classes do not have.
+_NOTHING_HERE = (
+    "eod_token_id", "pad_id", "sep_token_id", "mask_init_id", "text_start_id", "text_end_id", "im_start_id",
+    "im_end_id", "im_newline_id", "org_vocab_size", "pool_type", "class_num", "dense_list", "num_media_embeds",
+    "anyres_pooling_size", "cla_share_factor",
+)  # fmt: skip
+
 
 def _attention(reader: ConfigReader) -> GroupedQueryAttention:
     require_gated(reader)
-    reader.ignore("eod_token_id")
+    reader.ignore(*_NOTHING_HERE)
+    if reader.value("norm_type", "rms") != "rms":
+        raise reader.refuse("norms that are not RMS norms (norm_type)")
+    if not reader.flag("use_rotary_pos_emb", default=True):
+        raise reader.refuse("attention without rotated positions (use_rotary_pos_emb)")
     if reader.flag("use_cla"):
         raise reader.refuse("KV caches shared between layers (use_cla)")
     if not reader.flag("use_qk_norm", default=True):
         raise reader.refuse("attention without norms of queries and keys (use_qk_norm)")
     bias = reader.flag("attention_bias")
-    return grouped_queries(reader, qk_norm="per_head", qkv_bias=bias, output_bias=bias)
+    attention = grouped_queries(reader, qk_norm="per_head", qkv_bias=bias, output_bias=bias)
+    if reader.size("attention_head_dim", default=attention.head_dim) != attention.head_dim:
+        raise reader.refuse("heads of two widths (attention_head_dim)")
+    return attention
 
 
 def _dense(reader: ConfigReader) -> ModelSpec:
@@ -31,6 +45,8 @@ def _moe(reader: ConfigReader) -> ModelSpec:
         raise reader.refuse("experts of another width than the shared one (moe_intermediate_size)")
     if reader.count("moe_layer_num_skipped"):
         raise reader.refuse("layers without experts (moe_layer_num_skipped)")
+    if not reader.flag("use_mixed_mlp_moe", default=True):
+        raise reader.refuse("experts without a shared one (use_mixed_mlp_moe)")
     shared = _same_everywhere(reader, "num_shared_expert", default=1)
     moe = MoeMlp(
         experts=_same_everywhere(reader, "num_experts"),

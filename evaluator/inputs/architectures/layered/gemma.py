@@ -14,6 +14,14 @@ from evaluator.inputs.yaml_file import shortened
 
 
 def _gemma3(reader: ConfigReader) -> ModelSpec:
+    # Published files with an encoder say only what differs from their class.
+    reader.usual(
+        vocab_size=262_208,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=256,
+        max_position_embeddings=131_072,
+    )
     _require_plain(reader)
     # Bounds of logits and the scale of scores; bases of positions, of which there are two.
     reader.ignore("final_logit_softcapping", "attn_logit_softcapping", "query_pre_attn_scalar", "rope_local_base_freq")
