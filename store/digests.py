@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from store.schema.measures import MEASURES
 
 Composition = tuple[np.ndarray, np.ndarray, np.ndarray]  # batch sizes, bins, samples
 _FORMAT = 1
+_NUMBERS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,28 +58,31 @@ def rows_digest(scenario_key: str, rows: DigestedRows, composition: Composition 
 
     The same on every database and in every part: numbers count as float64, -0 as 0, and a measure that no row has
     counts as not there, so that a measure added later changes no digest. Compositions name bins that have samples."""
-    given = zip(MEASURES, rows.measures, strict=True)
-    cleaned = {column.name: found for column, values in given if (found := _cleaned(values, column)) is not None}
-    head = {"format": _FORMAT, "scenario": scenario_key, "measures": list(cleaned)}
+    names, numbers = [], []
+    for columns, values in _together(rows):
+        table, missing = values + 0.0, np.isnan(values)
+        table[missing] = np.nan  # one of many bit patterns
+        for column, line, absent in zip(columns, table, missing.all(axis=1).tolist(), strict=True):
+            if not absent:
+                names.append(column.name)
+                numbers.append(np.rint(line) if column.type is LONG else line)
+    head = {"format": _FORMAT, "scenario": scenario_key, "measures": names}
     digest = hashlib.sha256(json.dumps(head).encode())
-    digest.update(np.ascontiguousarray(rows.batch_sizes, dtype="<i8").data)
-    for values in cleaned.values():
-        digest.update(values.data)
+    digest.update(np.ascontiguousarray(rows.batch_sizes, dtype="<i8").tobytes())
+    for line in numbers:
+        digest.update(np.ascontiguousarray(line, dtype="<f8").data)
     if composition is not None:
         digest.update(_composed(rows.batch_sizes, *composition))
     return digest.hexdigest()
 
 
-def _cleaned(values: np.ndarray | None, column: Column) -> np.ndarray | None:
-    """The numbers of a measure as they are digested; None where no row has one."""
-    if values is None or (missing := np.isnan(values)).all():
-        return None
-    numbers: np.ndarray = np.add(values, 0.0, dtype="<f8")
-    if missing.any():
-        numbers[missing] = np.nan  # one of many bit patterns
-    if column.type is LONG:
-        np.rint(numbers, out=numbers)
-    return numbers
+def _together(rows: DigestedRows) -> Iterator[tuple[list[Column], np.ndarray]]:
+    """As many measures at a time as a processor's cache holds numbers of, a line each."""
+    there = [(column, values) for column, values in zip(MEASURES, rows.measures, strict=True) if values is not None]
+    at_once = max(1, _NUMBERS_AT_ONCE // max(1, len(rows.batch_sizes)))
+    for first in range(0, len(there), at_once):
+        columns, values = zip(*there[first : first + at_once], strict=True)
+        yield list(columns), np.stack(values)
 
 
 def _composed(batch_sizes: np.ndarray, batch: np.ndarray, bins: np.ndarray, samples: np.ndarray) -> bytes:
