@@ -19,7 +19,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 LIMIT_S = 600.0
-SIZES = {"read": ["500000"], "write": ["500000"], "trust": ["100000"]}
+SIZES = {"read": ["1000000"], "write": ["500000"], "trust": ["100000"]}
 
 
 def benchmarks(names: list[str]) -> list[Path]:
