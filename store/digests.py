@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from store.schema.measures import MEASURES
 
 Composition = tuple[np.ndarray, np.ndarray, np.ndarray]  # batch sizes, bins, samples
 _FORMAT = 1
+_NUMBERS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,40 +59,53 @@ def rows_digest(scenario_key: str, rows: DigestedRows, composition: Composition 
 
     The same on every database and in every part: numbers count as float64, -0 as 0, and a measure that no row has
     counts as not there, so that a measure added later changes no digest. Compositions name bins that have samples."""
-    given = zip(MEASURES, rows.measures, strict=True)
-    spelled = ((column.name, *_spelled(values, column)) for column, values in given if values is not None)
-    present = {name: numbers for name, numbers, missing in spelled if missing is None or not missing.all()}
+    there = len(rows.batch_sizes)
+    present = {one.name: one.numbers for one in _spelled(rows) if one.absent < there}
     return _digest(scenario_key, rows.batch_sizes, present, composition)
 
 
 class DigestedBlocks:
     """Rows of many scenarios one below another, spelled as digests have them at once."""
 
-    def __init__(self, batch_sizes: np.ndarray, columns: Iterable[np.ndarray | None]) -> None:
-        given = zip(MEASURES, columns, strict=True)
+    def __init__(self, batch_sizes: np.ndarray, columns: Mapping[str, np.ndarray | None]) -> None:
         self._batch_sizes = batch_sizes
-        self._measures = [(one.name, *_spelled(_as_floats(values), one)) for one, values in given if values is not None]
+        self._measures = list(_spelled(DigestedRows.of_columns(batch_sizes, columns)))
 
     def digest(self, scenario_key: str, start: int, end: int, composition: Composition | None) -> str:
         """What `rows_digest` gives of the rows from `start` up to `end`."""
         present = {
-            name: numbers[start:end]
-            for name, numbers, missing in self._measures
-            if missing is None or not missing[start:end].all()
+            one.name: one.numbers[start:end]
+            for one in self._measures
+            if not one.absent or not one.missing[start:end].all()
         }
         return _digest(scenario_key, self._batch_sizes[start:end], present, composition)
 
 
-def _spelled(values: np.ndarray, column: Column) -> tuple[np.ndarray, np.ndarray | None]:
-    """Numbers of a measure with one spelling each, and where they are missing; None where no number is."""
-    missing = np.isnan(values)
-    numbers: np.ndarray = np.add(values, 0.0, dtype="<f8")
-    if column.type is LONG:
-        np.rint(numbers, out=numbers)
-    if len(missing) and not missing.any():
-        return numbers, None
-    numbers[missing] = np.nan  # one of many bit patterns
-    return numbers, missing
+class _Spelled(NamedTuple):
+    """Numbers of a measure with one spelling each, where they are missing, and how many are."""
+
+    name: str
+    numbers: np.ndarray
+    missing: np.ndarray
+    absent: int
+
+
+def _spelled(rows: DigestedRows) -> Iterator[_Spelled]:
+    for columns, values in _together(rows):
+        table, missing = values + 0.0, np.isnan(values)
+        table[missing] = np.nan  # one of many bit patterns
+        for column, line, where, absent in zip(columns, table, missing, missing.sum(axis=1).tolist(), strict=True):
+            numbers = np.rint(line) if column.type is LONG else line
+            yield _Spelled(column.name, np.ascontiguousarray(numbers, dtype="<f8"), where, absent)
+
+
+def _together(rows: DigestedRows) -> Iterator[tuple[list[Column], np.ndarray]]:
+    """As many measures at a time as a processor's cache holds numbers of, a line each."""
+    there = [(column, values) for column, values in zip(MEASURES, rows.measures, strict=True) if values is not None]
+    at_once = max(1, _NUMBERS_AT_ONCE // max(1, len(rows.batch_sizes)))
+    for first in range(0, len(there), at_once):
+        columns, values = zip(*there[first : first + at_once], strict=True)
+        yield list(columns), np.stack(values)
 
 
 def _digest(

@@ -131,7 +131,7 @@ def _check_together(blocks: Sequence[ShardBlock], lengths: Sequence[int], column
 def _described(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> tuple[PartBlock, ...]:
     """Describe each block as it is registered, with the digest of its rows."""
     sizes = _sizes(blocks)
-    rows = DigestedBlocks(sizes, columns.values())
+    rows = DigestedBlocks(sizes, columns)
     ends = np.cumsum(lengths).tolist()
     made = []
     for block, length, end in zip(blocks, lengths, ends, strict=True):

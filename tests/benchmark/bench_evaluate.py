@@ -1,7 +1,7 @@
 """How long evaluating takes as a user meets it: whole commands in new processes, and a sweep that stores nothing.
 
-Run: python tests/benchmark/bench_evaluate.py. Prints one JSON line a figure. `cpu` is the processor time of all threads:
-on a busy machine the wall clock says more about the others. Two of the commands part by part: bench_raw.py."""
+Run: python tests/benchmark/bench_evaluate.py. Prints one JSON line a figure. Seconds are processor time of all
+threads: on a busy machine the wall clock, which stands beside, says more about the others. Two of the commands part by part: bench_raw.py."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def command(name: str, arguments: str, store: Path, **aim: str) -> float:
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     stored = sum(sweep["probes_stored"] for sweep in json.loads(printed))
     largest = after.ru_maxrss // MIB_OF_KIB  # of all processes so far
-    say(name, seconds, "s", **aim, cpu_s=round(cpu, 2), probes=stored, largest_process_mib=largest)
+    say(name, cpu, "s CPU", **aim, wall_s=round(seconds, 2), probes=stored, largest_process_mib=largest)
     return cpu / max(stored, 1)
 
 
@@ -83,7 +83,7 @@ def commands() -> None:
         command("evaluate Qwen3-32B again", f"{QWEN} --device TEST_DEVICE", qwen, aim="<= 1.2")
         command("evaluate DeepSeek-V3.1, 16 + 16 devices", DEEPSEEK, folder / "deepseek.sqlite", aim="<= 15")
         million.write_text(MILLION)
-        command("sweep file of a million probes, stored", f"--sweep {million}", folder / "million.sqlite", aim="<= 25")
+        command("sweep file of a million probes, stored", f"--sweep {million}", folder / "million.sqlite", aim="<= 10")
 
 
 def unstored(family: WantedFamily, device: str) -> None:
@@ -105,10 +105,10 @@ def unstored(family: WantedFamily, device: str) -> None:
         name = f"sweep not stored, {family} device, operators {known}"
         say(
             name,
-            sum(sizes) / seconds,
-            "probes/s",
+            sum(sizes) / cpu,
+            "probes/CPU-s",
             aim=">= 500000",
-            cpu_s=round(cpu, 2),
+            wall_s=round(seconds, 2),
             scenarios=len(sizes),
             probes=sum(sizes),
         )

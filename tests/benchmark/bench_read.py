@@ -119,7 +119,7 @@ def sweep_listing(count: int) -> None:
         url = f"sqlite:///{folder}/sweeps.sqlite"
         with open_store(url, create=True) as store:
             for number in range(count):
-                begin_sweep(store, sweep_record(key=f"{number:032x}", label=f"sweep {number}"))
+                begin_sweep(store, sweep_record(key=f"{number:032x}", label=f"sweep {number}"), held=False)
         cold("read_sweeps_cold", url, SWEEPS, count)
 
 

@@ -99,8 +99,9 @@ def test_the_pages_show_commands():
     assert {page.name for page in PAGES if commands_of(page)} >= {"README.md", "first-sweep.md", "add-a-model.md"}
 
 
-# A report of a store is written in tests/sweepdb/test_report_file.py, too; that of this page takes ten seconds of a core.
-LONG = ("send-a-report.md",)
+# Four to ten seconds of a core each. What they show is also tested by parts: tests/sweepdb/test_report_file.py,
+# test_speculative.py, tests/evaluator/test_images.py; and that their commands and options exist, below.
+LONG = ("send-a-report.md", "evaluate-with-drafts.md", "evaluate-with-images.md")
 RUN = [
     pytest.param(page, marks=[pytest.mark.survival] if page.name in LONG else [])
     for page in PAGES

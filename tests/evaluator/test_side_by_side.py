@@ -22,7 +22,6 @@ from evaluator.scenario import Scenario
 from evaluator.together import Asked, batch_ranges, evaluate_many
 from evaluator.together.grouping import grouped
 from store.digests import DigestedBlocks, DigestedRows, rows_digest
-from store.schema.measures import MEASURES
 
 CASES = {
     "dense": (QWEN3_32B, Plan(tp=8)),
@@ -166,7 +165,7 @@ def test_what_was_made_of_an_object_is_made_again_for_another():
 def test_digests_of_many_blocks_are_those_of_each(lines):
     columns = dict(zip(("ttft_ms", "weight_bytes"), np.asarray(lines).T, strict=True))
     sizes = np.arange(1, len(lines) + 1)
-    together = DigestedBlocks(sizes, [columns.get(column.name) for column in MEASURES])
+    together = DigestedBlocks(sizes, columns)
     rows = DigestedRows.of_columns(sizes, columns)
     for start in range(len(lines)):
         for end in range(start + 1, len(lines) + 1):
