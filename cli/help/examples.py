@@ -44,7 +44,6 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "support": (
         "support deepseek-ai/DeepSeek-V3.2 h200_sxm vllm",
         "support h200_sxm",
-        "support --format csv --output support.csv",
     ),
     "devices": ("devices h200_sxm", "devices add my-device.yaml"),
     "workloads": (
