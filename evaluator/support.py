@@ -78,7 +78,7 @@ def supported(model: str | None, device: str | None = None, engine: str | None =
 
 
 def supported_words(words: Sequence[str]) -> tuple[SupportPart, ...]:
-    """Every part of a model, a device and an engine that are named in any order, each of them or not.
+    """Every part of a model, a device and an engine, of those that are named, in any order.
 
     A word that names a shipped engine is one, of those left one that names a device, and the rest is the model."""
     kinds: dict[str, str] = {}

@@ -43,7 +43,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "models": ("models", "models Qwen/Qwen3-32B"),
     "support": (
         "support deepseek-ai/DeepSeek-V3.2 h200_sxm vllm",
-        "support --format csv --output support.csv",
+        "support h200_sxm",
     ),
     "devices": ("devices h200_sxm", "devices add my-device.yaml"),
     "workloads": (

@@ -48,7 +48,7 @@ def said_of_drafts(drafts: Speculation | None) -> tuple[str, ...]:
         f"drafts: {drafts.gained:g} tokens a step of {drafts.drafts} drafts ({drafts.table.name}",
     )
     if table.run is None:
-        return (f"{head}, as stated{'' if table.drafting is None else f'; {table.drafting} drafts'})",)
+        return (f"{head}, as stated{'' if table.drafting in {None, table.name} else f'; {table.drafting} drafts'})",)
     thinking = "thinking" if table.thinking else "not thinking"
     return (f"{head}, {table.method}, measured on SPEED-Bench coding, {thinking}, InferenceX run {table.run})",)
 

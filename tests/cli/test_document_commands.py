@@ -73,6 +73,10 @@ def give_files(page: Path, folder: Path) -> None:
         for name, longest in (("conv", 2000), ("code", 4000)):
             path = folder / f"AzureLLMInferenceTrace_2023_{name}.csv"
             path.write_text(made_log(longest=longest), encoding="utf-8")
+    if page.name == "evaluate-with-caches.md":
+        turns = [{"timestamp": 4_000 * at, "input_length": 1_024 * (1 + at // 40), "output_length": 40,
+                  "hash_ids": [100 * (at % 40) + block for block in range(2 * (1 + at // 40))]} for at in range(160)]  # fmt: skip
+        (folder / "mooncake_conversation.jsonl").write_text("\n".join(map(json.dumps, turns)), encoding="utf-8")
     if page.name == "evaluate-with-images.md":
         rows = "".join(f"{number}.5,{number % 2},{1500 + number},20\n" for number in range(120))
         log = folder / "AzureLMMInferenceTrace_multimodal.csv"
