@@ -35,7 +35,7 @@ def rows_page(rows: SqlRows, statement: str, values: Mapping[str, object]) -> st
     given = "".join(f"\n${name} = {value!r}" for name, value in values.items())
     asked = escape(f"{statement.strip()}{given and chr(10)}{given}")
     told = f"<p>{len(rows.rows):,} rows{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}</p>\n"
-    table = table_text(heads, rows.rows[:_MOST_ROWS])
+    table = table_text(heads, rows.rows[:_MOST_ROWS], named="Rows")
     return plain_page("Rows of a statement", f"<pre><code>{asked}</code></pre>\n{told}{table}")
 
 

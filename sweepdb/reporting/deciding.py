@@ -4,17 +4,17 @@ Not here: how it looks (sweepdb.reporting.page_file)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from queries.asking import PARTS, Answer, declared, keywords_of, question_of, question_report
-from queries.probes import find_probe
+from queries.probes import find_probe, find_scenario
 from queries.session import open_session
 from store.errors import InputError
 from store.location import parse_url
-from store.reading import read_store_id
+from store.reading import read_store_id, read_transaction
 from sweepdb.planning import DeploymentPlan, asked_plan
 from sweepdb.reporting.stops import Stops, answered_stops, moved
 from sweepdb.reporting.taken_options import REPORT, report_options
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from queries.session import Session
 
 _FRONTIER = "pareto"
+_PROBES = ("probe", "prefill_probe", "decode_probe")
 _POINTS = 150  # of each frontier: what a picture has room for
 _SUBJECT = {
     "model": "model",
@@ -47,6 +48,8 @@ class Decision:
     store_id: str
     written: datetime
     scope: Mapping[str, str]  # keywords that name what no filter named: the newest request will be another one
+    lengths: tuple[float, float] | None  # of prompts and answers, in the mean; None where nothing wins
+    assumptions: tuple[str, ...]  # of the rows that win as asked
 
     @property
     def answer(self) -> Answer:
@@ -76,25 +79,46 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
             hint="choose with `model`, `workload`, `sweep` or a format; stored: " + "; ".join(groups[:4]),
         )
     frontier = session.ask(question_of(_FRONTIER, {**_of_frontier(values), "max_points": _POINTS}))
+    first = _first_row(session, plan.answer)
     return Decision(
         plan=plan,
         frontier=frontier,
         stops=_stops(session, values, frontier),
         store_id=read_store_id(parse_url(session.location.url)),
         written=datetime.now(UTC),
-        scope=_named(session, plan.answer) if plan.answer.question.scope.is_default else {},
+        scope=_named(first) if plan.answer.question.scope.is_default else {},
+        lengths=(_number(first["input_length_mean"]), _number(first["output_length"])) if first else None,
+        assumptions=tuple(_assumed(session, plan.answer)),
     )
 
 
-def _named(session: Session, answer: Answer) -> dict[str, str]:
-    """The subject of an answer's rows as the filters that narrow a question down to it."""
+def _first_row(session: Session, answer: Answer) -> dict[str, object]:
+    """The stored row of the winner, of separate phases that which writes answers; nothing where none wins."""
     first = next(iter(answer.dicts()), None)
     reference = first and (first["probe"] or first["decode_probe"])
     if not reference:
         return {}
     columns, row = find_probe(session.location, str(reference))
-    found = dict(zip(columns, row, strict=True))
-    return {keyword: str(found[column]) for keyword, column in _SUBJECT.items()}
+    return dict(zip(columns, row, strict=True))
+
+
+def _named(row: Mapping[str, object]) -> dict[str, str]:
+    """The subject of a row as the filters that narrow a question down to it."""
+    return {keyword: str(row[column]) for keyword, column in _SUBJECT.items()} if row else {}
+
+
+def _assumed(session: Session, answer: Answer) -> Iterator[str]:
+    """What was assumed of the rows of an answer, each sentence once."""
+    probes = dict.fromkeys(str(row[name]) for row in answer.dicts() for name in _PROBES if row[name] is not None)
+    scenarios = dict.fromkeys(find_scenario(session.location, one.partition(":")[0]) for one in probes)
+    found: dict[str, None] = {}
+    with read_transaction(session.location) as transaction:
+        for scenario in scenarios:
+            for text in transaction.values(
+                str, "SELECT COALESCE(assumptions, '') FROM scenario WHERE id = ?", (scenario,)
+            ):
+                found.update(dict.fromkeys(line for line in text.splitlines() if line))
+    yield from (f"Assumed: {line}." for line in found)
 
 
 def _stops(session: Session, values: Mapping[str, object], frontier: Answer) -> Stops | None:
@@ -132,3 +156,7 @@ def _given(plan: DeploymentPlan) -> dict[str, object]:
         for item in declared(PARTS[name])
         if item.keyword in report_options() and (value := getattr(part, item.field)) != item.default
     }
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from queries.pairs import rate_error
 from sweepdb.planning import short_plan
 from sweepdb.reporting.frontier_picture import unmeasured
+from sweepdb.reporting.page_answer import answer_part, words_part
 from sweepdb.reporting.page_text import cell_text, listed, paragraph, preformatted, table_text
 
 if TYPE_CHECKING:
@@ -48,13 +49,14 @@ def page_parts(
 ) -> list[tuple[str, str]]:
     """Each part's heading and HTML. `best`: what satisfies the limits asked for; `still`: the drawn picture."""
     return [
-        ("What to deploy", "".join(_answered(decision, spoken))),
+        ("What to deploy", "".join(answer_part(decision, best, spoken))),
         ("The deployments, and other limits", "".join(_moving(decision, best))),
         ("The frontier", "".join(_frontier(decision, still))),
         ("What it costs", "".join(_costs(decision, best, spoken))),
         ("How far off it may be", "".join(_errors(decision, best))),
         ("What would change it", "".join(_changes(decision, best, spoken))),
         ("What is assumed", "".join(_assumed(decision.answer, decision, spoken))),
+        ("What the words mean", words_part(() if decision.stops is None else decision.stops.rows)),
         ("Where it comes from", "".join(_source(decision, command))),
     ]
 
@@ -80,33 +82,6 @@ def _deployment(row: Row) -> str:
     return f"aggregated {row['instances']} x {short_plan(str(row['plan']))}"
 
 
-def _answered(decision: Decision, spoken: Callable[[str], str]) -> Iterator[str]:
-    yield paragraph(decision.answer.scope[0], kind="scope")
-    first, *others = map(spoken, decision.plan.sentences())
-    yield paragraph(first, kind="lead", id_="sentence")
-    yield paragraph(_limits(decision.answer), kind="scope", id_="limits")
-    yield listed(one for one in others if one.startswith(("Its first tokens", "Next comes", "Near its limit")))
-
-
-def _limits(answer: Answer) -> str:
-    """The limits and the devices that were asked about, in a line."""
-    limits, pairs = answer.question.limits, answer.question.pairs
-    times = {"TTFT": limits.ttft_ms, "TPOT": limits.tpot_ms, "end to end": limits.e2e_ms}
-    told = [f"{name} at most {value:,g} ms" for name, value in times.items() if value is not None]
-    if limits.min_tokens_per_s_per_user is not None:
-        told.append(f"at least {limits.min_tokens_per_s_per_user:g} tokens/s for each user")
-    if limits.confidence is not None:
-        told.append(f"each kept by measured values with {100 * limits.confidence:g} %")
-    told.append(f"{limits.reserved_gib:g} GiB of each device kept free")
-    if pairs.num_devices is not None:
-        told.append(f"{pairs.num_devices} devices")
-    if pairs.target_qps is not None:
-        told.append(f"{pairs.target_qps:g} requests/s to carry")
-    if pairs.target_users is not None:
-        told.append(f"{pairs.target_users:g} users at once")
-    return f"Asked: {', '.join(told)}."
-
-
 def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
     stops = decision.stops
     if stops is None:
@@ -117,7 +92,7 @@ def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
     yield '<form id="sliders" hidden>\n'
     for slider in stops.sliders:
         called = f"{slider.called[0].upper()}{slider.called[1:]} at most"
-        yield f'<label>{called} <output id="{slider.name}-told"></output>'
+        yield f'<label for="{slider.name}">{called} <output id="{slider.name}-told"></output>'
         yield f'<input type="range" id="{slider.name}" min="0" step="1"></label>\n'
     for number, device in enumerate(devices):
         price = prices[device]
@@ -126,8 +101,8 @@ def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
         yield f'<input type="number" min="0" step="any" data-device="{number}"{value}></label>\n'
     yield '<button type="reset">as asked</button>\n</form>\n'
     yield '<p id="moved" role="status" hidden></p>\n'
-    yield table_text([called for _, called in CELLS], map(cells_of, best), id_="deployments")
-    yield paragraph(_reach(stops), kind="note")
+    yield table_text([called for _, called in CELLS], map(cells_of, best), id_="deployments", named="Deployments")
+    yield paragraph(_reach(stops), kind="note reach")
 
 
 def _reach(stops: Stops) -> str:
@@ -157,9 +132,10 @@ def _frontier(decision: Decision, still: str | None) -> Iterator[str]:
         ' decode apart; the tables beside it have the numbers">\n<figcaption>'
     )
     yield (
-        "Each step is a stored configuration that none beats at its speed, whatever its TTFT. Half of the measured"
-        " points near these configurations lie within the band. Diamonds are the deployments above, the dashed line is"
-        " the TPOT limit."
+        "Each step is a stored configuration that none beats at its speed, whatever its TTFT and however many devices"
+        " it takes: so a line may lie above a deployment that wins within the limits. Half of the measured points near"
+        " these configurations lie within the band. Diamonds are the deployments above, the dashed line is the TPOT"
+        " limit."
     )
     if missing := unmeasured(decision.frontier):
         yield f" Nobody measured anything near {' and '.join(missing)}: no band there."
@@ -171,7 +147,9 @@ def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]
     if priced:
         chosen = [(name, called) for name, called in _COST if any(row[name] is not None for row in priced)]
         yield table_text(
-            [called for _, called in chosen], [[_readable(row)[name] for name, _ in chosen] for row in priced]
+            [called for _, called in chosen],
+            [[_readable(row)[name] for name, _ in chosen] for row in priced],
+            named="Costs",
         )
         yield listed(_break_even(priced, decision))
     for device in dict.fromkeys(str(row["device"]) for row in best if row["usd_per_hour"] is None):
@@ -234,7 +212,7 @@ def _errors(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
         ]
         for one in decision.answer.expected_error
     ]
-    yield table_text(heads, rows)
+    yield table_text(heads, rows, named="Expected errors")
 
 
 def _bias(percent: float) -> str:
@@ -255,12 +233,12 @@ def _changes(decision: Decision, best: Sequence[Row], spoken: Callable[[str], st
         return
     base = _number(best[0]["system_qps"]) if best else 0.0
     for slider in sorted(stops.sliders, key=lambda one: _TOLD.index(one.name)):
+        named = "With another number of devices alone"
         if slider.is_time:
-            yield paragraph(f"With another limit on {_SPOKEN.get(slider.name, slider.called)} alone:")
-        else:
-            yield paragraph("With another number of devices alone:")
+            named = f"With another limit on {_SPOKEN.get(slider.name, slider.called)} alone"
+        yield paragraph(f"{named}:")
         heads = [f"{slider.called} ms" if slider.is_time else "at most", *_STEP_HEADS]
-        yield table_text(heads, _steps(stops, slider, base))
+        yield table_text(heads, _steps(stops, slider, base), named=named)
 
 
 def _steps(stops: Stops, slider: Slider, base: float) -> Iterator[list[object]]:
@@ -315,6 +293,7 @@ def _assumed(answer: Answer, decision: Decision, spoken: Callable[[str], str]) -
                 ruled,
                 f"{looked_at} were looked at.",
                 *map(spoken, decision.plan.notes),
+                *map(spoken, decision.assumptions),
                 *map(spoken, answer.notes),
                 *([] if answer.left_out is None else [spoken(answer.left_out)]),
             ]

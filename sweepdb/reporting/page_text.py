@@ -24,23 +24,24 @@ def cell_text(value: object) -> str:
     return str(value)
 
 
-def table_text(heads: Sequence[str], rows: Iterable[Sequence[object]], *, id_: str | None = None) -> str:
-    """A table; columns of numbers stand to the right."""
+def table_text(heads: Sequence[str], rows: Iterable[Sequence[object]], *, named: str, id_: str | None = None) -> str:
+    """A table, `named` for whoever hears it; columns of numbers stand to the right."""
     held = [list(row) for row in rows]
     right = [
         any(isinstance(row[place], int | float) for row in held)
         and all(row[place] is None or isinstance(row[place], int | float) for row in held)
         for place in range(len(heads))
     ]
-    return "".join(_table(heads, held, right, id_))
+    return "".join(_table(heads, held, right, id_, escape(named)))
 
 
 def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[bool], id_: str | None
+    heads: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[bool], id_: str | None, named: str
 ) -> Iterator[str]:
     kinds = [' class="number"' if one else "" for one in right]
-    named = f' id="{id_}"' if id_ else ""
-    yield f'<div class="wide" tabindex="0" role="region" aria-label="table"><table{named}>\n<thead><tr>'
+    label = f'aria-label="{named}"'
+    id_and = f'id="{id_}" ' if id_ else ""
+    yield f'<div class="wide" tabindex="0" role="region" {label}><table {id_and}{label}>\n<thead><tr>'
     yield from (f"<th{kind}>{escape(head)}</th>" for head, kind in zip(heads, kinds, strict=True))
     yield "</tr></thead>\n<tbody>\n"
     for row in rows:

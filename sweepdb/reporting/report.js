@@ -56,7 +56,10 @@ const winners = (chosen) => held.winners[chosen.reduce((before, place, number) =
 function move() {
   const chosen = places();
   const priced = prices();
-  held.sliders.forEach((slider, number) => { at(`${slider.name}-told`).textContent = told(slider, slider.stops[chosen[number]]); });
+  held.sliders.forEach((slider, number) => {
+    at(`${slider.name}-told`).textContent = told(slider, slider.stops[chosen[number]]);
+    at(slider.name).setAttribute("aria-valuetext", told(slider, slider.stops[chosen[number]]));
+  });
   const found = winners(chosen).map((place) => {
     const row = held.rows[place];
     const price = priced[row.device] ?? null;

@@ -8,10 +8,12 @@ import re
 import shlex
 import shutil
 from base64 import b64encode
+from dataclasses import replace
 from html import unescape
 from itertools import product
 
 import pytest
+from accessible import FAINT, MOVING, by_keyboard, without_names
 from chromium import browser
 from conftest_cli import sweepdb
 from generator import MODELS, PLANS
@@ -162,6 +164,30 @@ def test_the_file_is_whole_and_its_policy_names_what_it_runs(file, url, decision
     assert unescape(re.findall(r'id="sentence">([^<]+)<', text)[0]) == first
 
 
+def test_whoever_reads_the_first_part_alone_knows_what_it_costs_and_how_sure_it_is(file, decision):
+    text = unescape(re.sub(r"<script.*?</script>|<style>.*?</style>", "", file.read_text(), flags=re.DOTALL))
+    parts = dict(re.findall(r"<section>\s*<h[12]>([^<]+)</h[12]>(.*?)</section>", text, re.DOTALL))
+    first = parts["What to deploy"]
+    prompt, answer = decision.lengths
+    assert f"Prompts of {prompt:,.0f} tokens, answers of {answer:,.0f}." in first
+    best = min(decision.answer.dicts(), key=carrying_order)
+    assert best["device"] == "H200_SXM"  # the one with a price
+    assert f"It costs {best['usd_per_hour']:,.2f} USD an hour" in first
+    assert "These numbers are predicted, and nobody measured anything near" in first  # a made-up device
+    words = parts["What the words mean"]
+    assert ("TP 2" in words, "PP 2" in words) == (True, False)
+    assert "Prefill and decode apart: " in words
+
+
+def test_what_was_assumed_of_the_winners_is_told(tmp_path):
+    address = f"sqlite:///{tmp_path}/store.sqlite"
+    for record in (records := mission_records(models=(MODELS[4],), plans=PLANS[:1])):
+        assert record.assumptions is None
+    told = "half of the peak\nno overlap"
+    write_sweep(address, [replace(record, assumptions=told) for record in records], key="a", sizes=4)
+    assert decide({"num_devices": 4}, address).assumptions == ("Assumed: half of the peak.", "Assumed: no overlap.")
+
+
 def test_the_command_repeats_the_report_when_another_request_is_the_newest(decision, url, tmp_path):
     other = f"sqlite:///{tmp_path}/store.sqlite"
     shutil.copy(url.removeprefix("sqlite:///"), tmp_path / "store.sqlite")
@@ -199,6 +225,11 @@ def test_a_browser_without_a_network_shows_and_moves_it(file, url, scheme, width
         assert page.locator("#live svg").count() == 1
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width  # tables scroll, the page does not
         page.screenshot(path=tmp_path / "report.png", full_page=True)
+        assert page.evaluate(FAINT) == []
+        assert page.evaluate(MOVING) == []
+        assert without_names(page) == []
+        assert by_keyboard(page) == ([], 0)
+        assert page.get_by_role("slider", name="TPOT at most").get_attribute("aria-valuetext") == "40 ms"
         assert page.locator("#moved").is_hidden()
         page.locator("#tpot").focus()
         page.keyboard.press("ArrowLeft")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
 import threading
 import time
 import urllib.error
 import urllib.request
 
 import pytest
-from conftest_cli import sweepdb
 from generator import MODELS, PLANS
+from page_answers import agree, top_row, typed
 from queries_stores import write_sweep
 from served_page import ROOT, Watched, launched, records, serving
 
@@ -22,32 +21,6 @@ PAGES = (
     "/", "/pd", "/sensitivity", "/sensitivity?vary=ttft,tpot", "/curves", "/why", "/explain", "/coverage", "/diff", "/measured", "/sweeps",
 )  # fmt: skip
 SHOTS = ROOT / "build" / "screenshots"
-
-
-def top_row(page):
-    """The first row of the table as text, by column."""
-    heads = page.locator("#top thead th").all_inner_texts()
-    return dict(zip(heads, page.locator("#top tbody tr").first.locator("td").all_inner_texts(), strict=True))
-
-
-def typed(page, url, report="best"):
-    """What the command line that the page shows answers."""
-    line = page.locator(f"code[data-report='{report}']").inner_text()
-    words = shlex.split(line)
-    assert words[:2] == ["sweepdb", "query"]
-    told = sweepdb([*words[1:], "--format", "json"], url)
-    assert told.code == 0, told.err
-    return json.loads(told.out)
-
-
-def agree(page, url):
-    """Whether the first row is that of the command line."""
-    shown, first = top_row(page), typed(page, url)[0]
-    assert shown["probe"] == first["probe"]
-    assert shown["plan"] == short_plan(first["plan"])
-    assert float(shown["batch"].replace(",", "")) == first["batch_size"]
-    assert float(shown["tokens/s/device"].replace(",", "")) == pytest.approx(first["rate_per_device"], rel=1e-3)
-    return first
 
 
 def test_the_first_picture_and_the_row_of_the_command_line(watched, page_url):

@@ -188,6 +188,7 @@ export async function explore(main) {
     const button = first && slider ? h("button", { type: "button", id: "relax", onclick: () => {
       change({ [slider.name]: first.relax_to });
       slider.set(Number(first.relax_to));
+      slider.range.focus(); // the button goes with the answer
       refresh();
     } }, `Set ${CALLED[first.binding_limit]} to ${first.relax_to} ${slider.unit}`) : null;
     const then = first ? `${CALLED[first.binding_limit]} binds: at ${first.relax_to}, ${number(first.admitted_then)} stored ${first.admitted_then === 1 ? "row" : "rows"} would pass. ` : "None of these fits even with no memory kept free. ";

@@ -44,6 +44,7 @@ export class Moment {
   }
 
   take() {
+    document.getElementById("main").focus(); // the button goes
     this.forget();
     this.onWanted();
   }

@@ -76,6 +76,7 @@ export class ScopeChoice {
   choose(name, value) {
     change({ [name]: value, group: null }, { push: true });
     this.show();
+    document.getElementById(name)?.focus(); // fields are made anew
     this.onChange();
   }
 

@@ -1,0 +1,128 @@
+"""The first part of a report, for whoever reads no further, and what its words mean.
+
+Not here: the parts below it (sweepdb.reporting.page_parts)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from queries.pairs import rate_error
+from sweepdb.planning import short_plan
+from sweepdb.reporting.page_text import listed, paragraph
+
+if TYPE_CHECKING:
+    from queries.asking import Answer
+    from sweepdb.reporting.deciding import Decision
+
+Row = Mapping[str, object]
+_FIRST = ("Its first tokens", "Next comes", "Near its limit")  # sentences of a plan that belong to the answer
+_SPLIT = re.compile(r"\b(TP|DP|PP|EP)\d")
+_WORDS = (
+    ("TP", "TP 2 (tensor parallelism): two devices share every layer of one instance."),
+    ("DP", "DP 2 (data parallelism): one instance holds two copies, each with requests of its own."),
+    ("PP", "PP 2 (pipeline parallelism): two groups of devices hold half of the layers each."),
+    ("EP", "EP 2 (expert parallelism): the experts of a layer are spread over two devices."),
+)
+_KINDS = {
+    "aggregated": "Aggregated: every instance reads prompts and writes answers.",
+    "pd": "Prefill and decode apart: some instances read prompts (prefill), others write the answers (decode), and each"
+    " prompt's keys and values travel between them.",
+}
+_TIMES = (
+    "TTFT: the time until the first token of an answer. TPOT: the time for each further token.",
+    "End to end: the time until the last token.",
+    "In flight: requests that are served at the same moment.",
+)
+
+
+def answer_part(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[str]:
+    """What to deploy, what was asked, and what to know before deciding."""
+    yield paragraph(_subject(decision), kind="scope")
+    first, *others = map(spoken, decision.plan.sentences())
+    yield paragraph(first, kind="lead", id_="sentence")
+    yield paragraph(_limits(decision.answer), kind="scope", id_="limits")
+    told = [*_sure(decision, best[0]), *_money(best)] if best else []
+    yield listed([*told, *(one for one in others if one.startswith(_FIRST))])
+
+
+def words_part(rows: Sequence[Row]) -> str:
+    """The words that a report uses, for people who do not speak them every day."""
+    plans = " ".join(short_plan(str(row[name])) for row in rows for name in _PLANS if row[name] is not None)
+    used = set(_SPLIT.findall(plans))
+    kinds = dict.fromkeys(str(row["mode"]) for row in rows)
+    return listed([*(_KINDS[kind] for kind in kinds), *(told for name, told in _WORDS if name in used), *_TIMES])
+
+
+_PLANS = ("plan", "prefill_plan", "decode_plan")
+
+
+def _subject(decision: Decision) -> str:
+    """What is served to whom."""
+    if decision.lengths is None:
+        return decision.answer.scope[0]
+    prompt, answer = decision.lengths
+    return f"{decision.answer.scope[0]}. Prompts of {prompt:,.0f} tokens, answers of {answer:,.0f}."
+
+
+def _sure(decision: Decision, row: Row) -> Iterator[str]:
+    """How far the first number of the report may be off."""
+    tokens, error = (
+        _number(row["output_tokens_per_s"]),
+        rate_error(decision.answer, str(row["device"]), str(row["mode"])),
+    )
+    if error is None:
+        yield (
+            "These numbers are predicted, and nobody measured anything near: how far"
+            f" {tokens:,.0f} tokens/s are off is not known."
+        )
+    else:
+        least, most = tokens / (1 + error / 100), tokens * (1 + error / 100)
+        yield (
+            f"These numbers are predicted: of what was measured near, half lies between {least:,.0f} and {most:,.0f}"
+            " tokens/s."
+        )
+
+
+def _money(best: Sequence[Row]) -> Iterator[str]:
+    """What the winner costs, and what costs less a token."""
+    row = best[0]
+    if row["usd_per_hour"] is None:
+        yield f"What it costs is not known: no price of {row['device']} is stored."
+        return
+    least = min((one for one in best if one["usd_per_hour"] is not None), key=_a_token)
+    yield f"It costs {_number(row['usd_per_hour']):,.2f} USD an hour, {_a_token(row):,.3g} USD a million output tokens."
+    if least is not row and _a_token(least) < _a_token(row):
+        kind = "aggregated" if least["mode"] == "aggregated" else "prefill and decode apart"
+        yield (
+            f"For less money a token: {least['device']}, {kind}, {_a_token(least):,.3g} USD a million output tokens,"
+            f" with {_number(least['system_qps']) / _number(row['system_qps']):.2f} x the rate."
+        )
+
+
+def _a_token(row: Row) -> float:
+    return _number(row["usd_per_million_output_tokens"])
+
+
+def _limits(answer: Answer) -> str:
+    """The limits and the devices that were asked about, in a line."""
+    limits, pairs = answer.question.limits, answer.question.pairs
+    times = {"TTFT": limits.ttft_ms, "TPOT": limits.tpot_ms, "end to end": limits.e2e_ms}
+    told = [f"{name} at most {value:,g} ms" for name, value in times.items() if value is not None]
+    if limits.min_tokens_per_s_per_user is not None:
+        told.append(f"at least {limits.min_tokens_per_s_per_user:g} tokens/s for each user")
+    if limits.confidence is not None:
+        told.append(f"each kept by measured values with {100 * limits.confidence:g} %")
+    told.append(f"{limits.reserved_gib:g} GiB of each device kept free")
+    if pairs.num_devices is not None:
+        told.append(f"{pairs.num_devices} devices")
+    if pairs.target_qps is not None:
+        told.append(f"{pairs.target_qps:g} requests/s to carry")
+    if pairs.target_users is not None:
+        told.append(f"{pairs.target_users:g} users at once")
+    return f"Asked: {', '.join(told)}."
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
