@@ -347,7 +347,7 @@ class ScopeTables:
         return Moment(loaded=self._connection.loaded, scope=self._scopes)
 
     def _show(self) -> None:
-        """Have the view `scoped` over the store or over what is kept of it, from the next statement that asks for it."""
+        """Have the view `scoped` over the store or over what is kept of it, from the next statement on."""
         text = CONFIDENT.read_text(encoding="utf-8") if self._confident else macros()[SCOPED].sql
         if self._in_memory:
             text = _FROM_STORE.sub("FROM kept_probe AS probe", text)
