@@ -166,7 +166,7 @@ class _Said:
     ) -> None:
         self._limits = answer.question.limits
         self._predicted, self._subjects, self._factors = predicted, subjects, factors
-        self._levels: dict[tuple[Subject, bool], tuple[_Level, ...]] = {}
+        self._levels: dict[tuple[int, bool], tuple[_Level, ...]] = {}  # by the subject's identity: hashing is slow
 
     def added(
         self, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]
@@ -210,7 +210,7 @@ class _Said:
         subject = self._subjects.get(scenario)
         if subject is None:
             return None
-        known = self._levels.get((subject, of_pair))
+        known = self._levels.get((id(subject), of_pair))
         if known is not None:
             return known
 
@@ -218,7 +218,7 @@ class _Said:
             factors = self._factors(subject, level)
             return factors.of_pairs() if of_pair else factors
 
-        told = self._levels[subject, of_pair] = _levels(self._limits, subject.tpot_rule, factors_at)
+        told = self._levels[id(subject), of_pair] = _levels(self._limits, subject.tpot_rule, factors_at)
         return told
 
 
