@@ -66,7 +66,7 @@ def variables_read(name: str) -> frozenset[str]:
 
 @cache
 def names_below(name: str) -> frozenset[str]:
-    """What a report and the macros that it is built on select from or call, public views among it."""
+    """Names that a report and the macros below it select from or call, public views among them."""
     asked = report(name)
     return asked.public_names.union(*(names_in(macro.sql) for macro in macros_of(asked.sql)))
 

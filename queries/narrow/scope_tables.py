@@ -1,6 +1,7 @@
 """The temporary relations of the scope that a session looks at: `scope`, `scoped`, macros, and what is kept in memory.
 
-A second question finds the probes of its scope in memory, and what limits read of them in a narrow table beside.
+A second question finds the probes of its phases in memory, what limits read of them in a narrow table beside, and
+the rows that can win at all (contenders) in the order of an objective.
 Not here: which scope a question has (queries.scoping), running reports (queries.session)."""
 
 from __future__ import annotations
@@ -353,7 +354,7 @@ class _Looks(NamedTuple):
 
 @lru_cache(maxsize=64)  # reading every macro of a report takes a millisecond
 def _looks_at_picks(sql: str, others: tuple[Macro, ...]) -> _Looks | None:
-    """What a report asks of the best rows; None where nothing. `others` stand in place of macros of their names."""
+    """How a report looks at the best rows; None where it does not. `others` stand in place of macros of their names."""
     known = {**macros(), **{macro.name: macro for macro in others}}
     texts: dict[str, str] = {}
     pending: set[str] = set(names_in(sql) & known.keys())
