@@ -177,7 +177,7 @@ class _Said:
             return columns, tuple(rows)
         held = list(rows)
         judged = (self._column(name, columns, held) for name in named)
-        beside = tuple((*row, *said) for row, *said in zip(held, *judged, strict=True))
+        beside = tuple(row + said for row, said in zip(held, zip(*judged, strict=True), strict=True))
         return (*columns, *(HELD[name] for name in named)), beside
 
     def _column(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str | None]:
@@ -223,4 +223,6 @@ class _Said:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    if isinstance(value, float):  # nearly all of thousands
+        return value
+    return float(value) if isinstance(value, int) else None

@@ -154,4 +154,6 @@ def _create(
 
 
 def _ms(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    if isinstance(value, float):  # nearly all of thousands
+        return value
+    return float(value) if isinstance(value, int) else None
