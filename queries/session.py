@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from queries.asking.headers import Report
-from queries.asking.library import NEAREST, report, variables_read, variables_taken
-from queries.asking.macros import macros_of, names_in
+from queries.asking.library import NEAREST, names_below, report, variables_read, variables_taken
 from queries.asking.options import Scope
 from queries.asking.parameters import (
     answered_instead,
@@ -162,8 +161,7 @@ class Session:
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
         answering, named = _answering(asked, values)
-        built_on = {name for macro in macros_of(answering.sql) for name in names_in(macro.sql)}
-        self._connection.provide(answering.public_names | built_on)
+        self._connection.provide(names_below(answering.name))
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
         told = told_columns(answering, report(named)) if for_table else None

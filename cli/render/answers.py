@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from cli.render.bias import bias_note
 from cli.render.expected_error import expected_error_lines
 from cli.render.pieces import Aside, Paragraph, Table
 from cli.render.rows import cell, table_lines
 from cli.render.shown_columns import nearest_columns, shown_columns
-from sweepdb.asking import Answer, Limits, RealisedMean, instance_budget, relaxed_to, report
+from sweepdb.asking import Answer, Limits, instance_budget, relaxed_to, report
 
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30
@@ -118,6 +117,9 @@ def bias_notes(answer: Answer) -> Iterator[str]:
         for row in answer.dicts():
             wanted, found = row["input_length_mean"], row[realised]
             if isinstance(wanted, float) and isinstance(found, float):
+                from cli.render.bias import bias_note
+                from sweepdb.asking import RealisedMean
+
                 yield from bias_note(RealisedMean(probe=str(row[f"{prefix}probe"]), realised=found, wanted=wanted))
 
 

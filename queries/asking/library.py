@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from queries.asking.headers import Report, read_header
-from queries.asking.macros import FILES, variables_of
+from queries.asking.macros import FILES, macros_of, names_in, variables_of
 from queries.asking.options import option_table
 from store.errors import InputError
 
@@ -62,6 +62,13 @@ def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
 def variables_read(name: str) -> frozenset[str]:
     """The variables that a report reads, itself and through the macros that it is built on."""
     return variables_of(report(name).sql)
+
+
+@cache
+def names_below(name: str) -> frozenset[str]:
+    """Names that a report and the macros below it select from or call, public views among them."""
+    asked = report(name)
+    return asked.public_names.union(*(names_in(macro.sql) for macro in macros_of(asked.sql)))
 
 
 @cache

@@ -166,7 +166,7 @@ class _Said:
     ) -> None:
         self._limits = answer.question.limits
         self._predicted, self._subjects, self._factors = predicted, subjects, factors
-        self._levels: dict[tuple[Subject, bool], tuple[_Level, ...]] = {}
+        self._levels: dict[tuple[int, bool], tuple[_Level, ...]] = {}  # by the subject's identity: hashing is slow
 
     def added(
         self, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]
@@ -177,7 +177,7 @@ class _Said:
             return columns, tuple(rows)
         held = list(rows)
         judged = (self._column(name, columns, held) for name in named)
-        beside = tuple((*row, *said) for row, *said in zip(held, *judged, strict=True))
+        beside = tuple(row + said for row, said in zip(held, zip(*judged, strict=True), strict=True))
         return (*columns, *(HELD[name] for name in named)), beside
 
     def _column(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str | None]:
@@ -210,7 +210,7 @@ class _Said:
         subject = self._subjects.get(scenario)
         if subject is None:
             return None
-        known = self._levels.get((subject, of_pair))
+        known = self._levels.get((id(subject), of_pair))
         if known is not None:
             return known
 
@@ -218,9 +218,11 @@ class _Said:
             factors = self._factors(subject, level)
             return factors.of_pairs() if of_pair else factors
 
-        told = self._levels[subject, of_pair] = _levels(self._limits, subject.tpot_rule, factors_at)
+        told = self._levels[id(subject), of_pair] = _levels(self._limits, subject.tpot_rule, factors_at)
         return told
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    if isinstance(value, float):  # nearly all of thousands
+        return value
+    return float(value) if isinstance(value, int) else None

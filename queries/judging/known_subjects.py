@@ -33,7 +33,7 @@ class KnownSubjects:
         self._location = location
         self._by_key: dict[str | None, dict[str, StoredSubject]] = {}  # by the rule for TPOT
         self._of_scenarios: dict[tuple[str | None, tuple[int, ...]], tuple[StoredSubject, ...]] = {}
-        self._subjects: dict[Subject, Subject] = {}  # equal ones are one object: comparing two is slow
+        self._subjects: dict[Subject, Subject] = {}  # equal ones are one object: hashing and comparing are slow
         self._errors: dict[frozenset[tuple[str, str, str]], KnownErrors] = {}
         self._predictions: dict[str | None, dict[str, Predicted]] = {}  # by the rule for TPOT, then by probe
         self.intervals: Known = {}  # of first tokens, by probe; whoever finds more adds them

@@ -52,7 +52,7 @@ def with_expected_errors(
 
     `create_macros` makes ready what a statement of ours calls."""
     found = known.of_answer(answer, scenario_ids)
-    subjects = list(dict.fromkeys(one.subject for one in found))
+    subjects = list({id(one.subject): one.subject for one in found}.values())  # equal ones are one object
     errors = known.errors_of(subjects)
     shown = dict.fromkeys(map(errors.in_pairs, subjects)) if "prefill_probe" in answer.columns else subjects
     answer = replace(answer, expected_error=tuple(chain.from_iterable(map(errors.expected, shown))))
@@ -154,4 +154,6 @@ def _create(
 
 
 def _ms(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    if isinstance(value, float):  # nearly all of thousands
+        return value
+    return float(value) if isinstance(value, int) else None

@@ -1,6 +1,7 @@
 """The temporary relations of the scope that a session looks at: `scope`, `scoped`, macros, and what is kept in memory.
 
-A second question finds the probes of its scope in memory, and what limits read of them in a narrow table beside.
+A second question finds the probes of its phases in memory, what limits read of them in a narrow table beside, and
+the rows that can win at all (contenders) in the order of an objective.
 Not here: which scope a question has (queries.scoping), running reports (queries.session)."""
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.library import CONFIDENT
 from queries.asking.macros import SCOPED, Macro, macros, macros_of, names_in, read_macros
@@ -209,14 +210,14 @@ class ScopeTables:
         """Have the best row of each scenario looked up among the contenders, where a report asks for these.
 
         They are written down where it looks at them more than once."""
-        built_on = self._built_on(asked.sql)
-        if "picked(" not in built_on:
+        looks = _looks_at_picks(asked.sql, tuple(self._others.values()))
+        if looks is None:
             return
-        objective = str(values["objective"]) if _BY_OBJECTIVE.search(built_on) else "qps"
+        objective = str(values["objective"]) if looks.by_objective else "qps"
         self._contend(objective)
         self._others |= {"judged_contenders": self._judged_contenders(), **narrow_macros("first_rows")}
         self._set({"picked_phases": f"SET VARIABLE picked_phases = {literal(asked_of.phases)};"})
-        if len(_OF_PICKS.findall(built_on)) == 1:
+        if looks.times == 1:
             self._others |= narrow_macros("picked_once")
             return
         self._create(self._others["first_rows"].sql, self._others)
@@ -224,16 +225,6 @@ class ScopeTables:
         self._others |= narrow_macros("picked")
         if not values["all_pairs"] and not asked_of.served:
             self._others |= narrow_macros("sides")
-
-    def _built_on(self, sql: str) -> str:
-        """A text of SQL with every macro that it calls, as these are here."""
-        known = {**macros(), **self._others}
-        texts: dict[str, str] = {}
-        pending: set[str] = set(names_in(sql) & known.keys())
-        while pending:
-            texts |= {name: known[name].sql for name in pending}
-            pending = {one for name in pending for one in names_in(texts[name]) & known.keys()} - texts.keys()
-        return "\n".join((sql, *texts.values()))
 
     def _contend(self, objective: str) -> None:
         """Have the view `contenders` show rows in order by an objective."""
@@ -347,11 +338,33 @@ class ScopeTables:
         return Moment(loaded=self._connection.loaded, scope=self._scopes)
 
     def _show(self) -> None:
-        """Have the view `scoped` over the store or what is kept of it, from the next statement that asks for it."""
+        """Have the view `scoped` over the store or over what is kept of it, from the next statement on."""
         text = CONFIDENT.read_text(encoding="utf-8") if self._confident else macros()[SCOPED].sql
         if self._in_memory:
             text = _FROM_STORE.sub("FROM kept_probe AS probe", text)
         self._view, self._is_there = text, False
+
+
+class _Looks(NamedTuple):
+    """How often a report looks at the best rows of scenarios, and whether by the objective that is asked for."""
+
+    times: int
+    by_objective: bool
+
+
+@lru_cache(maxsize=64)  # reading every macro of a report takes a millisecond
+def _looks_at_picks(sql: str, others: tuple[Macro, ...]) -> _Looks | None:
+    """How a report looks at the best rows; None where it does not. `others` stand in place of macros of their names."""
+    known = {**macros(), **{macro.name: macro for macro in others}}
+    texts: dict[str, str] = {}
+    pending: set[str] = set(names_in(sql) & known.keys())
+    while pending:
+        texts |= {name: known[name].sql for name in pending}
+        pending = {one for name in pending for one in names_in(texts[name]) & known.keys()} - texts.keys()
+    built_on = "\n".join((sql, *texts.values()))
+    if "picked(" not in built_on:
+        return None
+    return _Looks(times=len(_OF_PICKS.findall(built_on)), by_objective=_BY_OBJECTIVE.search(built_on) is not None)
 
 
 _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule", "kv_charge", "reserved_gib")
