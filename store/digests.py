@@ -63,7 +63,7 @@ class DigestedBlocks:
         self._values, self._missing = _spelled(table)
 
     def digest(self, scenario_key: str, start: int, end: int, composition: Composition | None) -> str:
-        """What `rows_digest` gives of the rows from `start` up to `end`."""
+        """The digest of the rows from `start` up to `end`, as `rows_digest` gives it."""
         rows = slice(start, end)
         sizes, values = self._batch_sizes[rows], self._values[:, rows]
         return _digest(scenario_key, sizes, values, self._missing[:, rows], composition)

@@ -24,7 +24,7 @@ _shared = attrgetter(*(item.name for item in fields(Workload) if item.name not i
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedSizes:
     """A scenario, its operators by trace, and the first and last batch size to evaluate."""
 
     scenario: Scenario
@@ -38,7 +38,7 @@ class Asked:
         return self.last - self.first + 1
 
 
-def grouped(asked: Sequence[Asked], *, in_memory: bool = False) -> Iterator[list[int]]:
+def grouped(asked: Sequence[AskedSizes], *, in_memory: bool = False) -> Iterator[list[int]]:
     """Places of scenarios that may stand side by side; of every other scenario by itself.
 
     What is asked may be what they take of memory alone, which chunks beside decodes do not change."""

@@ -82,12 +82,14 @@ def measured(folder: Path, name: str, request: SweepRequest) -> None:
         say(f"shards_workers_{count}_{name}", work.probes / spent, "probes/CPU-s", **figures, **more)
     say(f"shards_two_of_one_{name}", walls[1] / walls[2], "ratio of wall", **more)
     say(f"shards_two_of_one_cpu_{name}", 2 * work.spent / cpu, "ratio by CPU, two cores", **more)
-    say(
-        f"shards_engine_{name}",
-        1000 * engine_s(work.tasks[0]),
-        "ms CPU a shard of " + f"{1000 * work.spent / SHARDS:.0f}",
-        **more,
-    )
+    say(f"shards_workers_fed_{name}", work.spent / coordinator, "workers that one coordinator keeps busy", **more)
+    for label, task, spent in (
+        ("", work.tasks[0], work.spent / len(work.tasks)),
+        ("_whole", warm.tasks[0], warm.spent),
+    ):
+        cost, probes = engine_s(task), sum(last - first + 1 for item in task.items for first, last in item.missing)
+        figures = {"of_shard_ms": round(1000 * spent), "percent": round(100 * cost / spent, 2), "shard_probes": probes}
+        say(f"shards_engine{label}_{name}", 1000 * cost, "ms CPU a shard", **figures)
 
 
 def engine_s(task: ShardTask) -> float:

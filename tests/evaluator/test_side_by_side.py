@@ -19,7 +19,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
-from evaluator.together import Asked, batch_ranges, evaluate_many
+from evaluator.together import AskedSizes, batch_ranges, evaluate_many
 from evaluator.together.grouping import grouped
 from store.digests import DigestedBlocks, DigestedRows, rows_digest
 from store.schema.measures import MEASURES
@@ -61,7 +61,7 @@ def scenario_of(case, phase, workload, device=TEST_DEVICE) -> Scenario:
 
 def asked_of(case, phase, wanted, device=TEST_DEVICE):
     return [
-        Asked(scenario_of(case, phase, workload, device), sets_of(case, phase), first, first + count - 1)
+        AskedSizes(scenario_of(case, phase, workload, device), sets_of(case, phase), first, first + count - 1)
         for workload, first, count in wanted
     ]
 
