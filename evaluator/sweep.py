@@ -227,14 +227,17 @@ class SweepRunner:
         refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
         todo = [task for item, ref in zip(ready, refs, strict=True) for task in self._tasks(item, ref)]
         blocks = evaluate_many([AskedSizes(item.planned.scenario, item.operators, *sizes) for item, _, sizes in todo])
+        before, place = self.tally.done, {ref.id: number for number, ref in enumerate(refs)}
         try:
             evaluated = zip(todo, pool.map(lambda _: next(blocks), todo), strict=True)
             for found in in_lists(evaluated, _BLOCKS_A_TRANSACTION, _WAIT_S):
+                (_, ref, _), _ = found[-1]
+                self.tally.done = before + place[ref.id] + 1  # in the order of the plan
                 self._keep(found)
             if self.arrivals is not None:
                 self._play(list(zip(ready, refs, strict=True)), self.arrivals, players)
         finally:
-            self.tally.done += len(chunk)
+            self.tally.done = before + len(chunk)
         self._say()
 
     def _play(
