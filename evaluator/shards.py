@@ -16,7 +16,7 @@ from evaluator.evaluate import composition_of
 from evaluator.graph.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
-from evaluator.together import Asked, evaluate_many
+from evaluator.together import AskedSizes, evaluate_many
 from store.errors import InputError
 from store.parts import ShardBlock
 from store.records import BlockRecord
@@ -117,7 +117,7 @@ def evaluate_shard(items: Iterable[ShardScenario], operators: Mapping[str, Opera
     """Evaluate what is missing of some scenarios; one that cannot be evaluated does not end the others."""
     started = time.process_time()
     asked = [
-        (item, Asked(item.scenario, _sets(item, operators), first, last))
+        (item, AskedSizes(item.scenario, _sets(item, operators), first, last))
         for item in items
         for first, last in item.missing
     ]

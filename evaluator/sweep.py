@@ -21,7 +21,7 @@ from evaluator.in_lists import in_lists
 from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
 from evaluator.together import (
-    Asked,
+    AskedSizes,
     Ranged,
     Readying,
     ReadyScenario,
@@ -160,7 +160,7 @@ def evaluate_all(
     """Every block of a request, stored nowhere: for benchmarks and notebooks. `operators` keeps what is captured."""
     worth = _worth_evaluating(request, {} if operators is None else operators)
     for some in in_lists(worth, SCENARIOS_AT_ONCE):
-        for block in evaluate_many([Asked(planned.scenario, sets, *sizes) for planned, sets, sizes in some]):
+        for block in evaluate_many([AskedSizes(planned.scenario, sets, *sizes) for planned, sets, sizes in some]):
             if isinstance(block, Exception):
                 raise block
             yield block
@@ -226,15 +226,18 @@ class SweepRunner:
                 self.tally.failures[item.record.status, item.record.reason or ""] += 1
         refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
         todo = [task for item, ref in zip(ready, refs, strict=True) for task in self._tasks(item, ref)]
-        blocks = evaluate_many([Asked(item.planned.scenario, item.operators, *sizes) for item, _, sizes in todo])
+        blocks = evaluate_many([AskedSizes(item.planned.scenario, item.operators, *sizes) for item, _, sizes in todo])
+        before, place = self.tally.done, {ref.id: number for number, ref in enumerate(refs)}
         try:
             evaluated = zip(todo, pool.map(lambda _: next(blocks), todo), strict=True)
             for found in in_lists(evaluated, _BLOCKS_A_TRANSACTION, _WAIT_S):
+                (_, ref, _), _ = found[-1]
+                self.tally.done = before + place[ref.id] + 1  # in the order of the plan
                 self._keep(found)
             if self.arrivals is not None:
                 self._play(list(zip(ready, refs, strict=True)), self.arrivals, players)
         finally:
-            self.tally.done += len(chunk)
+            self.tally.done = before + len(chunk)
         self._say()
 
     def _play(

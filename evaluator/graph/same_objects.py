@@ -1,4 +1,4 @@
-"""What is worked out of objects once, for as long as the very same objects come again.
+"""Works a thing out of objects once, for as long as the very same objects come again.
 
 Operators, models and cost models are frozen, and shared by the scenarios of a sweep; hashing one costs more than what
 is made of it. Not here: what is alike but not the same (functools.lru_cache)."""
@@ -22,7 +22,7 @@ class SameObjects(Generic[_Objects, _Made]):
         self.__doc__ = make.__doc__
 
     def __call__(self, *objects: _Objects.args, **named: _Objects.kwargs) -> _Made:
-        """What was made of these objects, or is made of them now."""
+        """Return what was made of these objects, or make it now."""
         place: tuple[object, ...] = (*map(id, objects), *named, *map(id, named.values()))
         found = self._known.get(place)
         if found is None:

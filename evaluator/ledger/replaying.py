@@ -40,7 +40,7 @@ PlayedLog = Mapping[str, FloatArray] | str  # times by metric, or the rule by wh
 
 
 def replayed_all(logs: Sequence[MeasuredLog], captured: LookUp | None = None) -> list[PlayedLog]:
-    """What `played_or_why` says of each log, in their order."""
+    """Times of each log, in their order, or the rule by which it is left out."""
     return [played_or_why(log, captured) for log in logs]
 
 

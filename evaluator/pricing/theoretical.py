@@ -117,7 +117,7 @@ class TheoreticalCost:
         return seconds
 
     def lines_of(self, operators: Sequence[Operator]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """What plain operators cost whatever the batch: constants, slopes, seconds of a unit, and static ones."""
+        """Costs of plain operators, whatever the batch: constants, slopes, seconds of a unit, and static ones."""
         forms = [
             (_line(one.matrix_flops), _line(one.vector_flops), _line(one.bytes_read, one.bytes_written))
             for one in operators

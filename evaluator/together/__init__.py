@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.together.grouping import Asked
+    from evaluator.together.grouping import AskedSizes
     from evaluator.together.readying import Readying, ReadyScenario, capture, captures, wanted_captures
     from evaluator.together.side_evaluation import Ranged, batch_ranges, evaluate_many
 
 __all__ = [
-    "Asked",
+    "AskedSizes",
     "Ranged",
     "ReadyScenario",
     "Readying",

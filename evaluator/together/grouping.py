@@ -5,20 +5,26 @@ Not here: evaluating them (evaluator.together.side_evaluation)."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from evaluator.evaluate import batch_source
 from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths
 from evaluator.serving.waves.wave_reading import FORMULAS
 
 _MOST_PROBES = 16_384  # side by side: what stays in a core's cache
 _FEW_LAYERS = 7  # kinds of them: up to here a sum over them has one order, however many batches it is of
+# Every field but lengths and what is large: one that is added later keeps scenarios apart until somebody decides.
+_LENGTHS = {"input_length", "output_length", "prefix_cache_hit_rate", "max_batched_tokens", "bins", "name"}
+_decided = attrgetter(*(item.name for item in fields(Scenario) if item.name not in {"model", "device", "workload"}))
+_shared = attrgetter(*(item.name for item in fields(Workload) if item.name not in _LENGTHS))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedSizes:
     """A scenario, its operators by trace, and the first and last batch size to evaluate."""
 
     scenario: Scenario
@@ -32,7 +38,7 @@ class Asked:
         return self.last - self.first + 1
 
 
-def grouped(asked: Sequence[Asked], *, in_memory: bool = False) -> Iterator[list[int]]:
+def grouped(asked: Sequence[AskedSizes], *, in_memory: bool = False) -> Iterator[list[int]]:
     """Places of scenarios that may stand side by side; of every other scenario by itself.
 
     What is asked may be what they take of memory alone, which chunks beside decodes do not change."""
@@ -66,19 +72,10 @@ def likeness(scenario: Scenario, operators: Mapping[str, OperatorSet], *, in_mem
     chunks = 1 if scenario.phase == "decode" else source.chunks
     if chunks > 1 and scenario.phase == "aggregated" and not in_memory:
         return None  # each has a schedule of its own
-    return (
+    large = (
         chunks,
         id(scenario.model),
         id(scenario.device),
-        scenario.precision,
-        scenario.plan,
-        scenario.phase,
-        scenario.serving_model,
-        scenario.serving_cost_ms,
-        scenario.launch,
-        scenario.client,
-        scenario.routing,
-        workload.mtp_tokens,
-        workload.mtp_acceptance,
-        tuple(sorted((trace, id(one)) for trace, one in operators.items())),
+        *sorted((trace, id(one)) for trace, one in operators.items()),
     )
+    return large, _decided(scenario), _shared(workload)

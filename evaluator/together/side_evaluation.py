@@ -27,12 +27,12 @@ from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths
 from evaluator.serving.interface import Run
 from evaluator.serving.waves.side_by_side import SideBySide
-from evaluator.together.grouping import Asked, grouped
+from evaluator.together.grouping import AskedSizes, grouped
 
 Ranged = tuple[Scenario, Mapping[str, OperatorSet], int | None]  # with the most batch sizes that are asked for
 
 
-def evaluate_many(asked: Sequence[Asked]) -> Iterator[ProbeBlock | Exception]:
+def evaluate_many(asked: Sequence[AskedSizes]) -> Iterator[ProbeBlock | Exception]:
     """The probes of each in their order, to the bit those of `evaluate_scenario`; of one that cannot be, its error.
 
     Those that stand side by side with one are made with it, and wait for their turn."""
@@ -45,7 +45,7 @@ def evaluate_many(asked: Sequence[Asked]) -> Iterator[ProbeBlock | Exception]:
         yield made.pop(place)
 
 
-def _evaluated(group: Sequence[Asked]) -> Sequence[ProbeBlock | Exception]:
+def _evaluated(group: Sequence[AskedSizes]) -> Sequence[ProbeBlock | Exception]:
     if len(group) > 1:
         try:
             block = evaluate_run(_side_by_side(group))
@@ -55,7 +55,7 @@ def _evaluated(group: Sequence[Asked]) -> Sequence[ProbeBlock | Exception]:
     return [_alone(one) for one in group]
 
 
-def _alone(one: Asked) -> ProbeBlock | Exception:
+def _alone(one: AskedSizes) -> ProbeBlock | Exception:
     sizes = np.arange(one.first, one.last + 1, dtype=np.int64)
     try:
         return evaluate_scenario(one.scenario, sizes, one.operators)
@@ -63,7 +63,7 @@ def _alone(one: Asked) -> ProbeBlock | Exception:
         return error
 
 
-def _side_by_side(group: Sequence[Asked]) -> Run:
+def _side_by_side(group: Sequence[AskedSizes]) -> Run:
     scenario = group[0].scenario
     sources = [batch_source(one.scenario) for one in group]
     source = SideBySide(
@@ -80,7 +80,7 @@ def _side_by_side(group: Sequence[Asked]) -> Run:
     )
 
 
-def _slices(group: Sequence[Asked]) -> Iterator[slice]:
+def _slices(group: Sequence[AskedSizes]) -> Iterator[slice]:
     end = 0
     for one in group:
         end += one.probes
@@ -88,16 +88,16 @@ def _slices(group: Sequence[Asked]) -> Iterator[slice]:
 
 
 def batch_ranges(scenarios: Sequence[Ranged]) -> list[BatchRange | Exception]:
-    """What `batch_range` says of each, or why it cannot."""
+    """Batch sizes of each, as `batch_range` says them, or why it cannot."""
     made: dict[int, BatchRange | Exception] = {}
-    firsts: list[tuple[int, Asked, int]] = []
+    firsts: list[tuple[int, AskedSizes, int]] = []
     for place, (scenario, operators, ceiling) in enumerate(scenarios):
         try:
             most = most_worth(scenario, batch_source(scenario), ceiling)
         except Exception as error:  # noqa: BLE001  this scenario's, which its row states
             made[place] = error
         else:
-            firsts.append((place, Asked(scenario, operators, 1, min(most, FIRST_BLOCK)), most))
+            firsts.append((place, AskedSizes(scenario, operators, 1, min(most, FIRST_BLOCK)), most))
     for places in grouped([one for _, one, _ in firsts], in_memory=True):
         group = [firsts[place] for place in places]
         for (place, _, _), found in zip(group, _ranges(group), strict=True):
@@ -105,7 +105,7 @@ def batch_ranges(scenarios: Sequence[Ranged]) -> list[BatchRange | Exception]:
     return [made[place] for place in range(len(scenarios))]
 
 
-def _ranges(group: Sequence[tuple[int, Asked, int]]) -> Sequence[BatchRange | Exception]:
+def _ranges(group: Sequence[tuple[int, AskedSizes, int]]) -> Sequence[BatchRange | Exception]:
     asked = [one for _, one, _ in group]
     if len(group) > 1:
         try:
@@ -118,7 +118,7 @@ def _ranges(group: Sequence[tuple[int, Asked, int]]) -> Sequence[BatchRange | Ex
     return [_range(one, most, None) for _, one, most in group]
 
 
-def _range(one: Asked, most: int, fits: NDArray[np.bool_] | None) -> BatchRange | Exception:
+def _range(one: AskedSizes, most: int, fits: NDArray[np.bool_] | None) -> BatchRange | Exception:
     """The range of a scenario of which it is known how many of the first batch sizes fit."""
     if fits is not None and not fits.all():
         return range_up_to(most, int(np.argmin(fits)))

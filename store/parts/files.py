@@ -5,6 +5,7 @@ Names are joined when it is read, so that renaming a model changes no file. Not 
 
 from __future__ import annotations
 
+import atexit
 import errno
 import functools
 import hashlib
@@ -188,6 +189,9 @@ def _writer(process: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001  a copie
     connection = in_memory()
     connection.execute("SET threads = 1")
     return connection
+
+
+atexit.register(_writer.cache_clear)  # DuckDB says at the end of a process what it still holds
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, select: str, path: Path) -> None:

@@ -6,23 +6,19 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
 
 from evaluator.evaluate import capture_requests
-from evaluator.graph import OperatorSet, operators_to_json
-from evaluator.ledger import LookUp, MeasuredLog, PlayedLog, Unmatched, operators_of, played_or_why, replayed_scenario
+from evaluator.graph import operators_to_json
+from evaluator.ledger import LookUp, MeasuredLog, PlayedLog, Unmatched, operators_of, replayed_scenario
 from store.errors import EvaluationError
 from sweepdb.working.coordinating import MOST_ATTEMPTS
 from sweepdb.working.tasks import EngineLostError, ShardEngine, ShardOutcome, ShardTask
 
-if TYPE_CHECKING:
-    from evaluator.graph.capture import CaptureRequest
-
 
 def replayed_on(engine: ShardEngine, logs: Sequence[MeasuredLog], captured: LookUp | None = None) -> list[PlayedLog]:
-    """What `played_or_why` says of each log, in their order. Operators are captured here, once.
+    """Times of each log, in their order, or the rule by which it is left out. Operators are captured here, once.
 
     A log whose shard fails three times is left out with the reason; the others go on."""
     try:
@@ -70,19 +66,3 @@ def _operators(log: MeasuredLog, captured: LookUp | None) -> dict[str, str]:
     scenario = replayed_scenario(log.deployment)
     sets = operators_of(scenario, captured)
     return {request.key: operators_to_json(sets[trace]) for trace, request in capture_requests(scenario).items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Operators of a shard, looked up by the capture that they are of."""
-
-    operators: Mapping[str, OperatorSet]
-
-    def __call__(self, request: CaptureRequest) -> OperatorSet:
-        """The set of one capture."""
-        return self.operators[request.key]
-
-
-def replay_shard(log: MeasuredLog, operators: Mapping[str, OperatorSet]) -> PlayedLog:
-    """Replay the log of a shard."""
-    return played_or_why(log, Known(operators))

@@ -89,11 +89,11 @@ def run_shard(task: ShardTask) -> ShardOutcome:
         if key not in _OPERATORS:
             _OPERATORS[key] = operators_from_json(text)
     if task.log is not None:
-        from sweepdb.working.replaying_logs import replay_shard
+        from evaluator.ledger import played_or_why
 
         return ShardOutcome(
             key=task.key, part=None, registered=None, failures={}, evaluate_cpu_s=0.0,
-            replayed=replay_shard(task.log, _OPERATORS),
+            replayed=played_or_why(task.log, lambda request: _OPERATORS[request.key]),
         )  # fmt: skip
     made = evaluate_shard(task.items, _OPERATORS)
     if task.folder is None:

@@ -35,7 +35,8 @@ ROWS_A_STATEMENT = 31
 TIMED = """
 import atexit, json, sys, time
 from cli.main import main
-import evaluator.sweep, store.writing.blocks, store.sealing.laying_down
+import evaluator.sweep, evaluator.together.readying, evaluator.together.side_evaluation
+import store.writing.blocks, store.sealing.laying_down
 spent = {}
 def timed(module, name, part):
     inner = getattr(module, name)
@@ -46,8 +47,8 @@ def timed(module, name, part):
         finally:
             spent[part] = spent.get(part, 0.0) + time.thread_time() - started
     setattr(module, name, called)
-timed(evaluator.sweep, "_evaluated", "evaluation")
-timed(evaluator.sweep.SweepRunner, "provide_operators", "operators")
+timed(evaluator.together.side_evaluation, "_evaluated", "evaluation")
+timed(evaluator.together.readying.Readying, "_provide", "operators")
 timed(evaluator.sweep, "put_blocks", "rows")
 timed(store.writing.blocks, "insert_block_arrays", "rows: inserting")
 timed(evaluator.sweep, "seal", "sealing")

@@ -83,18 +83,14 @@ def measured(folder: Path, name: str, request: SweepRequest) -> None:
         say(f"shards_workers_{count}_{name}", work.probes / spent, "probes/CPU-s", **figures, **more)
     say(f"shards_two_of_one_{name}", walls[1] / walls[2], "ratio of wall", aim=">= 1.8", **more)
     say(f"shards_two_of_one_cpu_{name}", 2 * work.spent / cpu, "ratio by CPU, two cores", aim=">= 1.8", **more)
-    each, engine = work.spent / SHARDS, engine_s(work.tasks[0])
-    say(
-        f"shards_engine_{name}",
-        100 * engine / each,
-        "% of a shard",
-        engine_ms=1000 * engine,
-        shard_ms=1000 * each,
-        **more,
-    )
-    # Shards of the usual size are of half a million probes.
-    usual = each * max(1.0, 500_000 * SHARDS / work.probes)
-    say(f"shards_engine_{name}_usual", 100 * engine / usual, "% of a usual shard", aim="<= 2", shard_ms=1000 * usual)
+    say(f"shards_workers_fed_{name}", work.spent / coordinator, "workers that one coordinator keeps busy", **more)
+    for label, task, spent in (
+        ("", work.tasks[0], work.spent / len(work.tasks)),
+        ("_whole", warm.tasks[0], warm.spent),
+    ):
+        cost, probes = engine_s(task), sum(last - first + 1 for item in task.items for first, last in item.missing)
+        figures = {"of_shard_ms": round(1000 * spent), "percent": round(100 * cost / spent, 2), "shard_probes": probes}
+        say(f"shards_engine{label}_{name}", 1000 * cost, "ms CPU a shard", **figures)
 
 
 def engine_s(task: ShardTask) -> float:

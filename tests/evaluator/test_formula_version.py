@@ -25,10 +25,12 @@ from formula_cases import FAMILIES, LENGTHS, kind_of_lengths, numbers
 from evaluator import serving
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.models import list_serving_models
+from evaluator.serving.waves.side_by_side import SideBySide
 from evaluator.version import FORMULA_VERSION, UPSTREAM_FORMULA_VERSION
 from store.schema import Family
 
 GOLDEN = Path(__file__).with_name("golden") / "formula_numbers.json"
+JOINED = {SideBySide}  # of lengths that are cases alone: tests/evaluator/test_side_by_side.py has them together
 ROUNDED = {"own fit": 1e-4}  # relative error of cases that are rounded, or end where a search stops
 
 
@@ -80,7 +82,7 @@ def batch_sources() -> set[str]:
         importlib.import_module(item.name) for item in pkgutil.walk_packages(serving.__path__, "evaluator.serving.")
     ]
     classes = {found for module in modules for found in vars(module).values() if isinstance(found, type)}
-    return {found.__name__ for found in classes - {BatchSource} if asked <= {*dir(found)}}
+    return {found.__name__ for found in classes - {BatchSource, *JOINED} if asked <= {*dir(found)}}
 
 
 def test_every_source_of_batches_has_a_kind_of_lengths_whole_and_cut():

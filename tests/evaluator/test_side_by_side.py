@@ -17,9 +17,9 @@ from evaluator.evaluate import batch_range, evaluate_scenario, traces_of
 from evaluator.graph.same_objects import SameObjects
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.workloads.workload import Workload
+from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
-from evaluator.together import Asked, batch_ranges, evaluate_many
+from evaluator.together import AskedSizes, batch_ranges, evaluate_many
 from evaluator.together.grouping import grouped
 from store.digests import DigestedBlocks, DigestedRows, rows_digest
 
@@ -60,7 +60,7 @@ def scenario_of(case, phase, workload, device=TEST_DEVICE) -> Scenario:
 
 def asked_of(case, phase, wanted, device=TEST_DEVICE):
     return [
-        Asked(scenario_of(case, phase, workload, device), sets_of(case, phase), first, first + count - 1)
+        AskedSizes(scenario_of(case, phase, workload, device), sets_of(case, phase), first, first + count - 1)
         for workload, first, count in wanted
     ]
 
@@ -126,6 +126,19 @@ def test_only_scenarios_of_other_lengths_alone_stand_side_by_side():
 
 def places(phase, wanted):
     return sorted(grouped(asked_of("dense", phase, wanted)))
+
+
+def test_a_distribution_of_one_length_stands_beside_others():
+    bins = tuple(
+        LengthBin(min_input_length=700, max_input_length=700, input_length=700, output_length=0.1, weight=weight)
+        for weight in (0.1, 0.2, 0.3)
+    )
+    mean = sum(one.weight * one.output_length for one in bins) / sum(one.weight for one in bins)
+    alike = Workload(input_length=None, output_length=mean, bins=bins)
+    asked = asked_of("dense", "aggregated", [(PLAIN, 1, 30), (alike, 1, 30)])
+    assert list(grouped(asked)) == [[0, 1]]
+    for one, block in zip(asked, evaluate_many(asked), strict=True):
+        assert_same(block, alone(one))
 
 
 def test_one_that_cannot_be_evaluated_does_not_end_its_neighbours():

@@ -125,6 +125,15 @@ def test_one_scenario_that_fails_is_a_row_and_the_others_are_stored(path):
     assert sql(path, "SELECT DISTINCT status FROM scenario") == [("ok",)]
 
 
+def test_progress_rises_with_what_is_stored_and_not_only_when_all_that_was_made_ready_is(path):
+    said = []
+    report = run(path, request_of(), on_progress=said.append)
+    done = [one.scenarios_done for one in said]
+    assert report.scenarios > 8  # blocks of a transaction
+    assert done == sorted(done)
+    assert 0 < done[0] < done[-1] == report.scenarios
+
+
 def test_an_interrupt_keeps_what_is_acknowledged_and_running_again_goes_on(path):
     def interrupt(progress):
         if progress.probes_stored >= 10:

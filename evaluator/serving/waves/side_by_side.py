@@ -43,8 +43,8 @@ class SideBySide:
 
     @functools.cached_property
     def output_lengths(self) -> FloatArray:
-        """Tokens that the requests of each batch generate."""
-        return self._floats(lambda one: one.output_length)
+        """Tokens that the requests of each batch generate, as the workload states them."""
+        return np.asarray([one.output_length for one in self.workloads], dtype=np.float64)[self.owner]
 
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
         """Full waves of each workload's budget, then the rest of its prompts."""
