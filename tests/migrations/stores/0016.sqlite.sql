@@ -3,7 +3,7 @@ CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0020');
+INSERT INTO "alembic_version" VALUES('0016');
 CREATE TABLE arrival (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -30,11 +30,11 @@ CREATE TABLE block (
 	CONSTRAINT fk_block_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id), 
 	CONSTRAINT fk_block_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-23 15:31:14.328562','87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
-INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-23 15:31:14.336781','73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
-INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-23 15:31:14.340824','00552cd70b08950a51635105a3f2cfdd344387c4e797e9be7ca4a871e0065a98');
-INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-23 15:31:14.410364','2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
-INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-23 15:31:14.436535','0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
+INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-23 16:37:36.356301','87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
+INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-23 16:37:36.358049','73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
+INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-23 16:37:36.359400','00552cd70b08950a51635105a3f2cfdd344387c4e797e9be7ca4a871e0065a98');
+INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-23 16:37:36.425994','2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
+INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-23 16:37:36.443643','0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
 CREATE TABLE calibration (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -49,7 +49,7 @@ CREATE TABLE calibration (
 	CONSTRAINT uq_calibration_device_name UNIQUE (device_name, version), 
 	CONSTRAINT uq_calibration_key UNIQUE ("key")
 );
-INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-23 15:31:14.457816');
+INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-23 16:37:36.477861');
 CREATE TABLE composition (
 	scenario_id INTEGER NOT NULL, 
 	batch_size INTEGER NOT NULL, 
@@ -121,9 +121,9 @@ CREATE TABLE load (
 	CONSTRAINT fk_load_arrival_id_arrival FOREIGN KEY(arrival_id) REFERENCES arrival (id), 
 	CONSTRAINT fk_load_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "load" VALUES(1,'1111111111111111111111111111111111111111111111111111111111111111',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',0.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',1.5,0.25,100.0,100.0,10.0,30.0,'2026-11-23 15:31:14.346409',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "load" VALUES(2,'2222222222222222222222222222222222222222222222222222222222222222',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.0,2.5,256,100000,'current','random',NULL,20,0,1,'stable',3.0,0.5,200.0,100.0,10.0,30.0,'2026-11-23 15:31:14.346409',NULL,NULL,NULL,NULL,NULL,NULL,NULL,'device,host:400',NULL,0.25,NULL,NULL);
-INSERT INTO "load" VALUES(3,'3333333333333333333333333333333333333333333333333333333333333333',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',4.5,0.75,300.0,100.0,10.0,30.0,'2026-11-23 15:31:14.346409',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "load" VALUES(1,'1111111111111111111111111111111111111111111111111111111111111111',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',0.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',1.5,0.25,100.0,100.0,10.0,30.0,'2026-11-23 16:37:36.361147',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "load" VALUES(2,'2222222222222222222222222222222222222222222222222222222222222222',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.0,2.5,256,100000,'current','random',NULL,20,0,1,'stable',3.0,0.5,200.0,100.0,10.0,30.0,'2026-11-23 16:37:36.361147',NULL,NULL,NULL,NULL,NULL,NULL,NULL,'device,host:400',NULL,0.25,NULL,NULL);
+INSERT INTO "load" VALUES(3,'3333333333333333333333333333333333333333333333333333333333333333',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',4.5,0.75,300.0,100.0,10.0,30.0,'2026-11-23 16:37:36.361147',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE load_block (
 	id INTEGER NOT NULL, 
 	scenario_id INTEGER NOT NULL, 
@@ -140,7 +140,7 @@ CREATE TABLE load_block (
 	CONSTRAINT fk_load_block_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id), 
 	CONSTRAINT fk_load_block_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "load_block" VALUES(1,2,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1,3,3,'ce7bde4972417ec2269a1f5f5f22ca736478b66a2792132ee3525674b81db3ee','2026-11-23 15:31:14.346409');
+INSERT INTO "load_block" VALUES(1,2,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1,3,3,'ce7bde4972417ec2269a1f5f5f22ca736478b66a2792132ee3525674b81db3ee','2026-11-23 16:37:36.361147');
 CREATE TABLE load_cell (
 	load_id INTEGER NOT NULL, 
 	cells BLOB NOT NULL, 
@@ -217,7 +217,7 @@ CREATE TABLE measurement (
 	CONSTRAINT pk_measurement PRIMARY KEY (id), 
 	CONSTRAINT uq_measurement_key UNIQUE ("key")
 );
-INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-23 15:31:14.453272',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-23 16:37:36.469453',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE model (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -246,7 +246,7 @@ CREATE TABLE operator_set (
 	created_at DATETIME NOT NULL, 
 	CONSTRAINT pk_operator_set PRIMARY KEY ("key")
 );
-INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-23 15:31:14.444659');
+INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-23 16:37:36.468830');
 CREATE TABLE part (
 	id INTEGER NOT NULL, 
 	name VARCHAR(200) NOT NULL, 
@@ -392,12 +392,12 @@ CREATE TABLE scenario (
 	CONSTRAINT fk_scenario_subject_id_subject FOREIGN KEY(subject_id) REFERENCES subject (id), 
 	CONSTRAINT fk_scenario_device_id_device FOREIGN KEY(device_id) REFERENCES device (id)
 );
-INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 15:31:14.294947',NULL);
-INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-23 15:31:14.294943',NULL);
-INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 15:31:14.294952',NULL);
-INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-23 15:31:14.294923','vllm,sglang');
-INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-23 15:31:14.294939',NULL);
-INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-23 15:31:14.434922',NULL);
+INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 16:37:36.344938',NULL);
+INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-23 16:37:36.344936',NULL);
+INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 16:37:36.344941',NULL);
+INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-23 16:37:36.344923','vllm,sglang');
+INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-23 16:37:36.344933',NULL);
+INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-23 16:37:36.442284',NULL);
 CREATE TABLE shard (
 	sweep_id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -410,7 +410,7 @@ CREATE TABLE shard (
 	CONSTRAINT fk_shard_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id), 
 	CONSTRAINT ck_shard_state CHECK (state IN ('waiting', 'stored', 'failed'))
 );
-INSERT INTO "shard" VALUES(1,'ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff',1,4,'failed','no space left','2026-11-23 15:31:14.369080');
+INSERT INTO "shard" VALUES(1,'ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff',1,4,'failed','no space left','2026-11-23 16:37:36.409834');
 CREATE TABLE store_identity (
 	id INTEGER NOT NULL, 
 	store_id VARCHAR(32) NOT NULL, 
@@ -418,7 +418,7 @@ CREATE TABLE store_identity (
 	CONSTRAINT pk_store_identity PRIMARY KEY (id), 
 	CONSTRAINT ck_store_identity_single_row CHECK (id = 1)
 );
-INSERT INTO "store_identity" VALUES(1,'03a77632380781cdc32722f5a89f0e41','2026-11-23 15:31:14.193605');
+INSERT INTO "store_identity" VALUES(1,'edab7d2027d628aca8d63afbed1e8810','2026-11-23 16:37:36.299305');
 CREATE TABLE subject (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -460,8 +460,8 @@ CREATE TABLE sweep (
 	CONSTRAINT ck_sweep_status CHECK (status IN ('running', 'finished', 'interrupted', 'failed')), 
 	CONSTRAINT uq_sweep_key UNIQUE ("key")
 );
-INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 15:31:14.371945','finished',12,0,2,'request');
-INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 15:31:14.411894','interrupted',2,2,0,'import');
+INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 16:37:36.412822','finished',12,0,2,'request');
+INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 16:37:36.427254','interrupted',2,2,0,'import');
 INSERT INTO "sweep" VALUES(3,'00000000000000000000000000000003',NULL,'{"generated": true}','0.1.0','2025-01-01 00:00:00.000000',NULL,'running',0,0,0,'validation');
 CREATE TABLE sweep_interval (
 	sweep_id INTEGER NOT NULL, 
@@ -491,8 +491,8 @@ CREATE TABLE tombstone (
 	CONSTRAINT fk_tombstone_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id), 
 	CONSTRAINT fk_tombstone_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-23 15:31:14.441472',NULL);
-INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-23 15:31:14.443656','2026-11-23 15:31:14.444411');
+INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-23 16:37:36.462070',NULL);
+INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-23 16:37:36.464853','2026-11-23 16:37:36.468437');
 CREATE TABLE validation (
 	measurement_id INTEGER NOT NULL, 
 	metric VARCHAR(64) NOT NULL, 
@@ -507,7 +507,7 @@ CREATE TABLE validation (
 	CONSTRAINT fk_validation_measurement_id_measurement FOREIGN KEY(measurement_id) REFERENCES measurement (id), 
 	CONSTRAINT fk_validation_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-23 15:31:14.455312',NULL);
+INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-23 16:37:36.471323',NULL);
 CREATE TABLE workload (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -550,26 +550,26 @@ CREATE TABLE workload_name (
 	CONSTRAINT pk_workload_name PRIMARY KEY (name), 
 	CONSTRAINT fk_workload_name_workload_id_workload FOREIGN KEY(workload_id) REFERENCES workload (id)
 );
-INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-23 15:31:14.284527');
+INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-23 16:37:36.343504');
 CREATE INDEX ix_device_name ON device (name);
 CREATE INDEX ix_model_name ON model (name);
 CREATE INDEX ix_workload_name ON workload (name);
-CREATE INDEX ix_sweep_label ON sweep (label);
 CREATE INDEX ix_sweep_started_at ON sweep (started_at);
-CREATE INDEX ix_measurement_device ON measurement (device);
+CREATE INDEX ix_sweep_label ON sweep (label);
 CREATE INDEX ix_measurement_model ON measurement (model);
+CREATE INDEX ix_measurement_device ON measurement (device);
 CREATE INDEX ix_workload_name_workload_id ON workload_name (workload_id);
-CREATE INDEX ix_subject_model_id ON subject (model_id);
 CREATE INDEX ix_subject_workload_id ON subject (workload_id);
 CREATE INDEX ix_subject_device_name ON subject (device_name);
-CREATE INDEX ix_scenario_subject_id ON scenario (subject_id);
+CREATE INDEX ix_subject_model_id ON subject (model_id);
 CREATE INDEX ix_scenario_device_id ON scenario (device_id);
+CREATE INDEX ix_scenario_subject_id ON scenario (subject_id);
 CREATE INDEX ix_block_sweep_id ON block (sweep_id);
 CREATE INDEX ix_sweep_interval_scenario_id ON sweep_interval (scenario_id);
 CREATE INDEX ix_validation_region ON validation (region);
-CREATE INDEX ix_tombstone_scenario_id ON tombstone (scenario_id);
-CREATE INDEX ix_tombstone_active ON tombstone (lifted_at);
 CREATE INDEX ix_tombstone_sweep_id ON tombstone (sweep_id);
+CREATE INDEX ix_tombstone_active ON tombstone (lifted_at);
+CREATE INDEX ix_tombstone_scenario_id ON tombstone (scenario_id);
 CREATE TRIGGER block_refuses_delete BEFORE DELETE ON block BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER probe_refuses_update BEFORE UPDATE ON probe BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER probe_refuses_delete BEFORE DELETE ON probe BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
