@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from evaluator.compiled.libraries import built_library
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines, unfitted_engine, with_numbers
+from evaluator.serving.engine import schedule
 from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engine.loop_native import compiled_loop, loop_compiled
 from evaluator.serving.engine.loop_rules import LEAST_PLAYED, Rules
 from evaluator.serving.engine.loop_twin import loop_in_python
 from evaluator.serving.engine.request_kinds import RequestKind, requests_of
-from evaluator.serving.engine.schedule import played_steps, schedule_of
+from evaluator.serving.engine.schedule import on_nodes, played_steps, schedule_of
 from evaluator.serving.engine.step_tables import StepTable
 
 # A kernel world that is linear: 1 us a new token, 2 us a token of prompt attention, 5 ms + 10 us a decode.
@@ -194,6 +195,21 @@ def test_the_loop_in_c_takes_the_same_steps_as_in_python(rules: Rules) -> None:
     twin = loop_in_python(rules, ends, asked.output_length)
     assert loop_compiled(library, rules, ends, asked.output_length).tolist() == twin.tolist()
     assert twin[-1, 2] == ends[-1]  # every prompt token was in a step
+
+
+@settings(max_examples=examples(60))
+@given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 4), columns=st.integers(1, 9), places=st.integers(0, 300))
+def test_weights_on_nodes_are_the_same_bits_in_c(seed: int, rows: int, columns: int, places: int) -> None:
+    if compiled_loop() is None:
+        pytest.skip("no C compiler here")
+    draw = np.random.default_rng(seed)
+    weights, column = draw.normal(size=(rows, columns)), draw.integers(0, columns, places)
+    at = np.where(draw.random(places) < 0.3, np.rint(9 * draw.random(places)), 9 * draw.random(places))
+    compiled = on_nodes(weights, column, at, 12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "compiled_loop", lambda: None)
+        assert on_nodes(weights, column, at, 12).tobytes() == compiled.tobytes()
+    assert compiled.sum() == pytest.approx(weights[:, column].sum(), abs=1e-9)
 
 
 def test_the_loop_needs_no_compiler(monkeypatch) -> None:

@@ -1,5 +1,5 @@
 /* The closed loop in C: what loop_twin.py does, statement by statement, in whole numbers. Requests are numbered as they
-   arrive, and their prompts are one line of tokens. */
+   arrive, and their prompts are one line of tokens. And the sums of weights that a schedule is made of, to the last bit. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -208,3 +208,21 @@ int sweepdb_loop(struct loop *loop) {
 }
 
 void sweepdb_free(int64_t *steps) { free(steps); }
+
+/* Linear interpolation turned round, as `on_nodes` of schedule.py: what the node below and the node above each place get
+   of the weight that belongs to it, one row of weights after the other. `column` is that of the weight. */
+void sweepdb_on_nodes(int64_t rows, int64_t columns, const double *weights, int64_t count, const int64_t *column,
+                      const double *places, int64_t nodes, double *below, double *above) {
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t number = 0; number < count; number++) {
+            double weight = weights[column[number]], place = places[number];
+            int64_t node = (int64_t)place;
+            double share = place - (double)node;
+            below[node] += weight * (1.0 - share);
+            above[node + 1] += weight * share;
+        }
+        weights += columns;
+        below += nodes;
+        above += nodes + 1;
+    }
+}

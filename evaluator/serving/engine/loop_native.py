@@ -1,4 +1,4 @@
-"""The closed loop compiled: `loop.c`, called without copies of its requests. Without it the twin in Python plays."""
+"""The closed loop compiled: `loop.c`, called without copies of its requests. Without it twins in Python do the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 
-from evaluator.arithmetic import Integers
+from evaluator.arithmetic import FloatArray, Integers
 from evaluator.compiled.libraries import built_library
 from evaluator.serving.engine.loop_rules import Rules
 
@@ -54,3 +54,16 @@ def loop_compiled(library: ctypes.CDLL, rules: Rules, ends: Integers, outputs: I
         return np.ctypeslib.as_array(loop.steps, (loop.size,)).reshape(-1, 4).copy()
     finally:
         library.sweepdb_free(loop.steps)
+
+
+def nodes_compiled(
+    library: ctypes.CDLL, weights: FloatArray, column: Integers, places: FloatArray, nodes: int
+) -> FloatArray:
+    """How much of the weights in some columns every node of a table gets, a row for each of theirs."""
+    rows, columns = weights.shape
+    below, above = np.zeros((rows, nodes)), np.zeros((rows, nodes + 1))
+    arrays = [np.ascontiguousarray(array) for array in (weights, column, places)]
+    pointers = [_POINTER(array.ctypes.data) for array in (*arrays, below, above)]
+    given, at, where, *made = pointers
+    library.sweepdb_on_nodes(_INT(rows), _INT(columns), given, _INT(column.size), at, where, _INT(nodes), *made)
+    return np.asarray(below + above[:, :nodes])

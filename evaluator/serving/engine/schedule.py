@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, dot
-from evaluator.serving.engine.loop_native import compiled_loop, loop_compiled
+from evaluator.serving.engine.loop_native import compiled_loop, loop_compiled, nodes_compiled
 from evaluator.serving.engine.loop_rules import Rules
 from evaluator.serving.engine.loop_twin import loop_in_python
 from evaluator.serving.engine.request_kinds import Requests, requests_of
@@ -71,14 +71,15 @@ def _counted(rules: Rules, asked: Requests, ends: Integers, steps: Integers) -> 
     together = np.maximum(used + rules.tokens_per_decode * decodes, 1)
     mixed, share = weights[:, with_prompts], (used / together)[with_prompts]
     nodes = np.asarray(together[with_prompts] / rules.spacing)
+    every = np.arange(nodes.size)
     largest = int(decodes.max(initial=0)) + 1
     return Schedule(
         steps=host.sum(axis=1),
         prompt_steps=mixed.sum(axis=1),
         decodes=dot(host, decodes),
         prompts=dot(weights, prompts),
-        linear_prefill=_on_nodes(mixed * share, nodes),
-        linear_decode=_on_nodes(mixed * (1.0 - share), nodes),
+        linear_prefill=on_nodes(mixed * share, every, nodes),
+        linear_decode=on_nodes(mixed * (1.0 - share), every, nodes),
         attention=_attention(rules, asked.kind, pieces, mixed),
         decode_linear=_by_number(host[:, tail], decodes[tail], largest),
         own_decode=_by_number(host * (decodes > 0), decodes, largest),
@@ -95,8 +96,8 @@ def _attention(rules: Rules, kind: Integers, pieces: _Pieces, weights: FloatArra
     base, stretch = nodes * kinds, (rules.stretches / lengths)[kinds]
     grown = pieces.start > 0
     until, since = base + pieces.end * stretch, (base + pieces.start * stretch)[grown]
-    attention = _on_nodes(weights[:, pieces.step], until, nodes * lengths.size)
-    attention -= _on_nodes(weights[:, pieces.step[grown]], since, nodes * lengths.size)
+    attention = on_nodes(weights, pieces.step, until, nodes * lengths.size)
+    attention -= on_nodes(weights, pieces.step[grown], since, nodes * lengths.size)
     return attention
 
 
@@ -153,16 +154,19 @@ def _pieces(positions: Integers, tokens: Integers, ends: Integers) -> tuple[_Pie
     return _Pieces(since - before, until - before, first - request, request), last_step
 
 
-def _on_nodes(weights: FloatArray, places: FloatArray, size: int | None = None) -> FloatArray:
-    """Linear interpolation turned round: how much of each weight every node of a table gets."""
+def on_nodes(weights: FloatArray, column: Integers, places: FloatArray, size: int | None = None) -> FloatArray:
+    """Linear interpolation turned round: how much every node of a table gets of the weights in some columns."""
+    nodes = size or int(places.max(initial=0)) + 2
+    library = compiled_loop()
+    if library is not None:
+        return nodes_compiled(library, weights, column, places, nodes)
     # Weight 1 at place 2.25: 0.75 for node 2, 0.25 for node 3.
     low = places.astype(np.int64)
     high, high_share = low + 1, places - low
     low_share = 1.0 - high_share
-    nodes = size or int(low.max(initial=0)) + 2
     return np.stack([
         np.bincount(low, row * low_share, nodes) + np.bincount(high, row * high_share, nodes + 1)[:nodes]
-        for row in weights
+        for row in weights[:, column]
     ])  # fmt: skip
 
 
