@@ -77,7 +77,7 @@ def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
 
 
 def _first_mark(inner: Mapping[str, Json]) -> str:
-    """What a picture is drawn with, of layers the lowest."""
+    """The mark of a picture, of layers that of the lowest."""
     layers = inner.get("layer")
     lowest = layers[0] if isinstance(layers, list) else inner
     return str(lowest.get("mark")) if isinstance(lowest, dict) else ""

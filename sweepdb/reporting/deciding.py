@@ -108,7 +108,7 @@ def _named(row: Mapping[str, object]) -> dict[str, str]:
 
 
 def _assumed(session: Session, answer: Answer) -> Iterator[str]:
-    """What was assumed of the rows of an answer, each sentence once."""
+    """The assumptions of the rows of an answer, each sentence once."""
     probes = dict.fromkeys(str(row[name]) for row in answer.dicts() for name in _PROBES if row[name] is not None)
     scenarios = dict.fromkeys(find_scenario(session.location, one.partition(":")[0]) for one in probes)
     found: dict[str, None] = {}

@@ -38,7 +38,7 @@ _TIMES = (
 
 
 def answer_part(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[str]:
-    """What to deploy, what was asked, and what to know before deciding."""
+    """The answer, the question, and all that a decision needs to know first."""
     yield paragraph(_subject(decision), kind="scope")
     first, *others = map(spoken, decision.plan.sentences())
     yield paragraph(first, kind="lead", id_="sentence")
@@ -59,7 +59,7 @@ _PLANS = ("plan", "prefill_plan", "decode_plan")
 
 
 def _subject(decision: Decision) -> str:
-    """What is served to whom."""
+    """The model and its requests."""
     if decision.lengths is None:
         return decision.answer.scope[0]
     prompt, answer = decision.lengths
@@ -86,7 +86,7 @@ def _sure(decision: Decision, row: Row) -> Iterator[str]:
 
 
 def _money(best: Sequence[Row]) -> Iterator[str]:
-    """What the winner costs, and what costs less a token."""
+    """The cost of the winner, and who makes a token for less."""
     row = best[0]
     if row["usd_per_hour"] is None:
         yield f"What it costs is not known: no price of {row['device']} is stored."
