@@ -37,6 +37,7 @@ from queries.scoping.scope import (
     ResolvedScope,
 )
 from queries.scoping.workload_blend import keyed_blend
+from queries.thinned.binding import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import read_transaction
@@ -134,12 +135,14 @@ class Session:
         known = self._errors_known
         return answer if all((phase, True) in known for phase, _ in known) else None
 
-    def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
+    def _answered(self, question: Question, pinned: Pinned | None, *, whole: bool = False) -> Answer:
+        """The answer by the rows that can win where these suffice, unless the `whole` scope is to be read."""
         asked = report(question.report)
         check_options(question)
         check_used(question, _variables_taken(asked))
         question = self._with_blend_keys(self._with_device_names(question))
-        scope = self._prepare(question, pinned)
+        whole = whole or not asked.suffices
+        scope = self._prepare(question, pinned, whole=whole)
         served = by_engine(scope.serving_models)
         phases = phases_of(question, scope.phases, served=served)
         if question.options.mode == "pd" and not served and "split" in variables_read(asked.name):
@@ -152,12 +155,14 @@ class Session:
         best: Answer | None = None
         if asked.best_of is not None:
             only = replace(question.options, top=1)
-            best = self._answered(replace(question, report=asked.best_of, options=only), pinned)
+            best = self._answered(replace(question, report=asked.best_of, options=only), pinned, whole=whole)
             if not best.rows:
                 return replace(best, question=question)
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
         answering, named = _answering(asked, values)
+        if self._connection.thinned and not suffices(answering, values):
+            return self._answered(question, pinned, whole=True)
         built_on = {name for macro in macros_of(answering.sql) for name in names_in(macro.sql)}
         self._connection.provide(answering.public_names | built_on)
         if asked.of_loads:
@@ -166,7 +171,14 @@ class Session:
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
-        return answer if answer.rows or not _has_nearest(question) else self._with_nearest(answer, phases)
+        if answer.rows or not _has_nearest(question):
+            return answer
+        # Misses are counted among every row.
+        return (
+            self._answered(question, pinned, whole=True)
+            if self._connection.thinned
+            else self._with_nearest(answer, phases)
+        )
 
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
         """Make the tables of loads ready, and say which phases of them the report looks at."""
@@ -193,7 +205,7 @@ class Session:
 
     def scope_of(self, question: Question) -> list[tuple[str, int, int, int]]:
         """The scenarios that a question is about, as `pinned`; it is not asked."""
-        self._prepare(self._with_blend_keys(self._with_device_names(answered_instead(question))), None)
+        self._prepare(self._with_blend_keys(self._with_device_names(answered_instead(question))), None, whole=True)
         return self.pinned()
 
     def shell_sql(self, answer: Answer) -> str:
@@ -256,7 +268,7 @@ class Session:
         self._tables.set_variables(read)
         return read
 
-    def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
+    def _prepare(self, question: Question, pinned: Pinned | None, *, whole: bool) -> ResolvedScope:
         kind = report(question.report).scope
         options = question.options
         budget = instance_budget(question)
@@ -273,7 +285,8 @@ class Session:
             pinned,
             budget,
         )
-        if self._scope is not None and self._asked == about and self._serves(question, self._scope):
+        known = self._scope is not None and self._asked == about and self._serves(question, self._scope)
+        if self._scope is not None and known and self._is_bound(whole):
             self._again = of_probes
             if of_probes:
                 self._tables.keep()
@@ -284,7 +297,9 @@ class Session:
             scope = resolve_question(transaction, question, pinned)
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = {"probe", "device"} if of_probes else set[str]()
-        self._connection.narrow_to(row.scenario_id for row in scope.rows)
+        self._connection.narrow_to(
+            (row.scenario_id for row in scope.rows), winners_within=None if whole else intervals_of(scope.rows)
+        )
         self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
         self._tables.provide(scope.rows, of_probes=of_probes)
         if of_probes:
@@ -302,6 +317,11 @@ class Session:
             ids = [row.scenario_id for row in scope.rows]
             self._errors_known = read_with_confidence(question, self._known, self._connection.duckdb, ids)
         self._tables.read_with_factors(confident)
+
+    def _is_bound(self, whole: bool) -> bool:
+        """Whether the rows that a question wants are there, and no others that are read from files each time."""
+        thinned = self._connection.thinned
+        return not thinned if whole else not thinned.left_aside or self._tables.keep()
 
     def _serves(self, question: Question, scope: ResolvedScope) -> bool:
         """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""

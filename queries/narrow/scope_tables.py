@@ -18,6 +18,7 @@ from queries.asking.macros import SCOPED, Macro, macros, macros_of, read_macros
 from queries.asking.options import Definitions
 from queries.asking.parameters import OBJECTIVES
 from queries.asking.variables import literal, settings
+from queries.thinned.binding import COUNT_THINNED, THINNED
 from store.errors import InputError
 from store.schema import NAMED_COLUMNS
 from store.sealing import insert_rows
@@ -43,8 +44,9 @@ _SCOPE = """
     CREATE OR REPLACE TEMP TABLE scope (
         scenario_id BIGINT, first_batch_size INTEGER, last_batch_size INTEGER, question_group INTEGER
     )"""
-_COUNT_ALL = "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))"
+_COUNT_ALL = "SELECT count(*) FROM scoped WHERE (len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[])))"
 _COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT probe)")  # a row of several groups is looked at once
+_COUNT_WHOLE = f"{_COUNT_DISTINCT} AND block_id NOT IN (SELECT block_id FROM raw.{THINNED})"
 _FROM_STORE = re.compile(r"\bFROM probe\b")
 _OF_BLOCKS = ("block_id", "first_sweep", "stored_at")  # probes of a scenario differ in them
 _OF_SCENARIOS = (
@@ -136,15 +138,18 @@ class ScopeTables:
         if opened >= MUCH_BYTES and self._probes() <= min(MOST_AT_ONCE, opened / (_SCATTERED * _PART_BYTES)):
             self.keep()
 
-    def keep(self) -> None:
-        """Keep the probes of a scope that is asked about again, unless they take too much memory."""
-        if self._kept == self._now() or self._probes() * _KEPT_BYTES > self._memory_share * memory_given():
-            return
+    def keep(self) -> bool:
+        """Keep the probes of a scope that is asked about again, unless they take too much memory; whether they are."""
+        if self._kept == self._now():
+            return True
+        if self._probes() * _KEPT_BYTES > self._memory_share * memory_given():
+            return False
         self._connection.duckdb.execute(_NAMED)
         self._connection.duckdb.execute(_KEPT)
         self._connection.duckdb.execute((_FOLDER / "kept.sql").read_text(encoding="utf-8"))
         self._kept = self._now()
         self._show()
+        return True
 
     def provide_macros(
         self,
@@ -245,16 +250,21 @@ class ScopeTables:
             duckdb.execute(self._view)
 
     def considered(self, phases: tuple[str, ...]) -> int:
-        """How many probes of the scope a question looks at."""
+        """How many probes of the scope a question looks at, those among them that cannot win."""
         if phases not in self._counts:
-            row = self._connection.duckdb.execute(
-                _COUNT_ALL if self._is_single() else _COUNT_DISTINCT, {"phases": list(phases)}
-            ).fetchone()
-            self._counts[phases] = int(row[0]) if row else 0
+            if self._connection.thinned:
+                self._counts[phases] = self._count(_COUNT_WHOLE, phases) + self._count(COUNT_THINNED, phases)
+            else:
+                self._counts[phases] = self._count(_COUNT_ALL if self._is_single() else _COUNT_DISTINCT, phases)
         return self._counts[phases]
 
+    def _count(self, statement: str, phases: tuple[str, ...]) -> int:
+        row = self._connection.duckdb.execute(statement, {"phases": list(phases)}).fetchone()
+        return int(row[0]) if row else 0
+
     def _probes(self) -> int:
-        return self.considered(())
+        """How many probes there are to keep."""
+        return self._count(_COUNT_ALL, ()) if self._connection.thinned else self.considered(())
 
     def _is_single(self) -> bool:
         return len({(row.scenario_id, row.first_batch_size) for row in self._rows}) == len(self._rows)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from store.parts.files import PartBlock, PartFile, ShardBlock, write_part
     from store.parts.registering import Registered, record_known, register_part
     from store.parts.shard_states import ShardCounts, fail_shard, put_shards, shard_counts
+    from store.parts.thinned import ThinnedFile, register_thinned
 
 __all__ = [
     "CompactReport",
@@ -21,11 +22,13 @@ __all__ = [
     "Registered",
     "ShardBlock",
     "ShardCounts",
+    "ThinnedFile",
     "compact_parts",
     "fail_shard",
     "put_shards",
     "record_known",
     "register_part",
+    "register_thinned",
     "shard_counts",
     "write_part",
 ]
