@@ -46,7 +46,7 @@ _SCOPE = """
     )"""
 _COUNT_ALL = "SELECT count(*) FROM scoped WHERE (len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[])))"
 _COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT probe)")  # a row of several groups is looked at once
-_COUNT_WHOLE = f"{_COUNT_DISTINCT} AND block_id NOT IN (SELECT block_id FROM raw.{THINNED})"
+_COUNT_WHOLE = f"{_COUNT_DISTINCT} AND block_id NOT IN (SELECT block_id FROM raw.{THINNED})"  # noqa: S608  our names
 _FROM_STORE = re.compile(r"\bFROM probe\b")
 _OF_BLOCKS = ("block_id", "first_sweep", "stored_at")  # probes of a scenario differ in them
 _OF_SCENARIOS = (

@@ -5,7 +5,6 @@
 -- allocates: instances
 -- requires: mix | mix blends two workloads or more | add `mix=chat=0.6` `mix=retrieval=0.4`
 -- requires: num_devices | report mix needs a device budget | add `num_devices=N`
--- suffices: winners
 -- shows: choice, workload, weight, device, plan, batch_size, qps, time_share, instances, devices_used, system_qps, against_other, reason, probe
 -- column: question_group | none | group of model, precision and convention
 -- column: choice | none | single: one device, plan and serving model for every workload, each at its own best batch size by requests/s, time shared; split: each workload has instances of its own, all of one configuration

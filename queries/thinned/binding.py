@@ -1,6 +1,6 @@
 """Decides which blocks of a question are read from thinned files: those that it is about in whole.
 
-A report says in its header whether rows that can win suffice it. Not here: which rows these are (queries.thinned.winners)."""
+A report's header says whether rows that can win suffice it. Not here: which they are (queries.thinned.winners)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads which parts have a thinned file beside them, and lets blocks be read from there in place of the part.
 
-A thinned file is derived from its part: where it is missing or not what was registered, the part is read. Not here: which
-rows such a file may lack, and for whom (queries.thinned)."""
+A thinned file is derived from its part: where it is missing or not what was registered, the part is read. Not
+here: which rows such a file may lack, and for whom (queries.thinned)."""
 
 from __future__ import annotations
 

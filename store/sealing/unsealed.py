@@ -77,7 +77,7 @@ def load_unsealed(
 
     try:
         places = placed(places_of(transaction, ranges))
-        return _loaded(connection, transaction, ranges, schema, held or {}, places)
+        return _loaded(connection, transaction, ranges, schema, held=held or {}, places=places)
     except (ValueError, TypeError, OverflowError, duckdb.ConversionException, duckdb.InvalidInputException) as error:
         first_line = str(error).partition("\n")[0]
         raise UnreadableRowsError(
@@ -91,6 +91,7 @@ def _loaded(
     transaction: ReadTransaction,
     ranges: Ranges,
     schema: str,
+    *,
     held: Mapping[int, HeldBlock],
     places: Sequence[Place],
 ) -> tuple[Path, ...]:

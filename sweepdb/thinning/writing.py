@@ -82,7 +82,7 @@ def winners_of(location: StoreLocation, shelf: Shelf, part: PartRow) -> Iterator
     with in_memory() as connection, read_transaction(location) as transaction:
         connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
         connection.execute("SET temp_directory = $folder", {"folder": str(shelf.scratch / ".thinning")})
-        ranges = list(
+        ranges = tuple(
             transaction.rows(
                 _Range, "SELECT first_block, last_block FROM part_block WHERE part_id = ? ORDER BY 1", (part.id,)
             )
@@ -94,11 +94,9 @@ def winners_of(location: StoreLocation, shelf: Shelf, part: PartRow) -> Iterator
             )
         create_winners(connection, transaction, ranges)
         ((path,),) = connection.execute("SELECT any_value(file) FROM raw.unsealed_place").fetchall()
-        yield (
-            connection,
-            f"FROM read_parquet({quoted(Path(str(path)))}, file_row_number = true) AS f SEMI JOIN can_win"
-            " ON can_win.scenario_id = f.scenario_id AND can_win.batch_size = f.batch_size",
-        )
+        held = f"read_parquet({quoted(Path(str(path)))}, file_row_number = true)"
+        same = "can_win.scenario_id = f.scenario_id AND can_win.batch_size = f.batch_size"
+        yield connection, f"FROM {held} AS f SEMI JOIN can_win ON {same}"
 
 
 def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> ThinnedFile:
@@ -132,5 +130,5 @@ def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> Thinn
 
 def digest_of(connection: duckdb.DuckDBPyConnection, source: str) -> tuple[int, int | None]:
     """How many rows there are, and a digest of them whatever their order."""
-    row = connection.execute(f"SELECT COUNT(*), BIT_XOR(hash({_COLUMNS})) {source}").fetchone()  # noqa: S608  our text
+    row = connection.execute(f"SELECT COUNT(*), BIT_XOR(hash({_COLUMNS})) {source}").fetchone()
     return row if row is not None else (0, None)
