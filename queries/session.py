@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from queries.asking.headers import Report
-from queries.asking.library import NEAREST, report, variables_read, variables_taken
+from queries.asking.library import NEAREST, all_variables_taken, answering_for, report, variables_read
 from queries.asking.macros import macros_of, names_in
 from queries.asking.options import Scope
 from queries.asking.parameters import (
@@ -139,7 +139,7 @@ class Session:
         """The answer by the rows that can win where these suffice, unless the `whole` scope is to be read."""
         asked = report(question.report)
         check_options(question)
-        check_used(question, _variables_taken(asked))
+        check_used(question, all_variables_taken(asked))
         question = self._with_blend_keys(self._with_device_names(question))
         whole = whole or not asked.suffices
         scope = self._prepare(question, pinned, whole=whole)
@@ -160,7 +160,7 @@ class Session:
                 return replace(best, question=question)
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
-        answering, named = _answering(asked, values)
+        answering, named = answering_for(asked, values)
         if self._connection.thinned and not suffices(answering, values):
             return self._answered(question, pinned, whole=True)
         built_on = {name for macro in macros_of(answering.sql) for name in names_in(macro.sql)}
@@ -362,22 +362,6 @@ class Session:
         with read_transaction(self.location) as transaction:
             blend = keyed_blend(transaction, question.options.mix)
         return replace(question, options=replace(question.options, mix=blend))
-
-
-def _variables_taken(asked: Report) -> frozenset[str]:
-    """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
-    others = [one.report for one in asked.variants]
-    others += [name for name in (asked.best_of, asked.answered_by and asked.answered_by.report) if name]
-    return variables_taken(asked.name).union(*map(variables_taken, others))
-
-
-def _answering(asked: Report, values: Mapping[str, object]) -> tuple[Report, str]:
-    """The report whose SQL answers, and the name it answers under."""
-    other = asked.answered_by
-    if other is not None and values[other.when]:
-        return report(other.report), asked.name
-    chosen = next((report(one.report) for one in asked.variants if values[one.when] not in {None, False}), asked)
-    return chosen, chosen.name
 
 
 def _check_serving_models(scope: ResolvedScope) -> None:

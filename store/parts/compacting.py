@@ -20,7 +20,7 @@ from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.files import disk_fault, put_in_place
 from store.parts.subjects import insert_part
-from store.parts.thinned import remove_thinned, thinned_names
+from store.parts.thin_files import remove_thinned, thinned_names
 from store.placing import PartRow, Shelf, found_shelf, part_shelf, parts_in_use
 from store.placing.folders import ORPHANS_KEPT_S
 from store.reading import read_transaction

@@ -1,4 +1,4 @@
-"""Reads which parts have a thinned file beside them, and lets blocks be read from there in place of the part.
+"""Reads which parts have a thinned file beside them, which may be read in place of the part.
 
 A thinned file is derived from its part: where it is missing or not what was registered, the part is read. Not
 here: which rows such a file may lack, and for whom (queries.thinned)."""

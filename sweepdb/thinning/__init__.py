@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.thinning.comparing import winner_faults
-    from sweepdb.thinning.writing import ThinReport, thin_parts
+    from sweepdb.thinning.thin_checking import winner_faults
+    from sweepdb.thinning.thin_writing import ThinReport, thin_parts
 
 __all__ = ["ThinReport", "thin_parts", "winner_faults"]
 

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 import duckdb
 
-from queries.thinned.winners import RULES
+from queries.thinned import RULES
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.placing import found_shelf, is_whole, part_shelf, parts_in_use, thinned_in_use
 from store.reading import read_transaction
-from store.sealing.into_duckdb import quoted
-from sweepdb.thinning.writing import digest_of, winners_of
+from store.sealing import quoted
+from sweepdb.thinning.thin_writing import digest_of, winners_of
 
 
 def winner_faults(location: StoreLocation) -> Iterator[str]:
-    """Thinned files that hold other rows than can win; those by rules of before are not read, and are no fault."""
+    """Thinned files that hold other rows than can win. Those by rules of before are not read: they are no fault."""
     with read_transaction(location) as transaction:
         rows = [row for row in thinned_in_use(transaction) if row.rules == RULES and is_whole(location, row)]
         parts = {part.id: part for part in parts_in_use(transaction)}

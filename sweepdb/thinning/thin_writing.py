@@ -1,6 +1,6 @@
 """Writes the thinned file of each part that has none: its rows that can win, with every column.
 
-Not here: which rows these are (queries.thinned), and naming files in the store (store.parts.thinned)."""
+Not here: which rows these are (queries.thinned), and naming files in the store (store.parts.thin_files)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.thinned.winners import RULES, create_winners
+from queries.thinned import RULES, create_winners
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import open_store
-from store.parts import ThinnedFile, register_thinned
-from store.parts.files import disk_fault, put_in_place
+from store.parts import ThinnedFile, disk_fault, put_in_place, register_thinned
 from store.placing import PartRow, Shelf, is_whole, part_shelf, parts_in_use, thinned_in_use
-from store.reading import read_transaction
-from store.reading.silent_duckdb import in_memory
-from store.schema.measures import MEASURES
-from store.sealing.into_duckdb import PARQUET, quoted
+from store.reading import in_memory, read_transaction
+from store.schema import MEASURES
+from store.sealing import PARQUET, quoted
 
 if TYPE_CHECKING:
     import duckdb
