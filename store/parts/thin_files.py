@@ -29,7 +29,7 @@ class ThinnedFile:
 
 
 def register_thinned(store: Store, part_id: int, file: ThinnedFile) -> bool:
-    """Name a file as the thinned one of a part, in place of what it had; False where the part is not in use."""
+    """Name a file as the thinned one of a part, in place of what it had. False: the part is not in use any more."""
     with store.writing() as connection:
         held = connection.execute(
             select(PART.c.id).where(PART.c.id == part_id, PART.c.retired_at.is_(None)).with_for_update()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         places_of,
     )
     from store.placing.shelves import Folder, Shelf
-    from store.placing.thinned import ThinnedRow, is_whole, thinned_faults, thinned_in_use, thinned_places
+    from store.placing.thinned import ThinnedRow, is_registered, thinned_faults, thinned_in_use, thinned_places
 
 __all__ = [
     "Folder",
@@ -30,7 +30,7 @@ __all__ = [
     "Shelf",
     "ThinnedRow",
     "found_shelf",
-    "is_whole",
+    "is_registered",
     "orphaned_files",
     "own_shelf",
     "part_faults",

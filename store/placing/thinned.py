@@ -11,6 +11,7 @@ from typing import NamedTuple
 from store.location import StoreLocation
 from store.placing.folders import found_shelf
 from store.placing.places import Place
+from store.placing.shelves import Folder
 from store.reading import ReadTransaction
 
 _THINNED = (
@@ -46,6 +47,15 @@ def is_whole(location: StoreLocation, thinned: ThinnedRow) -> bool:
         return False
 
 
+def is_registered(location: StoreLocation, thinned: ThinnedRow) -> bool:
+    """Whether the file is the one that was registered; a bucket compares what it hands out itself."""
+    try:
+        shelf = found_shelf(location, thinned.name, thinned.folder)
+        return shelf.sha256(thinned.name) == thinned.sha256 if isinstance(shelf, Folder) else shelf.has(thinned.name)
+    except OSError:
+        return False
+
+
 def thinned_places(
     location: StoreLocation, places: Sequence[Place], thinned: Sequence[ThinnedRow], suits: Callable[[Place], bool]
 ) -> tuple[list[Place], list[Place]]:
@@ -77,5 +87,5 @@ def thinned_faults(location: StoreLocation, transaction: ReadTransaction) -> Ite
         if not right:
             yield (
                 f"The thinned file {row.folder}/{row.name} {said}. Questions are answered from its part;"
-                f" write it anew with: sweepdb db compact{location.argument} `thin`"
+                f" remove it, then write it anew with: sweepdb db compact{location.argument} `thin`"
             )

@@ -11,7 +11,7 @@ import duckdb
 from queries.thinned import RULES
 from store.errors import StoreError
 from store.location import StoreLocation
-from store.placing import found_shelf, is_whole, part_shelf, parts_in_use, thinned_in_use
+from store.placing import found_shelf, is_registered, part_shelf, parts_in_use, thinned_in_use
 from store.reading import read_transaction
 from store.sealing import quoted
 from sweepdb.thinning.thin_writing import digest_of, winners_of
@@ -20,7 +20,7 @@ from sweepdb.thinning.thin_writing import digest_of, winners_of
 def winner_faults(location: StoreLocation) -> Iterator[str]:
     """Thinned files that hold other rows than can win. Those by rules of before are not read: they are no fault."""
     with read_transaction(location) as transaction:
-        rows = [row for row in thinned_in_use(transaction) if row.rules == RULES and is_whole(location, row)]
+        rows = [row for row in thinned_in_use(transaction) if row.rules == RULES and is_registered(location, row)]
         parts = {part.id: part for part in parts_in_use(transaction)}
     for row in rows:
         try:
@@ -32,6 +32,6 @@ def winner_faults(location: StoreLocation) -> Iterator[str]:
             continue
         if not right:
             yield (
-                f"The thinned file {row.folder}/{row.name} does not hold the rows of its part that can win; write it"
-                f" anew: remove it, then sweepdb db compact{location.argument} `thin`"
+                f"The thinned file {row.folder}/{row.name} does not hold the rows of its part that can win; remove"
+                f" it, then write it anew with: sweepdb db compact{location.argument} `thin`"
             )

@@ -16,7 +16,7 @@ from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import open_store
 from store.parts import ThinnedFile, disk_fault, put_in_place, register_thinned
-from store.placing import PartRow, Shelf, is_whole, part_shelf, parts_in_use, thinned_in_use
+from store.placing import PartRow, Shelf, is_registered, part_shelf, parts_in_use, thinned_in_use
 from store.reading import in_memory, read_transaction
 from store.schema import MEASURES
 from store.sealing import PARQUET, quoted
@@ -49,7 +49,7 @@ def thin_parts(location: StoreLocation) -> ThinReport:
         right = {
             row.part_id: row
             for row in thinned_in_use(transaction)
-            if row.rules == RULES and is_whole(location, row)
+            if row.rules == RULES and is_registered(location, row)
         }  # fmt: skip
         parts = parts_in_use(transaction)
     missing = [part for part in parts if part.id not in right]
