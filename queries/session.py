@@ -87,8 +87,13 @@ class Session:
         """Stop the question that another thread asks here; the session is of no more use."""
         self._connection.duckdb.interrupt()
 
+    @property
+    def times_read(self) -> int:
+        """How often the store was read: answers between two readings are of one moment."""
+        return self._connection.loaded
+
     def refresh(self) -> None:
-        """Look at the store as it is now; until then every question sees one moment."""
+        """Look at the store as it is now; until then questions see one moment, unless one wants what was not read yet."""
         self._connection.refresh()
         self._scope = None
         self._known = KnownSubjects(self.location)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import shutil
 import sqlite3
@@ -31,10 +32,11 @@ from store.location import parse_url
 from store.opening import open_store
 from store.parts import ShardBlock, compact_parts, register_part, write_part
 from store.placing import part_shelf, thinned_in_use
-from store.reading import read_transaction
+from store.reading import read_state, read_transaction
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.voiding import void
 from sweepdb.thinning import thin_parts
+from sweepdb.web import SessionPool
 
 SUFFICED = sorted(name for name, one in reports().items() if one.suffices and one.part_of is None)
 SIZES = 24
@@ -544,3 +546,27 @@ def test_rules_are_of_the_macros_that_judge():
 def test_reports_that_count_or_list_rows_do_not_say_that_few_suffice():
     for name in ("curve", "nearest", "sensitivity-grid", "why", "diff", "coverage", "by-length"):
         assert not report(name).suffices
+
+
+def test_a_server_tells_the_moment_of_a_question_that_wanted_every_row(places):
+    place = copied(places["formulas"][1], "moved.sqlite")
+    pool = SessionPool(place)
+    few, every = question_of("best", {"all": True}), question_of("curve", {"all": True})
+
+    async def asking():
+        first = await pool.ask(few)
+        again = await pool.ask(few, first.state)
+        with open_store(place.url) as store:
+            void(store, "b" * 32, "a test")
+        held = await pool.ask(few, first.state)
+        moved = await pool.ask(every, first.state)
+        return first, again, held, moved, await pool.ask(few, moved.state)
+
+    first, again, held, moved, after = asyncio.run(asking())
+    pool.close()
+    assert again.state == held.state == first.state
+    assert held.answer.rows == first.answer.rows
+    assert moved.state == after.state == read_state(place) != first.state
+    with Session(place) as session:
+        assert after.answer.rows == session.ask(few).rows
+        assert moved.answer.rows == session.ask(every).rows
