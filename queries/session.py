@@ -93,7 +93,7 @@ class Session:
         return self._connection.loaded
 
     def refresh(self) -> None:
-        """Look at the store as it is now; until then questions see one moment, unless one wants what was not read yet."""
+        """Look at the store as it is now. Until then questions see one moment, unless one wants more of the store."""
         self._connection.refresh()
         self._scope = None
         self._known = KnownSubjects(self.location)
