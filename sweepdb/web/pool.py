@@ -167,7 +167,7 @@ class SessionPool:
         return self._used((scope, now))
 
     async def _moved(self, key: _Key, one: _Held) -> None:
-        """Keep a session under the moment at which it read the store again, for a question that wanted more of it."""
+        """Keep a session under the moment at which it read the store again: a question wanted more of it."""
         state = await asyncio.to_thread(read_state, self.location)
         if state != one.state and self._held.get(key) is one:
             del self._held[key]

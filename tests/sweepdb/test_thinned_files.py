@@ -26,7 +26,7 @@ RECORDS = [record for record in islice(scenarios(), 60) if record.status == "ok"
 LAST = 40
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture
 def shelf(request, tmp_path, monkeypatch):
     """Where parts lie."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -63,11 +63,13 @@ def named(store):
 
 def answers(store):
     with Session(store.location) as session:
-        rows = [session.ask(question_of("best", {"tpot_limits": limit, "all": True})) for limit in (20.0, 60.0)]
-        return rows, bool(session._connection.thinned)
+        answer = session.ask(question_of("best", {"tpot_limits": 60.0, "all": True}))
+        return answer, bool(session._connection.thinned)
 
 
-def test_files_are_written_once_read_in_place_of_parts_and_go_with_them(store, shelf, monkeypatch):
+@pytest.mark.usefixtures("shelf")
+@pytest.mark.parametrize(("store", "shelf"), [("sqlite", "bucket"), ("postgresql", "folder")], indirect=True)
+def test_files_are_written_once_read_in_place_of_parts_and_go_with_them(store, monkeypatch):
     filled(store)
     expected, _ = answers(store)
     first = thin_parts(store.location)
@@ -138,7 +140,9 @@ def test_check_names_a_file_that_holds_other_rows_than_can_win(sqlite_url, tmp_p
         assert list(winner_faults(store.location)) == []
 
 
-def test_a_part_that_was_compacted_meanwhile_gets_no_file(store, shelf, monkeypatch):
+@pytest.mark.usefixtures("shelf")
+@pytest.mark.parametrize(("store", "shelf"), [("sqlite", "folder")], indirect=True)
+def test_a_part_that_was_compacted_meanwhile_gets_no_file(store, monkeypatch):
     filled(store)
     real = thin_writing.write_thinned
 
