@@ -262,7 +262,7 @@ def same_answers(sessions, data, memories=(0, 4)):
         assert answered(thin, question) == expected
 
 
-@settings(max_examples=examples(36), deadline=None, suppress_health_check=HEALTHY)
+@settings(max_examples=examples(24), deadline=None, suppress_health_check=HEALTHY)
 @given(data=st.data())
 def test_rows_that_can_win_answer_as_all_rows_do(sessions, data):
     same_answers(sessions, data)
