@@ -413,7 +413,9 @@ def blocks(draw):
             rows[name] = draw(st.lists(NUMBERS, min_size=count, max_size=count))
     held = st.lists(st.integers(0, 8), min_size=count, max_size=count)
     rows["kv_cache_bytes"] = sorted(draw(held)) if draw(st.integers(0, 3)) else draw(held)
-    rows["kv_cache_mean_bytes"] = [value // 2 for value in rows["kv_cache_bytes"]]
+    rows["kv_cache_mean_bytes"] = (
+        draw(held) if not draw(st.integers(0, 2)) else [n // 2 for n in rows["kv_cache_bytes"]]
+    )
     return [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
 
 
@@ -499,7 +501,7 @@ def can_be_picked(rows, phase):
     return found
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=HEALTHY)
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=HEALTHY)
 @given(phase=st.sampled_from(("prefill", "decode", "aggregated")), rows=blocks())
 def test_no_row_is_left_out_that_any_limit_makes_the_best(engine, phase, rows):
     kept = winners(engine, phase, rows)
@@ -527,6 +529,15 @@ def test_a_block_that_never_gets_better_keeps_few_rows(engine):
     assert winners(engine, "aggregated", rows) == {1, 2, 3}
     rows[20]["ttft_ms"] = 2.0  # better than smaller ones: nothing is proven of what fits
     assert winners(engine, "aggregated", rows) == set(range(1, 28))
+
+
+def test_a_rate_of_a_row_that_no_limit_admits_hides_none_behind_it(engine):
+    rows = [
+        {**dict.fromkeys(_COLUMNS[:4], float(size)), "first": qps, "second": qps, "rate": rate, "twice": None,
+         "kv_cache_bytes": 1, "kv_cache_mean_bytes": 1}
+        for size, (qps, rate) in enumerate(((1.0, 1.0), (0.0, 5.0), (1.0, 3.0)), start=1)
+    ]  # fmt: skip
+    assert winners(engine, "decode", rows) == {1, 2, 3}
 
 
 # What rows can win follows from these texts. If one of them changes so that another row can, raise RULES (queries/thinned/winners.py), so
