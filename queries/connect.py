@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -15,6 +16,7 @@ from queries.parsing import ParsedSelect, parse_select
 from queries.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
 from queries.scenarios import load_scenarios
 from queries.scoping.voided import read_hidden
+from queries.thinned.binding import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
@@ -74,6 +76,7 @@ class StoreConnection:
         self._load_counts: LoadCounts = {}
         self._wanted: frozenset[int] | None = None  # scenarios that are asked about; None: all there are
         self._bound: frozenset[int] | None = None  # scenarios whose probes are there
+        self.thinned = ThinnedBlocks()
         self._raw: frozenset[str] = frozenset()
         self._public: frozenset[str] = frozenset()
         self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
@@ -121,15 +124,19 @@ class StoreConnection:
             self._load(self._raw | raw)
         self._create(files)
 
-    def narrow_to(self, scenario_ids: Iterable[int]) -> None:
+    def narrow_to(self, scenario_ids: Iterable[int], *, winners_within: Intervals | None = None) -> None:
         """Say that from here on the probes of these scenarios alone are asked about.
+
+        `winners_within` says that rows that can win suffice, and for which batch sizes of each scenario.
 
         A store of many parts then has only those opened that hold some of them; others may be there as well. Probes of
         scenarios that were not read yet are read at the next `provide`, and everything else again with them."""
         self._wanted = frozenset(scenario_ids)
+        self.thinned.within = winners_within
 
     def _is_bound(self) -> bool:
-        return self._bound is None or (self._wanted is not None and self._wanted <= self._bound)
+        bound = self._bound is None or (self._wanted is not None and self._wanted <= self._bound)
+        return bound and self.thinned.serve()
 
     def _create(self, files: Iterable[VocabularyFile]) -> None:
         for file in files:
@@ -238,8 +245,10 @@ class StoreConnection:
     def _load_probes(
         self, transaction: ReadTransaction, listed: Sequence[Part], most_unsealed_probes: int | None
     ) -> bool:
-        for table in ("unsealed_block", "unsealed_probe", "unsealed_row", "unsealed_place", "hidden"):
+        for table in ("unsealed_block", "unsealed_probe", "unsealed_row", "unsealed_place", THINNED, "hidden"):
             self._drop(table)
+        self.thinned.clear()
+        hidden = read_hidden(transaction)
         if self._straight is not None:
             most_unsealed_probes = None
         uncovered = self._bind(transaction, listed)
@@ -251,9 +260,14 @@ class StoreConnection:
         sources = [_parts_select(self.snapshot.parts)] if self.snapshot.parts else []
         self._part_files = ()
         if waiting or not sources:
-            self._part_files = load_unsealed(self.duckdb, transaction, uncovered, schema="raw")
+            place = partial(self.thinned.place, transaction, hidden=hidden.intervals)
+            self._part_files = load_unsealed(
+                self.duckdb, transaction, uncovered, schema="raw", placed=tuple if self._straight is not None else place
+            )
             sources.append(unsealed_select("raw"))
-        visible = self._visible(transaction, " UNION ALL ".join(sources))
+        if self.thinned:
+            self.thinned.create(self.duckdb)
+        visible = self._visible(hidden.rows, " UNION ALL ".join(sources))
         self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {visible}")
         return True
 
@@ -270,8 +284,7 @@ class StoreConnection:
         covered = self.snapshot.blocks
         return complement(covered) if blocks is None else not_within(blocks, covered)
 
-    def _visible(self, transaction: ReadTransaction, stored: str) -> str:
-        hidden = read_hidden(transaction).rows
+    def _visible(self, hidden: Sequence[tuple[int, int, int]], stored: str) -> str:
         if not hidden:
             return stored
         create_table(self.duckdb, "raw.hidden", _HIDDEN)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from queries.asking.headers import Report
-from queries.asking.library import NEAREST, names_below, report, variables_read, variables_taken
+from queries.asking.library import NEAREST, all_variables_taken, answering_for, names_below, report, variables_read
 from queries.asking.options import Scope
 from queries.asking.parameters import (
     answered_instead,
@@ -37,6 +37,7 @@ from queries.scoping.scope import (
     ResolvedScope,
 )
 from queries.scoping.workload_blend import keyed_blend
+from queries.thinned.binding import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import read_transaction
@@ -87,8 +88,13 @@ class Session:
         """Stop the question that another thread asks here; the session is of no more use."""
         self._connection.duckdb.interrupt()
 
+    @property
+    def times_read(self) -> int:
+        """How often the store was read: answers between two readings are of one moment."""
+        return self._connection.loaded
+
     def refresh(self) -> None:
-        """Look at the store as it is now; until then every question sees one moment."""
+        """Look at the store as it is now. Until then questions see one moment, unless one wants more of the store."""
         self._connection.refresh()
         self._scope = None
         self._known = KnownSubjects(self.location)
@@ -137,12 +143,16 @@ class Session:
         known = self._errors_known
         return answer if all((phase, True) in known for phase, _ in known) else None
 
-    def _answered(self, question: Question, pinned: Pinned | None, *, for_table: bool = False) -> Answer:
+    def _answered(
+        self, question: Question, pinned: Pinned | None, *, whole: bool = False, for_table: bool = False
+    ) -> Answer:
+        """The answer by the rows that can win where these suffice, unless the `whole` scope is to be read."""
         asked = report(question.report)
         check_options(question)
-        check_used(question, _variables_taken(asked))
+        check_used(question, all_variables_taken(asked))
         question = self._with_blend_keys(self._with_device_names(question))
-        scope = self._prepare(question, pinned)
+        whole = whole or not asked.suffices
+        scope = self._prepare(question, pinned, whole=whole)
         served = by_engine(scope.serving_models)
         phases = phases_of(question, scope.phases, served=served)
         if question.options.mode == "pd" and not served and "split" in variables_read(asked.name):
@@ -155,12 +165,14 @@ class Session:
         best: Answer | None = None
         if asked.best_of is not None:
             only = replace(question.options, top=1)
-            best = self._answered(replace(question, report=asked.best_of, options=only), pinned)
+            best = self._answered(replace(question, report=asked.best_of, options=only), pinned, whole=whole)
             if not best.rows:
                 return replace(best, question=question)
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
-        answering, named = _answering(asked, values)
+        answering, named = answering_for(asked, values)
+        if self._connection.thinned and not suffices(answering, values):
+            return self._answered(question, pinned, whole=True, for_table=for_table)
         self._connection.provide(names_below(answering.name))
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
@@ -169,7 +181,14 @@ class Session:
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
-        return answer if answer.rows or not _has_nearest(question) else self._with_nearest(answer, phases)
+        if answer.rows or not _has_nearest(question):
+            return answer
+        # Misses are counted among every row.
+        return (
+            self._answered(question, pinned, whole=True, for_table=for_table)
+            if self._connection.thinned
+            else self._with_nearest(answer, phases)
+        )
 
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
         """Make the tables of loads ready, and say which phases of them the report looks at."""
@@ -197,7 +216,7 @@ class Session:
 
     def scope_of(self, question: Question) -> list[tuple[str, int, int, int]]:
         """The scenarios that a question is about, as `pinned`; it is not asked."""
-        self._prepare(self._with_blend_keys(self._with_device_names(answered_instead(question))), None)
+        self._prepare(self._with_blend_keys(self._with_device_names(answered_instead(question))), None, whole=True)
         return self.pinned()
 
     def shell_sql(self, answer: Answer) -> str:
@@ -262,7 +281,7 @@ class Session:
         self._tables.set_variables(read)
         return read
 
-    def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
+    def _prepare(self, question: Question, pinned: Pinned | None, *, whole: bool) -> ResolvedScope:
         kind = report(question.report).scope
         options = question.options
         budget = instance_budget(question)
@@ -279,10 +298,11 @@ class Session:
             pinned,
             budget,
         )
-        if self._scope is not None and self._asked == about and self._serves(question, self._scope):
+        known = self._scope is not None and self._asked == about and self._serves(question, self._scope)
+        if self._scope is not None and known and self._is_bound(question, self._scope, whole=whole):
             self._again = of_probes
             if of_probes:
-                self._tables.keep(phases_wanted(question, self._scope.phases) & self._scope.phases)
+                self._tables.keep(_phases_kept(question, self._scope))
                 self._read_limits(question, self._scope)
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
@@ -290,12 +310,14 @@ class Session:
             scope = resolve_question(transaction, question, pinned)
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = {"probe", "device"} if of_probes else set[str]()
-        self._connection.narrow_to(row.scenario_id for row in scope.rows)
+        self._connection.narrow_to(
+            (row.scenario_id for row in scope.rows), winners_within=None if whole else intervals_of(scope.rows)
+        )
         self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
         self._tables.provide(scope.rows, of_probes=of_probes)
         self._looked_at = phases_wanted(question, scope.phases)
         if of_probes:
-            self._tables.keep_where_scattered(self._looked_at & scope.phases)
+            self._tables.keep_where_scattered(_phases_kept(question, scope))
         self._scope, self._asked, self._again = scope, about, False
         self._scenarios = len({row.scenario_id for row in scope.rows})
         self._read_limits(question, scope)
@@ -309,6 +331,13 @@ class Session:
             ids = [row.scenario_id for row in scope.rows]
             self._errors_known = read_with_confidence(question, self._known, self._connection.duckdb, ids)
         self._tables.read_with_factors(confident)
+
+    def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:
+        """Whether the rows that a question wants are there, and no others that are read from files each time."""
+        thinned = self._connection.thinned
+        if whole:
+            return not thinned
+        return not thinned.left_aside or self._tables.keep(_phases_kept(question, scope))
 
     def _serves(self, question: Question, scope: ResolvedScope) -> bool:
         """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""
@@ -351,20 +380,8 @@ class Session:
         return replace(question, options=replace(question.options, mix=blend))
 
 
-def _variables_taken(asked: Report) -> frozenset[str]:
-    """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
-    others = [one.report for one in asked.variants]
-    others += [name for name in (asked.best_of, asked.answered_by and asked.answered_by.report) if name]
-    return variables_taken(asked.name).union(*map(variables_taken, others))
-
-
-def _answering(asked: Report, values: Mapping[str, object]) -> tuple[Report, str]:
-    """The report whose SQL answers, and the name it answers under."""
-    other = asked.answered_by
-    if other is not None and values[other.when]:
-        return report(other.report), asked.name
-    chosen = next((report(one.report) for one in asked.variants if values[one.when] not in {None, False}), asked)
-    return chosen, chosen.name
+def _phases_kept(question: Question, scope: ResolvedScope) -> frozenset[str]:
+    return frozenset(phases_wanted(question, scope.phases) & scope.phases)
 
 
 def _check_serving_models(scope: ResolvedScope) -> None:

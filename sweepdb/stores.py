@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from store.whole_files import drop_unfinished_files, unwritable, written_whole
     from store.writing import unvoid, void
     from sweepdb.sharing import check_store
+    from sweepdb.thinning import thin_parts
 
 __all__ = [
     "HEAD_REVISION",
@@ -46,6 +47,7 @@ __all__ = [
     "seal_location",
     "show_sweep",
     "stored_names",
+    "thin_parts",
     "unvoid",
     "unwritable",
     "upgrade_store",

@@ -27,7 +27,7 @@ def write(url: str) -> None:
     from store.opening import open_store
     from store.parts import fail_shard, put_shards
     from store.records import CalibrationRecord, MeasurementRecord, OperatorSetRecord, PriceRecord, ValidationRecord
-    from store.schema.sql_tables import PART
+    from store.schema.sql_tables import PART, PART_THINNED
     from store.writing import begin_sweep, finish_sweep, put_block, put_loads, put_scenarios
     from store.writing.calibrations import put_calibration
     from store.writing.measurements import put_measurements, put_validations
@@ -98,6 +98,12 @@ def write(url: str) -> None:
                 insert(PART).values(
                     name="shard-1.parquet", folder="/parts", bytes=1, sha256="a" * 64, row_count=4,
                     created_at=datetime(2026, 1, 2, tzinfo=UTC), retired_at=datetime(2026, 1, 3, tzinfo=UTC),
+                )
+            )  # fmt: skip
+            connection.execute(
+                insert(PART_THINNED).values(
+                    part_id=1, name="shard-thin-1.parquet", folder="/parts", bytes=1, sha256="b" * 64, row_count=2,
+                    rules=1, created_at=datetime(2026, 1, 2, tzinfo=UTC),
                 )
             )  # fmt: skip
         finish_sweep(store, first, "finished")

@@ -115,15 +115,28 @@ def vacuum(store: StoreOption = None) -> int:
     return 0
 
 
-def compact(store: StoreOption = None) -> int:
+def compact(
+    store: StoreOption = None,
+    thin: Annotated[
+        bool,
+        typer.Option("--thin", help="Also write the rows of each part that can win beside it, for wide questions."),
+    ] = False,
+) -> int:
     """Sort the parts that workers wrote by model, workload and phase, and merge small ones; remove what is replaced."""
-    from sweepdb.stores import compact_parts, parse_url
+    from sweepdb.stores import compact_parts, parse_url, thin_parts
 
-    done = compact_parts(parse_url(store))
+    location = parse_url(store)
+    done = compact_parts(location)
     say(
         f"{done.parts_before:,} parts before, {done.parts:,} after; {done.probes_rewritten:,} probes written anew,"
         f" {done.files_removed:,} files removed"
     )
+    if thin:
+        thinned = thin_parts(location)
+        say(
+            f"{thinned.winners:,} of {thinned.probes:,} probes can win; {thinned.written:,} thinned files written,"
+            f" {thinned.bytes:,} bytes of them in all"
+        )
     return 0
 
 

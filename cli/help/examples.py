@@ -68,6 +68,6 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "current": ("db current", "db current --store sqlite:///old.sqlite"),
     "check": ("db check", "db check --repair"),
     "vacuum": ("db vacuum", "db vacuum --store sqlite:///old.sqlite"),
-    "compact": ("db compact", "db compact --store postgresql://user@host/database"),
+    "compact": ("db compact", "db compact --thin --store postgresql://user@host/database"),
     "seal": ("db seal", "db seal --store postgresql://user@host/database"),
 }

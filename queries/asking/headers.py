@@ -24,6 +24,7 @@
     of deployments       report on whole deployments that answers in its place | options that ask for it, by commas
     part of              the report that it is a variant of
     narrow               judged: its probes are those of `judged`, `admitted` and `picked` alone (queries/narrow)
+    suffices             winners: rows that can win are all it reads (queries/thinned)
     predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
     verdict              sentences: which wins (deployments, goodputs, separation of a pair), or changes between sweeps
     layout               long or turned
@@ -108,6 +109,7 @@ class Report:
     deployed: Other | None = None  # `when` lists options
     part_of: str | None = None
     narrow: bool = False
+    suffices: bool = False
     predicts: bool = True
     nearest: bool = True
     verdict: Verdict | None = None
@@ -215,6 +217,7 @@ _ONCE: Mapping[str, _Key] = {
     "of deployments": _Key("deployed", 2, _other),
     "part of": _Key("part_of", 1, lambda parts: parts[0]),
     "narrow": _Key("narrow", 1, lambda parts: _word("judged")(parts) == "judged"),
+    "suffices": _Key("suffices", 1, lambda parts: _word("winners")(parts) == "winners"),
     "predicts": _Key("predicts", 1, lambda parts: _word("nothing")(parts) != "nothing"),
     "nearest": _Key("nearest", 1, lambda parts: _word("none")(parts) != "none"),
     "verdict": _Key("verdict", 1, _word(*get_args(Verdict))),

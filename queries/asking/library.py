@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -110,3 +110,19 @@ def question_report(name: str) -> Report:
     if found.part_of is not None:
         raise InputError(f"report {name} is part of another one", hint=f"ask {found.part_of}")
     return found
+
+
+def all_variables_taken(asked: Report) -> frozenset[str]:
+    """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
+    others = [one.report for one in asked.variants]
+    others += [name for name in (asked.best_of, asked.answered_by and asked.answered_by.report) if name]
+    return variables_taken(asked.name).union(*map(variables_taken, others))
+
+
+def answering_for(asked: Report, values: Mapping[str, object]) -> tuple[Report, str]:
+    """The report whose SQL answers, and the name it answers under."""
+    other = asked.answered_by
+    if other is not None and values[other.when]:
+        return report(other.report), asked.name
+    chosen = next((report(one.report) for one in asked.variants if values[one.when] not in {None, False}), asked)
+    return chosen, chosen.name

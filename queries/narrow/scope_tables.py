@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -19,6 +20,7 @@ from queries.asking.macros import SCOPED, Macro, macros, macros_of, names_in, re
 from queries.asking.options import Definitions
 from queries.asking.parameters import OBJECTIVES
 from queries.asking.variables import literal, settings
+from queries.thinned.binding import COUNT_THINNED, THINNED
 from store.errors import InputError
 from store.schema import NAMED_COLUMNS
 from store.sealing import insert_rows
@@ -51,6 +53,8 @@ _COUNT_ALL = """
     GROUP BY phase"""
 # A row of several groups is looked at once.
 _COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT (stored.scenario_id, batch_size))")
+_IN_PLACE = f"stored.block_id NOT IN (SELECT block_id FROM raw.{THINNED})"  # noqa: S608  our names
+_COUNT_WHOLE = _COUNT_DISTINCT.replace("WHERE", f"WHERE {_IN_PLACE} AND")
 _FROM_STORE = re.compile(r"\bFROM probe\b")
 _FROM_NARROW = re.compile(r"\bFROM narrow\b")
 _OF_BLOCKS = ("block_id", "first_sweep", "stored_at")  # probes of a scenario differ in them
@@ -122,7 +126,7 @@ class ScopeTables:
         self._in_memory = False  # whether `scoped` shows what is kept
         self._narrow: tuple[Moment, frozenset[str], Rules] | None = None
         self._contending: list[str] = []  # objectives by which rows are in order, the last one asked for at the end
-        self._counts: dict[str, int] = {}  # probes by phase
+        self._counts: Counter[str] = Counter()  # probes by phase
 
     def provide(self, rows: Sequence[ScopeRow], *, of_probes: bool) -> None:
         """Make `scope` the rows of a question, and `scoped` their probes as the store has them."""
@@ -130,7 +134,7 @@ class ScopeTables:
         duckdb.execute(_SCOPE)
         columns = [(name, "BIGINT" if name == "scenario_id" else "INTEGER") for name in type(rows[0]).__slots__]
         insert_rows(duckdb, "scope", columns, [[getattr(row, name) for name, _ in columns] for row in rows])
-        self._rows, self._counts = rows, {}
+        self._rows, self._counts = rows, Counter()
         self._scopes += 1
         self._confident, self._in_memory, self._others = False, False, {}
         self._forget()
@@ -157,11 +161,11 @@ class ScopeTables:
 
         Reading them is mostly decoding what lies beside them, which is done once instead of twice."""
         opened = self._connection.part_bytes
-        if opened >= MUCH_BYTES and self.considered(phases) <= min(MOST_AT_ONCE, opened / (_SCATTERED * _PART_BYTES)):
+        if opened >= MUCH_BYTES and self._there(phases) <= min(MOST_AT_ONCE, opened / (_SCATTERED * _PART_BYTES)):
             self.keep(phases)
 
-    def keep(self, phases: Collection[str]) -> None:
-        """Keep the probes of phases that are asked about again, unless they take too much memory.
+    def keep(self, phases: Collection[str]) -> bool:
+        """Keep the probes of phases that are asked about again, unless they take too much memory; whether they are.
 
         Those of phases that nobody asked about stay in the store: `scoped` shows what is kept where that is all there
         is to look at."""
@@ -170,12 +174,13 @@ class ScopeTables:
         if there and wanted == self._kept_phases:
             self._in_memory = True
         else:
-            self._in_memory = self.considered(wanted) * _KEPT_BYTES <= self._memory_share * memory_given()
+            self._in_memory = self._there(wanted) * _KEPT_BYTES <= self._memory_share * memory_given()
             if self._in_memory:
                 self._keep(wanted)
                 shown = False
         if shown != self._in_memory:
             self._show()
+        return self._in_memory
 
     def _keep(self, phases: frozenset[str]) -> None:
         self._forget()
@@ -322,11 +327,23 @@ class ScopeTables:
             self._is_there = True
 
     def considered(self, phases: Collection[str]) -> int:
-        """How many probes of the scope a question looks at."""
+        """How many probes of the scope a question looks at, those among them that cannot win."""
         if not self._counts:
-            counted = _COUNT_ALL if self._is_single() else _COUNT_DISTINCT
-            self._counts = dict(self._connection.duckdb.execute(counted).fetchall())
-        return sum(self._counts.get(phase, 0) for phase in phases)
+            if self._connection.thinned:
+                self._counts = self._counted(_COUNT_WHOLE) + self._counted(COUNT_THINNED)
+            else:
+                self._counts = self._counted(_COUNT_ALL if self._is_single() else _COUNT_DISTINCT)
+        return sum(self._counts[phase] for phase in phases)
+
+    def _there(self, phases: Collection[str]) -> int:
+        """How many of them can be read."""
+        if not self._connection.thinned:
+            return self.considered(phases)
+        there = self._counted(_COUNT_DISTINCT)
+        return sum(there[phase] for phase in phases)
+
+    def _counted(self, statement: str) -> Counter[str]:
+        return Counter(dict(self._connection.duckdb.execute(statement).fetchall()))
 
     def _is_single(self) -> bool:
         return len({(row.scenario_id, row.first_batch_size) for row in self._rows}) == len(self._rows)

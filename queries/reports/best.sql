@@ -5,6 +5,7 @@
 -- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device if sized, instances if num_devices, system_rate if num_devices, ttft_ms, tpot_ms, num_devices, memory_free_gib, launchable, e2e_ms if e2e_limits or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- instead: mode | ask sweepdb query prefill, decode or pd-ratio
 -- narrow: judged
+-- suffices: winners
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: rate | tokens/s | what the phase is ranked by: generated tokens/s, prompt tokens/s for prefill

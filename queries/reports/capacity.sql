@@ -7,6 +7,7 @@
 -- timed: pairs
 -- shows: devices, system_qps, qps_per_device, carries_target, mode, instances, plan, probe, prefill_instances, prefill_plan, decode_instances, decode_plan, prefill_probe, decode_probe
 -- narrow: judged
+-- suffices: winners
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: devices | devices | from this number on, to the next row's, nothing carries more; up to the budget, else to what the target needs, else to 64
 -- column: system_qps | requests/s | carried by that number of devices

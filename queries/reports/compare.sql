@@ -5,6 +5,7 @@
 -- allocates: instances
 -- timed: pairs
 -- requires: num_devices | report compare needs a device budget | add `num_devices=N`
+-- suffices: winners
 -- verdict: deployments
 -- layout: turned
 -- column: question_group | none | group of model, workload, precision and convention

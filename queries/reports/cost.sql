@@ -4,6 +4,7 @@
 -- of deployments: deployments | target_qps, target_users
 -- modes: aggregated, decode, pd
 -- timed: pairs
+-- suffices: winners
 -- leaves out: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, all_pairs
 -- shows: rank, device, plan, rate, tokens_per_usd, usd_per_million_tokens, tokens_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from, probe
 -- column: question_group | none | group of model, workload, precision and convention

@@ -3,6 +3,7 @@
 -- needs: decode
 -- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device if sized, instances if num_devices, system_rate if num_devices, qps, tpot_ms, num_devices, memory_free_gib, launchable, e2e_ms if e2e_limits, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- narrow: judged
+-- suffices: winners
 -- columns like: best
 SELECT instances.*
 FROM best_instances('decode') AS instances

@@ -8,6 +8,7 @@
 -- leaves out: prefill_device, decode_device
 -- shows: budget if budgets, rank, device, mode, deployment, devices_used, system_qps, carries_target if target_qps or target_users, users, output_tokens_per_s, output_tokens_per_s_per_device, ttft_ms, tpot_ms, e2e_ms, usd_per_hour, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- narrow: judged
+-- suffices: winners
 -- shows with target_qps: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- shows with target_users: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, users, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- column: question_group | none | group of model, workload, precision and convention

@@ -5,6 +5,7 @@
 -- answered by: devices-pairs | split
 -- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limits or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- narrow: judged
+-- suffices: winners
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: device | none | device by name

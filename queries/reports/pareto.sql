@@ -7,6 +7,7 @@
 -- leaves out: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, prefill_degradation, decode_degradation
 -- shows: mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms, device, plan, concurrency, probe, prefill_plan, pd_ratio, prefill_probe
 -- narrow: judged
+-- suffices: winners
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: mode | none | aggregated or pd
 -- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive

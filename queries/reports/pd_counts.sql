@@ -7,6 +7,7 @@
 -- best of: pd-ratio
 -- variant: pd-counts-served | served
 -- narrow: judged
+-- suffices: winners
 -- column: rank | none | 1 carries most; ties go to fewer devices, then the ratio closest to the balanced one
 -- column: prefill_instances | instances | of the prefill side
 -- column: decode_instances | instances | of the decode side

@@ -2,6 +2,7 @@
 -- summary: every number of prefill and decode instances within the budget, for the best pair of an engine's plans
 -- part of: pd-counts
 -- narrow: judged
+-- suffices: winners
 -- column: rank | none | 1 carries most; ties go to fewer devices, then fewer prefill instances
 -- column: prefill_instances | instances | of the prefill side
 -- column: decode_instances | instances | of the decode side

@@ -7,6 +7,7 @@
 -- shows with num_devices: rank, prefill_device if prefill_device or decode_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, ttft_ms, decode_instances, decode_plan, tpot_ms, devices_idle, system_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
 -- shows with served: rank, prefill_device if prefill_device or decode_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, prefill_utilisation, ttft_ms, decode_instances, decode_plan, decode_utilisation, tpot_ms, system_qps, qps_per_device, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
 -- narrow: judged
+-- suffices: winners
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: rank | none | 1 is best; ties go to the better prefill side (higher QPS, lower latency, smaller batch, content key), then decode side
 -- column: prefill_qps | requests/s | of one prefill instance, by the named rule and degradation; under an engine what its replicas pass in full steps

@@ -3,6 +3,7 @@
 -- needs: prefill
 -- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device if sized, instances if num_devices, system_rate if num_devices, qps, ttft_ms, num_devices, memory_free_gib, launchable, probe
 -- narrow: judged
+-- suffices: winners
 -- columns like: best
 SELECT instances.*
 FROM best_instances('prefill') AS instances

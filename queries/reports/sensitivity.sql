@@ -7,6 +7,7 @@
 -- layout: long
 -- shows: vary, limit_from, limit_to, ranked_rate if sized or num_devices, rate, gain, gain_per_unit, winner_changes, device, plan, batch_size, concurrency, probe
 -- narrow: judged
+-- suffices: winners
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: vary | none | the limit that varies; memory is the reserve, which counts down
 -- column: limit_from | ms or GiB | from this value on this row is the best

@@ -10,9 +10,10 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.parts.compacting import CompactReport, compact_parts
-    from store.parts.files import PartBlock, PartFile, ShardBlock, write_part
+    from store.parts.files import PartBlock, PartFile, ShardBlock, disk_fault, put_in_place, write_part
     from store.parts.registering import Registered, record_known, register_part
     from store.parts.shard_states import ShardCounts, fail_shard, put_shards, shard_counts
+    from store.parts.thin_files import ThinnedFile, register_thinned
 
 __all__ = [
     "CompactReport",
@@ -21,11 +22,15 @@ __all__ = [
     "Registered",
     "ShardBlock",
     "ShardCounts",
+    "ThinnedFile",
     "compact_parts",
+    "disk_fault",
     "fail_shard",
+    "put_in_place",
     "put_shards",
     "record_known",
     "register_part",
+    "register_thinned",
     "shard_counts",
     "write_part",
 ]

@@ -20,6 +20,7 @@ from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.files import disk_fault, put_in_place
 from store.parts.subjects import insert_part
+from store.parts.thin_files import remove_thinned, thinned_names
 from store.placing import PartRow, Shelf, found_shelf, part_shelf, parts_in_use
 from store.placing.folders import ORPHANS_KEPT_S
 from store.reading import read_transaction
@@ -319,12 +320,13 @@ def _remove_files(store: Store, shelf: Shelf) -> int:
     retired = select(PART.c.id, PART.c.name, PART.c.folder, PART.c.retired_at).where(PART.c.retired_at.is_not(None))
     removed = 0
     with store.writing() as connection:
-        names = set(connection.scalars(select(PART.c.name)))
+        names = set(connection.scalars(select(PART.c.name))) | thinned_names(connection)
         for part_id, name, written_to, moment in connection.execute(retired).all():
             if _age(moment) < timedelta(seconds=RETIRED_KEPT_S):
                 continue
             with suppress(OSError):  # a shelf that does not answer now is asked by the next compaction
                 found_shelf(store.location, name, written_to).remove(name)
+                removed += remove_thinned(connection, store.location, part_id)
                 connection.execute(delete(PART).where(PART.c.id == part_id))
                 removed += 1
     with suppress(OSError):

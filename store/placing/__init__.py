@@ -21,13 +21,16 @@ if TYPE_CHECKING:
         places_of,
     )
     from store.placing.shelves import Folder, Shelf
+    from store.placing.thinned import ThinnedRow, is_registered, thinned_faults, thinned_in_use, thinned_places
 
 __all__ = [
     "Folder",
     "PartRow",
     "Place",
     "Shelf",
+    "ThinnedRow",
     "found_shelf",
+    "is_registered",
     "orphaned_files",
     "own_shelf",
     "part_faults",
@@ -37,6 +40,9 @@ __all__ = [
     "placed_ranges",
     "places_of",
     "shelf_at",
+    "thinned_faults",
+    "thinned_in_use",
+    "thinned_places",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

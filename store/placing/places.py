@@ -134,7 +134,8 @@ def orphaned_files(location: StoreLocation, transaction: ReadTransaction) -> tup
     if shelf is None:
         return ()
     try:
-        return tuple(shelf.strangers(set(transaction.values(str, "SELECT name FROM part"))))
+        named = "SELECT name FROM part UNION ALL SELECT name FROM part_thinned"
+        return tuple(shelf.strangers(set(transaction.values(str, named))))
     except OSError:  # that it does not answer is said of each part
         return ()
 

@@ -60,6 +60,20 @@ PART_TABLES = (
         ),
     ),
     Table(
+        "part_thinned",
+        "files beside parts with those of their rows alone that can win; what they lack is in the part",
+        (
+            reference("part_id", "part", "the part", primary=True, index=False),
+            Column("name", NAME, "none", "file name, of its own for each attempt", unique=True),
+            Column("folder", TEXT, "none", "where it was written"),
+            Column("bytes", LONG, "bytes", "size of the file"),
+            Column("sha256", DIGEST, "sha256", "digest of the file"),
+            Column("row_count", LONG, "probes", "probes that it holds"),
+            Column("rules", INTEGER, "none", "version of the rules by which others were left out"),
+            moment("created_at", "when it was registered"),
+        ),
+    ),
+    Table(
         "shard",
         "pieces of sweeps that workers evaluate, each a part",
         (

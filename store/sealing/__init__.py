@@ -11,7 +11,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.held import HeldRows
-    from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows, quoted
+    from store.sealing.into_duckdb import PARQUET, create_table, fetched_arrays, insert_rows, quoted
     from store.sealing.laying_down import check_snapshots, seal, seal_held, seal_location
     from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LARGEST_KEY",
     "LOAD_RELATIONS",
+    "PARQUET",
     "HeldRows",
     "KeptDigest",
     "LoadCounts",

@@ -4,7 +4,7 @@ Not here: which blocks are covered (store.sealing.snapshots)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,15 +67,17 @@ def load_unsealed(
     *,
     schema: str = "main",
     held: Mapping[int, HeldBlock] | None = None,
+    placed: Callable[[Sequence[Place]], Sequence[Place]] = tuple,
 ) -> tuple[Path, ...]:
     """Create `unsealed_block` and `unsealed_probe` from the blocks within ranges; return the files that are read.
 
     Probes that are rows come into memory, but for blocks that are `held` there already, by id, which come first; those
-    of parts that stand in place of rows stay in their files."""
+    of parts that stand in place of rows stay in their files: `placed` may name others for them."""
     import duckdb
 
     try:
-        return _loaded(connection, transaction, ranges, schema, held or {})
+        places = placed(places_of(transaction, ranges))
+        return _loaded(connection, transaction, ranges, schema, held=held or {}, places=places)
     except (ValueError, TypeError, OverflowError, duckdb.ConversionException, duckdb.InvalidInputException) as error:
         first_line = str(error).partition("\n")[0]
         raise UnreadableRowsError(
@@ -89,13 +91,14 @@ def _loaded(
     transaction: ReadTransaction,
     ranges: Ranges,
     schema: str,
+    *,
     held: Mapping[int, HeldBlock],
+    places: Sequence[Place],
 ) -> tuple[Path, ...]:
     named = ", ".join(f"{column.source} AS {column.name}" for column in NAMED_COLUMNS)
     measures = ", ".join(column.source for column in MEASURE_COLUMNS)
     within = "b.id BETWEEN r.lo AND r.hi"
     parameter = (as_parameter(ranges),)
-    places = places_of(transaction, ranges)
     rows = f"{schema}.unsealed_row" if places else f"{schema}.unsealed_probe"
     create_table(connection, f"{schema}.unsealed_block", _NAMED)
     create_table(connection, rows, _MEASURES)

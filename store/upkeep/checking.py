@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from store.errors import NotAStoreError, StoreError
 from store.faults import store_faults
 from store.location import StoreLocation
-from store.placing import orphaned_files, part_faults
+from store.placing import orphaned_files, part_faults, thinned_faults
 from store.reading import ReadTransaction, read_transaction
 from store.reading.connecting import connect_sqlite, read_store_id
 from store.reading.silent_duckdb import in_memory
@@ -214,6 +214,7 @@ def _row_faults(location: StoreLocation, counts: dict[str, int]) -> Iterator[str
 
     with read_transaction(location) as transaction, in_memory() as connection:
         yield from part_faults(location, transaction)
+        yield from thinned_faults(location, transaction)
         try:
             found = compare_rows(connection, transaction, location)
         except (StoreError, duckdb.Error) as error:  # a part cannot be read, which is named above

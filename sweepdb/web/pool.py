@@ -119,7 +119,11 @@ class SessionPool:
             one.users += 1
             try:
                 async with one.turn:
-                    return await self._on_thread(key, one, question), one.state
+                    read = one.session.times_read
+                    answer = await self._on_thread(key, one, question)
+                    if read and one.session.times_read > read:
+                        await self._moved(key, one)
+                    return answer, one.state
             except duckdb.IOException:
                 self._drop(key)
                 if last:
@@ -161,6 +165,17 @@ class SessionPool:
             while len(self._held) > SESSIONS:
                 self._drop(next(iter(self._held)))
         return self._used((scope, now))
+
+    async def _moved(self, key: _Key, one: _Held) -> None:
+        """Keep a session under the moment at which it read the store again: a question wanted more of it."""
+        state = await asyncio.to_thread(read_state, self.location)
+        if state != one.state and self._held.get(key) is one:
+            del self._held[key]
+            one.state = state
+            if (key[0], state) in self._held:
+                one.dropped = True
+            else:
+                self._held[key[0], state] = one
 
     def _used(self, key: _Key) -> tuple[_Key, _Held]:
         self._held.move_to_end(key)

@@ -1,0 +1,91 @@
+"""Reads which parts have a thinned file beside them, which may be read in place of the part.
+
+A thinned file is derived from its part: where it is missing or not what was registered, the part is read. Not
+here: which rows such a file may lack, and for whom (queries.thinned)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from store.location import StoreLocation
+from store.placing.folders import found_shelf
+from store.placing.places import Place
+from store.placing.shelves import Folder
+from store.reading import ReadTransaction
+
+_THINNED = (
+    "SELECT t.part_id, p.name AS part_name, t.name, t.folder, t.bytes, t.sha256, t.row_count, t.rules"
+    " FROM part_thinned t JOIN part p ON p.id = t.part_id WHERE p.retired_at IS NULL ORDER BY t.part_id"
+)
+
+
+class ThinnedRow(NamedTuple):
+    """A thinned file as the store names it, with its part."""
+
+    part_id: int
+    part_name: str
+    name: str
+    folder: str
+    bytes: int
+    sha256: str
+    row_count: int
+    rules: int
+
+
+def thinned_in_use(transaction: ReadTransaction) -> list[ThinnedRow]:
+    """Every thinned file of a part that no compaction has replaced, by part."""
+    return list(transaction.rows(ThinnedRow, _THINNED))
+
+
+def is_whole(location: StoreLocation, thinned: ThinnedRow) -> bool:
+    """Whether the file is there with the bytes that were written; one in a bucket is copied for that."""
+    try:
+        shelf = found_shelf(location, thinned.name, thinned.folder)
+        return shelf.fetched(thinned.name, thinned.bytes, thinned.sha256).stat().st_size == thinned.bytes
+    except OSError:
+        return False
+
+
+def is_registered(location: StoreLocation, thinned: ThinnedRow) -> bool:
+    """Whether the file is the one that was registered; a bucket compares what it hands out itself."""
+    try:
+        shelf = found_shelf(location, thinned.name, thinned.folder)
+        return shelf.sha256(thinned.name) == thinned.sha256 if isinstance(shelf, Folder) else shelf.has(thinned.name)
+    except OSError:
+        return False
+
+
+def thinned_places(
+    location: StoreLocation, places: Sequence[Place], thinned: Sequence[ThinnedRow], suits: Callable[[Place], bool]
+) -> tuple[list[Place], list[Place]]:
+    """The places of blocks, those that suit in the thinned file of their part; and these blocks as they were."""
+    beside = {row.part_name: row for row in thinned}
+    good: dict[str, bool] = {}
+    found: list[Place] = []
+    replaced: list[Place] = []
+    for place in places:
+        row = beside.get(place.name)
+        if row is not None and row.name not in good:
+            good[row.name] = is_whole(location, row)
+        if row is None or not good[row.name] or not suits(place):
+            found.append(place)
+            continue
+        replaced.append(place)
+        found.append(place._replace(name=row.name, folder=row.folder, bytes=row.bytes, sha256=row.sha256))
+    return found, replaced
+
+
+def thinned_faults(location: StoreLocation, transaction: ReadTransaction) -> Iterator[str]:
+    """Compare every thinned file with what was registered; one that is wrong costs time, no answer."""
+    for row in thinned_in_use(transaction):
+        try:
+            right = found_shelf(location, row.name, row.folder).sha256(row.name) == row.sha256
+            said = "is not the file that was registered"
+        except OSError as error:
+            right, said = False, f"cannot be read: {error.strerror or error}"
+        if not right:
+            yield (
+                f"The thinned file {row.folder}/{row.name} {said}. Questions are answered from its part;"
+                f" remove it, then write it anew with: sweepdb db compact{location.argument} `thin`"
+            )
