@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +34,7 @@ from evaluator.serving.encoding import embedding_bytes
 from evaluator.serving.engine.tier_loads import tier_refusal
 from evaluator.serving.interface import Run, ServingModel
 from evaluator.serving.models import serving_model_of
-from evaluator.serving.occupancy import kv_cache_bits, memory_bytes, seats_of
+from evaluator.serving.occupancy import kv_cache_bits, memory_bytes
 from evaluator.serving.waves.mixed import MixedLengths
 from evaluator.serving.waves.side_by_side import SideBySide
 from store.errors import InputError
@@ -44,10 +44,6 @@ Trace = Literal["prefill", "decode", "encoder"]
 LANGUAGE_PART = "language part only: no "
 Columns = dict[str, NDArray[Any]]
 ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2": "under a power law of exponent 1.2"}
-LARGEST_BATCH = 8192  # a replica (design decision 9)
-LARGEST_WAVES = 64
-USERS_A_SEAT = 4  # more of them wait longer, and change nothing else
-FIRST_BLOCK = 512  # batch sizes that are looked at first for one that does not fit
 _TRACES: Mapping[Phase, tuple[Trace, ...]] = {
     "prefill": ("prefill",),
     "decode": ("decode",),
@@ -409,71 +405,3 @@ _ABSENT = tuple(column.name for column in MEASURES if column.nullable)
 
 def _whole(values: FloatArray) -> Integers:
     return np.rint(values).astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRange:
-    """Batch sizes worth storing: 1 to `last`; `largest_fitting` (0: none) fits with no reserve at the mean charge."""
-
-    largest_fitting: int
-    last: int
-
-
-def batch_range(
-    scenario: Scenario,
-    operators: Mapping[str, OperatorSet],
-    *,
-    source: BatchSource | None = None,
-    ceiling: int | None = None,
-    known: int = 0,
-) -> BatchRange:
-    """The batch sizes to store: every integer up to the largest that fits, and an eighth beyond it.
-
-    They end at 8,192 a replica and at four users a seat (or at `ceiling`), those of prefill at 64 waves. There is one
-    batch size at least, so that a question can say how far off it was. So many are `known` to fit."""
-    chosen = source or batch_source(scenario)
-    most = most_worth(scenario, chosen, ceiling)
-    run = Run(
-        scenario=scenario,
-        operators=operators,
-        source=chosen,
-        cost=cost_of(scenario),
-        batch_sizes=np.arange(1, most + 1, dtype=np.int64),
-    )
-    return range_up_to(most, _largest_fitting(run, known))
-
-
-def most_worth(scenario: Scenario, source: BatchSource, ceiling: int | None) -> int:
-    """The largest batch size worth storing if all fit."""
-    if ceiling is None:
-        seats = seats_of(scenario)
-        ceiling = LARGEST_BATCH if seats is None else USERS_A_SEAT * seats
-    if scenario.phase == "prefill":
-        all_at_once = np.asarray([LARGEST_BATCH * scenario.plan.pp], dtype=np.int64)
-        waves = LARGEST_WAVES * int(source.wave_requests(all_at_once)[0])
-        ceiling = min(ceiling, -(-waves // scenario.plan.pp))
-    return max(1, min(LARGEST_BATCH, ceiling))
-
-
-def range_up_to(most: int, fitting: int) -> BatchRange:
-    """The range of a scenario of which so many fit."""
-    return BatchRange(largest_fitting=fitting, last=min(most, max(1, fitting + -(-fitting // 8))))
-
-
-def _largest_fitting(run: Run, start: int) -> int:
-    """The last of batch sizes 1, 2, 3 ... before the first that does not fit, looked for in ever larger blocks.
-
-    The first `start` are known to fit."""
-    end = max(4 * start, FIRST_BLOCK)
-    while start < run.batch_sizes.size:
-        fits = fitting_of(replace(run, batch_sizes=run.batch_sizes[start:end]))
-        if not fits.all():
-            return start + int(np.argmin(fits))
-        start, end = end, end * 4
-    return int(run.batch_sizes.size)
-
-
-def fitting_of(run: Run) -> NDArray[np.bool_]:
-    """Whether each batch fits with no reserve, at the mean charge."""
-    used = memory_bytes(run, mean_only=True).used("mean")
-    return np.asarray(used <= run.scenario.device.memory_bytes)

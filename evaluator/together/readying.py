@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evaluator.evaluate import BatchRange, assumptions_of, capture_requests, unsupported
+from evaluator.evaluate import assumptions_of, capture_requests, unsupported
 from evaluator.graph.capture import CaptureRequest
 from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
 from evaluator.request import PlannedScenario
 from evaluator.scenario import Scenario
 from evaluator.together.grouping import likeness
+from evaluator.together.ranges import BatchRange
 from evaluator.together.side_evaluation import Ranged, batch_ranges
 from store.errors import SweepdbError
 from store.opening import Store

@@ -9,18 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.evaluate import (
-    FIRST_BLOCK,
-    BatchRange,
-    batch_range,
-    batch_source,
-    cost_of,
-    evaluate_run,
-    evaluate_scenario,
-    fitting_of,
-    most_worth,
-    range_up_to,
-)
+from evaluator.evaluate import batch_source, cost_of, evaluate_run, evaluate_scenario
 from evaluator.graph.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
@@ -28,6 +17,7 @@ from evaluator.serving.batches import FixedLengths
 from evaluator.serving.interface import Run
 from evaluator.serving.waves.side_by_side import SideBySide
 from evaluator.together.grouping import AskedSizes, grouped
+from evaluator.together.ranges import FIRST_BLOCK, BatchRange, batch_range, fitting_of, most_worth, range_up_to
 
 Ranged = tuple[Scenario, Mapping[str, OperatorSet], int | None]  # with the most batch sizes that are asked for
 

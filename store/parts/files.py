@@ -179,7 +179,10 @@ def _write(path: Path, blocks: Sequence[ShardBlock], lengths: Sequence[int], col
         connection.register("handed", arrays)
         try:
             _copy(connection, f"SELECT {', '.join(selected)} FROM handed", path)  # noqa: S608 - our names
-        finally:
+        except BaseException:
+            _writer.cache_clear()  # one that failed may stay broken: the next file has another
+            raise
+        else:
             connection.unregister("handed")
 
 

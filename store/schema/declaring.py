@@ -4,7 +4,7 @@ Not here: which tables there are (store.schema.tables)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
 from store.errors import InputError
@@ -88,15 +88,22 @@ class Table:
         """Return the columns that a record has under the same names, and `more`.
 
         Raise where a value is missing, or is none that its column may hold."""
-        kept = _READ.get((id(self), type(record)))
-        if kept is None:
-            names = tuple(name for name in self.names if hasattr(record, name))
-            kept = _READ[id(self), type(record)] = (names, self)
-        row = {name: getattr(record, name) for name in kept[0] if name not in more} | more
+        row = {name: getattr(record, name) for name in self._read_of(record) if name not in more} | more
         for column in self.columns:
             if (not column.nullable or column.one_of) and column.name in row:
                 self._check(column, row[column.name])
         return row
+
+    def _read_of(self, record: object) -> tuple[str, ...]:
+        """Columns that a record has; all of a class have the same where its fields are declared."""
+        kind = type(record)
+        kept = _READ.get((id(self), kind))
+        if kept is None:
+            names = tuple(name for name in self.names if hasattr(record, name))
+            if not is_dataclass(kind):
+                return names
+            kept = _READ[id(self), kind] = (names, self)
+        return kept[0]
 
     def _check(self, column: Column, value: object) -> None:
         if value is None and not column.nullable:

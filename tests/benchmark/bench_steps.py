@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 from evaluator_cases import DEEPSEEK_V3, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
 
-from evaluator.evaluate import batch_range, evaluate_scenario
+from evaluator.evaluate import evaluate_scenario
 from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.formats import linear_format
@@ -28,6 +28,7 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.step import step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.scenario import Scenario
+from evaluator.together.ranges import batch_range
 
 CASES = {
     "Qwen3-32B TP8": (QWEN3_32B, Plan(tp=8), 20e6, 4e6),

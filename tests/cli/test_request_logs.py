@@ -89,6 +89,8 @@ def test_a_stored_log_is_replayed_at_its_own_times(tmp_path):
     done = json.loads(sweepdb(f"validate --format json --store {store}").out)
     assert done["excluded"] == []
     found = done["replays"]
+    worked = json.loads(sweepdb(f"validate --workers processes:1 --format json --store {store}").out)
+    assert worked["replays"] == found
     by_metric = {one["metric"]: one for one in found}
     assert by_metric["ttft"]["requests"] == 300
     for metric in ("ttft", "e2e"):

@@ -12,7 +12,7 @@ from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evaluator.evaluate import assumptions_of, batch_range, composition_of, evaluate_scenario, unsupported
+from evaluator.evaluate import assumptions_of, composition_of, evaluate_scenario, unsupported
 from evaluator.inputs.engines.engine_profiles import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
@@ -24,6 +24,7 @@ from evaluator.serving.engine.closed_loop import ClosedLoop, marginal_prompt_s, 
 from evaluator.serving.engine.closed_run import prompt_batches
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, merged, weights_of
 from evaluator.serving.engine.step_tables import StepTable, TableExtents
+from evaluator.together.ranges import batch_range
 
 TP8 = Plan(tp=8)
 LOOPED = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "e2e_ms", "makespan_ms")

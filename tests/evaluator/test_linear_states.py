@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.canonical import canonical
-from evaluator.evaluate import assumptions_of, batch_range, capture_requests, evaluate_scenario, unsupported
+from evaluator.evaluate import assumptions_of, capture_requests, evaluate_scenario, unsupported
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
@@ -25,6 +25,7 @@ from evaluator.pricing.kv_state import layer_bytes
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.restore import restored
 from evaluator.scenario import Scenario
+from evaluator.together.ranges import batch_range
 
 NET = GatedDeltaNet(key_heads=16, value_heads=64, key_head_dim=128, value_head_dim=128, convolution=4)
 FULL = gqa(32, 2, 256, qk_norm="per_head", output_gate=True)

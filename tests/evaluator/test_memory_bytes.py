@@ -21,7 +21,7 @@ from evaluator_cases import (
     one_group,
 )
 
-from evaluator.evaluate import batch_range, evaluate_scenario
+from evaluator.evaluate import evaluate_scenario
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.model import DenseMlp
 from evaluator.inputs.plan import Plan
@@ -30,6 +30,7 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.memory import activation_bytes, kv_bytes, transfer_bytes, weight_bytes
 from evaluator.scenario import Scenario
 from evaluator.serving.occupancy import memory_bytes
+from evaluator.together.ranges import batch_range
 
 
 def scenario(model=QWEN3_32B, plan=Plan(tp=8), phase="decode", **changes):  # noqa: B008  frozen

@@ -22,7 +22,7 @@ from evaluator_cases import (
     one_group,
 )
 
-from evaluator.evaluate import batch_range, capture_requests, evaluate_scenario, unsupported
+from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
 from evaluator.graph.capture import capture_operators
 from evaluator.identity import RecordBuilder
 from evaluator.inputs.devices.device_profiles import load_device
@@ -48,6 +48,7 @@ from evaluator.inputs.workloads.cache_tiers import CacheTier
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario
+from evaluator.together.ranges import batch_range
 
 SIZES = np.asarray([1, 3, 40])
 W8A8 = Precision(linear="W8A8_DYNAMIC")

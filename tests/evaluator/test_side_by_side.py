@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from poison import REASON, poisoned_where
 
 from evaluator.canonical import content_key, key_of_texts, scalar_text
-from evaluator.evaluate import batch_range, evaluate_scenario, traces_of
+from evaluator.evaluate import evaluate_scenario, traces_of
 from evaluator.graph.same_objects import SameObjects
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
@@ -21,6 +21,7 @@ from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
 from evaluator.together import AskedSizes, batch_ranges, evaluate_many
 from evaluator.together.grouping import grouped
+from evaluator.together.ranges import batch_range
 from store.digests import DigestedBlocks, DigestedRows, rows_digest
 
 CASES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -19,7 +20,7 @@ from queries.connect import connect
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
-from store.parts import ShardBlock, compact_parts, compacting, register_part, write_part
+from store.parts import ShardBlock, compact_parts, compacting, files, register_part, write_part
 from store.placing import PartRow, part_shelf, parts_in_use, places_of
 from store.reading import read_transaction
 from store.schema.measures import MEASURES
@@ -354,3 +355,19 @@ def test_other_numbers_under_the_key_of_a_block_in_a_part_are_refused(store):
     other = replace(mine, columns={**mine.columns, "ttft_ms": mine.columns["ttft_ms"] + 1.0})
     with pytest.raises(InputError, match="stored here with other numbers"):
         require_same(store, refs[0].id, refs[0].key, other)
+
+
+def test_a_write_that_failed_does_not_break_the_next_of_this_process(tmp_path, monkeypatch):
+    with open_store(f"sqlite:///{tmp_path}/store.sqlite", create=True) as store:
+        blocks, shelf = shard_blocks(begun(store)[1]), part_shelf(store.location)
+    real = files._copy
+
+    def failing(connection, select, path):
+        connection.close()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "_copy", failing)
+    with pytest.raises(StoreError, match="No space left"):
+        write_part(shelf, "0" * 64, blocks)
+    monkeypatch.setattr(files, "_copy", real)
+    assert write_part(shelf, "0" * 64, blocks).bytes > 0
