@@ -27,7 +27,8 @@ def test_text_and_controls_stand_out_and_have_names(chromium, server, scheme):
         )
         if faint or unnamed or moving:
             found[path] = (faint, unnamed, moving)
-    watched.page.evaluate("document.querySelector('h1').style.color = '#808080aa'")  # it would be noticed
+    faint = {"light": "#bbb", "dark": "#444"}[scheme]  # it would be noticed
+    watched.page.evaluate("colour => { document.querySelector('h1').style.color = colour; }", faint)
     watched.page.evaluate("document.querySelector('a.brand').replaceChildren()")
     noticed = (len(watched.page.evaluate(FAINT)), without_names(watched.page))
     context.close()

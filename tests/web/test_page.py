@@ -120,6 +120,9 @@ def test_every_page_opens(watched, path):
     assert watched.page.locator("main .error").count() == 0
     assert watched.page.locator("main h1").count() == 1
     assert watched.page.locator("#store").inner_text().endswith("store.sqlite")
+    assert watched.page.evaluate(
+        "() => { const { scrollWidth, clientWidth } = document.getElementById('nav'); return scrollWidth <= clientWidth; }"
+    )
 
 
 @pytest.mark.parametrize("path", ["/", "/pd", "/sensitivity", "/curves", "/coverage", "/sweeps"])

@@ -61,7 +61,7 @@ async function start() {
   fill(document.getElementById("nav"), PAGES.map(([path, name]) => h("a", { href: `/${path}${kept(path)}`, "aria-current": path === here ? "page" : null }, name)));
   document.querySelector("#nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }); // a narrow screen shows a few
   const main = document.getElementById("main");
-  get("state").then((told) => { document.getElementById("store").textContent = told.store; }).catch(() => null);
+  get("state").then((told) => { Object.assign(document.getElementById("store"), { textContent: told.store, title: told.store }); }).catch(() => null);
   try {
     await page(main);
   } catch (error) {
