@@ -149,6 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code = run(typed)
     if arguments is None and "query" in typed[:1]:
         _end_at_once(code)
+    gc.freeze()  # at its end Python would search all there is for garbage: most of a second after a large sweep
     sys.exit(code)
 
 
