@@ -59,6 +59,7 @@ SUMMARIES = {
 
 
 _GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
+_ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end nothing is left to be done
 # Commands that people ask again and again: each is built without the others, which takes half as long.
 ALONE = {"query": "questions", "plan": "planning", "report": "planning"}
 
@@ -147,14 +148,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(_GARBAGE)
     typed = sys.argv[1:] if arguments is None else arguments
     code = run(typed)
-    if arguments is None and "query" in typed[:1]:
+    if arguments is None and not _ENDING_AT_ONCE.isdisjoint(typed[:1]):
         _end_at_once(code)
-    gc.freeze()  # at its end Python would search all there is for garbage: most of a second after a large sweep
     sys.exit(code)
 
 
 def _end_at_once(code: int) -> None:
-    """End a process that wrote nothing but its answer, without taking apart what the system frees by itself."""
+    """End a process that has closed what it wrote to, without taking apart what the system frees by itself.
+
+    Python would search all there is for garbage: most of a second after a large sweep."""
     with suppress(OSError):  # the reader has seen enough
         sys.stdout.flush()
         sys.stderr.flush()

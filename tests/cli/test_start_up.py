@@ -76,3 +76,15 @@ def test_reading_makes_no_records(example_store):
     assert code == 0, said
     assert "queries.session" in modules
     assert not {"store.records", "queries.composition"} & set(modules)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["sql", "SELECT count(*) FROM probe"], ["sql", "SELECT nothing"], ["query", "best"], ["evaluate"]],
+    ids=" ".join,
+)
+def test_a_process_ends_without_a_word_of_its_libraries(example_store, command):
+    # DuckDB's binding writes down what is still there when Python ends.
+    process = [sys.executable, "-c", "from cli.main import main; main()", *command, "--store", example_store]
+    said = subprocess.run(process, cwd=ROOT, capture_output=True, text=True, check=False).stderr
+    assert "leaked" not in said and "nanobind" not in said
