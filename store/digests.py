@@ -72,7 +72,7 @@ class DigestedBlocks:
         self._measures = list(_spelled(DigestedRows.of_columns(batch_sizes, columns)))
 
     def digest(self, scenario_key: str, start: int, end: int, composition: Composition | None) -> str:
-        """What `rows_digest` gives of the rows from `start` up to `end`."""
+        """Give what `rows_digest` gives of the rows from `start` up to `end`."""
         present = {
             one.name: one.numbers[start:end]
             for one in self._measures

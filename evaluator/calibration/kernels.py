@@ -61,7 +61,7 @@ def kernel_sets(
 
 
 # Forms of kernels that tables time in a loop over the same operands.
-REPEATED = frozenset({"matmul", "decode_attention", "experts", "roofline"})
+REPEATED = frozenset({"matmul", "decode_attention", "experts", "roofline", "summed_roofline"})
 
 
 def _joined(parts: list[KernelSet]) -> KernelSet:

@@ -132,7 +132,7 @@ def test_a_step_is_explained(url):
         probe = store.decode().dicts()[0]["probe"]
         (step,) = store.explain(probe).steps
         assert step.summed_ms == pytest.approx(step.stored_ms)
-        with pytest.raises(InputError, match="`step=both` is not one of prefill, decode"):
+        with pytest.raises(InputError, match="`step=both` is not one of encode, prefill, decode"):
             store.explain(probe, step="both")
         with pytest.raises(InputError, match="the two probes are the same"):
             store.explain(probe, probe)
