@@ -5,7 +5,7 @@ from __future__ import annotations
 from store.schema import Convention
 
 FORMULA_VERSION = 8
-UPSTREAM_FORMULA_VERSION = 3  # of rows under upstream, whose formulas follow that program
+UPSTREAM_FORMULA_VERSION = 4  # of rows under upstream, whose formulas follow that program
 PLAY_VERSION = 1  # of requests that arrive: raised when loads change meaning or value and probes do not
 
 IMAGES_VERSION = 1  # of loads whose requests have images, which others have not in their keys

@@ -41,7 +41,7 @@ def link_of_group(device: DeviceProfile, group_size: int, stride: int, *, whole:
 
 
 def _mesh_share(link: Link, members: int, group_size: int) -> float:
-    if link.topology != "full_mesh" or members < 2:
+    if link.topology != "full_mesh" or members < 2 or group_size < 2:
         return 1.0
     return min(group_size - 1, members - 1) / (members - 1)
 

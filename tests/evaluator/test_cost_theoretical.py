@@ -150,6 +150,12 @@ def test_a_mesh_gives_a_small_group_few_links():
     assert link_of_group(TEST_DEVICE, 8, 1).bandwidth_bytes_per_s == pytest.approx(137.2e9)
 
 
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter"])
+def test_one_device_exchanges_nothing(kind):
+    alone = CollectiveExtents(group_size=1, stride=1, payload_bytes=Affine(tokens=8192.0))
+    assert transfer_seconds(kind, alone, link_of_group(TEST_DEVICE, 1, 1), np.array([1e6])) == 0.0
+
+
 @pytest.mark.parametrize(
     ("group", "stride", "bandwidth"),
     [(16, 1, 35e9), (2, 8, 35e9), (2, 4, 19.6e9), (8, 2, 35e9), (4, 2, 137.2e9 * 3 / 7)],
