@@ -182,6 +182,8 @@ def test_short_and_differently_cased_names_resolve():
         ({"model_type": "cohere2", "use_parallel_block": False}, "cohere2 with use_parallel_block False"),
         ({"model_type": "cohere2", "rotary_pct": 0.5}, "cohere2 with rotary_pct 0.5"),
         ({"model_type": "cohere2", "order_of_interleaved_layers": "global"}, "order_of_interleaved_layers 'global'"),
+        ({"model_type": "cohere2", "sliding_window": None}, "windows of no size (sliding_window)"),
+        ({"model_type": "cohere2", "head_dim": 32}, "not as wide as a row (head_dim)"),
         ({"model_type": "cohere2", "layer_types": ["full_attention"]}, "layer_types ['full_attention'] of 1 layers"),
     ],
 )

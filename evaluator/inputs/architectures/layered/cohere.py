@@ -44,6 +44,8 @@ def _cohere2(reader: ConfigReader) -> ModelSpec:
     near = _attention(reader)
     far = replace(near, rope_fraction=0.0)
     slides = _sliding(reader)
+    if any(slides) and reader.value("sliding_window", 4096) is None:
+        raise reader.refuse("cohere2 with windows of no size (sliding_window)")
     window = reader.size("sliding_window", default=4096)
     layers = [_layer(reader, near, window) if slid else _layer(reader, far) for slid in slides]
     return _spec(reader, layers)
@@ -55,7 +57,10 @@ def _attention(reader: ConfigReader, **options: Any) -> GroupedQueryAttention:  
         raise reader.refuse("cohere with biases (attention_bias)")
     # A scale of logits; what is added where a norm divides; how long a tokeniser's rows may be.
     reader.ignore("logit_scale", "layer_norm_eps", "model_max_length")
-    return grouped_queries(reader, **options)
+    attention = grouped_queries(reader, **options)
+    if attention.query_heads * attention.head_dim != reader.size("hidden_size"):
+        raise reader.refuse("cohere with heads that together are not as wide as a row (head_dim)")  # vLLM reads none
+    return attention
 
 
 def _layer(reader: ConfigReader, attention: GroupedQueryAttention, window: int | None = None) -> LayerGroup:
