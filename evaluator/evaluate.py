@@ -249,7 +249,7 @@ def _not_upstream(scenario: Scenario) -> str:
     of_two_sums = spec.residual_streams > 1 or spec.residual_block or spec.output_norms
     plain = not of_two_sums and not spec.draft_groups
     if not (plain and all(map(_known_upstream, spec.layers))):
-        return "no sparse attention, no linear states and no layers of one part"
+        return "no sparse attention, no linear states, no layers of one part and none of parts side by side"
     if max(plan.dcp, plan.pcp, plan.micro_batches) > 1 or plan.redundant_experts:
         return "no shares of a context or a prompt, no copies of experts and no micro-batches"
     precision = scenario.precision
@@ -305,14 +305,16 @@ def _drafts_beside(spec: ModelSpec) -> bool:
     """Whether what drafts is a layer that can stand beside a model."""
     layer = spec.draft_layer
     kinds = LatentAttention if spec.draft_block else GroupedQueryAttention | LatentAttention
-    return layer is not None and isinstance(layer.attention, kinds) and isinstance(layer.mlp, DenseMlp)
+    if layer is None or layer.parallel_mlp:
+        return False
+    return isinstance(layer.attention, kinds) and isinstance(layer.mlp, DenseMlp)
 
 
 def _known_upstream(group: LayerGroup) -> bool:
     """Whether a layer is of two parts that the program behind that convention has."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
-    if group.beside is not None:
+    if group.beside is not None or group.parallel_mlp:
         return False
     newer = ["chosen_keys", "indexer", "output_gate", "head_gate", "unscaled_norm", "values_are_keys"]
     if isinstance(group.attention, GroupedQueryAttention):  # latent attention has always had one

@@ -50,6 +50,12 @@ LONGCAT = {
     "expert_ffn_hidden_size": 64, "n_routed_experts": 8, "zero_expert_num": 4, "moe_topk": 3,
 }  # fmt: skip
 CASES = {
+    "cohere": {},
+    "cohere with norms of heads": {"use_qk_norm": True},
+    "cohere2": {"sliding_window": 64},
+    "cohere2 in another order": {
+        "sliding_window": 64, "layer_types": ["full_attention", "sliding_attention", "full_attention", "full_attention"],
+    },
     "deepseek_v2": {**LATENT, "topk_method": "greedy"},
     "deepseek_v2 without compressed queries": {**LATENT, "topk_method": "greedy", "q_lora_rank": None},
     "deepseek_v3": LATENT,

@@ -38,7 +38,8 @@ class GroupedQueryAttention:
     query_heads: int
     kv_heads: int
     head_dim: int
-    qk_norm: Literal["none", "per_head", "per_layer"] = "none"
+    # each_head: as per_head, and every head has weights of its own (Command-R+).
+    qk_norm: Literal["none", "per_head", "per_layer", "each_head"] = "none"
     qkv_bias: bool = False
     output_bias: bool = False
     sinks: bool = False  # one learned logit a query head (gpt-oss)
@@ -235,6 +236,14 @@ class LayerGroup:
     chunked: bool = field(default=False, metadata={IF_SET: True})  # the window is a chunk, not the last tokens
     # Reads what attention reads, and is added to what comes out of it (Falcon-H1).
     beside: StateSpace | None = field(default=None, metadata={IF_SET: True})
+    # The MLP reads what attention reads, behind the only norm, and both are added to the residual stream (Command-A).
+    parallel_mlp: bool = field(default=False, metadata={IF_SET: True})
+
+    @property
+    def blocks(self) -> int:
+        """Parts that read a norm of their own."""
+        parts = sum(part is not None for part in (self.attention, self.mlp))
+        return min(parts, 1) if self.parallel_mlp else parts
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
@@ -264,7 +273,7 @@ class ModelSpec:
     vocab_size: int
     layers: tuple[LayerGroup, ...]  # groups of identical layers, in a fixed order
     tie_word_embeddings: bool = False
-    norm: Literal["rms", "layer"] = "rms"
+    norm: Literal["rms", "layer", "layer_unshifted"] = "rms"  # a layer norm has weights and shifts, or weights alone
     embedding_norm: bool = False  # BLOOM normalises the embedding
     position: Literal["rope", "learned", "alibi", "none"] = "rope"
     rope_fraction: float = 1.0  # rotated share of the head dimension

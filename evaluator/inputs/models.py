@@ -173,16 +173,18 @@ def _entry(name: str) -> ModelSpec:
 
 
 def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> LayerGroup:
-    """One group of layers. What it says of its attention holds beside the model's, or instead where it has none."""
-    mlp, own = group.get("mlp"), group.get("attention", {})
+    """One group of layers. What it says of its attention holds beside the model's, or instead where it has none.
+
+    Whatever else it says is a field of the record, or a TypeError."""
+    said = dict(group)
+    mlp, own, beside = said.pop("mlp", None), said.pop("attention", {}), said.pop("beside", None)
     return LayerGroup(
-        count=group["count"],
         attention=None
         if own is None
         else _mixer(own if {"key_heads", "state_size"} & own.keys() else {**attention, **own}),
         mlp=None if mlp is None else MoeMlp(**mlp) if "experts" in mlp else DenseMlp(**mlp),
-        window=group.get("window"),
-        chunked=group.get("chunked", False),
+        beside=None if beside is None else StateSpace(**beside),
+        **said,
     )
 
 

@@ -38,9 +38,7 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
     total = active = shared
     for group in spec.layers:
         norms = norm * (2 if spec.output_norms else 1)
-        layer = attention_parameters(spec, group) + (norms + mixing) * sum(
-            part is not None for part in (group.attention, group.mlp)
-        )
+        layer = attention_parameters(spec, group) + (norms + mixing) * group.blocks
         total += group.count * (layer + _mlp(hidden, group.mlp, visited=False))
         active += group.count * (layer + _mlp(hidden, group.mlp, visited=True))
     return ParameterCount(total=total, active=active)
@@ -70,7 +68,8 @@ def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     values = 0 if attention.values_are_keys else attention.kv_heads * attention.value_width
     weights = hidden * (asked + keys + values) + attention.query_heads * attention.value_width * hidden
     biases = (asked + keys + values if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
-    norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": queries + keys}[attention.qk_norm]
+    whole = queries + keys
+    norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": whole, "each_head": whole}[attention.qk_norm]
     indexer = 0
     if attention.indexer is not None:  # queries and one key, each with a norm
         small = attention.indexer

@@ -51,6 +51,10 @@ PUBLISHED = {
     "facebook/opt-175b": (174.6, None),
     "bigscience/bloom": (176.247, None),
     "bigscience/bloom-7b1": (7.069, None),
+    "CohereLabs/c4ai-command-a-03-2025": (111, None),
+    "CohereLabs/c4ai-command-r7b-12-2024": (8.03, None),  # as llama.cpp counts it; its card says 7
+    "CohereLabs/c4ai-command-r-08-2024": (32, None),
+    "CohereLabs/c4ai-command-r-plus-08-2024": (104, None),
 }
 
 
@@ -64,6 +68,8 @@ def test_parameter_counts_agree_with_the_published_ones(name):
 
 
 # As published counts of tensors and the classes have them: Gemma 3 without its encoder, MiMo-V2 with corrections of the router.
+# Of ERNIE-4.5-21B, Hunyuan-A13B and the Command models no count to the last one was found published: theirs are what their
+# classes have in the published shapes, and cards say billions alone (21 and 80; the others above).
 COUNTED = {
     "microsoft/Phi-3-mini-4k-instruct": 3_821_079_552,
     "microsoft/phi-4": 14_659_507_200,
@@ -76,6 +82,10 @@ COUNTED = {
     "tencent/Hunyuan-A13B-Instruct": 80_393_183_232,
     "ibm-granite/granite-4.0-h-small": 32_207_337_984,
     "XiaomiMiMo/MiMo-V2-Flash": 308_778_780_864,
+    "CohereLabs/c4ai-command-a-03-2025": 111_057_580_032,
+    "CohereLabs/c4ai-command-r7b-12-2024": 8_028_033_024,
+    "CohereLabs/c4ai-command-r-08-2024": 32_296_476_672,
+    "CohereLabs/c4ai-command-r-plus-08-2024": 103_810_674_688,
 }
 
 
@@ -167,6 +177,14 @@ def test_short_and_differently_cased_names_resolve():
         ({"model_type": "falcon_h1", "attn_layer_indices": [0]}, "layers without attention (attn_layer_indices)"),
         ({"model_type": "falcon_h1", "mamba_d_ssm": 60, "mamba_n_heads": 8}, "8 heads of 7 in a state space of 60"),
         ({"model_type": "llama", "index_topk": 2048}, "sparse attention with a token indexer"),
+        ({"model_type": "cohere", "attention_bias": True}, "cohere with biases (attention_bias)"),
+        ({"model_type": "cohere2", "use_qk_norm": True}, "norms of queries and keys (use_qk_norm)"),
+        ({"model_type": "cohere2", "use_parallel_block": False}, "cohere2 with use_parallel_block False"),
+        ({"model_type": "cohere2", "rotary_pct": 0.5}, "cohere2 with rotary_pct 0.5"),
+        ({"model_type": "cohere2", "order_of_interleaved_layers": "global"}, "order_of_interleaved_layers 'global'"),
+        ({"model_type": "cohere2", "sliding_window": None}, "windows of no size (sliding_window)"),
+        ({"model_type": "cohere2", "head_dim": 32}, "not as wide as a row (head_dim)"),
+        ({"model_type": "cohere2", "layer_types": ["full_attention"]}, "layer_types ['full_attention'] of 1 layers"),
     ],
 )
 def test_an_uncovered_part_is_named_never_approximated(said, part, tmp_path):

@@ -232,10 +232,11 @@ WHOLE = {
 
 
 # Vector work of a kernel that memory bounds here; a draft is as often as mtp_layers says, and this one has no blocks, no
-# window to be cut into chunks, no head of its own, and no positions of its own to turn (its model's are narrower).
+# window to be cut into chunks, no head of its own, and no positions of its own to turn (its model's are narrower);
+# each of its blocks reads a stream of its own.
 HIDDEN = {
     "model.draft_vocab", "model.draft_layer.chunked", "model.draft_layer.attention.rope_fraction",
-    "model.draft_layer.count", "model.draft_layer.attention.chosen_block", "model.stream_rounds",
+    "model.draft_layer.count", "model.draft_layer.parallel_mlp", "model.draft_layer.attention.chosen_block", "model.stream_rounds",
     "model.layers.attention.chunk", "model.layers.beside.chunk",
     # Of images, sizes behind the processor decide; those before it are what a client is told to send.
     "workload.images.width", "workload.images.height", "workload.images.tokens",

@@ -88,19 +88,20 @@ def linear(
         )
 
 
-def normed(step: Step, label: str, x: Tensor, quantised: Format | None = None) -> Tensor:
-    """RMS or layer norm; in compiled graphs fused with the quantisation of what follows."""
+def normed(step: Step, label: str, x: Tensor, quantised: Format | None = None, *, weights: int | None = None) -> Tensor:
+    """RMS or layer norm; in compiled graphs fused with the quantisation of what follows. It has as many weights as a
+    row has numbers, unless `weights` are said."""
     bits = quantised.activation_bits if quantised is not None else 16
     with step.recorder.within(label):
-        weight = norm_weight(step, x.shape[-1])
+        weight = norm_weight(step, weights or x.shape[-1])
         if not step.fused:
             return eager_norm(x, weight)
         return operators.norm_quantise(x, weight, bits) if bits < 16 else operators.norm(x, weight)
 
 
 def norm_weight(step: Step, width: int) -> Tensor:
-    """Scale, and a shift where the model uses layer norms."""
-    return parameter(width) if step.model.norm == "rms" else parameter(2, width)
+    """Scale, and a shift where the model's layer norms have one."""
+    return parameter(2, width) if step.model.norm == "layer" else parameter(width)
 
 
 def eager_norm(x: Tensor, weight: Tensor) -> Tensor:

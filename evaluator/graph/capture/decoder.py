@@ -137,6 +137,8 @@ def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor
     One of both may be missing."""
     if step.model.residual_streams > 1:
         return _streamed_layer(step, x, group, tables)
+    if group.parallel_mlp and group.attention is not None and group.mlp is not None:
+        return _parallel_layer(step, x, group, group.mlp, tables)
     h, form, recorder = None, _form_of_mlp(step, group), step.recorder
     if group.attention is not None:
         h = _mixed(step, x, group, tables)
@@ -156,6 +158,28 @@ def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor
             h = normed(step, "mlp_output_norm", h)
     with recorder.within("residual"):
         return x if h is None else pointwise("add", x, h)
+
+
+def _parallel_layer(
+    step: Step, x: Tensor, group: LayerGroup, mlp: DenseMlp | MoeMlp, tables: tuple[Tensor, Tensor] | None
+) -> Tensor:
+    """Attention and an MLP that read the same rows, and are added to the residual stream together.
+
+    Source: each is summed over devices by itself, as the projections behind both do in vLLM (the layers of
+    CohereForCausalLM). Rows are quantised by the norm where both read them in one format, and else by each."""
+    recorder, one_form = step.recorder, step.mixers == _form_of_mlp(step, group)
+    read = normed(step, "input_norm", x, step.mixers if one_form else None)
+    attended_to = _attention_reduced(step, _attended(step, read, group, tables))
+    with recorder.within("mlp"):
+        h = _fed_forward(step, read, mlp)
+        if not isinstance(mlp, MoeMlp):
+            with recorder.within("all_reduce"):
+                h = all_reduced(step, h)
+    del read
+    with recorder.within("residual"):
+        if step.fused:
+            return pointwise("add_both", x, attended_to, h)
+        return pointwise("add", pointwise("add", x, attended_to), h)
 
 
 def _streamed_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:

@@ -113,7 +113,7 @@ def _moving(kind: OperatorKind, call: Call, *, flops_per_element: int = 1, label
     )
 
 
-_FLOPS_PER_ELEMENT = {"silu": 4, "gelu": 4, "sigmoid": 4, "softmax": 4, "relu2": 2}
+_FLOPS_PER_ELEMENT = {"silu": 4, "gelu": 4, "sigmoid": 4, "softmax": 4, "relu2": 2, "add_both": 2}
 
 
 @formula("sweepdb::pointwise", "sweepdb::reduce")

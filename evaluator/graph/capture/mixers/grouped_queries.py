@@ -41,6 +41,9 @@ def grouped_query_attention(
     query, key = query.view(tokens, heads, dim), key.view(tokens, kv_heads, dim)
     if attention.qk_norm == "per_head":
         query, key = normed(step, "query_norm", query), normed(step, "key_norm", key)
+    elif attention.qk_norm == "each_head":
+        query = normed(step, "query_norm", query, weights=heads * dim)
+        key = normed(step, "key_norm", key, weights=kv_heads * dim)
     elif attention.qk_norm == "per_layer":
         if step.plan.tp > 1 and step.request.convention == "physical":
             _squares_reduced(step, query.view(tokens, heads * dim), key.view(tokens, kv_heads * dim))
