@@ -9,6 +9,7 @@ import functools
 import gc
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -148,7 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(_GARBAGE)
     typed = sys.argv[1:] if arguments is None else arguments
     code = run(typed)
-    if arguments is None and not _ENDING_AT_ONCE.isdisjoint(typed[:1]):
+    alone = threading.active_count() == 1  # else there are workers to be told of an interruption
+    if arguments is None and alone and not _ENDING_AT_ONCE.isdisjoint(typed[:1]):
         _end_at_once(code)
     sys.exit(code)
 

@@ -96,6 +96,13 @@ def killed_while_comparing(task: ShardTask) -> ShardOutcome:
     return run_shard(task)
 
 
+def killed_by_one_log(task: ShardTask) -> ShardOutcome:
+    """One log kills whatever replays it, each time."""
+    if task.log is not None and task.log.point == os.environ["SWEEPDB_TRIED"]:
+        _die()
+    return run_shard(task)
+
+
 def disk_full_twice(task: ShardTask) -> ShardOutcome:
     return _on_a_full_disk(task) if task.attempt <= 2 else run_shard(task)
 

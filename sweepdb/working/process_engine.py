@@ -61,55 +61,75 @@ class InlineEngine:
 
 
 class ProcessEngine:
-    """Shards in a pool of processes; where one is killed, the shards of the pool are submitted to another."""
+    """Shards in a pool of processes.
+
+    Where one is killed, so are all shards of the pool. Each is run again in a process of its own, and only who kills
+    that one has failed: nobody is blamed for a neighbour."""
 
     def __init__(self, count: int, work: Work = run_shard) -> None:
         self._work = work
         self._count = count
-        self._pool = self._started()
+        self._pool = _started(count)
         self._futures: dict[Future[ShardOutcome], ShardTask] = {}
-
-    def _started(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            max_workers=self._count,
-            mp_context=_starting(),
-            initializer=_settle,
-            initargs=(dict(os.environ),),
-        )
+        self._suspects: list[ShardTask] = []
+        self._alone: ProcessPoolExecutor | None = None
+        self._tried: Future[ShardOutcome] | None = None  # of a suspect, alone in its process
 
     @property
     def busy(self) -> bool:
         """Whether every process has a shard, and as many wait."""
-        return len(self._futures) >= 2 * self._count
+        return len(self._futures) + len(self._suspects) >= 2 * self._count
 
     def submit(self, task: ShardTask) -> None:
         """Take a shard."""
-        try:
-            future = self._pool.submit(self._work, task)
-        except BrokenProcessPool:
-            self._pool = self._started()
-            future = self._pool.submit(self._work, task)
-        self._futures[future] = task
+        self._pool, _ = self._handed(self._pool, self._count, task)
 
     def results(self) -> Iterator[Result]:
         """Yield shards as they end."""
-        while self._futures:
+        while self._futures or self._suspects:
+            if self._suspects and self._tried is None:
+                self._alone, self._tried = self._handed(self._alone or _started(1), 1, self._suspects.pop(0))
             done, _ = wait(self._futures, return_when=FIRST_COMPLETED)
             for future in done:
-                task = self._futures.pop(future)
+                task, was_alone = self._futures.pop(future), future is self._tried
+                if was_alone:
+                    self._tried = None
                 error = future.exception()
-                if isinstance(error, BrokenProcessPool):
-                    yield task, StoreError("A worker was killed.")
-                elif error is not None:
-                    yield task, error if isinstance(error, Exception) else StoreError(str(error))
-                else:
+                if error is None:
                     yield task, future.result()
+                elif not isinstance(error, BrokenProcessPool):
+                    yield task, error if isinstance(error, Exception) else StoreError(str(error))
+                elif was_alone:
+                    yield task, StoreError("A worker was killed.")
+                else:
+                    self._suspects.append(task)
 
     def cancel(self) -> None:
         """Let shards go that have not begun; processes that have nothing to do end first."""
         idle = not self._futures
         self._futures.clear()
-        self._pool.shutdown(wait=idle, cancel_futures=True)
+        self._suspects.clear()
+        for pool in (self._pool, self._alone):
+            if pool is not None:
+                pool.shutdown(wait=idle, cancel_futures=True)
+
+    def _handed(
+        self, pool: ProcessPoolExecutor, count: int, task: ShardTask
+    ) -> tuple[ProcessPoolExecutor, Future[ShardOutcome]]:
+        """Hand a shard to a pool, or to one in its place where it broke."""
+        try:
+            future = pool.submit(self._work, task)
+        except BrokenProcessPool:
+            pool = _started(count)
+            future = pool.submit(self._work, task)
+        self._futures[future] = task
+        return pool, future
+
+
+def _started(count: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        max_workers=count, mp_context=_starting(), initializer=_settle, initargs=(dict(os.environ),)
+    )
 
 
 def _starting() -> BaseContext:

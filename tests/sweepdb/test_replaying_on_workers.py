@@ -77,6 +77,13 @@ def test_processes_that_are_killed_change_no_time(logs, here, tmp_path, monkeypa
     assert len(list((tmp_path / "accidents").iterdir())) == 3
 
 
+def test_nobody_is_blamed_for_a_neighbour(logs, here, monkeypatch):
+    monkeypatch.setenv("SWEEPDB_TRIED", logs[0].point)
+    found = replayed_on(ProcessEngine(2, worker_faults.killed_by_one_log), logs)
+    assert found[0] == "log not replayed: its shard failed 3 times: A worker was killed."
+    assert_same(found[1:], here[1:])
+
+
 def test_a_shard_that_fails_three_times_leaves_its_log_out_and_the_others_go_on(logs, here):
     tried = []
 
