@@ -127,6 +127,9 @@ def compact(
 
     location = parse_url(store)
     done = compact_parts(location)
+    if not done.parts and not done.files_removed:
+        say("nothing to compact: no worker wrote parts to this store, which keeps its rows itself")
+        return 0
     say(
         f"{done.parts_before:,} parts before, {done.parts:,} after; {done.probes_rewritten:,} probes written anew,"
         f" {done.files_removed:,} files removed"

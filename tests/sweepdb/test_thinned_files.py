@@ -207,3 +207,13 @@ def test_the_command_says_what_can_win(sqlite_url, tmp_path, monkeypatch):
     told = sweepdb("db compact --thin", sqlite_url)
     assert told.code == 0
     assert f"of {len(RECORDS) * LAST} probes can win; 1 thinned files written" in told.err
+
+
+def test_a_store_without_parts_says_so(sqlite_url):
+    from store.opening import open_store
+
+    with open_store(sqlite_url, create=True):
+        pass
+    told = sweepdb("db compact --thin", sqlite_url)
+    assert told.code == 0
+    assert told.err == "nothing to compact: no worker wrote parts to this store, which keeps its rows itself\n"
