@@ -30,21 +30,9 @@ DRAFT_TARGET = "Draft_Target"  # how drafts of a whole model are called
 
 def trtllm_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
     """The command of one server, and its file of settings."""
-    check_launchable("trtllm", instance)
-    if version not in {None, *VERSIONS}:
-        raise InputError(f"keys of TensorRT-LLM {version} are not known", hint=f"known: {', '.join(VERSIONS)}")
-    if instance.model.draft_states:
-        raise InputError(
-            "TensorRT-LLM's settings for a draft that reads the model's states are not written",
-            hint="`engine=vllm` or sglang",
-        )
-    if instance.workload.images is not None and instance.workload.images.split == "data":
-        raise InputError(
-            "TensorRT-LLM has no settings for an encoder whose ranks share images", hint="`engine=vllm` or sglang"
-        )
+    _check(instance, version)
     version = version or VERSIONS[0]
     plan, workload = instance.plan, instance.workload
-    state_format(instance, {})
     budget = math.ceil(workload.max_batched_tokens / TOKENS_A_BLOCK) * TOKENS_A_BLOCK
     config: dict[str, object] = {
         "backend": "pytorch",
@@ -71,14 +59,8 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         }
     if instance.scenario.launch.compile:
         config["cuda_graph_config"] = {"max_batch_size": instance.requests_a_replica, "enable_padding": True}
-    if workload.mtp_tokens and instance.draft_model is not None:
-        config["speculative_config"] = {
-            "decoding_type": DRAFT_TARGET,
-            "max_draft_len": workload.mtp_tokens,
-            "speculative_model": instance.draft_model,
-        }
-    elif workload.mtp_tokens:
-        config["speculative_config"] = {"decoding_type": "MTP", "num_nextn_predict_layers": workload.mtp_tokens}
+    if workload.mtp_tokens:
+        config["speculative_config"] = _drafts(instance)
     if role != "server":
         config["cache_transceiver_config"] = {"backend": "DEFAULT", "max_tokens_in_buffer": instance.context_tokens}
     return ServerCommand(
@@ -94,3 +76,28 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         devices=f"tensor {plan.tp} x attention replicas {plan.dp} x pipeline {plan.pp} = {instance.devices}",
         not_set=assumed_of(instance),
     )
+
+
+def _check(instance: StoredInstance, version: str | None) -> None:
+    """Refuse what this engine, or its settings as they are written here, cannot serve."""
+    check_launchable("trtllm", instance)
+    if version not in {None, *VERSIONS}:
+        raise InputError(f"keys of TensorRT-LLM {version} are not known", hint=f"known: {', '.join(VERSIONS)}")
+    if instance.model.draft_states:
+        raise InputError(
+            "TensorRT-LLM's settings for a draft that reads the model's states are not written",
+            hint="`engine=vllm` or sglang",
+        )
+    if instance.workload.images is not None and instance.workload.images.split == "data":
+        raise InputError(
+            "TensorRT-LLM has no settings for an encoder whose ranks share images", hint="`engine=vllm` or sglang"
+        )
+    state_format(instance, {})
+
+
+def _drafts(instance: StoredInstance) -> dict[str, object]:
+    """How drafts are made: by a whole model, or by modules of the model's own."""
+    drafts = instance.workload.mtp_tokens
+    if instance.draft_model is None:
+        return {"decoding_type": "MTP", "num_nextn_predict_layers": drafts}
+    return {"decoding_type": DRAFT_TARGET, "max_draft_len": drafts, "speculative_model": instance.draft_model}
