@@ -19,7 +19,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
-from evaluator.together import AskedSizes, batch_ranges, evaluate_many
+from evaluator.together import AskedSizes, batch_ranges, evaluate_many, side_evaluation
 from evaluator.together.grouping import grouped
 from evaluator.together.ranges import batch_range
 from store.digests import DigestedBlocks, DigestedRows, rows_digest
@@ -114,6 +114,24 @@ def test_every_cost_family_prices_side_by_side(family):
         assert len(list(grouped(asked))) < 3
         for one, block in zip(asked, evaluate_many(asked), strict=True):
             assert_same(block, alone(one))
+
+
+@pytest.mark.parametrize("case", sorted(CASES))
+@pytest.mark.parametrize("phase", PHASES)
+def test_what_stands_side_by_side_is_evaluated_so(case, phase, monkeypatch):
+    """A fault of that way would be hidden by the other one, which each takes by itself."""
+
+    def refused(*_given, **_named):
+        raise AssertionError("a scenario was evaluated by itself")
+
+    monkeypatch.setattr(side_evaluation, "evaluate_scenario", refused)
+    monkeypatch.setattr(side_evaluation, "batch_range", refused)
+    short = Workload(input_length=900, output_length=60.0)
+    asked = asked_of(case, phase, [(PLAIN, 1, 40), (short, 1, 7)])
+    assert list(grouped(asked)) == [[0, 1]]
+    assert [block.batch_size.size for block in evaluate_many(asked)] == [40, 7]
+    ranges = batch_ranges([(one.scenario, one.operators, 7) for one in asked])
+    assert not [found for found in ranges if isinstance(found, Exception)]
 
 
 def test_only_scenarios_of_other_lengths_alone_stand_side_by_side():
