@@ -42,7 +42,7 @@ def main(device: str, pattern: str, *order: str) -> None:
     """Fit and print."""
     figures = figures_of(load_device(device, family="theoretical"))
     rows = rows_of(device, pattern, shuffled="shuffled" in order)
-    sys.stdout.write(json.dumps({name: fit_kernel(one, figures)[0] for name, one in rows.items()}))
+    sys.stdout.write(json.dumps({name: fit_kernel(one, figures).values for name, one in rows.items()}))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from evaluator.calibration import SEED, KernelSet, figures_of, fit_sets, kernel_sets
+from evaluator.calibration import SEED, KernelSet, figures_of, fit_sets, kernel_sets, still_moving
 from evaluator.inputs import CALIBRATIONS_FOLDER, Calibration, calibration_to_mapping, load_device
 from tools.engine_tables import engine_tables
 
@@ -77,16 +77,17 @@ def fit_engine_kernels(folder: Path, device: str, engine: str) -> Calibration:
     profile = load_device(device, family="theoretical")
     version, tables = engine_tables(folder / device, engine)
     figures = figures_of(profile)
-    kernels, accuracy = fit_sets(fitted_sets(kernel_sets(tables, figures), engine), figures)
+    fits = fit_sets(fitted_sets(kernel_sets(tables, figures), engine), figures)
     return Calibration(
         device=device,
-        kernels=kernels,
-        accuracy=accuracy,
+        kernels={name: fit.values for name, fit in fits.items()},
+        accuracy={name: fit.accuracy for name, fit in fits.items()},
+        unconverged=still_moving(fits),
         seed=SEED,
         includes=INSIDE[engine].includes,
         apart=INSIDE[engine].apart,
         engine=f"{engine} {version}",
-        own=tuple(sorted(kernels)),
+        own=tuple(sorted(fits)),
         source=f"kernel tables of {device} under {engine} {version}",
     )
 

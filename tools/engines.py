@@ -103,7 +103,9 @@ def _matched(records: Iterable[MeasurementRecord]) -> Iterable[tuple[Measurement
 def _thinned(
     pairs: Sequence[tuple[MeasurementRecord, Deployment]],
 ) -> list[tuple[MeasurementRecord, Deployment]]:
-    ordered = sorted(pairs, key=lambda one: (one[1].users, one[1].input_length, one[1].output_length, one[0].key))
+    ordered = sorted(
+        pairs, key=lambda one: (one[1].users, one[1].input_length, one[1].output_length)
+    )  # then by setting
     if len(ordered) <= POINTS_A_PAIR:
         return ordered
     return [ordered[index * len(ordered) // POINTS_A_PAIR] for index in range(POINTS_A_PAIR)]
@@ -135,7 +137,12 @@ def _fit(points: Sequence[EnginePoint], engine: FittedEngine) -> EngineProfile:
     user's own points of one server identify them all."""
     if not points or not engine.fitted:
         return engine.unfitted
-    return fit_engine([one.point for one in points], engine.unfitted, names=engine.fitted)
+    fit = fit_engine([one.point for one in points], engine.unfitted, names=engine.fitted)
+    if not fit.converged:
+        raise InputError(
+            f"{engine.profile.name}: the fit to {len(points)} points still moved after {fit.rounds} rounds"
+        )
+    return fit.profile
 
 
 def with_handovers(engine: FittedEngine, points: Sequence[HandoverPoint]) -> FittedEngine:

@@ -330,9 +330,11 @@ def main(folder: Path) -> None:
             rows = rows_of(folder, device, kind)
             if rows.latency_s.size < LEAST_ROWS:  # another kernel runs there
                 continue
-            values, accuracy = fit_kernel(rows, figures)
-            found.setdefault(device, {})[kind] = {"values": values, "accuracy": asdict(accuracy)}
-            sys.stderr.write(f"{device} {kind}: {accuracy.rows} rows held out, median error {accuracy.median_ape} %\n")
+            fit = fit_kernel(rows, figures)
+            found.setdefault(device, {})[kind] = {"values": dict(fit.values), "accuracy": asdict(fit.accuracy)}
+            moving = "" if fit.converged else ", not converged"
+            off = f"{fit.accuracy.rows} rows held out, median error {fit.accuracy.median_ape} %"
+            sys.stderr.write(f"{device} {kind}: {off}{moving}\n")
     target = Path(str(resources.files("evaluator").joinpath(MIXER_KERNELS)))
     head = "# Written by python -m tools.mixer_kernels; do not edit.\n"
     target.write_text(

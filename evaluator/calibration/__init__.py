@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         fit_kernel,
         fit_sets,
         left_out,
+        still_moving,
         training_half,
     )
     from evaluator.calibration.figures import figures_of
@@ -51,6 +52,7 @@ __all__ = [
     "measure_kernels",
     "measured_profile",
     "read_tables",
+    "still_moving",
     "training_half",
     "write_tables",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,15 @@ INCLUDED_IN_SERVING_KERNELS = ("kv_write", "moe_routing", "quantise", "rope")
 Mask = npt.NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFit:
+    """Coefficients of one kernel, how far off they are, and whether they stood still when the fit ended."""
+
+    values: Mapping[str, float]
+    accuracy: Accuracy
+    converged: bool
+
+
 def fit_device(
     tables: Iterable[KernelTable],
     device: DeviceProfile,
@@ -51,16 +61,18 @@ def fit_device(
     `includes` names the operator kinds that the measured kernels of other kinds do on the side."""
     figures = figures_of(device)
     sets = kernel_sets(tables, figures, quantising="quantise" in includes)
-    kernels, accuracy = fit_sets(sets, figures, seed=seed, progress=progress)
+    fits = fit_sets(sets, figures, seed=seed, progress=progress)
+    kernels = {name: dict(fit.values) for name, fit in fits.items()}
     assumed = tuple(sorted(set(ASSUMED) - set(kernels)))
     kernels.update({name: ASSUMED[name] for name in assumed})
     return Calibration(
         device=device.name,
         kernels=kernels,
-        accuracy=accuracy,
+        accuracy={name: fit.accuracy for name, fit in fits.items()},
         seed=seed,
         includes=includes,
         assumed=assumed,
+        unconverged=still_moving(fits),
         source=source,
     )
 
@@ -71,17 +83,21 @@ def fit_sets(
     *,
     seed: int = SEED,
     progress: Callable[[str], None] | None = None,
-) -> tuple[dict[str, dict[str, float]], dict[str, Accuracy]]:
-    """Coefficients and held-out errors of each kernel with at least eight rows."""
-    kernels: dict[str, dict[str, float]] = {}
-    accuracy: dict[str, Accuracy] = {}
+) -> dict[str, KernelFit]:
+    """The fit of each kernel with at least eight rows."""
+    fits: dict[str, KernelFit] = {}
     for rows in sets:
         if rows.latency_s.size < LEAST_ROWS:
             continue
-        kernels[rows.name], accuracy[rows.name] = fit_kernel(rows, figures, seed=seed)
+        fits[rows.name] = fit_kernel(rows, figures, seed=seed)
         if progress is not None:
             progress(rows.name)
-    return kernels, accuracy
+    return fits
+
+
+def still_moving(fits: Mapping[str, KernelFit]) -> tuple[str, ...]:
+    """Names of the kernels whose fit ended before it converged."""
+    return tuple(name for name, fit in fits.items() if not fit.converged)
 
 
 def left_out(tables: Iterable[KernelTable], figures: DeviceFigures) -> dict[str, int]:
@@ -103,19 +119,20 @@ def training_half(rows: int, seed: int) -> Mask:
     return chosen
 
 
-def fit_kernel(rows: KernelSet, figures: DeviceFigures, *, seed: int = SEED) -> tuple[dict[str, float], Accuracy]:
+def fit_kernel(rows: KernelSet, figures: DeviceFigures, *, seed: int = SEED) -> KernelFit:
     """Coefficients of one kernel (rounded as stored) and their error on the held-out half."""
     half = training_half(rows.latency_s.size, seed)
     training = np.flatnonzero(half)
     if training.size > FITTED_ROWS:
         training = np.sort(np.random.default_rng(seed + 1).choice(training, FITTED_ROWS, replace=False))
     form = FORMS[rows.form]
-    values = _best_values(
+    values, converged = _best_values(
         form, {name: column[training] for name, column in rows.inputs.items()}, rows.latency_s[training], figures
     )
     values = {name: _rounded(value) for name, value in values.items()}
     predicted = form.seconds(values, rows.inputs, figures)
-    return values, accuracy_of(predicted[~half], rows.latency_s[~half], fitted=int(training.size))
+    accuracy = accuracy_of(predicted[~half], rows.latency_s[~half], fitted=int(training.size))
+    return KernelFit(values=values, accuracy=accuracy, converged=converged)
 
 
 def accuracy_of(predicted: Array, measured: Array, *, fitted: int = 0) -> Accuracy:
@@ -144,7 +161,9 @@ def _scalar_inputs(inputs: dict[str, Array]) -> dict[str, Array | float]:
     }
 
 
-def _best_values(form: Form, inputs: dict[str, Array], measured: Array, figures: DeviceFigures) -> dict[str, float]:
+def _best_values(
+    form: Form, inputs: dict[str, Array], measured: Array, figures: DeviceFigures
+) -> tuple[dict[str, float], bool]:
     compact = _scalar_inputs(inputs)
     fitted = [parameter for parameter in form.parameters if not parameter.choices]
     log_measured = np.log(measured)
@@ -162,8 +181,9 @@ def _best_values(form: Form, inputs: dict[str, Array], measured: Array, figures:
     # may come into force on the way.
     tried = [(fixed, solve(fixed, start, start, ROUGH)) for fixed, start in _starts(form, fitted)]
     fixed, rough = chosen(tried, form)
-    best = _named(fitted, solve(fixed, rough.point, standard, TIGHT).point) | fixed
-    return {parameter.name: best[parameter.name] for parameter in form.parameters}
+    tight = solve(fixed, rough.point, standard, TIGHT)
+    best = _named(fitted, tight.point) | fixed
+    return {parameter.name: best[parameter.name] for parameter in form.parameters}, tight.converged
 
 
 def chosen(found: list[tuple[dict[str, float], Solution]], form: Form) -> tuple[dict[str, float], Solution]:

@@ -46,10 +46,13 @@ TIGHT = Effort(tolerance=1e-11, iterations=300)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """Log parameters and the cost they reach: the mean soft-L1 cost of the rows, and the pull."""
+    """Log parameters and the cost they reach: the mean soft-L1 cost of the rows, and the pull.
+
+    One that has not converged ended because of its number of iterations."""
 
     point: Array
     cost: float
+    converged: bool = True
 
 
 def fit_log(residuals: Residuals, start: Array, box: Box, effort: Effort = TIGHT) -> Solution:
@@ -74,8 +77,8 @@ def fit_log(residuals: Residuals, start: Array, box: Box, effort: Effort = TIGHT
                 break
             damping *= 4
         if before - cost < effort.tolerance * before:
-            break
-    return Solution(point=point, cost=cost)
+            return Solution(point=point, cost=cost)
+    return Solution(point=point, cost=cost, converged=False)
 
 
 def _on_grid(point: Array, box: Box) -> Array:

@@ -9,10 +9,11 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evaluator.canonical import content_key
 from evaluator.inputs.plan import Plan
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.readers.circumstances import circumstances_of
@@ -120,12 +121,29 @@ class Usable:
     twins: int = 0
 
 
+def setting_of(record: MeasurementRecord) -> str:
+    """A digest of what was run, without what was measured: repeated runs share it, and no last digit moves it."""
+    return content_key(replace(record, key="", source="", metrics={}, definitions={}, extra="{}", measured_at=None))
+
+
+def by_setting(records: Iterable[MeasurementRecord]) -> list[MeasurementRecord]:
+    """The records in an order that follows from their content alone; last digits of measured values do not move it.
+
+    Some sources state one run under several names or sizes: the last name and the smallest size come first."""
+    ordered = sorted(
+        records, key=lambda one: (one.num_devices or 0, setting_of(one), sorted(one.metrics.items()), one.key)
+    )
+    return sorted(ordered, key=lambda one: one.model or "", reverse=True)
+
+
 def usable(records: Iterable[MeasurementRecord]) -> Usable:
-    """Apply the rules in order; a record is counted at the first rule that takes it out."""
+    """Apply the rules in order; a record is counted at the first rule that takes it out.
+
+    The records come back by their settings, whatever the order of their rows was."""
     kept: list[MeasurementRecord] = []
     counts: Counter[str] = Counter()
     seen: Seen = defaultdict(list)
-    for record in records:
+    for record in by_setting(records):
         rule = _rule_against(record, seen)
         if rule is None:
             kept.append(record)

@@ -38,6 +38,7 @@ ENGINE_COLUMNS = (
     "mean_ape_percent",
     "p90_ape_percent",
     "bias_percent",
+    "converged",
 )
 
 
@@ -59,9 +60,12 @@ class KeptFit:
     def rows(self) -> list[list[object]]:
         """Errors before, in sample and held out, in the order of ENGINE_COLUMNS."""
         return [
-            [metric, stage, one.rows, one.median_ape, one.mean_ape, one.p90_ape, one.bias]
+            [metric, stage, one.rows, one.median_ape, one.mean_ape, one.p90_ape, one.bias, self._converged(stage)]
             for (metric, stage), one in self.fit.figures.items()
         ]
+
+    def _converged(self, stage: str) -> str | None:
+        return None if stage == "before" else "no" if stage in self.fit.unconverged else "yes"
 
     def changes(self) -> list[tuple[str, float, float]]:
         """(number, before, after) of those that the fit moved."""
@@ -102,7 +106,10 @@ def fit_serving(
             raise InputError(f"{target} is there already", hint="name another file: `profile=FILE.yaml`")
         fit = fit_own(points, chosen, called, remembered(store))
         expected = expected_of(fit)
-        _write(target, as_yaml(FittedEngine(profile=fit.profile, held_out={}, source=_source(fit), expected=expected)))
+        written = FittedEngine(
+            profile=fit.profile, held_out={}, source=_source(fit), expected=expected, unconverged=fit.unconverged
+        )
+        _write(target, as_yaml(written))
         version = _keep(store, fit, expected)
     return KeptFit(
         fit=fit, output=target, version=version, read=len(records), problems=() if found is None else found.problems

@@ -30,7 +30,7 @@ from store.writing import put_calibration
 from sweepdb.torch_needed import torch_needed
 
 KERNEL_COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
-           "bias_percent")  # fmt: skip
+           "bias_percent", "converged")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,16 @@ class Calibrated:
     def rows(self) -> list[list[object]]:
         """Errors over the held-out rows of each kernel, in the order of KERNEL_COLUMNS."""
         return [
-            [name, entry.fitted, entry.rows, entry.median_ape, entry.mean_ape, entry.p90_ape, entry.bias]
+            [
+                name,
+                entry.fitted,
+                entry.rows,
+                entry.median_ape,
+                entry.mean_ape,
+                entry.p90_ape,
+                entry.bias,
+                "no" if name in self.calibration.unconverged else "yes",
+            ]
             for name, entry in sorted(self.calibration.accuracy.items())
         ]
 

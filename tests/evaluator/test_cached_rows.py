@@ -76,18 +76,20 @@ def test_bytes_by_hand():
 
 
 def test_a_fit_tells_memory_from_a_cache():
-    found, accuracy = fit_kernel(decodes(), FIGURES)
+    fit = fit_kernel(decodes(), FIGURES)
+    found, accuracy = fit.values, fit.accuracy
     assert found["memory_efficiency"] == pytest.approx(MEMORY, rel=0.02)
     assert found[CACHED.name] == pytest.approx(GAIN, rel=0.1)
     assert accuracy.median_ape < 1.0
     # Where nobody says what the cache holds, one rate has to do for both.
-    _, worse = fit_kernel(decodes(), replace(FIGURES, cache_bytes=0.0))
+    worse = fit_kernel(decodes(), replace(FIGURES, cache_bytes=0.0)).accuracy
     assert worse.mean_ape > 5 * accuracy.mean_ape
 
 
 def test_a_table_without_a_cache_is_fitted_as_it_was():
     """Operands from a pool larger than any cache: the cache gains nothing, and nothing else moves."""
-    found, accuracy = fit_kernel(decodes(cache_gain=1.0), FIGURES)
+    fit = fit_kernel(decodes(cache_gain=1.0), FIGURES)
+    found, accuracy = fit.values, fit.accuracy
     assert found["memory_efficiency"] == pytest.approx(MEMORY, rel=0.02)
     assert found[CACHED.name] == pytest.approx(1.0, rel=0.02)
     assert accuracy.median_ape < 1.0

@@ -77,7 +77,9 @@ def gemm_rows(values, *, noise=0.0, size=400, seed=3):
 
 def test_a_fit_recovers_the_times_it_was_made_from():
     true = middle("matmul") | {"fixed_us": 4.5, "compute_efficiency": 0.66, "memory_efficiency": 0.77}
-    fitted, accuracy = fit_kernel(gemm_rows(true), FIGURES)
+    fit = fit_kernel(gemm_rows(true), FIGURES)
+    fitted, accuracy = fit.values, fit.accuracy
+    assert fit.converged
     assert accuracy.rows == 200
     assert accuracy.median_ape < 0.5
     assert accuracy.mean_ape < 1.0
@@ -89,11 +91,10 @@ def test_outliers_do_not_move_the_fit():
     rows = gemm_rows(middle("matmul"), noise=0.03)
     spoiled = rows.latency_s.copy()
     spoiled[::20] *= 8.0  # one row in twenty measured eight times too long
-    clean, _ = fit_kernel(rows, FIGURES)
-    robust, accuracy = fit_kernel(replace(rows, latency_s=spoiled), FIGURES)
-    assert accuracy.median_ape < 5
+    clean, robust = fit_kernel(rows, FIGURES).values, fit_kernel(replace(rows, latency_s=spoiled), FIGURES)
+    assert robust.accuracy.median_ape < 5
     for name in ("fixed_us", "memory_efficiency", "compute_efficiency"):
-        assert robust[name] == pytest.approx(clean[name], rel=0.1)
+        assert robust.values[name] == pytest.approx(clean[name], rel=0.1)
 
 
 def test_the_held_out_half_is_not_fitted():

@@ -59,7 +59,7 @@ def points(truth=TRUTH) -> list[LoopPoint]:
 
 
 def test_numbers_are_found_again() -> None:
-    found = fit_engine(points(), START, names=NAMES)
+    found = fit_engine(points(), START, names=NAMES).profile
     errors = np.abs(log_errors(points(), found))
     assert errors.mean() < 0.01
     assert errors.max() < 0.03
@@ -69,19 +69,19 @@ def test_numbers_are_found_again() -> None:
         steps, truly = (decode_steps_s(one.table, engine) for engine in (found, TRUTH))
         assert steps[one.loop.users] == pytest.approx(truly[one.loop.users], rel=0.04)
     assert found.request_ms == pytest.approx(90.0, abs=5.0)
-    assert fit_engine(points(), START, names=NAMES) == found
+    assert fit_engine(points(), START, names=NAMES).profile == found
 
 
 def test_one_wrong_point_does_not_decide() -> None:
     measured = points()
     measured[7] = replace(measured[7], ttft_s=5 * measured[7].ttft_s)
-    found = fit_engine(measured, START, names=NAMES)
+    found = fit_engine(measured, START, names=NAMES).profile
     others = [one for place, one in enumerate(measured) if place != 7]
     assert np.median(np.abs(log_errors(others, found))) < 0.02
 
 
 def test_numbers_that_are_not_asked_for_or_say_nothing_stay() -> None:
-    found = fit_engine(points(), START, names=("request_ms", "replica_wait_steps"))
+    found = fit_engine(points(), START, names=("request_ms", "replica_wait_steps")).profile
     # One replica: nothing waits for others, and no point can tell.
     assert found == with_numbers(START, {"request_ms": found.request_ms})
 
@@ -90,7 +90,7 @@ def test_numbers_stay_inside_their_bounds() -> None:
     impossible = [
         replace(one, ttft_s=0.2 * one.ttft_s, tpot_exclusive_s=0.2 * one.tpot_exclusive_s) for one in points()
     ]
-    found = fit_engine(impossible, START, names=NAMES)
+    found = fit_engine(impossible, START, names=NAMES).profile
     for name in NAMES:
         low, high = FITTED[name][:2]
         assert low <= getattr(found, name) <= high

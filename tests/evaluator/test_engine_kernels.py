@@ -181,7 +181,7 @@ def test_the_command_yields_the_shipped_coefficients():
     name = "moe.w4a16_mxfp4.gated.power_law_1.2.marlin"
     (rows,) = (one for one in fitted_sets(kernel_sets(tables, figures)) if one.name == name)
     assert version == "0.24.0"
-    assert fit_kernel(rows, figures)[0] == pytest.approx(under("h100_sxm", "vllm").kernels[name], rel=2e-3)
+    assert fit_kernel(rows, figures).values == pytest.approx(under("h100_sxm", "vllm").kernels[name], rel=2e-3)
 
 
 def test_tables_of_other_versions_stand_in_for_those_that_a_device_lacks(tmp_path):

@@ -86,7 +86,8 @@ def test_the_command_yields_the_shipped_collectives():
     tables = newest_tables(shared_data("kernels_by_engine", "l40s"), ("nccl",))
     (rows,) = [one for one in kernel_sets(tables, figures_of(profile)) if one.name == "collective.all_gather"]
     assert rows.form == "host_collective"
-    values, error = fit_kernel(rows, figures_of(profile))
+    fit = fit_kernel(rows, figures_of(profile))
+    values, error = fit.values, fit.accuracy
     shipped = shipped_calibration("l40s")
     assert values == pytest.approx(shipped.kernels[rows.name], rel=2e-3)
     assert error.median_ape == pytest.approx(shipped.accuracy[rows.name].median_ape, abs=0.1)

@@ -221,9 +221,9 @@ def test_every_kind_has_a_figure_on_every_measured_device():
 )  # fmt: skip
 def test_the_shipped_figures_are_those_of_the_measured_kernels(kind):
     rows = rows_of(shared_data("kernels_by_engine"), "h200_sxm", kind)
-    values, accuracy = fit_kernel(rows, figures_of(load_device("h200_sxm", family="theoretical")))
-    assert values == mixer_values("h200_sxm", kind)
-    assert accuracy.median_ape < 13
+    fit = fit_kernel(rows, figures_of(load_device("h200_sxm", family="theoretical")))
+    assert fit.values == mixer_values("h200_sxm", kind)
+    assert fit.accuracy.median_ape < 13
 
 
 # The published shapes of MiniMax-M3's layers of chosen blocks: 16 of 128 keys for each of 4 groups of heads.

@@ -47,6 +47,7 @@ class Calibration:
     donor: str | None = None  # the device whose shipped kernels those are; None where they are others of its own
     engine: str | None = None  # the engine, with its version, whose kernels take the place of the device's others
     own: tuple[str, ...] = ()  # kernels that were measured inside that engine
+    unconverged: tuple[str, ...] = ()  # kernels whose coefficients still moved when their fit ended
     apart: tuple[str, ...] = ()  # kinds inside measured kernels that the engine launches for every kernel by itself
     source: str = ""
 
@@ -87,6 +88,7 @@ def calibration_to_mapping(calibration: Calibration) -> dict[str, Any]:
         "carried_from": calibration.carried_from,
         "includes": list(calibration.includes),
         "assumed": list(calibration.assumed),
+        **({"unconverged": list(calibration.unconverged)} if calibration.unconverged else {}),
         **({"donor": calibration.donor, "carried": dict(calibration.carried)} if calibration.carried else {}),
         **({"engine": calibration.engine, "own": list(calibration.own)} if calibration.engine else {}),
         **({"apart": list(calibration.apart)} if calibration.apart else {}),
@@ -140,6 +142,7 @@ def _from_mapping(data: Mapping[str, Any]) -> Calibration:
         carried_from=None if data.get("carried_from") is None else str(data["carried_from"]),
         includes=tuple(str(one) for one in data.get("includes", ())),
         assumed=tuple(str(one) for one in data.get("assumed", ())),
+        unconverged=tuple(str(one) for one in data.get("unconverged", ())),
         carried={str(name): float(_finite(name, value)) for name, value in data.get("carried", {}).items()},
         donor=None if data.get("donor") is None else str(data["donor"]),
         engine=None if data.get("engine") is None else str(data["engine"]),

@@ -77,6 +77,7 @@ class EngineKeys(BaseModel):
     fitted: list[Literal[tuple(PROFILE_RANGES)]] = []  # type: ignore[valid-type]
     points_of: str | None = None
     source: str = ""
+    unconverged: list[Literal["in sample", "held out"]] = []
     note: str = ""
 
     @model_validator(mode="after")

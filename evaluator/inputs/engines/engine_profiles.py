@@ -88,6 +88,7 @@ class FittedEngine:
     start: Mapping[str, float] = field(default_factory=dict)  # guesses that fits start from, where not the usual ones
     fitted: tuple[str, ...] = ()  # numbers that measured points of many servers identify
     points_of: str | None = None  # the engine whose points it shares: the same host
+    unconverged: tuple[str, ...] = ()  # stages of a user's fit whose numbers still moved when it ended
 
     @property
     def unfitted(self) -> EngineProfile:
@@ -193,6 +194,7 @@ def engine_from_mapping(content: Mapping[str, Any]) -> FittedEngine:
         start=_checked(start),
         fitted=tuple(content.get("fitted", ())),
         points_of=content.get("points_of"),
+        unconverged=tuple(content.get("unconverged", ())),
     )
 
 
@@ -208,6 +210,7 @@ def as_yaml(engine: FittedEngine) -> str:
         **({"fitted": list(engine.fitted)} if engine.fitted else {}),
         **({"points_of": engine.points_of} if engine.points_of else {}),
         "source": engine.source,
+        **({"unconverged": list(engine.unconverged)} if engine.unconverged else {}),
         "profile": _plain(engine.profile),
         "client": asdict(engine.profile.client),
         **({"near": [asdict(one) for one in engine.profile.near]} if engine.profile.near else {}),

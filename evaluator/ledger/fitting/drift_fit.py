@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluator.inputs.engines.engine_profiles import EngineProfile
-from evaluator.ledger.fitting.engine_fit import fit_engine, loss_of
+from evaluator.ledger.fitting.engine_fit import fit_engine, log_errors, loss_of
 from evaluator.ledger.fitting.fit_points import FitPoint
 
 SHORTEST = (1.0, 0.998, 0.995, 0.99, 0.98)  # shares of a length, from users in step to those of servers that drift most
@@ -17,6 +17,7 @@ ROUNDS = 2
 # What would else be taken for drift: prompts that are priced wrong, and the time to receive a request.
 BESIDE = ("prefill_factor", "decode_factor", "request_ms")
 SURE = 0.9  # of the loss of the start, below which another drift takes its place
+BETTER = 0.99  # of the loss of an earlier drift, below which a later one is better: ties are no chance
 
 
 def drifted(points: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
@@ -26,12 +27,24 @@ def drifted(points: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
     free = [point for point in points if point.drifts]
     if not free:
         return start
-    usual = fit_engine(free, start, names=BESIDE)
-    found = usual
+    usual = found = fit_engine(free, start, names=BESIDE).profile
     for _ in range(ROUNDS):
-        found = min((_with(found, shortest) for shortest in SHORTEST), key=lambda one: loss_of(free, one))
-        found = fit_engine(free, _with(start, found.client.shortest), names=BESIDE)
-    return start if loss_of(free, found) >= SURE * loss_of(free, usual) else _with(start, found.client.shortest)
+        shortest = _least_drift(free, found)
+        found = fit_engine(free, _with(start, shortest), names=BESIDE).profile
+    return start if _loss(free, found) >= SURE * _loss(free, usual) else _with(start, found.client.shortest)
+
+
+def _least_drift(free: Sequence[FitPoint], engine: EngineProfile) -> float:
+    best, least = engine.client.shortest, _loss(free, engine)
+    for shortest in SHORTEST:
+        loss = _loss(free, _with(engine, shortest))
+        if loss < BETTER * least:
+            best, least = shortest, loss
+    return best
+
+
+def _loss(points: Sequence[FitPoint], engine: EngineProfile) -> float:
+    return loss_of(points, log_errors(points, engine))
 
 
 def _with(engine: EngineProfile, shortest: float) -> EngineProfile:

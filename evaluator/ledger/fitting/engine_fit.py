@@ -5,6 +5,7 @@ Not here: what a point is (evaluator.ledger.fitting.fit_points) and figures of e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -25,9 +26,13 @@ FITTED: Mapping[str, tuple[float, float, float, float]] = {
     "layer_ms": (0.0, 5.0, 0.02, 0.2),
     "latent_layer_ms": (0.0, 5.0, 0.02, 0.5),
 }
-ROUNDS = 6
 CORNER = 0.15  # log error from which a point pulls with constant force: outliers do not decide
 PRIOR_POINTS = 4.0  # how many points at the corner the starting values weigh
+# A fit has converged when a round lowers the loss by less than LEAST_GAIN of it and moves every number by less than
+# LEAST_MOVE of its prior's spread, or when no step that is longer than STILL lowers the loss at all.
+LEAST_GAIN, LEAST_MOVE, STILL = 1e-9, 1e-3, 1e-5
+MOST_ROUNDS = 100  # usual: 4 to 12
+FIRST_DAMPING, MORE_DAMPING, LESS_DAMPING = 1e-2, 4.0, 8.0  # of the diagonal, where a plain step does not help
 
 
 class MeasuredPoint(Protocol):
@@ -43,36 +48,47 @@ class MeasuredPoint(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFit:
+    """Where a fit ended. One that has not converged ended because of its number of rounds: other numbers may be
+    better."""
+
+    profile: EngineProfile
+    loss: float
+    rounds: int
+    converged: bool
+
+
 def fit_engine(
     points: Sequence[MeasuredPoint],
     start: EngineProfile,
     *,
     names: Sequence[str] = (),
     begin: EngineProfile | None = None,
-) -> EngineProfile:
+    most_rounds: int = MOST_ROUNDS,
+) -> EngineFit:
     """The profile whose log errors have the least Huber loss, near `start` where points say little.
 
-    Gauss-Newton with numerical derivatives, from `begin` (by default `start`); deterministic. A step that does not
-    lower the loss is shortened."""
-    chosen = tuple(names) or tuple(FITTED)
-    profile = begin or start
-    errors = log_errors(points, profile)
-    for _ in range(ROUNDS):
-        step = _newton_step(points, profile, start, errors, chosen)
-        for share in (1.0, 0.4, 0.15, 0.05):
-            candidate = _moved(profile, chosen, share * step)
-            found = log_errors(points, candidate)
-            if _loss(points, found, candidate, start, chosen) < _loss(points, errors, profile, start, chosen):
-                profile, errors = candidate, found
+    Levenberg-Marquardt with central differences, from `begin` (by default `start`); deterministic. J. Nocedal and
+    S. Wright, Numerical Optimization, 2nd ed., section 10.3; bounds by holding what would leave them."""
+    search = _Search(points, start, tuple(names) or tuple(FITTED))
+    at, damping = search.stand(begin or start), 0.0
+    for done in range(most_rounds):
+        slope = search.slope(at)
+        while True:
+            step = search.step(at, slope, damping)
+            move = float(np.max(np.abs(step) / search.spread))
+            candidate = search.stand(search.moved(at.profile, step))
+            if candidate.loss < at.loss:
                 break
-        else:
-            break
-    return profile
-
-
-def loss_of(points: Sequence[MeasuredPoint], profile: EngineProfile) -> float:
-    """The Huber loss of the log errors, which a fit brings down."""
-    return _loss(points, log_errors(points, profile), profile, profile, ())
+            if move < STILL:
+                return EngineFit(profile=at.profile, loss=at.loss, rounds=done, converged=True)
+            damping = max(MORE_DAMPING * damping, FIRST_DAMPING)
+        gain, at = (at.loss - candidate.loss) / at.loss, candidate
+        damping = damping / LESS_DAMPING if damping > FIRST_DAMPING else 0.0
+        if gain < LEAST_GAIN and move < LEAST_MOVE:
+            return EngineFit(profile=at.profile, loss=at.loss, rounds=done + 1, converged=True)
+    return EngineFit(profile=at.profile, loss=at.loss, rounds=most_rounds, converged=False)
 
 
 def log_errors(points: Sequence[MeasuredPoint], engine: EngineProfile) -> FloatArray:
@@ -80,33 +96,67 @@ def log_errors(points: Sequence[MeasuredPoint], engine: EngineProfile) -> FloatA
     return np.asarray([point.log_errors(engine) for point in points], dtype=np.float64)
 
 
-def _newton_step(
-    points: Sequence[MeasuredPoint],
-    profile: EngineProfile,
-    start: EngineProfile,
-    errors: FloatArray,
-    names: Sequence[str],
-) -> FloatArray:
-    columns = []
-    for name in names:
-        moved = with_numbers(profile, {name: getattr(profile, name) + FITTED[name][2]})
-        columns.append(((log_errors(points, moved) - errors) / FITTED[name][2]).ravel())
-    slopes = np.stack(columns)
-    weights = np.repeat([point.weight for point in points], errors.shape[1]) * _huber_weight(errors.ravel())
-    spread = np.asarray([FITTED[name][3] for name in names])
-    prior = PRIOR_POINTS * CORNER**2 / spread**2
-    away = np.asarray([getattr(profile, name) - getattr(start, name) for name in names])
-    weighted = slopes * weights
-    normal = np.stack([dot(slopes, row) for row in weighted]) + np.diag(prior)
-    downhill = -(dot(weighted, errors.ravel()) + prior * away)
-    return _bounded_step(normal, downhill, _room(profile, names))
+def loss_of(points: Sequence[MeasuredPoint], errors: FloatArray) -> float:
+    """The Huber loss of log errors, each point by its weight."""
+    size = np.abs(errors)
+    huber = np.where(size <= CORNER, 0.5 * size**2, CORNER * (size - 0.5 * CORNER)).sum(axis=1)
+    return float(dot(huber, [point.weight for point in points]))
 
 
-def _room(profile: EngineProfile, names: Sequence[str]) -> FloatArray:
-    """How far each number may move down and up, [number, 2]."""
-    return np.asarray(
-        [(FITTED[name][0] - getattr(profile, name), FITTED[name][1] - getattr(profile, name)) for name in names]
-    )
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """A profile that was tried, with its errors and loss."""
+
+    profile: EngineProfile
+    errors: FloatArray
+    loss: float
+
+
+class _Search:
+    """The loss around any profile: how much it is, and the quadratic model of it."""
+
+    def __init__(self, points: Sequence[MeasuredPoint], start: EngineProfile, names: tuple[str, ...]) -> None:
+        self.points, self.start, self.names = points, start, names
+        self.low, self.high, self.difference, self.spread = np.asarray([FITTED[name] for name in names]).T
+        self.prior = PRIOR_POINTS * CORNER**2 / self.spread**2
+
+    def stand(self, profile: EngineProfile) -> _Stand:
+        """The profile with its errors and loss, what it moved away from the start included."""
+        errors = log_errors(self.points, profile)
+        pull = 0.5 * float(np.sum(self.prior * np.square(self._values(profile) - self._values(self.start))))
+        return _Stand(profile, errors, loss_of(self.points, errors) + pull)
+
+    def slope(self, at: _Stand) -> tuple[FloatArray, FloatArray]:
+        """The matrix of the quadratic model, and the way downhill."""
+        slopes = np.stack([self._slope_of(at.profile, index) for index in range(len(self.names))])
+        weights = np.repeat([point.weight for point in self.points], at.errors.shape[1])
+        weighted = slopes * (weights * _huber_weight(at.errors.ravel()))
+        normal = np.stack([dot(slopes, row) for row in weighted]) + np.diag(self.prior)
+        away = self._values(at.profile) - self._values(self.start)
+        return normal, -(dot(weighted, at.errors.ravel()) + self.prior * away)
+
+    def step(self, at: _Stand, slope: tuple[FloatArray, FloatArray], damping: float) -> FloatArray:
+        """The minimum of the damped model inside the bounds."""
+        normal, downhill = slope
+        values = self._values(at.profile)
+        room = np.stack((self.low - values, self.high - values), axis=1)
+        return _bounded_step(normal + damping * np.diag(np.diag(normal)), downhill, room)
+
+    def moved(self, profile: EngineProfile, step: FloatArray) -> EngineProfile:
+        """The profile a step further."""
+        values = np.clip(self._values(profile) + step, self.low, self.high)
+        return with_numbers(profile, dict(zip(self.names, values.tolist(), strict=True)))
+
+    def _values(self, profile: EngineProfile) -> FloatArray:
+        return np.asarray([getattr(profile, name) for name in self.names], dtype=np.float64)
+
+    def _slope_of(self, profile: EngineProfile, index: int) -> FloatArray:
+        value, distance = float(getattr(profile, self.names[index])), self.difference[index]
+        ends = [
+            float(np.clip(value + side, self.low[index], self.high[index])) for side in (-float(distance), distance)
+        ]
+        below, above = (log_errors(self.points, with_numbers(profile, {self.names[index]: end})) for end in ends)
+        return np.asarray((above - below).ravel() / (ends[1] - ends[0]))
 
 
 def _bounded_step(normal: FloatArray, downhill: FloatArray, room: FloatArray) -> FloatArray:
@@ -128,25 +178,3 @@ def _bounded_step(normal: FloatArray, downhill: FloatArray, room: FloatArray) ->
 
 def _huber_weight(errors: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(1.0, CORNER / np.maximum(np.abs(errors), 1e-12)))
-
-
-def _loss(
-    points: Sequence[MeasuredPoint],
-    errors: FloatArray,
-    profile: EngineProfile,
-    start: EngineProfile,
-    names: Sequence[str],
-) -> float:
-    size = np.abs(errors)
-    huber = np.where(size <= CORNER, 0.5 * size**2, CORNER * (size - 0.5 * CORNER)).sum(axis=1)
-    data = float(dot(huber, [point.weight for point in points]))
-    away = [(getattr(profile, name) - getattr(start, name)) / FITTED[name][3] for name in names]
-    return data + 0.5 * PRIOR_POINTS * CORNER**2 * float(np.sum(np.square(away)))
-
-
-def _moved(profile: EngineProfile, names: Sequence[str], step: FloatArray) -> EngineProfile:
-    values = {
-        name: float(np.clip(getattr(profile, name) + change, FITTED[name][0], FITTED[name][1]))
-        for name, change in zip(names, step, strict=True)
-    }
-    return with_numbers(profile, values)

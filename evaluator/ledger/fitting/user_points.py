@@ -15,17 +15,17 @@ from evaluator.arithmetic import FloatArray
 from evaluator.inputs.engines.engine_profiles import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.ledger.deployments import Deployment, deployment_of
 from evaluator.ledger.fitting.drift_fit import drifted
-from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine, log_errors
+from evaluator.ledger.fitting.engine_fit import FITTED, EngineFit, fit_engine, log_errors
 from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
 from evaluator.ledger.fitting.near_fit import near_fit
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.predicting import LookUp
-from evaluator.ledger.scoring import Exclusion, Figures, figures, usable
+from evaluator.ledger.scoring import Exclusion, Figures, figures, setting_of, usable
 from store.errors import InputError
 from store.records import MeasurementRecord
 
-FOLDS = 5  # every point is left out once: by its place, modulo 5, in the order of content keys
+FOLDS = 5  # every setting is left out once: by its place, modulo 5, in the order of their digests
 LEAST_POINTS = 2 * FOLDS
 WEIGHT = 8.0  # of a point: all are of one server, which the starting values know nothing about
 SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
@@ -33,7 +33,7 @@ SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedPoints:
-    """Closed-loop points of one engine, ordered by content key, and what rules took out."""
+    """Closed-loop points of one engine, ordered by setting, and what rules took out."""
 
     engine: str
     records: tuple[MeasurementRecord, ...]
@@ -46,6 +46,7 @@ class OwnFit:
     """A profile fitted to all points. Figures by (short metric name, stage): before, in sample, held out.
 
     `held_out` are signed relative errors under the fit without a point's fifth: a row a point, a column of LATENCIES.
+    `unconverged` names the stages whose numbers were still moving when the fit ended.
     """
 
     profile: EngineProfile
@@ -53,6 +54,7 @@ class OwnFit:
     points: ServedPoints
     figures: dict[tuple[str, str], Figures]
     held_out: FloatArray
+    unconverged: tuple[str, ...] = ()
 
 
 def served_points(records: Iterable[MeasurementRecord], engine: str | None) -> ServedPoints:
@@ -60,7 +62,7 @@ def served_points(records: Iterable[MeasurementRecord], engine: str | None) -> S
     chosen = usable(records)
     rules = Counter({one.rule: one.rows for one in chosen.excluded})
     found: list[tuple[MeasurementRecord, Deployment]] = []
-    for record in sorted(chosen.records, key=lambda one: one.key):
+    for record in chosen.records:
         try:
             deployment = deployment_of(record)
             _check_point(record, deployment)
@@ -111,16 +113,23 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
             hint="; ".join(f"{one.rows} {one.rule}" for one in points.excluded)
             or "measure more batch sizes and lengths",
         )
+    settings = len({setting_of(record) for record in points.records})
+    if settings < FOLDS:
+        raise InputError(
+            f"{len(points.records)} points of {points.engine} have {settings} settings: a fit needs at least {FOLDS}",
+            hint="measure other numbers of users or lengths; a repeated run adds none",
+        )
     measured = _fit_points(points, start, captured)
     numbers = _fitted_numbers(measured, start)
-    profile = _corrected(measured, start, numbers)
+    whole = _corrected(measured, start, numbers)
+    held_out, unconverged = _left_out(measured, _folds(points), start, numbers)
     stages = {
         "before": log_errors(measured, start),
-        "in sample": log_errors(measured, profile),
-        "held out": _held_out(measured, start, numbers),
+        "in sample": log_errors(measured, whole.profile),
+        "held out": held_out,
     }
     return OwnFit(
-        profile=replace(profile, name=name),
+        profile=replace(whole.profile, name=name),
         start=start,
         points=points,
         figures={
@@ -129,14 +138,35 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
             for stage, errors in stages.items()
             if (found := figures((np.exp(errors[:, column]) - 1.0).tolist())) is not None
         },
-        held_out=np.exp(stages["held out"]) - 1.0,
+        held_out=np.exp(held_out) - 1.0,
+        unconverged=(() if whole.converged else ("in sample",)) + unconverged,
     )
+
+
+def _left_out(
+    measured: Sequence[FitPoint], folds: Sequence[int], start: EngineProfile, numbers: Sequence[str]
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Log errors of every point under the fit without its fifth, and the stage's name where one did not converge."""
+    errors, converged = np.zeros((len(measured), len(LATENCIES))), True
+    for fold in range(FOLDS):
+        others = _corrected([one for one, mine in zip(measured, folds, strict=True) if mine != fold], start, numbers)
+        mine = [place for place, number in enumerate(folds) if number == fold]
+        errors[mine] = log_errors([measured[place] for place in mine], others.profile)
+        converged = converged and others.converged
+    return errors, () if converged else ("held out",)
+
+
+def _folds(points: ServedPoints) -> list[int]:
+    """The fifth of each point. Runs of one setting share it: a repeated run is no unseen point."""
+    settings = [setting_of(record) for record in points.records]
+    place = {setting: index for index, setting in enumerate(sorted(set(settings)))}
+    return [place[setting] % FOLDS for setting in settings]
 
 
 def fitted_to(measured: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
     """The profile nearest to these points of one server, each with the weight of a point of one's own."""
     own = own_points(measured)
-    return _corrected(own, start, _fitted_numbers(own, start))
+    return _corrected(own, start, _fitted_numbers(own, start)).profile
 
 
 def own_points(measured: Sequence[FitPoint]) -> list[FitPoint]:
@@ -144,13 +174,13 @@ def own_points(measured: Sequence[FitPoint]) -> list[FitPoint]:
     return [replace(point, weight=WEIGHT, drifts=point.deployment.client is None) for point in measured]
 
 
-def _corrected(measured: Sequence[FitPoint], start: EngineProfile, numbers: Sequence[str]) -> EngineProfile:
+def _corrected(measured: Sequence[FitPoint], start: EngineProfile, numbers: Sequence[str]) -> EngineFit:
     """The fit of an engine's drift and numbers, and of what these leave to predictions near the points."""
     start = drifted(measured, start)
-    fitted = fit_engine(measured, replace(start, near=()), names=numbers)
-    fitted = with_numbers(fitted, {number: round(getattr(fitted, number), 6) for number in NUMBERS})
+    fit = fit_engine(measured, replace(start, near=()), names=numbers)
+    fitted = with_numbers(fit.profile, {number: round(getattr(fit.profile, number), 6) for number in NUMBERS})
     places = [one.replica.place(one.batch_size) for one in measured]
-    return replace(fitted, near=near_fit(places, log_errors(measured, fitted)))
+    return replace(fit, profile=replace(fitted, near=near_fit(places, log_errors(measured, fitted))))
 
 
 def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | None) -> list[FitPoint]:
@@ -173,12 +203,3 @@ def _fitted_numbers(measured: Sequence[FitPoint], start: EngineProfile) -> tuple
     if start.latent_layer_ms == 0.0:
         silent.add("latent_layer_ms")
     return tuple(number for number in FITTED if number not in silent)
-
-
-def _held_out(measured: Sequence[FitPoint], start: EngineProfile, numbers: Sequence[str]) -> FloatArray:
-    """Errors of every point under the fit that left its fifth out."""
-    errors = np.zeros((len(measured), len(LATENCIES)))
-    for fold in range(FOLDS):
-        others = [one for place, one in enumerate(measured) if place % FOLDS != fold]
-        errors[fold::FOLDS] = log_errors(measured[fold::FOLDS], _corrected(others, start, numbers))
-    return errors
