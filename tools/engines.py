@@ -40,7 +40,7 @@ from store.errors import InputError
 from store.records import MeasurementRecord
 from tools.handovers import HandoverPoint, fitted_handover, handover_points
 
-POINTS_A_PAIR = 60  # a pair measured more often does not count for more
+POINTS_A_PAIR = 60  # that a pair counts for at most, however often it was measured
 LEAST_POINTS = 8
 HEAD = "# Numbers under `profile` and `held_out` are written by python -m tools.engines, which keeps the rest.\n"
 
@@ -54,7 +54,7 @@ class EnginePoint:
 
 
 def engine_points(records: Iterable[MeasurementRecord], engine: str) -> list[EnginePoint]:
-    """Points of one engine, at most POINTS_A_PAIR of each pair, evenly over users and lengths.
+    """Points of one engine, each pair with the weight of at most POINTS_A_PAIR.
 
     Those with both latencies of a closed loop where there are any, else every figure we can predict. Each is played
     with the usual client of its own version."""
@@ -66,15 +66,16 @@ def engine_points(records: Iterable[MeasurementRecord], engine: str) -> list[Eng
     by_pair: dict[tuple[str, str], list[tuple[MeasurementRecord, Deployment]]] = defaultdict(list)
     for record, deployment in both or matched:
         by_pair[deployment.pair].append((record, deployment))
-    chosen = [one for pair in sorted(by_pair) for one in _thinned(by_pair[pair])]
     wanted = [
         (deployment, measured)
-        for record, deployment in chosen
+        for pair in sorted(by_pair)
+        for record, deployment in by_pair[pair]
         for measured in (_latencies if both else _figures)(record, deployment)
     ]
     versions = sorted({str(deployment.engine) for deployment, _ in wanted})
+    weight = {pair: min(1.0, POINTS_A_PAIR / len(measured)) for pair, measured in by_pair.items()}
     return [
-        EnginePoint(point.deployment.pair, point)
+        EnginePoint(point.deployment.pair, replace(point, weight=weight[point.deployment.pair]))
         for version in versions
         for point in fit_points([one for one in wanted if one[0].engine == version], unfitted_engine(version))
     ]
@@ -98,17 +99,6 @@ def _matched(records: Iterable[MeasurementRecord]) -> Iterable[tuple[Measurement
     for record in usable(records).records:
         with suppress(Unmatched):
             yield record, deployment_of(record)
-
-
-def _thinned(
-    pairs: Sequence[tuple[MeasurementRecord, Deployment]],
-) -> list[tuple[MeasurementRecord, Deployment]]:
-    ordered = sorted(
-        pairs, key=lambda one: (one[1].users, one[1].input_length, one[1].output_length)
-    )  # then by setting
-    if len(ordered) <= POINTS_A_PAIR:
-        return ordered
-    return [ordered[index * len(ordered) // POINTS_A_PAIR] for index in range(POINTS_A_PAIR)]
 
 
 def fit_with_pairs_held_out(

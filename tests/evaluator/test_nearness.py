@@ -58,22 +58,23 @@ def test_nothing_near_changes_nothing():
 
 def test_a_point_alone_takes_part_of_its_error_out_and_many_all_of_it():
     # 0.15^2 / (0.15^2 + 0.1^2) = 0.692 of 10 % too much and 5 % too little
-    (one,) = near_fit([HERE], np.asarray([[0.10, -0.05]]))
+    ((one,), _) = near_fit([HERE], np.asarray([[0.10, -0.05]]))
     assert (one.ttft, one.tpot) == pytest.approx((-0.0692, 0.0346), abs=1e-4)
-    many = near_fit([HERE] * 40, np.asarray([[0.10, -0.05]] * 40))
+    many, converged = near_fit([HERE] * 40, np.asarray([[0.10, -0.05]] * 40))
+    assert converged
     assert np.log(factors_near(many, HERE)).tolist() == pytest.approx([-0.10, 0.05], abs=0.002)
 
 
 def test_a_point_that_stands_out_counts_less():
     errors = np.asarray([[0.05, 0.0]] * 8 + [[3.0, 0.0]])
-    ttft, _ = factors_near(near_fit([HERE] * 9, errors), HERE)
+    ttft, _ = factors_near(near_fit([HERE] * 9, errors)[0], HERE)
     assert -0.12 < math.log(ttft) < -0.03  # their mean is 0.38
-    assert near_fit([], np.zeros((0, 2))) == ()
+    assert near_fit([], np.zeros((0, 2))) == ((), True)
 
 
 def test_of_many_points_so_many_are_kept():
     places = [replace(HERE, users=float(users)) for users in range(1, 3 * MOST_NEAR)]
-    kept = near_fit(places, np.zeros((len(places), 2)))
+    kept, _ = near_fit(places, np.zeros((len(places), 2)))
     assert len(kept) == MOST_NEAR
     assert kept[0].users == 1.0
     assert kept[-1].users > 2.9 * MOST_NEAR

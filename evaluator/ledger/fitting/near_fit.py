@@ -16,32 +16,36 @@ from evaluator.inputs.engines.nearness import Nearby, alike
 
 SPREAD = 0.15  # of what is left, as a logarithm, before any point is seen
 NOISE = 0.1  # of one measured point
-ROUNDS = 5
+STILL, MOST_ROUNDS = 1e-6, 500  # until no point's trust moves by more of itself; usual: 1 to 50
 
 
-def near_fit(places: Sequence[Nearby], log_errors: FloatArray) -> tuple[Nearby, ...]:
+def near_fit(places: Sequence[Nearby], log_errors: FloatArray) -> tuple[tuple[Nearby, ...], bool]:
     """The places with weights that take their log errors, [point, (TTFT, TPOT)], out of predictions near them.
 
-    A point alone takes 0.69 of its error out, since some of it may be chance; many that agree take all."""
+    And whether the weights stood still in the end. A point alone takes 0.69 of its error out, since some of it may be
+    chance; many that agree take all."""
     kept = _spread_out(len(places))
     chosen, errors = [places[index] for index in kept], log_errors[kept]
     if not chosen:
-        return ()
+        return (), True
     covariance = SPREAD**2 * np.stack([alike(chosen, one) for one in chosen])
-    ttft, tpot = (_weights(covariance, errors[:, column]) for column in (0, 1))
-    return tuple(
+    (ttft, first_still), (tpot, later_still) = (_weights(covariance, errors[:, column]) for column in (0, 1))
+    weighed = tuple(
         replace(one, ttft=round(float(first), 6), tpot=round(float(later), 6))
         for one, first, later in zip(chosen, -(SPREAD**2) * ttft, -(SPREAD**2) * tpot, strict=True)
     )
+    return weighed, first_still and later_still
 
 
-def _weights(covariance: FloatArray, errors: FloatArray) -> FloatArray:
+def _weights(covariance: FloatArray, errors: FloatArray) -> tuple[FloatArray, bool]:
     trust = np.ones(errors.size)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         weights = solve(covariance + np.diag(NOISE**2 / trust), errors)
         left = errors - np.asarray([float(dot(row, weights)) for row in covariance])
-        trust = np.minimum(1.0, 2.0 * NOISE / np.maximum(np.abs(left), 1e-9))
-    return weights
+        before, trust = trust, np.minimum(1.0, 2.0 * NOISE / np.maximum(np.abs(left), 1e-9))
+        if np.max(np.abs(trust - before) / trust) < STILL:
+            return weights, True
+    return weights, False
 
 
 def _spread_out(count: int) -> list[int]:

@@ -180,7 +180,8 @@ def _corrected(measured: Sequence[FitPoint], start: EngineProfile, numbers: Sequ
     fit = fit_engine(measured, replace(start, near=()), names=numbers)
     fitted = with_numbers(fit.profile, {number: round(getattr(fit.profile, number), 6) for number in NUMBERS})
     places = [one.replica.place(one.batch_size) for one in measured]
-    return replace(fit, profile=replace(fitted, near=near_fit(places, log_errors(measured, fitted))))
+    near, still = near_fit(places, log_errors(measured, fitted))
+    return replace(fit, profile=replace(fitted, near=near), converged=fit.converged and still)
 
 
 def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | None) -> list[FitPoint]:
