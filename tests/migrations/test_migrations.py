@@ -4,13 +4,11 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from alembic import command
 from generator import fill, sweep_record
-from quick import quick
 from sqlalchemy import inspect, text
 from stored import STORES, load_postgresql, load_sqlite
 
@@ -24,7 +22,6 @@ from store.engines import make_engine
 from store.errors import RevisionError, StoreError
 from store.location import parse_url
 from store.migrating import (
-    UpgradeReport,
     alembic_config,
     create_store,
     current_revision,
@@ -97,37 +94,24 @@ def test_up_down_up_leaves_the_same_and_no_drift(store_url):
 
 
 RELEASED = [path.name for path in sorted(STORES.glob("*.sql"))]
+_FIRST_AND_LAST = {name[:4] for name in (RELEASED[0], RELEASED[-1])}
 
 
-def is_first_or_last(name):
-    return name[:4] in {RELEASED[0][:4], RELEASED[-1][:4]}
-
-
-TAKEN_UP = quick(RELEASED, lambda name: ".sqlite." in name or is_first_or_last(name), rest=pytest.mark.long)
-
-
-@dataclass(frozen=True)
-class Upgraded:
-    """A store as a release wrote it, upgraded; tests only read it."""
-
-    url: str
-    report: UpgradeReport
-
-
-@pytest.fixture(scope="module", params=TAKEN_UP)
-def upgraded(request, tmp_path_factory):
-    """What each release wrote, upgraded once for all tests."""
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[] if ".sqlite." in name or name[:4] in _FIRST_AND_LAST else pytest.mark.long)
+        for name in RELEASED
+    ]
+)
+def stored_url(request, tmp_path):
+    """A store as a release wrote it."""
     sql = (STORES / request.param).read_text()
     if ".sqlite." in request.param:
-        path = tmp_path_factory.mktemp("released") / "stored.sqlite"
-        load_sqlite(sql, path)
-        yield Upgraded(f"sqlite:///{path}", upgrade_store(f"sqlite:///{path}"))
-        return
-    server = request.getfixturevalue("postgresql_server")
-    url = server.new_database()
+        load_sqlite(sql, tmp_path / "stored.sqlite")
+        return f"sqlite:///{tmp_path}/stored.sqlite"
+    url = request.getfixturevalue("postgresql_url")
     load_postgresql(sql, url)
-    yield Upgraded(url, upgrade_store(url))
-    server.drop(url)
+    return url
 
 
 def test_every_revision_has_a_stored_file_for_each_database():
@@ -136,10 +120,11 @@ def test_every_revision_has_a_stored_file_for_each_database():
     }
 
 
-def test_what_a_release_wrote_upgrades_with_its_values(upgraded):
-    assert upgraded.report.after == HEAD_REVISION == current_revision(upgraded.url)
-    assert check_store(parse_url(upgraded.url)).faults == ()
-    with open_store(upgraded.url) as opened, opened.reading() as connection:
+def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
+    report = upgrade_store(stored_url)
+    assert report.after == HEAD_REVISION == current_revision(stored_url)
+    assert check_store(parse_url(stored_url)).faults == ()
+    with open_store(stored_url) as opened, opened.reading() as connection:
         one = lambda query: tuple(connection.execute(text(query)).one())  # noqa: E731
         # prefill 1..6, decode 1..4, aggregated distribution 1..4, decode of the voided sweep 1..2
         assert one("SELECT COUNT(*), SUM(batch_size) FROM probe") == (16, 21 + 10 + 10 + 3)
@@ -187,10 +172,11 @@ ADDED = {  # what a release wrote of the columns of revision 0002: kinds, the pr
 ADDED |= dict.fromkeys(REVISIONS[2:], ADDED["0002"])
 
 
-def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(upgraded):
-    before = upgraded.report.before
+def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(stored_url):
+    before = current_revision(stored_url)
+    upgrade_store(stored_url)
     kinds, client, launchers, served = ADDED[before]
-    with open_store(upgraded.url) as opened, opened.reading() as connection:
+    with open_store(stored_url) as opened, opened.reading() as connection:
         rows = lambda query: [tuple(row) for row in connection.execute(text(query))]  # noqa: E731
         assert rows("SELECT kind FROM sweep ORDER BY id") == kinds
         of_phase = "FROM scenario c JOIN subject s ON s.id = c.subject_id WHERE c.status = 'ok' AND s.phase"
@@ -201,18 +187,20 @@ def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(upgraded
         assert service == (served, 0.5 if served else None)  # the writer stored half of each step
 
 
-def test_first_tokens_of_users_in_step_are_kept_from_their_revision_on(upgraded):
-    before = upgraded.report.before
-    with open_store(upgraded.url) as opened, opened.reading() as connection:
+def test_first_tokens_of_users_in_step_are_kept_from_their_revision_on(stored_url):
+    before = current_revision(stored_url)
+    upgrade_store(stored_url)
+    with open_store(stored_url) as opened, opened.reading() as connection:
         kept = connection.execute(text("SELECT COUNT(*), MIN(ttft_in_step_ms / ttft_ms) FROM probes WHERE"
                                        " ttft_in_step_ms IS NOT NULL")).one()  # fmt: skip
     assert tuple(kept) == ((4, 2.0) if before >= "0013" else (0, None))  # the writer stored twice the time of each
 
 
-def test_images_of_a_workload_are_kept_from_their_revision_on(upgraded):
-    before = upgraded.report.before
+def test_images_of_a_workload_are_kept_from_their_revision_on(stored_url):
+    before = current_revision(stored_url)
+    upgrade_store(stored_url)
     wanted = "images, image_width, image_height, image_patches, image_tokens, encoder_split"
-    with open_store(upgraded.url) as opened, opened.reading() as connection:
+    with open_store(stored_url) as opened, opened.reading() as connection:
         kept = connection.execute(text(f"SELECT {wanted} FROM workload WHERE images IS NOT NULL")).all()
     assert [tuple(row) for row in kept] == ([(2, 1024, 768, 3072, 768, "data")] if before >= "0011" else [])
 
@@ -286,9 +274,9 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("upgraded", quick(TAKEN_UP, is_first_or_last), indirect=True)
-def test_every_report_still_answers_on_what_a_release_wrote(upgraded):
-    with Session(parse_url(upgraded.url)) as session:
+def test_every_report_still_answers_on_what_a_release_wrote(stored_url):
+    upgrade_store(stored_url)
+    with Session(parse_url(stored_url)) as session:
         for name, (workload, options) in QUESTIONS.items():
             asked = {"limits": Limits(reserved_gib=0), **options} if name not in JUDGE_NO_NUMBER else options
             answer = session.ask(Question(report=name, scope=Scope(workload=workload), **asked))
