@@ -188,6 +188,7 @@ def test_values_of_llm_d_keep_to_the_schema_of_its_chart(case, url, tmp_path):
     assert list(Draft7Validator(schema).iter_errors(values))
 
 
+@pytest.mark.survival  # its definition takes seconds to read
 def test_a_service_of_kserve_keeps_to_its_definition(url, tmp_path):
     from jsonschema import Draft7Validator
 
