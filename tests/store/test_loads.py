@@ -194,7 +194,7 @@ def test_requests_come_with_a_load_or_later_and_are_read_as_they_were(store):
     assert check_store(store.location).faults == ()
 
 
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("whole", quick([True, False]))
 def test_vacuum_removes_the_requests_of_voided_sweeps_and_nothing_else(store, whole):
     sweep, scenario = scenario_of(store)
     put_loads(store, sweep, scenario, ARRIVAL, [keeping(1), keeping(2)])
