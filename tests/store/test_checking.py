@@ -3,7 +3,6 @@ from contextlib import closing
 
 import pytest
 from generator import fill
-from quick import quick
 from sqlalchemy import text
 
 from store.location import parse_url
@@ -44,7 +43,6 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("store_url", quick(["sqlite", "postgresql"]), indirect=True)
 @pytest.mark.parametrize("statement", list(DAMAGE))
 def test_every_kind_of_damage_is_found(fresh_store, statement):
     fill(fresh_store.url, probes=1200, seed=64)  # this seed starts with a distribution workload
