@@ -10,22 +10,37 @@ TOGETHER := -q -n auto --dist loadfile
 CHECKED := --randomly-seed=2026 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --durations=25
 DEMO_STORE := sqlite:///build/demo.sqlite
 
+# Fits and the figures that documents quote of them: what a processor's own rounding of exp and log may not move.
+FIGURES := $(sort $(wildcard tests/*/test_*fit*.py tests/*/test_*calibra*.py tests/*/test_engine_*.py) \
+	tests/evaluator/test_family_medians.py tests/evaluator/test_nearness.py tests/evaluator/test_older_engines.py \
+	tests/evaluator/test_scoring.py tests/cli/test_error_regions.py tests/cli/test_ledger_summary.py \
+	tests/queries/test_expected_error.py tests/test_accuracy_page.py)
+
 # Hundreds of processes would each compile the program anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test survival long attack check bench docs site clean
+.PHONY: demo test survival figures long attack check bench docs site clean
 
 demo: $(INSTALLED)
 	@mkdir -p build
 	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
+# The tests of every change: one case of each kind, PostgreSQL in a few. To end in less than five minutes of two idle cores.
 test: demo
 	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long"
 
+# Once more as numpy computes on a processor without AVX2 and AVX-512. To take less than 90 seconds of one core.
+figures: $(INSTALLED)
+	@without=$$($(BIN)/python tests/processors.py); \
+	if [ -z "$$without" ]; then echo "numpy has one arithmetic on this processor: nothing to test again"; exit 0; fi; \
+	NPY_DISABLE_CPU_FEATURES="$$without" $(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long" $(FIGURES)
+
+# Kills, servers, browsers and refits, and the further cases of tests whose first case is in `make test`. With everything else of
+# .ci/run, to end in less than thirty minutes of two busy cores.
 survival: $(INSTALLED)
 	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "survival and not long"
 
-# The long rounds: every kernel of every device fitted again, under other processors' arithmetic too; hundreds of kills;
+# Hours. The long rounds: every kernel of every device fitted again, under other processors' arithmetic too; hundreds of kills;
 # new examples for every property.
 long: $(INSTALLED)
 	SWEEPDB_EXAMPLES=new $(BIN)/python -m pytest $(TOGETHER) -m "not survival"

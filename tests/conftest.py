@@ -12,6 +12,7 @@ import pytest
 from examples import MOST, PROFILE, examples
 from hypothesis import settings
 from postgresql_server import Server, running_server, why_not
+from quick import quick
 
 # No example has a deadline: a slow or busy machine takes longer, and that is no error. Examples are the same in every
 # run, so that a check is red by the change that it checks; `make long` looks for new ones.
@@ -66,7 +67,10 @@ def sqlite_url(tmp_path):
     return f"sqlite:///{tmp_path}/store.sqlite"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+DATABASES = quick(["sqlite", "postgresql"])  # PostgreSQL with `make survival`, but for a few tests that ask for both
+
+
+@pytest.fixture(params=DATABASES)
 def store_url(request):
     """The address of a store that is not there yet, once on each database."""
     return request.getfixturevalue(f"{request.param}_url")
@@ -101,7 +105,7 @@ def postgresql_store_url(postgresql_shared_url: str):
     return postgresql_shared_url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def store(request):
     """An empty opened store, once on each database; for tests that leave the schema as it is."""
     from store.opening import open_store

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from quick import quick
 
 ROOT = Path(__file__).parents[1]
 _CPUINFO = Path("/proc/cpuinfo")
@@ -33,8 +35,14 @@ def arithmetics() -> dict[str, dict[str, str]]:
 
 def others(*, rest: pytest.MarkDecorator) -> list[Any]:
     """Parameters of a test: names of every arithmetic but the plain one, all but the first of them marked."""
-    names = list(arithmetics())[1:]
-    return [pytest.param(name, marks=[rest] if place else []) for place, name in enumerate(names)]
+    return quick(list(arithmetics())[1:], rest=rest)
+
+
+def without_vectors() -> str:
+    """What `NPY_DISABLE_CPU_FEATURES` is set to so that numpy takes neither AVX2 nor AVX-512 for exp and log; nothing on
+    a processor where numpy would not know the name."""
+    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    return "X86_V3" if "X86_V3" in found else ""
 
 
 def _environment(core: str, *, threads: int, without: str = "") -> dict[str, str]:
@@ -56,3 +64,7 @@ def printed_by(program: str, *arguments: str, arithmetic: dict[str, str]) -> Any
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+if __name__ == "__main__":
+    print(without_vectors())

@@ -7,6 +7,7 @@ import urllib.request
 import pytest
 from conftest_cli import sweepdb
 from hypothesis import HealthCheck, Phase, given, settings
+from quick import quick
 from reader_cases import CASES
 
 from store.errors import SweepdbError
@@ -64,9 +65,10 @@ def check(case, folder, examples):
     assert (refused > 0) != case.never_refuses
 
 
+@pytest.mark.parametrize("examples", quick([10, 30]))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_damaged_file_is_read_or_refused(case, tmp_path):
-    check(case, tmp_path, examples=30)
+def test_a_damaged_file_is_read_or_refused(case, examples, tmp_path):
+    check(case, tmp_path, examples=examples)
 
 
 @pytest.mark.long

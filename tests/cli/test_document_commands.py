@@ -12,6 +12,7 @@ import pytest
 import typer.main
 from conftest_cli import sweepdb
 from document_commands import ROOT, commands_of
+from quick import quick
 from readme_screen import shown
 
 from cli.joined_arguments import joined
@@ -103,14 +104,15 @@ def test_the_pages_show_commands():
     assert {page.name for page in PAGES if commands_of(page)} >= {"README.md", "first-sweep.md", "add-a-model.md"}
 
 
-# Four to ten seconds of a core each. What they show is also tested by parts: tests/sweepdb/test_report_file.py,
+# One to ten seconds of a core each. What they show is also tested by parts: tests/sweepdb/test_report_file.py,
 # test_speculative.py, tests/evaluator/test_images.py; and that their commands and options exist, below.
-LONG = ("send-a-report.md", "evaluate-with-drafts.md", "evaluate-with-images.md")
-RUN = [
-    pytest.param(page, marks=[pytest.mark.survival] if page.name in LONG else [])
-    for page in PAGES
-    if page.name not in NOT_RUN and commands_of(page)
-]
+LONG = (
+    "send-a-report.md", "evaluate-with-drafts.md", "evaluate-with-images.md", "evaluate-with-caches.md",
+    "plan-a-deployment.md", "plan-for-a-trace.md", "how-many-requests.md",
+)  # fmt: skip
+RUN = quick(
+    [page for page in PAGES if page.name not in NOT_RUN and commands_of(page)], lambda page: page.name not in LONG
+)
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)

@@ -14,6 +14,7 @@ import pytest
 from bundle_forgery import lines, made_right, with_lines, with_rows
 from client_files import OWN
 from conftest_cli import sweepdb
+from quick import quick
 
 from evaluator.inputs import engine_profile
 from evaluator.ledger import read_measurements
@@ -215,12 +216,7 @@ def with_everything(url, folder):
 
 @pytest.mark.parametrize(
     ("kind", "format_"),
-    [
-        ("sqlite", "csv"),
-        ("postgresql", "parquet"),
-        pytest.param("sqlite", "parquet", marks=pytest.mark.survival),
-        pytest.param("postgresql", "csv", marks=pytest.mark.survival),
-    ],
+    quick([("sqlite", "csv"), ("postgresql", "parquet"), ("sqlite", "parquet"), ("postgresql", "csv")]),
 )
 def test_what_travels_is_the_same_bit_for_bit(example_copy, tmp_path, request, kind, format_):
     first, second = f"{tmp_path}/first", f"{tmp_path}/second"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest_cli import sweepdb
 from conftest_terminal import on_terminal
+from quick import quick
 
 from cli.quiet import be_quiet
 from cli.render import progress as progress_lines
@@ -43,7 +44,7 @@ def arguments_of(question, store):
     return [*words, *(() if words[0] in {"devices", "models"} else ("--store", store))]
 
 
-@pytest.mark.parametrize("width", [80, 100, 160])
+@pytest.mark.parametrize("width", quick([80, 100, 160]))
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_line_is_as_wide_as_the_terminal_at_most(example_store, question, width):
     shown = on_terminal(arguments_of(question, example_store), width)

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from conftest_cli import sweepdb
+from quick import quick
 
 from evaluator.inputs.engines.engine_profiles import engine_from_file, label_of_engine, list_engines
 from evaluator.serving.engine.stored_engines import stored_engine
@@ -131,7 +132,9 @@ def test_answers_say_first_tokens_as_an_interval_where_rows_hold_two(served):
         assert "ttft_intervals" not in json.loads(sweepdb(f"query {question} --format json-full", url).out)
 
 
-@pytest.mark.parametrize("report", ["pareto", "curve --top 100", "deployments", "devices", "nearest --ttft-limits 1"])
+@pytest.mark.parametrize(
+    "report", quick(["pareto", "nearest --ttft-limits 1", "curve --top 100", "deployments", "devices"], 2)
+)
 def test_every_report_that_names_probes_and_first_tokens_says_intervals(served, report):
     url, _ = served
     full = json.loads(sweepdb(f"query {report} --serving-model sglang --format json-full", url).out)

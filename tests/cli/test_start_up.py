@@ -1,6 +1,6 @@
 """What a command imports: reading starts in milliseconds only as long as nothing heavy is imported for it.
 
-Each case runs in a process of its own, since this one has imported everything."""
+Commands run in another process, since this one has imported everything."""
 
 from __future__ import annotations
 
@@ -16,47 +16,56 @@ PROGRAM = """
 import io, json, sys
 from contextlib import redirect_stderr, redirect_stdout
 from cli.main import run
-with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
-    code = run(sys.argv[1:])
-print(json.dumps([code, said.getvalue(), sorted({name.partition(".")[0] for name in sys.modules})]))
+for arguments in json.loads(sys.argv[1]):
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
+        code = run(arguments)
+    print(json.dumps([code, said.getvalue(), sorted({name.partition(".")[0] for name in sys.modules})]))
 """
 HEAVY = {"sqlalchemy", "alembic", "pandas", "torch", "transformers", "pyarrow"}
 
 
-def imported_by(*arguments):
-    """Return the packages a command imported, once it has succeeded."""
+def run_by(program, commands):
+    """The code, the messages and the modules after each of some commands that one process runs in turn."""
     finished = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, json.dumps(commands)], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    code, said, packages = json.loads(finished.stdout)
-    assert code == 0, said
-    return set(packages)
+    return [json.loads(line) for line in finished.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("command", [[], ["evaluate"], ["query"], ["sql"], ["db"], ["prices"]], ids=str)
-def test_help_imports_nothing_but_the_parser(command):
-    assert not imported_by(*command, "--help") & (HEAVY | {"duckdb", "numpy", "yaml", "rich"})
+def imported_by(*commands):
+    """The packages that commands imported, once each has succeeded."""
+    ran = run_by(PROGRAM, commands)
+    assert [(code, said) for code, said, _ in ran if code != 0] == []
+    return [set(packages) for _, _, packages in ran]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def needless(commands, packages):
+    """Of some packages, those that were there after each command, by command."""
+    imported = zip(commands, imported_by(*commands), strict=True)
+    return {" ".join(command): found for command, there in imported if (found := there & packages)}
+
+
+def test_help_imports_nothing_but_the_parser():
+    commands = [[*words, "--help"] for words in ([], ["evaluate"], ["query"], ["sql"], ["db"], ["prices"])]
+    assert needless(commands, HEAVY | {"duckdb", "numpy", "yaml", "rich"}) == {}
+
+
+def test_reading_imports_no_writer_and_no_numerics(example_store):
+    # numpy too: every row of the example is sealed.
+    # pydantic too: plain values are read without it.
+    asked = (
         ["query", "best", "--tpot-limits", "50"],
         ["query", "pd-ratio", "--num-devices", "16"],
         ["query", "best", "--tpot-limits", "0.001"],
         ["sql", "SELECT count(*) FROM probe"],
         ["sweeps"],
-    ],
-    ids=" ".join,
-)
-def test_reading_imports_no_writer_and_no_numerics(example_store, command):
-    # numpy too: every row of the example is sealed.
-    # pydantic too: plain values are read without it.
-    assert not imported_by(*command, "--store", example_store) & (HEAVY | {"numpy", "evaluator", "pydantic"})
+    )
+    commands = [[*words, "--store", example_store] for words in asked]
+    assert needless(commands, HEAVY | {"numpy", "evaluator", "pydantic"}) == {}
 
 
 def test_listing_sweeps_needs_no_duckdb(example_store):
-    assert "duckdb" not in imported_by("sweeps", "--store", example_store)
+    assert needless([["sweeps", "--store", example_store]], {"duckdb"}) == {}
 
 
 def test_a_second_evaluation_needs_no_torch(example_copy):
@@ -64,15 +73,14 @@ def test_a_second_evaluation_needs_no_torch(example_copy):
         "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500"
         " --quantize-linear-action W8A8_DYNAMIC"
     )
-    assert "torch" not in imported_by(*arguments.split(), "--batch-range", "260", "--store", example_copy)
     again = arguments.replace("3500", "2000")
-    assert "torch" not in imported_by(*again.split(), "--batch-range", "4", "--store", example_copy)
+    asked = ([*arguments.split(), "--batch-range", "260"], [*again.split(), "--batch-range", "4"])
+    assert needless([[*words, "--store", example_copy] for words in asked], {"torch"}) == {}
 
 
 def test_reading_makes_no_records(example_store):
     program = PROGRAM.replace('name.partition(".")[0]', "name")
-    asked = [sys.executable, "-c", program, "query", "best", "--tpot-limits", "50", "--store", example_store]
-    code, said, modules = json.loads(subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    ((code, said, modules),) = run_by(program, [["query", "best", "--tpot-limits", "50", "--store", example_store]])
     assert code == 0, said
     assert "queries.session" in modules
     assert not {"store.records", "queries.composition"} & set(modules)

@@ -62,6 +62,7 @@ def program(tmp_path):
 ASKED = "Qwen/Qwen3-0.6B --num-devices 1 --input-length 100 --output-length 10 --batch-range 8"
 
 
+@pytest.mark.survival
 @pytest.mark.parametrize(
     ("place", "text"),
     [("evaluator/inputs/engines/mine.yaml", ENGINE), ("evaluator/serving/models/mine.py", MODEL)],
@@ -85,6 +86,7 @@ def test_a_device_is_one_file(program):
     assert ",mine," in sweepdb("query best --format csv --top 1")
 
 
+@pytest.mark.survival
 def test_an_operator_is_its_definition_its_formula_and_its_call(program):
     folder, sweepdb = program
     capture = folder / "evaluator/graph/capture"

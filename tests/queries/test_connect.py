@@ -150,6 +150,7 @@ def test_units_of_joined_columns_are_those_of_the_schema():
             assert unit == ("tokens" if (name, column.name) == ("label", "workload") else column.unit), column.name
 
 
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
 def test_every_raw_relation_can_be_read(store):
     fill(store.url, probes=500)
     for table in RAW_TABLES:

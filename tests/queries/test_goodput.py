@@ -11,6 +11,7 @@ from conftest_loads import evaluate_loads
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
 from goodput_twin import crossing, inside, shares_of, stored_cells
 from queries_stores import of_arrivals
+from quick import quick
 
 import sweepdb
 from evaluator.arrivals.histograms import edges_ms
@@ -91,7 +92,7 @@ def said_of(row):
     return row["said"]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", quick(range(25), 8))
 def test_goodput_is_that_of_plain_python(notebook, ladder, seed) -> None:
     draw = np.random.Generator(np.random.PCG64(seed))
     ttft = None if draw.random() < 0.2 else float(np.exp(draw.uniform(np.log(45), np.log(1000))))
@@ -358,7 +359,7 @@ def stored_play(url: str, player: LoadPlayer, scenario: Scenario):
         put_loads(store, sweep, ref.id, arrival_record(settings_.process), loads)
 
 
-@pytest.mark.parametrize("limits", [25, pytest.param(1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("limits", [*quick([8, 25]), pytest.param(1_000, marks=pytest.mark.long)])
 def test_stored_answers_are_those_of_bisection_by_new_plays(sqlite_url, limits) -> None:
     """Of seeded limits 2 % in the median, and 5 % at worst.
 

@@ -23,6 +23,7 @@ from queries_stores import (
     reference,
     write_sweep,
 )
+from quick import quick
 
 import queries
 from queries.asking.library import report, reports, variables_read
@@ -296,7 +297,7 @@ def test_pareto_keeps_what_nothing_beats(stored, notebook):
         assert {row["probe"] for row in answer.dicts() if row["mode"] == "aggregated"} == unbeaten
 
 
-@pytest.mark.parametrize("asked", [{}, {"num_devices": 5}, {"instance_devices": 4}])
+@pytest.mark.parametrize("asked", quick([{"instance_devices": 4}, {}, {"num_devices": 5}]))
 def test_sensitivity_steps_are_the_best_answers_at_those_limits(notebook, asked):
     steps = notebook.report("sensitivity", vary=("tpot",), mode="aggregated", model=MODELS[4][0], **asked).dicts()
     assert len(steps) > 2
@@ -310,7 +311,7 @@ def test_sensitivity_steps_are_the_best_answers_at_those_limits(notebook, asked)
         assert not before or before[0][step["ranked_by"]] < step["ranked_rate"]
 
 
-@pytest.mark.parametrize("asked", [{}, {"num_devices": 5}])
+@pytest.mark.parametrize("asked", quick([{}, {"num_devices": 5}]))
 def test_sensitivity_over_two_limits_is_the_best_answer_in_every_cell(notebook, asked):
     cells = notebook.report("sensitivity", vary=("ttft", "tpot"), steps=4, model=MODELS[4][0], **asked).dicts()
     assert len(cells) == 16
@@ -342,8 +343,8 @@ def test_devices_pairs_each_device_with_itself(notebook):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"num_devices": 16}, {"tpot_limits": 30, "rank_by": "qps-per-device-bound"},
-                {"num_devices": 24, "rank_by": "qps-per-device"}, {"preset": "seed000", "num_devices": 16}],
+    "options", quick([{}, {"tpot_limits": 30, "rank_by": "qps-per-device-bound"}, {"num_devices": 16},
+                      {"num_devices": 24, "rank_by": "qps-per-device"}, {"preset": "seed000", "num_devices": 16}], 2),
 )  # fmt: skip
 def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options):
     alone = []

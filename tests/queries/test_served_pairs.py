@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario, sweep_record
 from queries_stores import read_rows, reference
+from quick import quick
 from served_store import SERVED_DEVICES, rows_of, served, write_served
 
 import queries
@@ -152,7 +153,7 @@ def tried(rows, limit):
             yield max(found, key=lambda one: one[0])
 
 
-@pytest.mark.parametrize("limit", [120.0, 400.0])
+@pytest.mark.parametrize("limit", quick([120.0, 400.0]))
 def test_pareto_is_the_frontier_of_trying_every_partner_and_count(stored, notebook, limit):
     answered = [row for row in notebook.pareto(ttft_limits=limit).dicts() if row["mode"] == "pd"]
     points = {
@@ -284,17 +285,23 @@ def answered_as(notebook, modes):
 
 @pytest.mark.parametrize(
     ("surely", "expected"),
-    [
-        ({"aggregated": 1.0, "pd": 1.2}, "do not change which is better; with limits kept at 80 % it carries 1.20 x"),
-        ({"pd": 1.2}, "; with limits kept at 80 % it alone satisfies them"),
-        (
-            {"aggregated": 1.5, "pd": 1.2},
-            "; with limits kept at 80 % aggregated carries 1.25 x, which leaves it open",
-        ),
-        ({"aggregated": 1.0}, "; with limits kept at 80 % aggregated alone satisfies them, which leaves it open"),
-        ({}, "; with limits kept at 80 % neither satisfies them, which leaves it open"),
-        (None, "do not change which is better"),
-    ],
+    quick(
+        [
+            (
+                {"aggregated": 1.0, "pd": 1.2},
+                "do not change which is better; with limits kept at 80 % it carries 1.20 x",
+            ),
+            ({"pd": 1.2}, "; with limits kept at 80 % it alone satisfies them"),
+            (
+                {"aggregated": 1.5, "pd": 1.2},
+                "; with limits kept at 80 % aggregated carries 1.25 x, which leaves it open",
+            ),
+            ({"aggregated": 1.0}, "; with limits kept at 80 % aggregated alone satisfies them, which leaves it open"),
+            ({}, "; with limits kept at 80 % neither satisfies them, which leaves it open"),
+            (None, "do not change which is better"),
+        ],
+        2,
+    ),
 )
 def test_limits_that_may_be_missed_leave_a_verdict_open(notebook, surely, expected):
     answer = answered_as(notebook, {"aggregated": 1.0, "pd": 1.4})

@@ -18,6 +18,7 @@ from generator import DEVICES, MODELS, PLANS, PRECISIONS, block, sweep_record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from queries_stores import mission_records
+from quick import quick
 from served_store import SERVED_DEVICES, rows_of, served
 
 from queries.asking import question_of, reports
@@ -277,19 +278,22 @@ def test_rows_that_can_win_answer_as_all_rows_do_at_length(sessions, data):
 
 @pytest.mark.parametrize(
     ("store", "name", "options"),
-    [
-        ("formulas", "best", {"tpot_limits": 20.0, "top": 4}),
-        ("formulas", "best", {"rank_by": "ttft", "reserved_memory_gb": 0.0}),
-        ("formulas", "prefill", {"ttft_limits": 200.0, "preset": "upstream"}),
-        ("formulas", "pareto", {"reserved_memory_gb": 0.0}),
-        ("formulas", "pd-ratio", {"num_devices": 16, "tpot_limits": 60.0}),
-        ("formulas", "sensitivity", {"vary": "memory"}),
-        ("formulas", "compare", {"num_devices": 16}),
-        ("formulas", "best", {"tpot_limits": 60.0, "confidence": 0.8}),
-        ("served", "best", {"ttft_limits": 3000.0}),
-        ("served", "pareto", {}),
-        ("served", "pd-counts", {"num_devices": 16}),
-    ],
+    quick(
+        [
+            ("formulas", "best", {"tpot_limits": 20.0, "top": 4}),
+            ("served", "best", {"ttft_limits": 3000.0}),
+            ("formulas", "best", {"rank_by": "ttft", "reserved_memory_gb": 0.0}),
+            ("formulas", "prefill", {"ttft_limits": 200.0, "preset": "upstream"}),
+            ("formulas", "pareto", {"reserved_memory_gb": 0.0}),
+            ("formulas", "pd-ratio", {"num_devices": 16, "tpot_limits": 60.0}),
+            ("formulas", "sensitivity", {"vary": "memory"}),
+            ("formulas", "compare", {"num_devices": 16}),
+            ("formulas", "best", {"tpot_limits": 60.0, "confidence": 0.8}),
+            ("served", "pareto", {}),
+            ("served", "pd-counts", {"num_devices": 16}),
+        ],
+        4,
+    ),
 )
 def test_these_questions_read_thinned_files_and_nothing_is_missing(places, sessions, store, name, options):
     with Session(places[store][1]) as session:
@@ -304,13 +308,16 @@ def test_these_questions_read_thinned_files_and_nothing_is_missing(places, sessi
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [
-        ("curve", {}),
-        ("best", {"rank_by": "batch-size"}),
-        ("best", {"tpot_limits": 0.001}),  # misses are counted
-        ("pd-ratio", {"all_pairs": True}),
-        ("sensitivity", {"vary": "tpot,memory"}),  # limits are quantiles of all rows
-    ],
+    quick(
+        [
+            ("curve", {}),
+            ("best", {"rank_by": "batch-size"}),
+            ("best", {"tpot_limits": 0.001}),  # misses are counted
+            ("pd-ratio", {"all_pairs": True}),
+            ("sensitivity", {"vary": "tpot,memory"}),  # limits are quantiles of all rows
+        ],
+        2,
+    ),
 )
 def test_questions_that_need_every_row_read_every_row(sessions, name, options):
     plain, session = sessions["formulas"]

@@ -97,6 +97,7 @@ def program(tmp_path):
     return run
 
 
+@pytest.mark.survival
 def test_a_measure_of_probes_is_its_declaration_and_a_migration(program):
     found = program(
         ("store/schema/measures.py", '    _milliseconds(\n        "prompt_service_ms"', None),
@@ -121,6 +122,7 @@ def test_a_column_of_a_table_is_its_declaration_and_a_migration(program):
     assert found["page"] == ["| `notice_s` | DOUBLE | s | how long before it is due |"] * 2  # of price and raw.price
 
 
+@pytest.mark.survival
 def test_a_field_of_subjects_is_its_declaration_its_record_and_a_migration(program):
     found = program(
         ("store/schema/tables.py", '            Column("serving_cost_ms"', None),

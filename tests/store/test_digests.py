@@ -10,6 +10,7 @@ import pytest
 from generator import fill
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import quick
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
@@ -92,7 +93,7 @@ ALTERATIONS = {
 }
 
 
-@pytest.mark.parametrize("what", ALTERATIONS)
+@pytest.mark.parametrize("what", quick(ALTERATIONS, {"a filled gap", "two rows swapped", "a digest"}.__contains__))
 def test_rows_altered_behind_an_intact_snapshot_are_found(sealed, what):
     location, _ = sealed
     assert check_store(location).faults == ()

@@ -15,6 +15,7 @@ import pytest
 from generator import block, scenarios, sweep_record
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import quick
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 
@@ -193,7 +194,7 @@ def test_requests_come_with_a_load_or_later_and_are_read_as_they_were(store):
     assert check_store(store.location).faults == ()
 
 
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("whole", quick([True, False]))
 def test_vacuum_removes_the_requests_of_voided_sweeps_and_nothing_else(store, whole):
     sweep, scenario = scenario_of(store)
     put_loads(store, sweep, scenario, ARRIVAL, [keeping(1), keeping(2)])
@@ -214,7 +215,7 @@ def test_vacuum_removes_the_requests_of_voided_sweeps_and_nothing_else(store, wh
     assert len(requests_held(store)) == 1_000
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "unlisted", "nested", "time set back"])
+@pytest.mark.parametrize("damage", quick(["time set back", "gone", "unlisted", "nested", "cut"], 3))
 def test_a_part_that_does_not_match_is_left_aside_and_laid_down_again(sqlite_url, damage):
     with open_store(sqlite_url, create=True) as opened:
         sweep, scenario = scenario_of(opened)
@@ -326,7 +327,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", quick(CHANGES, {"a rate", "no cells", "gaps", "requests", "no block"}.__contains__))
 def test_loads_that_changed_behind_the_back_are_named(kept, change):
     assert check_store(parse_url(kept)).faults == ()
     with open_store(kept) as opened, opened.writing() as connection:

@@ -96,6 +96,7 @@ def test_missing_numbers_are_null_and_whole_numbers_stay_whole(store, sweep_id):
     assert rows == [(1.5, 7, 2), (None, None, 2_000_000_000_000_000), (3.5, 9, 3)]
 
 
+@pytest.mark.parametrize("store_url", ["sqlite", "postgresql"], indirect=True)
 def test_writing_again_adds_nothing(store_url):
     first = fill(store_url, probes=800, seed=5, batch_sizes=40)
     again = fill(store_url, probes=800, seed=5, batch_sizes=40)

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from conftest_cli import sweepdb as command
 from launched_rows import CASES, fill, probes, rows_of
+from quick import one_each
 from shared_data import shared_data
 
 import sweepdb
@@ -79,7 +80,10 @@ def test_the_same_row_gives_the_same_bytes(url, written_once, tmp_path):
     assert written(url, "vllm-pair-kserve", tmp_path / "again") == written_once["vllm-pair-kserve"]
 
 
-@pytest.mark.parametrize(("engine", "version"), [(name, one) for name in ("vllm", "sglang") for one in versions(name)])
+@pytest.mark.parametrize(
+    ("engine", "version"),
+    one_each([(name, one) for name in ("vllm", "sglang") for one in reversed(versions(name))], lambda case: case[0]),
+)
 def test_every_flag_is_one_of_its_version_by_its_full_name(engine, version, url, tmp_path):
     table = flag_table(engine, version)
     assert table.version == version
@@ -184,6 +188,7 @@ def test_values_of_llm_d_keep_to_the_schema_of_its_chart(case, url, tmp_path):
     assert list(Draft7Validator(schema).iter_errors(values))
 
 
+@pytest.mark.survival  # its definition takes seconds to read
 def test_a_service_of_kserve_keeps_to_its_definition(url, tmp_path):
     from jsonschema import Draft7Validator
 

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from poison import poisoned_where
+from quick import quick
 from typer.testing import CliRunner
 from working_cases import ALONE, ROWS, request_of, rows
 
@@ -125,7 +126,7 @@ class Flaky(InlineEngine):
         raise self.error
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", quick([True, False]))
 def test_what_fails_twice_is_stored_once(store, expected, after):
     report = run_on_workers(store, request_of(), ALONE, engine=Flaky(2, after=after))
     assert report.probes_stored + report.probes_known == 108

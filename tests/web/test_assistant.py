@@ -8,12 +8,9 @@ import sys
 
 import pytest
 from conftest_cli import sweepdb
-from served_page import ROOT, records
-
-pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sweepdb[mcp]'")
 from generator import PLANS
-from mcp import ClientSession, StdioServerParameters, stdio_client
 from queries_stores import write_sweep
+from served_page import ROOT, records
 
 pytestmark = pytest.mark.survival
 TOOLS = {"scope", "ask", "why", "coverage", "explain", "sql_schema"}
@@ -30,10 +27,12 @@ def url(tmp_path_factory):
 def told(url, calls, *options):
     """Tools of a server, and the outcomes of calls: whether each failed, and its document or text."""
 
+    mcp = pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sweepdb[mcp]'")
+
     async def asking():
         command = ["-m", "cli.main", "mcp", "--store", url, *options]
-        parameters = StdioServerParameters(command=sys.executable, args=command, cwd=str(ROOT))
-        async with stdio_client(parameters) as (read, write), ClientSession(read, write) as client:
+        parameters = mcp.StdioServerParameters(command=sys.executable, args=command, cwd=str(ROOT))
+        async with mcp.stdio_client(parameters) as (read, write), mcp.ClientSession(read, write) as client:
             await client.initialize()
             tools = (await client.list_tools()).tools
             found = []

@@ -1,0 +1,37 @@
+"""Which cases of a test run with every change; the others run with `make survival`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+
+def quick(
+    cases: Iterable[Any], which: int | Callable[[Any], bool] = 1, *, rest: pytest.MarkDecorator = pytest.mark.survival
+) -> list[Any]:
+    """Parameters of a test: the first `which` cases, or those that `which` accepts, as they are; the others marked.
+
+    A tuple is the values of several arguments, as `parametrize` takes it."""
+    return [
+        case if (place < which if isinstance(which, int) else which(case)) else _marked(case, rest)
+        for place, case in enumerate(cases)
+    ]
+
+
+def one_each(cases: Iterable[Any], of: Callable[[Any], Any]) -> list[Any]:
+    """Parameters of a test: the first case of each kind as it is, the others with `make survival`."""
+    seen: set[Any] = set()
+
+    def is_new(case: Any) -> bool:
+        kind = of(case)
+        return not (kind in seen or seen.add(kind))
+
+    return quick(cases, is_new)
+
+
+def _marked(case: Any, mark: pytest.MarkDecorator) -> Any:
+    if hasattr(case, "marks"):  # a pytest.param
+        return pytest.param(*case.values, id=case.id, marks=[*case.marks, mark])
+    return pytest.param(*case, marks=mark) if isinstance(case, tuple) else pytest.param(case, marks=mark)
