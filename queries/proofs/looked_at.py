@@ -1,0 +1,120 @@
+"""What the question of a proof looked at: in its own store as that was then, in another one among its own rows.
+
+Not here: digests of these rows (queries.proofs.scope_rows)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from queries.asking.library import report
+from queries.asking.parameters import answered_instead
+from queries.asking.question import Question
+from queries.scoping.question_scope import Pinned, resolve_question
+from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
+from store.errors import InputError, StoreError
+from store.location import Moment, StoreLocation
+from store.reading import read_transaction
+
+_SINCE = "the proof was altered, or voiding was lifted since; make a new one on the store that you trust"
+_GROUPED = "its scenarios are ranked in other groups or batch sizes than its question says"
+Looked = tuple[str, int, int, int]  # scenario key, first and last batch size, group
+
+
+def scope_then(location: StoreLocation, moment: Moment | None, question: Question) -> list[Looked]:
+    """What a question looked at, at a moment of the store; today without one."""
+    with read_transaction(replace(location, moment=moment)) as transaction:
+        scope = resolve_question(transaction, answered_instead(question), None)
+        keys = transaction.keys("scenario")
+    return _looked(scope, keys)
+
+
+def check_stored(location: StoreLocation, pinned: Pinned) -> None:
+    """Raise where scenarios that a proof lists are not in a store."""
+    with read_transaction(location) as transaction:
+        stored = set(transaction.keys("scenario").values())
+    listed = _keys(pinned)
+    if missing := sorted(listed - stored):
+        raise InputError(
+            f"{len(missing)} of {len(listed)} scenarios of this proof are not in the store, {missing[0][:8]} first",
+            hint="verify against the store the proof was made on, or a copy or import of it",
+        )
+
+
+def check_scope_here(location: StoreLocation, moment: Moment, question: Question, pinned: Pinned) -> None:
+    """Raise where the rows that a proof lists are not all, and only, those that its question looked at then."""
+    then = scope_then(location, moment, question)
+    _check_listed(pinned, then)
+    missing = _keys(then) - _keys(pinned)
+    if missing:
+        raise StoreError(
+            f"it leaves out {_counted(missing)} that this store held when it was made, and its question looks at",
+            hint=_SINCE,
+        )
+    if then != list(pinned):
+        raise StoreError(_GROUPED, hint=_SINCE)
+
+
+def check_scope_elsewhere(location: StoreLocation, question: Question, pinned: Pinned, titles: Sequence[str]) -> None:
+    """Raise where the rows that a proof lists are not what its question asks for, as far as another store can tell."""
+    scope = question.scope
+    among = replace(question, scope=replace(scope, all_subjects=True) if scope.is_default else scope)
+    wanted = _keys(pinned)
+    with read_transaction(location) as transaction:
+        keys = transaction.keys("scenario")
+        numbers = ", ".join(str(number) for number, key in keys.items() if key in wanted)
+        transaction.see_only({"scenario": f"id IN ({numbers or 'NULL'})"})
+        resolved = resolve_question(transaction, answered_instead(among), None)
+    now = _looked(resolved, keys)
+    _check_listed(pinned, now)
+    divisor = DEVICES_A_GROUP if report(answered_instead(question).report).by_device else 1
+    then_in, now_in = _members(pinned, titles, divisor), _members(now, resolved.groups, divisor)
+    if [members for members, _ in then_in] != [members for members, _ in now_in]:
+        raise StoreError(_GROUPED, hint=_SINCE)
+    for (_, said), (_, here) in zip(then_in, now_in, strict=True):
+        if said != here:
+            raise StoreError(f"its scope says {said!r:.100}, this store {here!r:.100}", hint=_SINCE)
+
+
+def more_today(location: StoreLocation, question: Question, pinned: Pinned) -> int:
+    """How many more scenarios the question would look at, were it asked today."""
+    try:
+        return len(_keys(scope_then(location, None, question)) - _keys(pinned))
+    except InputError:  # names of then that say nothing here
+        return 0
+
+
+def _check_listed(pinned: Pinned, asked: Pinned) -> None:
+    twice = [one for one, count in Counter(pinned).items() if count > 1]
+    if twice:
+        raise StoreError(f"it lists scenario {twice[0][0][:12]} twice", hint=_SINCE)
+    if beyond := _keys(pinned) - _keys(asked):
+        raise StoreError(f"its question does not look at {_counted(beyond)} that it lists", hint=_SINCE)
+
+
+def _looked(scope: ResolvedScope, keys: Mapping[int, str]) -> list[Looked]:
+    return [
+        (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group) for row in scope.rows
+    ]
+
+
+def _keys(looked: Iterable[Looked]) -> set[str]:
+    return {key for key, *_ in looked}
+
+
+def _members(looked: Pinned, titles: Sequence[str], divisor: int) -> list[tuple[list[tuple[str, int, int]], str]]:
+    """What is in each group, and its title: another store numbers groups in another way."""
+    groups: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for key, first, last, group in looked:
+        groups[group].append((key, first, last))
+    return sorted((sorted(members), _title(titles, group // divisor)) for group, members in groups.items())
+
+
+def _title(titles: Sequence[str], number: int) -> str:
+    return titles[number] if 0 <= number < len(titles) else "nothing"
+
+
+def _counted(keys: Collection[str]) -> str:
+    named = f"scenario {min(keys)[:12]}"
+    return named if len(keys) == 1 else f"{len(keys):,} scenarios, {named} among them,"
