@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -250,6 +250,18 @@ def _full_text(answer: Answer, composition: list[list[object]] | None) -> Iterab
     return json.dumps(full_answer(answer) | _full_composition(composition), ensure_ascii=False, indent=1), "\n"
 
 
+def written_for(location: StoreLocation) -> Callable[[Answer, str, bool], Iterable[str]]:
+    """How `query` writes answers of a store, for comparing a file that it wrote."""
+
+    def written(answer: Answer, format_: str, composed: bool) -> Iterable[str]:
+        typed = _as_typed(answer)
+        if format_ != "json-full":
+            return pieces_of(typed.columns, typed.rows, format_)
+        return _full_text(typed, _composition(typed, location, format_) if composed else None)
+
+    return written
+
+
 def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
     from cli.render.rows import plain
     from sweepdb.asking import COMPOSITION_COLUMNS
@@ -294,14 +306,7 @@ def verify(
 
     location = parse_url(store)
 
-    def written(given: Answer, format_: str, composed: bool) -> Iterable[str]:
-        """An answer as `query` writes it."""
-        typed = _as_typed(given)
-        if format_ != "json-full":
-            return pieces_of(typed.columns, typed.rows, format_)
-        return _full_text(typed, _composition(typed, location, format_) if composed else None)
-
-    kept = None if answer is None else KeptAnswer(answer, written)
+    kept = None if answer is None else KeptAnswer(answer, written_for(location))
     outcome = verify_proof(proof, location, kept=kept, public_file=signed_by)
     say(as_typed(outcome))
     return 0

@@ -14,17 +14,18 @@ from queries.asking.question import Question
 from queries.scoping.question_scope import Pinned, resolve_question
 from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from store.errors import InputError, StoreError
-from store.location import Moment, StoreLocation
+from store.location import StoreLocation
 from store.reading import read_transaction
 
 _SINCE = "the proof was altered, or voiding was lifted since; make a new one on the store that you trust"
+_BEYOND = "the proof was altered, or rows were voided since"
 _GROUPED = "its scenarios are ranked in other groups or batch sizes than its question says"
 Looked = tuple[str, int, int, int]  # scenario key, first and last batch size, group
 
 
-def scope_then(location: StoreLocation, moment: Moment | None, question: Question) -> list[Looked]:
-    """What a question looked at, at a moment of the store; today without one."""
-    with read_transaction(replace(location, moment=moment)) as transaction:
+def scope_of(location: StoreLocation, question: Question) -> list[Looked]:
+    """What a question looks at, at the moment of the location."""
+    with read_transaction(location) as transaction:
         scope = resolve_question(transaction, answered_instead(question), None)
         keys = transaction.keys("scenario")
     return _looked(scope, keys)
@@ -42,9 +43,9 @@ def check_stored(location: StoreLocation, pinned: Pinned) -> None:
         )
 
 
-def check_scope_here(location: StoreLocation, moment: Moment, question: Question, pinned: Pinned) -> None:
+def check_scope_here(location: StoreLocation, question: Question, pinned: Pinned) -> None:
     """Raise where the rows that a proof lists are not all, and only, those that its question looked at then."""
-    then = scope_then(location, moment, question)
+    then = scope_of(location, question)
     _check_listed(pinned, then)
     missing = _keys(then) - _keys(pinned)
     if missing:
@@ -80,7 +81,7 @@ def check_scope_elsewhere(location: StoreLocation, question: Question, pinned: P
 def more_today(location: StoreLocation, question: Question, pinned: Pinned) -> int:
     """How many more scenarios the question would look at, were it asked today."""
     try:
-        return len(_keys(scope_then(location, None, question)) - _keys(pinned))
+        return len(_keys(scope_of(location, question)) - _keys(pinned))
     except InputError:  # names of then that say nothing here
         return 0
 
@@ -90,7 +91,7 @@ def _check_listed(pinned: Pinned, asked: Pinned) -> None:
     if twice:
         raise StoreError(f"it lists scenario {twice[0][0][:12]} twice", hint=_SINCE)
     if beyond := _keys(pinned) - _keys(asked):
-        raise StoreError(f"its question does not look at {_counted(beyond)} that it lists", hint=_SINCE)
+        raise StoreError(f"its question does not look at {_counted(beyond)} that it lists", hint=_BEYOND)
 
 
 def _looked(scope: ResolvedScope, keys: Mapping[int, str]) -> list[Looked]:

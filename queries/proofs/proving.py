@@ -10,7 +10,7 @@ from pathlib import Path
 from queries.asking.question import Answer
 from queries.proofs.canonical import spelled
 from queries.proofs.document import Circumstances, document_of, sealed
-from queries.proofs.looked_at import scope_then
+from queries.proofs.looked_at import scope_of
 from queries.proofs.scope_rows import digests_of_scope
 from queries.proofs.signing import signed
 from queries.session import Pinned
@@ -25,13 +25,14 @@ def write_proof(
 ) -> None:
     """Write what is needed to repeat an answer and to notice what differs; signed where a key is given."""
     moment = read_moment(location)
-    if scope_then(location, moment, answer.question) != list(pinned):
+    then = replace(location, moment=moment)
+    if scope_of(then, answer.question) != list(pinned):
         raise StoreError("rows were stored while the question was asked", hint="ask it again with `proof`")
     circumstances = Circumstances(
         store=read_store_id(location),
         moment=moment,
         measured=read_measured(location),
-        scenarios=digests_of_scope(replace(location, moment=moment), pinned, answer.question),
+        scenarios=digests_of_scope(then, pinned, answer.question),
     )
     document = sealed(document_of(answer, circumstances))
     if key_file is not None:

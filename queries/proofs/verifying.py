@@ -18,7 +18,7 @@ from queries.errors.expected import ExpectedError
 from queries.judging.first_tokens import TtftInterval
 from queries.proofs.answer_files import KeptAnswer, compare_answer
 from queries.proofs.canonical import first_difference, plain
-from queries.proofs.document import Circumstances, LookedAt, document_of, question_from, read_proof, sealed
+from queries.proofs.document import Circumstances, LookedAt, document_of, question_from, read_proof
 from queries.proofs.looked_at import check_scope_elsewhere, check_scope_here, check_stored, more_today
 from queries.proofs.scope_rows import digests_of_scope
 from queries.proofs.signing import check_signature, check_spelling
@@ -27,7 +27,10 @@ from store.errors import InputError, StoreError
 from store.location import Moment, StoreLocation
 from store.reading import read_measured, read_moment, read_store_id
 
-_SINCE = "rows were voided, evaluated again or changed since; `sweepdb db check` tells whether the store is whole"
+_SINCE = (
+    "the proof was altered, or rows were voided, evaluated again or changed since; `sweepdb db check` tells whether the"
+    " store is whole"
+)
 Path_ = tuple[str, ...]
 _BY_ERRORS: tuple[Path_, ...] = (("shown",), ("expected_error",), ("verdict",), ("notes",), ("ttft_intervals",))
 # What a proof may say otherwise than the store does now: where what it depends on is another.
@@ -36,6 +39,9 @@ _BELIEVED: Mapping[str, tuple[Path_, ...]] = {
     "program": (("program_version",), ("sql",), *_BY_ERRORS),
     "measured": (("measured",), *_BY_ERRORS),
 }
+
+
+_OTHERS = {"store": "store", "program": "program_version", "measured": "measured"}  # where a proof says them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,52 +74,43 @@ def verify_proof(
         check_signature(document["sha256"], document.get("signature"), public_file)
     proof = proven(path, document)
     try:
-        answer, others = _asked_again(path, location, proof)
-    except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, duckdb.Error) as error:
+        answer, now = asked_again(location, proof)
+    except (StoreError, InputError) as error:
+        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError, duckdb.Error) as error:
         why = str(error).partition("\n")[0][:300]
         raise InputError(f"{path}: its question cannot be asked: {why}", hint=_SINCE) from error
+    document_now = document_of(answer, now)
+    others = [name for name, place in _OTHERS.items() if document[place] != document_now[place]]
+    _compare(path, document, document_now, others)
     if kept is not None:
         compare_answer(kept, _as_then(path, answer, document, others), document["shown"])
     told = _verified(document, answer, kept, public_file)
     return "; ".join([*told, *_told(location, proof, others)])
 
 
-def _asked_again(path: Path, location: StoreLocation, proof: Proof) -> tuple[Answer, list[str]]:
-    """The answer as it is now, and which circumstances are others; raises where the proof says something else."""
-    store, measured = read_store_id(location), read_measured(location)
+def asked_again(location: StoreLocation, proof: Proof) -> tuple[Answer, Circumstances]:
+    """The answer to the question of a proof as its moment has it, or to its rows in another store."""
+    store, pinned = read_store_id(location), proof.pinned
     here = proof.document["store"] == store
     seen = replace(location, moment=proof.moment) if here else location
-    with Session(seen, unsealed={item.scenario for item in proof.scenarios}) as session:
-        try:
-            check_stored(location, proof.pinned)
-            _check_rows(seen, proof)
-            if here:
-                check_scope_here(location, proof.moment, proof.question, proof.pinned)
-            else:
-                check_scope_elsewhere(location, proof.question, proof.pinned, proof.document["scope"])
-        except (StoreError, InputError) as error:
-            raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
-        answer = session.ask(proof.question, pinned=None if here else proof.pinned)
-        pinned: Pinned = session.pinned()
-    circumstances = Circumstances(
-        store=store, moment=proof.moment, measured=measured, scenarios=_digested(proof, pinned)
-    )
-    now = sealed(document_of(answer, circumstances))
-    others = [] if here else ["store"]
-    others += ["program"] if proof.document.get("program_version") != now["program_version"] else []
-    others += ["measured"] if proof.document.get("measured") != now["measured"] else []
-    _compare(path, proof.document, now, others)
-    return answer, others
-
-
-def _check_rows(seen: StoreLocation, proof: Proof) -> None:
-    for said, now in zip(proof.scenarios, digests_of_scope(seen, proof.pinned, proof.question), strict=True):
+    check_stored(location, pinned)
+    if here:
+        check_scope_here(seen, proof.question, pinned)
+    else:
+        check_scope_elsewhere(location, proof.question, pinned, proof.document["scope"])
+    for said, now in zip(proof.scenarios, digests_of_scope(seen, pinned, proof.question), strict=True):
         if said.digest != now.digest:
             raise StoreError(
                 f"the rows of scenario {said.scenario[:12]} at batch sizes {said.first} to {said.last} are not"
                 " those of the proof",
                 hint=_SINCE,
             )
+    with Session(seen, unsealed={item.scenario for item in proof.scenarios}) as session:
+        answer = session.ask(proof.question, pinned=None if here else pinned)
+        looked_at = _digested(proof, session.pinned())
+    measured = read_measured(location)
+    return answer, Circumstances(store=store, moment=proof.moment, measured=measured, scenarios=looked_at)
 
 
 def _digested(proof: Proof, pinned: Pinned) -> list[LookedAt]:
@@ -131,7 +128,6 @@ def _compare(path: Path, said: Mapping[str, Any], now: dict[str, Any], others: C
             now[name] = plain_said.get(name)
         elif isinstance(plain_said.get(name), dict):
             now[name] = {**now[name], below[0]: plain_said[name].get(below[0])}
-    now.pop("sha256")
     found = first_difference(plain_said, now)
     if found is not None:
         place, then, today = found
@@ -172,17 +168,21 @@ def _told(location: StoreLocation, proof: Proof, others: Collection[str]) -> Ite
 def proven(path: Path, document: Mapping[str, Any]) -> Proof:
     """A proof with the rows that it is about, its question and its moment."""
     try:
-        return Proof(
+        proof = Proof(
             document=document,
             question=question_from(document["question"]),
-            scenarios=[
-                LookedAt(str(key), int(first), int(last), int(group), str(digest))
-                for key, first, last, group, digest in document["scenarios"]
-            ],
-            moment=Moment(**{name: int(value) for name, value in document["moment"].items()}),
+            scenarios=[LookedAt(*item) for item in document["scenarios"]],
+            moment=Moment(**document["moment"]),
         )
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        said = {name: document[name] for name in ("question", "scenarios", "moment")}
+        read = plain({name: getattr(proof, name) for name in said})
+        missing = [name for name in (*_OTHERS.values(), "scope", "shown") if name not in document]
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
         raise InputError(f"{path}: not a proof: {str(error).partition(chr(10))[0][:300]}") from error
+    odd = (missing[0], None, None) if missing else first_difference(said, read)
+    if odd is not None:
+        raise InputError(f"{path}: not a proof: {odd[0]} is not as this program writes it")
+    return proof
 
 
 def _as_then(path: Path, answer: Answer, document: Mapping[str, Any], others: Collection[str]) -> Answer:
