@@ -59,8 +59,7 @@ def check_scope_here(location: StoreLocation, question: Question, pinned: Pinned
 
 def check_scope_elsewhere(location: StoreLocation, question: Question, pinned: Pinned, titles: Sequence[str]) -> None:
     """Raise where the rows that a proof lists are not what its question asks for, as far as another store can tell."""
-    scope = question.scope
-    among = replace(question, scope=replace(scope, all_subjects=True) if scope.is_default else scope)
+    among, by_sweep = _without_sweep(question)
     wanted = _keys(pinned)
     with read_transaction(location) as transaction:
         keys = transaction.keys("scenario")
@@ -70,7 +69,8 @@ def check_scope_elsewhere(location: StoreLocation, question: Question, pinned: P
     now = _looked(resolved, keys)
     _check_listed(pinned, now)
     divisor = DEVICES_A_GROUP if report(answered_instead(question).report).by_device else 1
-    then_in, now_in = _members(pinned, titles, divisor), _members(now, resolved.groups, divisor)
+    cells = 1 if by_sweep else 3  # which batch sizes a sweep asked for, its own store alone knows
+    then_in, now_in = _members(pinned, titles, divisor, cells), _members(now, resolved.groups, divisor, cells)
     if [members for members, _ in then_in] != [members for members, _ in now_in]:
         raise StoreError(_GROUPED, hint=_SINCE)
     for (_, said), (_, here) in zip(then_in, now_in, strict=True):
@@ -104,11 +104,22 @@ def _keys(looked: Iterable[Looked]) -> set[str]:
     return {key for key, *_ in looked}
 
 
-def _members(looked: Pinned, titles: Sequence[str], divisor: int) -> list[tuple[list[tuple[str, int, int]], str]]:
+def _without_sweep(question: Question) -> tuple[Question, bool]:
+    """The question as rows alone can answer it, and whether it asks for those of a sweep of its own store."""
+    scope = question.scope
+    if scope.sweep is not None or scope.last:
+        plain = replace(scope, sweep=None, last=False, all_versions=True)
+        return replace(question, scope=replace(plain, all_subjects=True)), True
+    return (replace(question, scope=replace(scope, all_subjects=True)) if scope.is_default else question), False
+
+
+def _members(
+    looked: Pinned, titles: Sequence[str], divisor: int, cells: int
+) -> list[tuple[list[tuple[object, ...]], str]]:
     """What is in each group, and its title: another store numbers groups in another way."""
-    groups: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
-    for key, first, last, group in looked:
-        groups[group].append((key, first, last))
+    groups: dict[int, set[tuple[object, ...]]] = defaultdict(set)
+    for one in looked:
+        groups[one[3]].add(one[:cells])
     return sorted((sorted(members), _title(titles, group // divisor)) for group, members in groups.items())
 
 

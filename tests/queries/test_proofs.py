@@ -1,27 +1,22 @@
 """A proof is of everything it shows: whatever is altered, in the proof, the answer or the store, is noticed."""
 
 import copy
-import csv
-import io
 import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from conftest_cli import sweepdb
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from generator import MODELS, PLANS
+from generator import MODELS, PLANS, put, sweep_record
 from queries_stores import mission_records, write_sweep
 
-from queries.asking.options import Limits, ReportOptions
-from queries.asking.question import Question
-from queries.proofs import verify_proof
 from queries.proofs.canonical import spelled
-from queries.proofs.document import hash_of
-from queries.session import open_session
-from store.errors import SweepdbError
-from store.location import parse_url
+from queries.proofs.document import hash_of, sealed
+from store.opening import open_store
+from store.writing import begin_sweep, finish_sweep, put_scenarios
 
 QUESTIONS = ("best --tpot-limits 60 --top 2", "pd-ratio --tpot-limits 60 --num-devices 8 --top 2")
 
@@ -77,7 +72,7 @@ def test_a_signature_tells_who_wrote_a_proof(stored, tmp_path, keys):
     assert "signed with the key of" in sweepdb(f"verify {path} --signed-by {keys}/mine.pub", stored).err
     assert sweepdb(f"verify {path} --signed-by {keys}/another.pub", stored).code == 2
     document = json.loads(path.read_text())
-    for name in UNSEEN:
+    for name in ("program_version", "store", "scope", "sql"):
         changed = {**document, name: document[name][:-1]}
         changed["sha256"] = hash_of(changed)
         assert verdict(changed, stored, tmp_path, f"--signed-by {keys}/mine.pub").code == 2
@@ -126,14 +121,127 @@ def test_rows_altered_behind_an_intact_snapshot_are_noticed(proven, stored, tmp_
     assert "are not those of the proof" in outcome.err
 
 
-def test_voiding_is_noticed_and_growth_is_told(proven, stored, tmp_path):
+def copy_of(stored, folder):
     with (
         closing(sqlite3.connect(stored.removeprefix("sqlite:///"))) as original,
-        closing(sqlite3.connect(tmp_path / "copy.sqlite")) as changed,
+        closing(sqlite3.connect(folder / "copy.sqlite")) as changed,
     ):
         original.backup(changed)
-    url, document = f"sqlite:///{tmp_path}/copy.sqlite", proven[QUESTIONS[0]]
-    write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:5]), key="b", sizes=20)
-    assert "would look at 4 more scenarios" in verdict(document, url, tmp_path).err
+    return f"sqlite:///{folder}/copy.sqlite"
+
+
+def larger_batches(url):
+    """Batch sizes that no scenario has yet, of every scenario."""
+    records = mission_records(models=(MODELS[4],), plans=PLANS[:4])
+    with open_store(url) as store:
+        sweep_id = begin_sweep(store, sweep_record(key="c" * 32))
+        for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True):
+            put(store, sweep_id, record, ref, first=21, last=24)
+        finish_sweep(store, sweep_id, "finished")
+
+
+GROWTH = {  # without a filter, a question is about the newest request
+    "plans": lambda url: write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:5]), key="b", sizes=20),
+    "larger batches": larger_batches,
+    "another model": lambda url: write_sweep(url, mission_records(models=(MODELS[6],)), key="b", sizes=3),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("what", GROWTH)
+def test_a_proof_holds_when_its_store_has_grown(proven, stored, tmp_path, what, question):
+    url, document = copy_of(stored, tmp_path), proven[question]
+    GROWTH[what](url)
+    outcome = verdict(document, url, tmp_path)
+    assert outcome.code == 0, outcome.err
+    assert sweepdb(f"query {question} --proof {tmp_path}/now.json", url).code == 0
+    now = json.loads((tmp_path / "now.json").read_text())
+    more = len({key for key, *_ in now["scenarios"]} - {key for key, *_ in document["scenarios"]})
+    assert (more == 0) == (what == "larger batches")
+    assert (f"would look at {more:,} more scenarios of this store, stored since" in outcome.err) == (more > 0)
+
+
+@pytest.mark.parametrize("what", [None, *GROWTH])
+def test_what_was_stored_before_a_proof_and_is_not_in_it_is_no_growth(proven, stored, tmp_path, what):
+    """A losing scenario taken out, with all that counts and names it made to fit, in a store that has grown or not."""
+    url = copy_of(stored, tmp_path)
+    if what is not None:
+        GROWTH[what](url)
+    document = copy.deepcopy(proven[QUESTIONS[0]])
+    winners = {probe[:8] for probes, _ in document["rows"] for probe in probes}
+    losing = next(item for item in document["scenarios"] if item[0][:8] not in winners)
+    document["scenarios"].remove(losing)
+    document["scenarios_considered"] -= 1
+    document["probes_considered"] -= 20
+    outcome = verdict(sealed(document), url, tmp_path)
+    assert outcome.code == 3, outcome.err
+    assert f"it leaves out scenario {losing[0][:12]}" in outcome.err
+    for forge in (lambda item: [*item[:2], 7, *item[3:]], lambda item: [*item[:3], 5, item[4]]):  # batch sizes, groups
+        also = {**document, "scenarios": [*map(forge, document["scenarios"])]}
+        assert "it leaves out scenario" in verdict(sealed(also), url, tmp_path).err
+
+
+def test_voiding_is_noticed(proven, stored, tmp_path):
+    url, document = copy_of(stored, tmp_path), proven[QUESTIONS[0]]
     assert sweepdb(["void", document["scenarios"][0][0][:16], "--reason", "a mistake"], url).code == 0
-    assert verdict(document, url, tmp_path).code == 3
+    outcome = verdict(document, url, tmp_path)
+    assert outcome.code == 3
+    assert f"its question does not look at scenario {document['scenarios'][0][0][:12]} that it lists" in outcome.err
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """Another store, which holds the same rows among others."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('elsewhere')}/store.sqlite"
+    write_sweep(url, mission_records(models=(MODELS[6], MODELS[4]), plans=PLANS[:5]), key="e", sizes=20)
+    return url
+
+
+FORGED = {  # what another store notices, and the words for it
+    "a title": (lambda one: one["scope"].__setitem__(0, "deepseek-ai/DeepSeek-V3"), "its scope says"),
+    "a filter by model": (lambda one: one["question"]["scope"].update(models=[MODELS[6][0]]), "nothing stored matches"),
+    "a filter by device": (lambda one: one["question"]["scope"].update(devices=["H200_SXM"]), "does not look at"),
+    "a scenario twice": (lambda one: one["scenarios"].append(one["scenarios"][0]), "twice"),
+    "groups": (lambda one: one["scenarios"][0].__setitem__(3, 1), "other groups or batch sizes"),
+    "batch sizes": (lambda one: one["scenarios"][0].__setitem__(2, 7), "other groups or batch sizes"),
+    "an extra key": (lambda one: one["versions"].update(extra=1), "versions extra"),
+    "a version": (lambda one: one["versions"].update(formula_version=[1]), "versions formula_version"),
+    "the SQL": (lambda one: one.update(sql="SELECT 1"), "sql was 'SELECT 1'"),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_another_store_notices_what_its_rows_tell(proven, elsewhere, tmp_path, what):
+    document = copy.deepcopy(proven[QUESTIONS[0]])
+    forge, words = FORGED[what]
+    forge(document)
+    outcome = verdict(sealed(document), elsewhere, tmp_path)
+    assert outcome.code in {2, 3}, outcome.err
+    assert words in outcome.err
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_another_store_says_what_it_cannot_tell(proven, stored, elsewhere, tmp_path, question):
+    document = proven[question]
+    outcome = verdict(document, elsewhere, tmp_path)
+    assert outcome.code == 0, outcome.err
+    assert f"of another store ({document['store'][:12]})" in outcome.err
+    forged = sealed({**document, "store": "0" * 32})
+    assert "of another store (000000000000)" in verdict(forged, stored, tmp_path).err
+
+
+def test_sql_of_another_program_is_never_said_to_answer_the_same(proven, stored, tmp_path):
+    document = {**proven[QUESTIONS[0]], "sql": "SELECT 1"}
+    assert "sql was 'SELECT 1'" in verdict(sealed(document), stored, tmp_path).err
+    outcome = verdict(sealed({**document, "program_version": "0.0.9"}), stored, tmp_path)
+    assert outcome.code == 0
+    assert "written by sweepdb 0.0.9" in outcome.err
+    assert "its SQL was not run" in outcome.err
+    assert "same" not in outcome.err
+
+
+def test_a_proof_of_an_older_format_says_how_to_make_a_new_one(stored):
+    outcome = sweepdb(f"verify {Path(__file__).parents[1]}/written/proof_2.json", stored)
+    assert outcome.code == 2
+    assert "is a proof of format 2, this program reads 3" in outcome.err
+    assert "sweepdb query best ... --proof FILE" in outcome.err
