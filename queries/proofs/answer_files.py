@@ -124,7 +124,9 @@ def _kind_of(raw: bytes) -> str:
 def _read(text: str, kind: str) -> _Kept:
     if kind == "csv":
         names, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-        return _Kept([_Row(names, [*map(_cell, line)]) for line in lines] or [_Row(names, [])], [], {})
+        if any(len(line) != len(names) for line in lines):
+            raise ValueError("a line has another number of cells than the first")
+        return _Kept([_Row(names, [*map(_cell, line)]) for line in lines], [], {"columns": names})
     if kind == "jsonl":
         return _Kept([_row(strict_json(line)) for line in text.split("\n") if line.strip()], [], {})
     document = strict_json(text)
@@ -154,5 +156,4 @@ def _parquet(path: Path) -> _Kept:
 
 
 def _in_one_form(names: Sequence[str], rows: Iterable[Sequence[object]]) -> _Kept:
-    made = [_Row(list(names), [*map(in_one_form, row)]) for row in rows]
-    return _Kept(made or [_Row(list(names), [])], [], {})
+    return _Kept([_Row(list(names), [*map(in_one_form, row)]) for row in rows], [], {"columns": list(names)})

@@ -142,8 +142,8 @@ def _told(location: StoreLocation, proof: Proof, others: Collection[str]) -> Ite
     more = more_today(location, proof.question, proof.pinned)
     if "store" in others:
         yield (
-            f"of another store ({document['store']:.12}): when its rows were stored and first asked for, and what"
-            " it left out, is believed"
+            f"of another store ({document['store']:.12}): when its rows were stored and first asked for, titles of"
+            " groups without rows, and what it left out, are believed"
         )
         if more:
             yield (

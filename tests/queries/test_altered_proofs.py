@@ -5,6 +5,7 @@ What is no lie is not noticed, and stands in `NO_LIE` with its reason."""
 import json
 import shutil
 from collections import Counter
+from itertools import islice
 
 import pytest
 from altered_documents import alterations, places, with_a_key_twice
@@ -146,15 +147,15 @@ def walked(document, *, every):
 def test_whatever_is_altered_in_a_proof_is_noticed(proven, location, folder, question, every):
     document = proven[question][0]
     found, asked = Counter(), 0
-    for what, changed in walked(document, every=every):
+    step = 1 if every or question == QUESTIONS[0] else 7
+    for what, changed in islice(walked(document, every=every), 0, None, step):
         if what[0][:1] == ("question",) and " for " in what[1]:  # most are asked anew
             asked += 1
-            if not every and asked % 25:
+            if not every and asked % 50:
                 continue
         found[noticed_or_true(changed, what, proven[question], location, folder / "altered.json")] += 1
-    assert found["noticed"] > (1000 if every else 300)
+    assert found["noticed"] > (1000 if every else 300 // step)
     assert set(found) <= {"noticed", *NO_LIE}
-    print(question, dict(found))  # what the page on trust counts
 
 
 @settings(max_examples=examples(24), deadline=None)
