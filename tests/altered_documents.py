@@ -6,10 +6,10 @@ import copy
 import re
 from collections.abc import Iterator
 
-Path = tuple[object, ...]
+Place = tuple[object, ...]
 
 
-def places(value: object, *, every: bool = True, path: Path = ()) -> Iterator[Path]:
+def places(value: object, *, every: bool = True, path: Place = ()) -> Iterator[Place]:
     """The way to every value of a document; of long lists the first and last items alone, unless `every` is meant."""
     yield path
     if isinstance(value, dict):
@@ -22,7 +22,7 @@ def places(value: object, *, every: bool = True, path: Path = ()) -> Iterator[Pa
                 yield from places(item, every=every, path=(*path, index))
 
 
-def alterations(document: object, path: Path) -> Iterator[tuple[str, object]]:
+def alterations(document: object, path: Place) -> Iterator[tuple[str, object]]:
     """What was done at a place, and a document with that."""
     value = _at(document, path)
     if isinstance(value, dict):
@@ -65,13 +65,13 @@ def _others(value: object) -> list[object]:
     return [f"{value[:-1]}{'0' if value[-1:] != '0' else '1'}", f"{value}\u200b"] if isinstance(value, str) else []
 
 
-def _at(document: object, path: Path) -> object:
+def _at(document: object, path: Place) -> object:
     for step in path:
         document = document[step]
     return document
 
 
-def _with(document: object, path: Path, value: object) -> object:
+def _with(document: object, path: Place, value: object) -> object:
     if not path:
         return value
     changed = copy.deepcopy(document)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -243,10 +244,8 @@ def _bundle(path: Path) -> object:
 
 
 def _proof(path: Path) -> object:
-    try:
+    with suppress(ValueError, TypeError, RecursionError):  # what cannot be hashed stays as it is
         path.write_text(spelled(sealed(json.loads(path.read_text()))))
-    except (ValueError, TypeError, RecursionError):
-        pass  # what cannot be hashed stays as it is
     return proven(path, read_proof(path))
 
 

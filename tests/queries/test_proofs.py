@@ -161,6 +161,19 @@ def test_a_proof_holds_when_its_store_has_grown(proven, stored, tmp_path, what, 
     assert (f"would look at {more:,} more scenarios of this store, stored since" in outcome.err) == (more > 0)
 
 
+def test_on_either_database_growth_is_told_from_rows_left_out(store_url, tmp_path):
+    records = mission_records(models=(MODELS[4],), plans=PLANS[:2])
+    write_sweep(store_url, records[:-2], key="a", sizes=4)
+    assert sweepdb(f"query best --proof {tmp_path}/proof.json", store_url).code == 0
+    write_sweep(store_url, records, key="b", sizes=6)
+    document = json.loads((tmp_path / "proof.json").read_text())
+    outcome = verdict(document, store_url, tmp_path)
+    assert outcome.code == 0, outcome.err
+    assert "would look at 2 more scenarios of this store, stored since" in outcome.err
+    document["scenarios"].pop()
+    assert "it leaves out scenario" in verdict(sealed(document), store_url, tmp_path).err
+
+
 @pytest.mark.parametrize("what", [None, *GROWTH])
 def test_what_was_stored_before_a_proof_and_is_not_in_it_is_no_growth(proven, stored, tmp_path, what):
     """A losing scenario taken out, with all that counts and names it made to fit, in a store that has grown or not."""
