@@ -40,7 +40,7 @@ class _Row(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What a file holds: rows, nearest misses, and what stands beside them."""
+    """The contents of a file: rows, nearest misses, and everything beside them."""
 
     rows: list[_Row]
     nearest: list[_Row]

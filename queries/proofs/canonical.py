@@ -25,7 +25,7 @@ def digest_of(value: object) -> str:
 
 
 def strict_json(text: str) -> Any:  # noqa: ANN401  whatever it holds
-    """What a text says; ValueError where a key stands twice, or a number is none."""
+    """The content of a text; ValueError where a key stands twice, or a number is none."""
     return json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_number)
 
 

@@ -37,7 +37,7 @@ class LookedAt(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What a proof says besides the answer: of which store and when, by which program, and the rows looked at."""
+    """All that a proof says besides the answer: of which store and when, by which program, and the rows looked at."""
 
     store: str
     moment: Moment
@@ -145,7 +145,7 @@ def in_one_form(value: object) -> object:
 
 
 def _digests(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[list[object]]:
-    """Each row as the probes it names and a digest of the cells that are the same in every copy of a store."""
+    """The probes that each row names, and a digest of its cells that every copy of a store has."""
     places = [index for index, name in enumerate(columns) if not is_local(name)]
     return [
         [_probes(columns, row), digest_of(plain([row[index] for index in places], digits=SIGNIFICANT_DIGITS))[:32]]

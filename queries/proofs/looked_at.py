@@ -1,4 +1,4 @@
-"""What the question of a proof looked at: in its own store as that was then, in another one among its own rows.
+"""Finds the rows that a proof's question looked at: in its own store as it was then, in another among those listed.
 
 Not here: digests of these rows (queries.proofs.scope_rows)."""
 
@@ -24,7 +24,7 @@ Looked = tuple[str, int, int, int]  # scenario key, first and last batch size, g
 
 
 def scope_of(location: StoreLocation, question: Question) -> list[Looked]:
-    """What a question looks at, at the moment of the location."""
+    """The rows that a question looks at, at the moment of the location."""
     with read_transaction(location) as transaction:
         scope = resolve_question(transaction, answered_instead(question), None)
         keys = transaction.keys("scenario")
@@ -58,7 +58,7 @@ def check_scope_here(location: StoreLocation, question: Question, pinned: Pinned
 
 
 def check_scope_elsewhere(location: StoreLocation, question: Question, pinned: Pinned, titles: Sequence[str]) -> None:
-    """Raise where the rows that a proof lists are not what its question asks for, as far as another store can tell."""
+    """Raise where another store can tell that a proof lists other rows than its question asks for."""
     among, by_sweep = _without_sweep(question)
     wanted = _keys(pinned)
     with read_transaction(location) as transaction:
@@ -105,7 +105,7 @@ def _keys(looked: Iterable[Looked]) -> set[str]:
 
 
 def _without_sweep(question: Question) -> tuple[Question, bool]:
-    """The question as rows alone can answer it, and whether it asks for those of a sweep of its own store."""
+    """The question without the sweep that it names, which its own store alone has; and whether it names one."""
     scope = question.scope
     if scope.sweep is not None or scope.last:
         plain = replace(scope, sweep=None, last=False, all_versions=True)
@@ -116,7 +116,7 @@ def _without_sweep(question: Question) -> tuple[Question, bool]:
 def _members(
     looked: Pinned, titles: Sequence[str], divisor: int, cells: int
 ) -> list[tuple[list[tuple[object, ...]], str]]:
-    """What is in each group, and its title: another store numbers groups in another way."""
+    """The members of each group, and its title: another store numbers groups in another way."""
     groups: dict[int, set[tuple[object, ...]]] = defaultdict(set)
     for one in looked:
         groups[one[3]].add(one[:cells])

@@ -114,7 +114,7 @@ def asked_again(location: StoreLocation, proof: Proof) -> tuple[Answer, Circumst
 
 
 def _digested(proof: Proof, pinned: Pinned) -> list[LookedAt]:
-    """What was looked at now, with the digests that were compared."""
+    """The rows looked at now, with the digests that were compared."""
     digests = {item[:3]: item.digest for item in proof.scenarios}
     return [LookedAt(*one, digests.get(one[:3], "")) for one in pinned]
 
