@@ -11,6 +11,7 @@ from dataclasses import replace
 from queries.asking.library import report
 from queries.asking.parameters import answered_instead
 from queries.asking.question import Question
+from queries.scoping.proof_scope import resolve_pinned
 from queries.scoping.question_scope import Pinned, resolve_question
 from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from store.errors import InputError, StoreError
@@ -34,13 +35,7 @@ def scope_of(location: StoreLocation, question: Question) -> list[Looked]:
 def check_stored(location: StoreLocation, pinned: Pinned) -> None:
     """Raise where scenarios that a proof lists are not in a store."""
     with read_transaction(location) as transaction:
-        stored = set(transaction.keys("scenario").values())
-    listed = _keys(pinned)
-    if missing := sorted(listed - stored):
-        raise InputError(
-            f"{len(missing)} of {len(listed)} scenarios of this proof are not in the store, {missing[0][:8]} first",
-            hint="verify against the store the proof was made on, or a copy or import of it",
-        )
+        resolve_pinned(transaction, pinned)
 
 
 def check_scope_here(location: StoreLocation, question: Question, pinned: Pinned) -> None:
