@@ -19,13 +19,33 @@ _EXAMPLES = "Write sqlite:///relative.sqlite, sqlite:////absolute/path.sqlite or
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """How far a store had grown: the newest number of each table that only grows."""
+
+    sweep: int
+    scenario: int
+    block: int
+    load: int
+    load_block: int
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """The condition, by table, that rows of that moment meet."""
+        newest = {name: f"id <= {getattr(self, name):d}" for name in self.__slots__}
+        return {**newest, "sweep_interval": f"sweep_id <= {self.sweep:d}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreLocation:
-    """A store by address. `path` is the absolute file of a SQLite store, None for PostgreSQL."""
+    """A store by address. `path` is the absolute file of a SQLite store, None for PostgreSQL.
+
+    With a `moment`, whoever reads sees no row that was added later; voiding counts as it is today."""
 
     url: str = field(repr=False)  # what SQLAlchemy is given; it may hold a password
     kind: Literal["sqlite", "postgresql"]
     path: Path | None
     display: str  # for messages: no password
+    moment: Moment | None = None
 
     @property
     def driver_url(self) -> str:

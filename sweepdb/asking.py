@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from queries.dictionary import dictionary, schema_text
     from queries.errors import NONE, ExpectedError
     from queries.judging import HELD, relaxed_to
-    from queries.proofs import probes_of, verify_proof, write_proof
+    from queries.proofs import KeptAnswer, probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet
     from queries.session import open_session
 
@@ -48,6 +48,7 @@ __all__ = [
     "Declared",
     "ExpectedError",
     "Json",
+    "KeptAnswer",
     "Limits",
     "Question",
     "RealisedMean",

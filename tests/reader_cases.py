@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -41,7 +42,8 @@ from evaluator.inputs.workloads.traces import read_trace
 from evaluator.ledger.readers import read_measurements
 from queries.bundles import Bundle
 from queries.bundles.format import sha256_of
-from queries.proofs.document import hash_of, read_proof
+from queries.proofs.canonical import spelled
+from queries.proofs.document import read_proof, sealed
 from queries.proofs.verifying import proven
 from store.sealing.snapshots import read_manifest
 from sweepdb.evaluating.requests import build_request
@@ -226,7 +228,7 @@ MANIFEST = {"format": 2, "retired": [["part-1.parquet", 1.5]], "parts": [{
 
 WRITTEN = Path(__file__).parent / "written"  # by the release that brought these formats
 BUNDLE = {path.name: path.read_bytes() for path in sorted((WRITTEN / "bundle_3").iterdir())}
-PROOF = json.loads((WRITTEN / "proof_2.json").read_text())
+PROOF = json.loads((WRITTEN / "proof_3.json").read_text())
 
 
 def _bundle(path: Path) -> object:
@@ -242,11 +244,8 @@ def _bundle(path: Path) -> object:
 
 
 def _proof(path: Path) -> object:
-    try:
-        document = json.loads(path.read_text())
-        path.write_text(json.dumps({**document, "sha256": hash_of(document)}))
-    except (ValueError, TypeError, RecursionError):
-        pass  # what cannot be hashed stays as it is
+    with suppress(ValueError, TypeError, RecursionError):  # what cannot be hashed stays as it is
+        path.write_text(spelled(sealed(json.loads(path.read_text()))))
     return proven(path, read_proof(path))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ import typer
 from cli.commands.storeless import answer_storeless
 from cli.derived import as_typed, derived_parameters, with_parameters
 from cli.help.storeless_reports import STORELESS
-from cli.output import check_format, say, write_rows, write_text
+from cli.output import check_format, pieces_of, say, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import InputError, NothingFits
 from sweepdb.asking import option_table
@@ -214,8 +214,7 @@ def _show(
 
         write_picture(answer, format_, output)
     elif format_ == "json-full":
-        document = full_answer(answer) | _full_composition(shown.composition)
-        write_text((json.dumps(document, ensure_ascii=False, indent=1), "\n"), output)
+        write_text(_full_text(answer, shown.composition), output)
     elif format_ == "table":
         from cli.render.answers import answer_lines
 
@@ -245,6 +244,22 @@ def _say_expected_error(answer: Answer) -> None:
 
     for line in expected_error_lines(answer.expected_error):
         say(f"expected error: {line}")
+
+
+def _full_text(answer: Answer, composition: list[list[object]] | None) -> Iterable[str]:
+    return json.dumps(full_answer(answer) | _full_composition(composition), ensure_ascii=False, indent=1), "\n"
+
+
+def written_for(location: StoreLocation) -> Callable[[Answer, str, bool], Iterable[str]]:
+    """How `query` writes answers of a store, for comparing a file that it wrote."""
+
+    def written(answer: Answer, format_: str, composed: bool) -> Iterable[str]:
+        typed = _as_typed(answer)
+        if format_ != "json-full":
+            return pieces_of(typed.columns, typed.rows, format_)
+        return _full_text(typed, _composition(typed, location, format_) if composed else None)
+
+    return written
 
 
 def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
@@ -286,9 +301,12 @@ def verify(
     store: StoreOption = None,
 ) -> int:
     """Ask a proof's question again, of the rows in a store's database, and name the first thing that differs."""
-    from sweepdb.asking import verify_proof
+    from sweepdb.asking import KeptAnswer, verify_proof
     from sweepdb.stores import parse_url
 
-    outcome = verify_proof(proof, parse_url(store), answer_file=answer, public_file=signed_by)
+    location = parse_url(store)
+
+    kept = None if answer is None else KeptAnswer(answer, written_for(location))
+    outcome = verify_proof(proof, location, kept=kept, public_file=signed_by)
     say(as_typed(outcome))
     return 0

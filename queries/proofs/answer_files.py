@@ -1,91 +1,159 @@
-"""Reads an answer that was kept in a file, and compares it with the answer given again.
+"""Reads an answer that was kept in a file, and compares everything in it with the answer given again.
 
-Not here: writing answers (cli.output)."""
+The answer is written again in the file's format, and both are read alike. Not here: writing answers (cli.output)."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import duckdb
 
 from queries.asking.question import Answer
-from queries.proofs.document import SIGNIFICANT_DIGITS, is_local
+from queries.proofs.canonical import SIGNIFICANT_DIGITS, first_difference, plain, spelled, strict_json
+from queries.proofs.document import in_one_form, is_local, shown_digest
 from store.errors import InputError, StoreError
 from store.reading import in_memory
 
+Written = Callable[[Answer, str, bool], Iterable[str]]  # an answer in a format, with composition or not, in pieces
 _KINDS = "a file of `format` csv, json, jsonl, json-full or parquet"
-_Table = tuple[list[str], list[list[object]]]
+_FLOAT = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+_CHANGED = "the file was changed after it was written, or is of another question"
+_TABLES = ("rows", "nearest")
 
 
-def compare_answer(path: Path, answer: Answer) -> None:
-    """Raise at the first column, row or cell in which a file differs from an answer."""
-    columns, rows = _read(path)
-    if not columns and not answer.rows:  # JSON has no columns where it has no rows
-        return
-    if columns != list(answer.columns):
-        odd = sorted(set(columns) ^ set(answer.columns))
-        raise StoreError(f"{path}: its columns are not those of the answer: {odd[0] if odd else 'another order'}")
-    if len(rows) != len(answer.rows):
-        raise StoreError(f"{path}: holds {len(rows)} rows, the answer has {len(answer.rows)}")
-    for number, (mine, theirs) in enumerate(zip(rows, answer.rows, strict=True), start=1):
-        for name, cell, value in zip(columns, mine, theirs, strict=True):
-            if not is_local(name) and _same(cell) != _same(value):
-                raise StoreError(
-                    f"{path}: row {number} says {name} is {cell!r:.60}, the answer says {value!r:.60}",
-                    hint="the file was changed after it was written, or is of another question",
-                )
+class KeptAnswer(NamedTuple):
+    """A file with an answer, and how answers are written."""
+
+    path: Path
+    written: Written
 
 
-def _read(path: Path) -> _Table:
+class _Row(NamedTuple):
+    names: list[str]
+    cells: list[object]
+
+
+class _Kept(NamedTuple):
+    """The contents of a file: rows, nearest misses, and everything beside them."""
+
+    rows: list[_Row]
+    nearest: list[_Row]
+    beside: dict[str, Any]
+
+
+def compare_answer(file: KeptAnswer, answer: Answer, shown: Mapping[str, Sequence[str]]) -> None:
+    """Raise at the first thing that a file says otherwise than an answer.
+
+    `shown` are digests of whole rows as they were: cells that are of one copy of a store, or of errors known on one
+    day, may be as they were then."""
+    path = file.path
     try:
         raw = path.read_bytes()
-        if raw[:4] == b"PAR1":
-            return _parquet(path)
-        text = raw.decode("utf-8")
-        if text.lstrip().startswith(("[", "{")):
-            return _json(text)
-        lines = list(csv.reader(text.splitlines()))
-        return lines[0], [list(line) for line in lines[1:]]
+        kind = _kind_of(raw)
+        kept = _parquet(path) if kind == "parquet" else _read(raw.decode("utf-8"), kind)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError, csv.Error, duckdb.Error) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+        csv.Error,
+        duckdb.Error,
+    ) as error:
         raise InputError(f"{path}: not an answer: {str(error).partition(chr(10))[0][:300]}", hint=_KINDS) from error
+    if kind == "parquet":
+        now = _in_one_form(answer.columns, answer.rows)
+    else:
+        now = _read("".join(file.written(answer, kind, "composition" in kept.beside)), kind)
+    found = first_difference(kept.beside, now.beside)
+    if found is not None:
+        place, said, here = found
+        raise StoreError(f"{path}: says {place} is {said!r:.60}, the answer says {here!r:.60}", hint=_CHANGED)
+    for name, mine, theirs in zip(_TABLES, kept[:2], now[:2], strict=True):
+        _compare_rows(f"{path}: {'row' if name == 'rows' else 'nearest row'}", mine, theirs, shown.get(name, ()))
 
 
-def _parquet(path: Path) -> _Table:
+def _compare_rows(place: str, kept: Sequence[_Row], now: Sequence[_Row], shown: Sequence[str]) -> None:
+    if len(kept) != len(now):
+        raise StoreError(f"{place}s: the file holds {len(kept)} rows, the answer has {len(now)}", hint=_CHANGED)
+    for number, (mine, theirs) in enumerate(zip(kept, now, strict=True), start=1):
+        if mine.names != theirs.names:
+            odd = sorted(set(mine.names) ^ set(theirs.names))
+            raise StoreError(
+                f"{place} {number}: its columns are not those of the answer: {odd[0] if odd else 'another order'}",
+                hint=_CHANGED,
+            )
+        others = [
+            (name, cell, value)
+            for name, cell, value in zip(mine.names, mine.cells, theirs.cells, strict=True)
+            if spelled(plain(cell)) != spelled(plain(value))
+        ]
+        local = all(is_local(name) for name, *_ in others)
+        if not others or (local and number <= len(shown) and shown_digest(*mine) == shown[number - 1]):
+            continue
+        name, cell, value = others[0]
+        raise StoreError(
+            f"{place} {number} says {name} is {cell!r:.60}, the answer says {value!r:.60}",
+            hint=_CHANGED,
+        )
+
+
+def _kind_of(raw: bytes) -> str:
+    if raw[:4] == b"PAR1":
+        return "parquet"
+    start = raw.lstrip()[:1]
+    if start == b"[":
+        return "json"
+    if start != b"{":
+        return "csv" if start else "jsonl"  # without rows
+    try:
+        return "json-full" if "rows" in json.loads(raw) else "jsonl"
+    except ValueError:
+        return "jsonl"  # a row a line
+
+
+def _read(text: str, kind: str) -> _Kept:
+    if kind == "csv":
+        names, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+        if any(len(line) != len(names) for line in lines):
+            raise ValueError("a line has another number of cells than the first")
+        return _Kept([_Row(names, [*map(_cell, line)]) for line in lines], [], {"columns": names})
+    if kind == "jsonl":
+        return _Kept([_row(strict_json(line)) for line in text.split("\n") if line.strip()], [], {})
+    document = strict_json(text)
+    if kind == "json":
+        return _Kept([*map(_row, document)], [], {})
+    beside = {name: value for name, value in document.items() if name not in _TABLES}
+    return _Kept(
+        [*map(_row, document["rows"])], [*map(_row, document["nearest"])], plain(beside, digits=SIGNIFICANT_DIGITS)
+    )
+
+
+def _row(item: Mapping[str, object]) -> _Row:
+    return _Row(list(item), plain(list(item.values()), digits=SIGNIFICANT_DIGITS))
+
+
+def _cell(text: str) -> object:
+    """A cell of CSV; a number that is no whole one to twelve digits."""
+    is_float = _FLOAT.fullmatch(text) is not None and not text.lstrip("-").isdecimal()
+    return plain(float(text), digits=SIGNIFICANT_DIGITS) if is_float else text
+
+
+def _parquet(path: Path) -> _Kept:
     with in_memory() as connection:
         cursor = connection.execute("FROM read_parquet($path)", {"path": str(path)})
-        return [str(item[0]) for item in cursor.description or ()], [list(row) for row in cursor.fetchall()]
+        names = [str(item[0]) for item in cursor.description or ()]
+        return _in_one_form(names, cursor.fetchall())
 
 
-def _json(text: str) -> _Table:
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError:
-        document = [json.loads(line) for line in text.splitlines() if line.strip()]  # a row a line
-    if isinstance(document, dict):
-        document = document.get("rows", [document])
-    rows = [dict(row) for row in document]
-    columns = list(rows[0]) if rows else []
-    return columns, [[row[name] for name in columns] for row in rows]
-
-
-def _same(value: object) -> object:
-    """A cell in the one form that every kind of file keeps."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{float(value):.{SIGNIFICANT_DIGITS}g}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_same(item) for item in value]
-    return _number(str(value))
-
-
-def _number(text: str) -> object:
-    try:
-        return f"{float(text):.{SIGNIFICANT_DIGITS}g}"
-    except ValueError:
-        return text.lower() if text.lower() in {"true", "false"} else text
+def _in_one_form(names: Sequence[str], rows: Iterable[Sequence[object]]) -> _Kept:
+    return _Kept([_Row(list(names), [*map(in_one_form, row)]) for row in rows], [], {"columns": list(names)})

@@ -1,58 +1,105 @@
 """The document of a proof: what it holds, one hash over all of it, and reading it back.
 
-Not here: making one (queries.proofs.proving), comparing one with a store (queries.proofs.verifying)."""
+Every field of an answer is in it, by itself: one that is added there is added here, and compared. Not here: making one
+(queries.proofs.proving), comparing one with a store (queries.proofs.verifying)."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import date
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Answer, Question
+from queries.proofs.canonical import SIGNIFICANT_DIGITS, digest_of, plain, spelled, strict_json
 from store.errors import InputError
+from store.location import Moment
 
-FORMAT = 2
-SIGNIFICANT_DIGITS = 12
+FORMAT = 3
 _SEALED_BY = ("sha256", "signature")  # what is made of all the rest
-_HELD = frozenset(
-    {"format", "program_version", "store", "question", "scope", "versions", "counts", "scenarios", "sql", "parameters",
-     "columns", "rows", *_SEALED_BY}
-)  # fmt: skip
-_NOT_ONE = "write one with: sweepdb query ... `proof=FILE`"
+_NEW_ONE = "write a new one: sweepdb query {} ... `proof=FILE`"
+_NOT_ONE = _NEW_ONE.format("REPORT")
+_TAKE = "take the file that was written, or " + _NOT_ONE
+
+
+class LookedAt(NamedTuple):
+    """Rows of a scenario within an interval of batch sizes, the group they were ranked in, and their digest."""
+
+    scenario: str
+    first: int
+    last: int
+    group: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """All that a proof says besides the answer: of which store and when, by which program, and the rows looked at."""
+
+    store: str
+    moment: Moment
+    measured: str  # the state of what errors are known from
+    scenarios: Sequence[LookedAt]
+    program_version: str = metadata.version("sweepdb")
+
+
+def document_of(answer: Answer, circumstances: Circumstances) -> dict[str, Any]:
+    """Everything that a proof says, but what seals it. Both who makes one and who checks one call this."""
+    beside = {item.name: getattr(circumstances, item.name) for item in fields(Circumstances)}
+    of_answer = {
+        item.name: _OTHERWISE[item.name](answer)
+        if item.name in _OTHERWISE
+        else plain(getattr(answer, item.name), digits=SIGNIFICANT_DIGITS)
+        for item in fields(Answer)
+    }
+    return {"format": FORMAT, **plain(beside), **of_answer, "shown": _shown(answer)}
+
+
+def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with its hash."""
+    return {**document, "sha256": hash_of(document)}
 
 
 def hash_of(document: Mapping[str, Any]) -> str:
-    """sha256 of everything that a proof says, in canonical JSON."""
-    said = {name: value for name, value in document.items() if name not in _SEALED_BY}
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """sha256 of everything that a proof says."""
+    return digest_of({name: value for name, value in document.items() if name not in _SEALED_BY})
 
 
 def read_proof(path: Path) -> Mapping[str, Any]:
-    """A proof from its file: whole, and as it was written."""
+    """A proof from its file: whole, and byte for byte as it was written."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        raw = path.read_bytes()
+        document = strict_json(raw.decode("utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a proof: {error}", hint=_NOT_ONE) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else None
-        said = f"format {found}, this program reads {FORMAT}" if isinstance(found, int) else "no JSON object of ours"
-        raise InputError(f"{path}: not a proof of format {FORMAT}: {said}", hint=_NOT_ONE)
-    if set(document) | {"signature"} != _HELD:
-        odd = min(map(str, (set(document) | {"signature"}) ^ _HELD))
-        raise InputError(f"{path}: was changed after it was written: {odd!r} is missing, or is too much")
-    if hash_of(document) != document["sha256"]:
-        raise InputError(
-            f"{path}: was changed after it was written: its sha256 is of something else",
-            hint="take the file that was written, or write one anew",
-        )
+        raise _other_format(path, document)
+    try:
+        as_written = spelled(document).encode() == raw
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not a proof: {error}", hint=_NOT_ONE) from error
+    if not as_written:
+        raise InputError(f"{path}: was changed after it was written: it is spelled otherwise", hint=_TAKE)
+    if document.get("sha256") != hash_of(document):
+        raise InputError(f"{path}: was changed after it was written: its sha256 is of something else", hint=_TAKE)
     return document
+
+
+def _other_format(path: Path, document: object) -> InputError:
+    found = document.get("format") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(found, int) or isinstance(found, bool):
+        return InputError(f"{path}: not a proof of format {FORMAT}: no JSON object of ours", hint=_NOT_ONE)
+    question = document.get("question")
+    report = question.get("report") if isinstance(question, dict) else None
+    said = f"{path}: is a proof of format {found}, this program reads {FORMAT}"
+    if found < FORMAT:
+        said += ": formats of before did not cover everything that a proof says"
+    return InputError(said, hint=_NEW_ONE.format(report if isinstance(report, str) else "REPORT"))
 
 
 def question_from(data: Mapping[str, Any]) -> Question:
@@ -67,47 +114,64 @@ def question_from(data: Mapping[str, Any]) -> Question:
     )
 
 
-def stable_columns(answer: Answer) -> Sequence[str]:
-    """Columns that are the same in every copy of a store and under every program: not when and by which sweep a row
-    was stored, nor what the errors that ship today say of it."""
-    return [name for name in answer.columns if not is_local(name)]
-
-
 def is_local(column: str) -> bool:
-    """Whether a column is of one copy of a store, or of one program."""
+    """Whether a column is of one copy of a store, or of what is known of errors today."""
     return column.endswith(("stored_at", "first_sweep", "scenario_id", "block_id", "holds"))
-
-
-def digests_of(answer: Answer) -> list[list[object]]:
-    """Each row as the probes it names and a digest of its stable columns, floats to twelve significant digits."""
-    indices = [answer.columns.index(name) for name in stable_columns(answer)]
-    return [[_probes(answer, row), _digest([stable(row[index]) for index in indices])] for row in answer.rows]
 
 
 def probes_of(answer: Answer) -> list[str]:
     """The probe references among the rows."""
-    return [probe for row in answer.rows for probe in _probes(answer, row)]
+    return [probe for row in answer.rows for probe in _probes(answer.columns, row)]
 
 
-def stable(value: object) -> object:
-    """A value without the digits that the order of adding decides."""
-    if isinstance(value, float):
-        return f"{value:.{SIGNIFICANT_DIGITS}g}" if math.isfinite(value) else None
-    return value
+def shown_digest(columns: Sequence[str], row: Sequence[object]) -> str:
+    """A digest of every cell of a row, the same whatever kind of file it was kept in."""
+    return digest_of([[name, in_one_form(cell)] for name, cell in zip(columns, row, strict=True)])[:32]
 
 
-def plain(value: object) -> Any:  # noqa: ANN401  as JSON gives it back
-    """A value as JSON gives it back."""
-    return json.loads(json.dumps(value, default=str))
+def in_one_form(value: object) -> object:
+    """A cell in the one form that every kind of file keeps."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{float(value):.{SIGNIFICANT_DIGITS}g}"
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return in_one_form(str(plain(value)))
+    text = value.isoformat() if isinstance(value, date) else str(value)
+    try:
+        return f"{float(text):.{SIGNIFICANT_DIGITS}g}"
+    except ValueError:
+        return text.lower() if text.lower() in {"true", "false"} else text
 
 
-def _probes(answer: Answer, row: Sequence[object]) -> list[str]:
-    indices = [index for index, name in enumerate(answer.columns) if name in {"probe", "prefill_probe", "decode_probe"}]
-    return [str(row[index]) for index in indices if row[index] is not None]
+def _digests(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[list[object]]:
+    """The probes that each row names, and a digest of its cells that every copy of a store has."""
+    places = [index for index, name in enumerate(columns) if not is_local(name)]
+    return [
+        [_probes(columns, row), digest_of(plain([row[index] for index in places], digits=SIGNIFICANT_DIGITS))[:32]]
+        for row in rows
+    ]
 
 
-def _digest(cells: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(cells, default=str).encode()).hexdigest()[:32]
+def _shown(answer: Answer) -> dict[str, list[str]]:
+    """Digests of rows with the cells that are of this copy of a store, and of errors known today."""
+    return {
+        "rows": [shown_digest(answer.columns, row) for row in answer.rows],
+        "nearest": [shown_digest(answer.nearest_columns, row) for row in answer.nearest],
+    }
+
+
+# Fields of an answer of which a proof holds something shorter, or more exact, than they are.
+_OTHERWISE: Mapping[str, Callable[[Answer], object]] = {
+    "question": lambda answer: plain(asdict(answer.question)),
+    "rows": lambda answer: _digests(answer.columns, answer.rows),
+    "nearest": lambda answer: _digests(answer.nearest_columns, answer.nearest),
+}
+
+
+def _probes(columns: Sequence[str], row: Sequence[object]) -> list[str]:
+    places = [index for index, name in enumerate(columns) if name in {"probe", "prefill_probe", "decode_probe"}]
+    return [str(row[index]) for index in places if row[index] is not None]
 
 
 def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:

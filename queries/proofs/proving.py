@@ -4,18 +4,19 @@ Not here: what a proof holds (queries.proofs.document)."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from importlib import metadata
+from dataclasses import replace
 from pathlib import Path
 
 from queries.asking.question import Answer
-from queries.proofs.document import FORMAT, digests_of, hash_of, plain, stable_columns
+from queries.proofs.canonical import spelled
+from queries.proofs.document import Circumstances, document_of, sealed
+from queries.proofs.looked_at import scope_of
 from queries.proofs.scope_rows import digests_of_scope
 from queries.proofs.signing import signed
 from queries.session import Pinned
+from store.errors import StoreError
 from store.location import StoreLocation
-from store.reading import read_store_id
+from store.reading import read_measured, read_moment, read_store_id
 from store.whole_files import written_whole
 
 
@@ -23,22 +24,18 @@ def write_proof(
     answer: Answer, path: Path, location: StoreLocation, pinned: Pinned, *, key_file: Path | None = None
 ) -> None:
     """Write what is needed to repeat an answer and to notice what differs; signed where a key is given."""
-    document = {
-        "format": FORMAT,
-        "program_version": metadata.version("sweepdb"),
-        "store": read_store_id(location),
-        "question": plain(asdict(answer.question)),
-        "scope": list(answer.scope),
-        "versions": plain(dict(answer.versions)),
-        "counts": [answer.probes_considered, answer.scenarios_considered],
-        "scenarios": [list(item) for item in digests_of_scope(location, pinned, answer.question)],
-        "sql": answer.sql,
-        "parameters": plain(dict(answer.parameters)),
-        "columns": list(stable_columns(answer)),
-        "rows": digests_of(answer),
-    }
-    sealed = {**document, "sha256": hash_of(document)}
+    moment = read_moment(location)
+    then = replace(location, moment=moment)
+    if scope_of(then, answer.question) != list(pinned):
+        raise StoreError("rows were stored while the question was asked", hint="ask it again with `proof`")
+    circumstances = Circumstances(
+        store=read_store_id(location),
+        moment=moment,
+        measured=read_measured(location),
+        scenarios=digests_of_scope(then, pinned, answer.question),
+    )
+    document = sealed(document_of(answer, circumstances))
     if key_file is not None:
-        sealed["signature"] = signed(str(sealed["sha256"]), key_file)
+        document["signature"] = signed(str(document["sha256"]), key_file)
     with written_whole(path) as temporary:
-        temporary.write_text(json.dumps(sealed, indent=1, default=str) + "\n", encoding="utf-8")
+        temporary.write_text(spelled(document), encoding="utf-8")

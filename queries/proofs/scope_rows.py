@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from queries.asking.parameters import answered_instead
 from queries.asking.question import Question
 from queries.connect import StoreConnection
 from queries.judging.ladders import KEPT_REQUESTS
+from queries.proofs.document import LookedAt
 from queries.session import Pinned
 from store.digests import DigestedRows, rows_digest
 from store.loads import kept_digest
@@ -26,16 +26,6 @@ from store.schema import MEASURES
 from store.sealing import fetched_arrays
 
 _SCENARIOS_AT_ONCE = 200
-
-
-class LookedAt(NamedTuple):
-    """Rows of a scenario within an interval of batch sizes, the group they were ranked in, and their digest."""
-
-    scenario: str
-    first: int
-    last: int
-    group: int
-    digest: str
 
 
 def digests_of_scope(location: StoreLocation, pinned: Pinned, question: Question) -> list[LookedAt]:

@@ -13,6 +13,7 @@ from store.errors import InputError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+_SIGNATURE_BYTES = 64
 _INSTALL = 'pip install "sweepdb[sign]"'
 _MAKE_KEYS = "make one with: openssl genpkey -algorithm ed25519 -out key.pem"
 _MAKE_PUBLIC = "make one with: openssl pkey -in key.pem -pubout -out pub.pem"
@@ -21,6 +22,16 @@ _MAKE_PUBLIC = "make one with: openssl pkey -in key.pem -pubout -out pub.pem"
 def signed(sha256: str, key_file: Path) -> str:
     """The signature of a hash, in base64."""
     return base64.b64encode(_private_key(key_file).sign(sha256.encode())).decode()
+
+
+def check_spelling(path: Path, signature: object) -> None:
+    """Raise unless a signature is base64, in its one spelling, of as many bytes as Ed25519 has."""
+    try:
+        raw = base64.b64decode(str(signature), validate=True)
+    except ValueError:
+        raw = b""
+    if len(raw) != _SIGNATURE_BYTES or base64.b64encode(raw).decode() != signature:
+        raise InputError(f"{path}: was changed after it was written: its signature is none")
 
 
 def check_signature(sha256: str, signature: object, public_file: Path) -> None:

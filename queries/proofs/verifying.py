@@ -1,121 +1,216 @@
 """Asks the question of a proof again, of the rows in the database, and names the first thing that differs.
 
-Not here: what a proof holds (queries.proofs.document)."""
+The proof is made again and compared as a whole. Only what `_BELIEVED` names may differ, each under its circumstances,
+and that is said. Not here: what a proof holds (queries.proofs.document)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from queries.asking.question import Answer, Question
-from queries.proofs.answer_files import compare_answer
-from queries.proofs.document import digests_of, plain, question_from, read_proof, stable_columns
-from queries.proofs.scope_rows import LookedAt, digests_of_scope
-from queries.proofs.signing import check_signature
+from queries.errors.expected import ExpectedError
+from queries.judging.first_tokens import TtftInterval
+from queries.proofs.answer_files import KeptAnswer, compare_answer
+from queries.proofs.canonical import first_difference, plain
+from queries.proofs.document import Circumstances, LookedAt, document_of, question_from, read_proof
+from queries.proofs.looked_at import check_scope_elsewhere, check_scope_here, check_stored, more_today
+from queries.proofs.scope_rows import digests_of_scope
+from queries.proofs.signing import check_signature, check_spelling
 from queries.session import Pinned, Session
 from store.errors import InputError, StoreError
-from store.location import StoreLocation
+from store.location import Moment, StoreLocation
+from store.reading import read_measured, read_moment, read_store_id
 
-_SINCE = "rows were voided, evaluated again or changed since; `sweepdb db check` tells whether the store is whole"
+_SINCE = (
+    "the proof was altered, or rows were voided, evaluated again or changed since; `sweepdb db check` tells whether the"
+    " store is whole"
+)
+Path_ = tuple[str, ...]
+_BY_ERRORS: tuple[Path_, ...] = (("shown",), ("expected_error",), ("verdict",), ("notes",), ("ttft_intervals",))
+# What a proof may say otherwise than the store does now: where what it depends on is another.
+_BELIEVED: Mapping[str, tuple[Path_, ...]] = {
+    "store": (("store",), ("moment",), ("shown",), ("scope",), ("left_out",), ("versions", "older_formula_versions")),
+    "program": (("program_version",), ("sql",), *_BY_ERRORS),
+    "measured": (("measured",), *_BY_ERRORS),
+}
+
+
+_OTHERS = {"store": "store", "program": "program_version", "measured": "measured"}  # where a proof says them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """A proof as it was read."""
+
+    document: Mapping[str, Any]
+    question: Question
+    scenarios: Sequence[LookedAt]
+    moment: Moment
+
+    @property
+    def pinned(self) -> list[tuple[str, int, int, int]]:
+        """The scenarios that it lists."""
+        return [(item.scenario, item.first, item.last, item.group) for item in self.scenarios]
 
 
 def verify_proof(
-    path: Path, location: StoreLocation, *, answer_file: Path | None = None, public_file: Path | None = None
+    path: Path,
+    location: StoreLocation,
+    *,
+    kept: KeptAnswer | None = None,
+    public_file: Path | None = None,
 ) -> str:
     """Compare a proof, and an answer that was kept, with a store; what differs is an error that says how."""
     document = read_proof(path)
+    if "signature" in document:
+        check_spelling(path, document["signature"])
     if public_file is not None:
         check_signature(document["sha256"], document.get("signature"), public_file)
-    scenarios, question = proven(path, document)
-    pinned = [(item.scenario, item.first, item.last, item.group) for item in scenarios]
-    now_held = digests_of_scope(location, pinned, question)
-    for said, now in zip(scenarios, now_held, strict=True):
+    proof = proven(path, document)
+    try:
+        answer, now = asked_again(location, proof)
+    except (StoreError, InputError) as error:
+        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError, duckdb.Error) as error:
+        why = str(error).partition("\n")[0][:300]
+        raise InputError(f"{path}: its question cannot be asked: {why}", hint=_SINCE) from error
+    document_now = document_of(answer, now)
+    others = [name for name, place in _OTHERS.items() if document[place] != document_now[place]]
+    _compare(path, document, document_now, others)
+    if kept is not None:
+        compare_answer(kept, _as_then(path, answer, document, others), document["shown"])
+    told = _verified(document, answer, kept, public_file)
+    return "; ".join([*told, *_told(location, proof, others)])
+
+
+def asked_again(location: StoreLocation, proof: Proof) -> tuple[Answer, Circumstances]:
+    """The answer to the question of a proof as its moment has it, or to its rows in another store."""
+    store, pinned = read_store_id(location), proof.pinned
+    here = proof.document["store"] == store
+    seen = replace(location, moment=proof.moment) if here else location
+    check_stored(location, pinned)
+    if here:
+        check_scope_here(seen, proof.question, pinned)
+    else:
+        check_scope_elsewhere(location, proof.question, pinned, proof.document["scope"])
+    for said, now in zip(proof.scenarios, digests_of_scope(seen, pinned, proof.question), strict=True):
         if said.digest != now.digest:
             raise StoreError(
-                f"{path}: the rows of scenario {said.scenario[:12]} at batch sizes {said.first} to {said.last} are not"
+                f"the rows of scenario {said.scenario[:12]} at batch sizes {said.first} to {said.last} are not"
                 " those of the proof",
                 hint=_SINCE,
             )
+    with Session(seen, unsealed={item.scenario for item in proof.scenarios}) as session:
+        answer = session.ask(proof.question, pinned=None if here else pinned)
+        looked_at = _digested(proof, session.pinned())
+    measured = read_measured(location)
+    return answer, Circumstances(store=store, moment=proof.moment, measured=measured, scenarios=looked_at)
+
+
+def _digested(proof: Proof, pinned: Pinned) -> list[LookedAt]:
+    """The rows looked at now, with the digests that were compared."""
+    digests = {item[:3]: item.digest for item in proof.scenarios}
+    return [LookedAt(*one, digests.get(one[:3], "")) for one in pinned]
+
+
+def _compare(path: Path, said: Mapping[str, Any], now: dict[str, Any], others: Collection[str]) -> None:
+    """Raise at the first thing that a proof says otherwise, where nothing excuses it."""
+    believed = {place for other in others for place in _BELIEVED[other]}
+    plain_said = {name: value for name, value in said.items() if name not in {"sha256", "signature"}}
+    for name, *below in sorted(believed):
+        if not below:
+            now[name] = plain_said.get(name)
+        elif isinstance(plain_said.get(name), dict):
+            now[name] = {**now[name], below[0]: plain_said[name].get(below[0])}
+    found = first_difference(plain_said, now)
+    if found is not None:
+        place, then, today = found
+        raise StoreError(
+            f"{path}: this store answers differently: {place} was {then!r:.100}, it is {today!r:.100}", hint=_SINCE
+        )
+
+
+def _told(location: StoreLocation, proof: Proof, others: Collection[str]) -> Iterator[str]:
+    """Sentences on what is believed, and how much more the question would look at today."""
+    document = proof.document
+    more = more_today(location, proof.question, proof.pinned)
+    if "store" in others:
+        yield (
+            f"of another store ({document['store']:.12}): when its rows were stored and first asked for, titles of"
+            " groups without rows, and what it left out, are believed"
+        )
+        if more:
+            yield (
+                f"its question would look at {more:,} more scenarios of this store, which were added later or left out"
+                " of the proof"
+            )
+    elif more:
+        yield f"asked again, the question would look at {more:,} more scenarios of this store, stored since"
+    if "store" not in others and any(
+        getattr(proof.moment, name) > newest for name, newest in plain(read_moment(location)).items()
+    ):
+        yield "of a moment that this store has not reached: a copy from before, or its newest rows were removed"
+    if "program" in others:
+        yield (
+            f"written by sweepdb {document['program_version']:.40}, this is {metadata.version('sweepdb')}:"
+            " its SQL was not run, and what it says of errors is believed"
+        )
+    elif "measured" in others:
+        yield "measurements here are others than in the proof: what it says of errors is believed"
+
+
+def proven(path: Path, document: Mapping[str, Any]) -> Proof:
+    """A proof with the rows that it is about, its question and its moment."""
     try:
-        with Session(location, unsealed={key for key, *_ in pinned}) as session:
-            answer = session.ask(question, pinned=pinned)
-    except (TypeError, ValueError, KeyError, AttributeError, duckdb.Error) as error:
-        why = str(error).partition("\n")[0][:300]
-        raise InputError(f"{path}: its question cannot be asked: {why}", hint=_SINCE) from error
-    if (differs := next(_differences(document, answer), None)) is not None:
-        raise StoreError(f"{path}: this store answers differently: {differs}", hint=_SINCE)
-    if answer_file is not None:
-        compare_answer(answer_file, answer)
-    told = _verified(document, answer, answer_file, public_file)
-    return "; ".join([*told, *_grown(path, location, question, pinned)])
+        proof = Proof(
+            document=document,
+            question=question_from(document["question"]),
+            scenarios=[LookedAt(*item) for item in document["scenarios"]],
+            moment=Moment(**document["moment"]),
+        )
+        said = {name: document[name] for name in ("question", "scenarios", "moment")}
+        read = plain({name: getattr(proof, name) for name in said})
+        missing = [name for name in (*_OTHERS.values(), "scope", "shown") if name not in document]
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+        raise InputError(f"{path}: not a proof: {str(error).partition(chr(10))[0][:300]}") from error
+    odd = (missing[0], None, None) if missing else first_difference(said, read)
+    if odd is not None:
+        raise InputError(f"{path}: not a proof: {odd[0]} is not as this program writes it")
+    return proof
 
 
-def _grown(path: Path, location: StoreLocation, question: Question, pinned: Pinned) -> Iterator[str]:
-    """Tell how much more the question would look at, were it asked of this store today."""
+def _as_then(path: Path, answer: Answer, document: Mapping[str, Any], others: Collection[str]) -> Answer:
+    """The answer with what the proof says of it and is believed, for comparing a file that was kept."""
+    believed = {place[0] for other in others for place in _BELIEVED[other]}
+    made: dict[str, Callable[[Any], object]] = {
+        "scope": tuple,
+        "left_out": lambda value: value,
+        "versions": dict,
+        "verdict": tuple,
+        "notes": tuple,
+        "expected_error": lambda value: tuple(ExpectedError(**one) for one in value),
+        "ttft_intervals": lambda value: tuple(TtftInterval(**one) for one in value),
+    }
     try:
-        with Session(location) as session:
-            now = session.scope_of(question)
-    except InputError:  # names of then that say nothing here
-        return
-    keys, before = {key for key, *_ in now}, {key for key, *_ in pinned}
-    if keys == before and set(now) != set(map(tuple, pinned)):
-        raise StoreError(f"{path}: this store ranks the proof's scenarios in other groups or batch sizes", hint=_SINCE)
-    if more := len(keys - before):
-        yield f"asked again, the question would look at {more:,} more scenarios of this store"
-
-
-def proven(path: Path, document: Mapping[str, Any]) -> tuple[list[LookedAt], Question]:
-    """The rows that a proof is about, and its question."""
-    try:
-        scenarios = [
-            LookedAt(str(key), int(first), int(last), int(group), str(digest))
-            for key, first, last, group, digest in document["scenarios"]
-        ]
-        return scenarios, question_from(document["question"])
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        return replace(answer, **{name: make(document[name]) for name, make in made.items() if name in believed})  # type: ignore[arg-type]
+    except (TypeError, ValueError, KeyError) as error:
         raise InputError(f"{path}: not a proof: {str(error).partition(chr(10))[0][:300]}") from error
 
 
-def _differences(document: Mapping[str, Any], answer: Answer) -> Iterator[str]:
-    """Sentences on what a proof says and a store does not, the first that a reader would look for first."""
-    counts = [answer.probes_considered, answer.scenarios_considered]
-    if document["counts"] != counts:
-        yield f"{document['counts']} {answer.counts} and scenarios were looked at then, {counts} now"
-    mine = plain(dict(answer.parameters))
-    for name in sorted(set(mine) | set(document["parameters"])):
-        if mine.get(name) != document["parameters"].get(name):
-            yield f"the parameter {name} was {document['parameters'].get(name)!r}, it is {mine.get(name)!r}"
-    if document["columns"] != list(stable_columns(answer)):
-        yield "other columns"
-    rows = plain(digests_of(answer))
-    for number, (said, now) in enumerate(zip(document["rows"], rows, strict=False), start=1):
-        if said != now:
-            probes = " and ".join(now[0]) or "no probe"
-            yield f"row {number} was of {' and '.join(map(str, said[0])) or 'no probe'}, it is of {probes}" + (
-                "" if said[0] != now[0] else " with other numbers"
-            )
-    if len(document["rows"]) != len(rows):
-        yield f"{len(document['rows'])} rows then, {len(rows)} now"
-    for name in ("formula_version", "family", "serving_model"):
-        said, now = document["versions"].get(name), answer.versions.get(name)
-        if said != plain(now):
-            yield f"{name} was {said}, it is {now}"
-
-
 def _verified(
-    document: Mapping[str, Any], answer: Answer, answer_file: Path | None, public_file: Path | None
-) -> list[str]:
+    document: Mapping[str, Any], answer: Answer, kept: KeptAnswer | None, public_file: Path | None
+) -> Iterator[str]:
     rows = "1 row" if len(answer.rows) == 1 else f"{len(answer.rows):,} rows"
-    said = [f"verified: {rows}, {answer.probes_considered:,} {answer.counts} looked at, hash {document['sha256'][:12]}"]
-    if answer_file is not None:
-        said.append(f"{answer_file} is the answer")
+    yield f"verified: {rows}, {answer.probes_considered:,} {answer.counts} looked at, hash {document['sha256'][:12]}"
+    if kept is not None:
+        yield f"{kept.path} is the answer"
     if public_file is not None:
-        said.append(f"signed with the key of {public_file}")
+        yield f"signed with the key of {public_file}"
     elif document.get("signature"):
-        said.append("signed; `signed_by=PUBLIC.pem` checks by whom")
-    if document["sql"] != answer.sql:
-        said.append(f"the report's SQL is another since {document['program_version']}, and answers the same")
-    return said
+        yield "signed; `signed_by=PUBLIC.pem` checks by whom"

@@ -5,7 +5,7 @@ Not here: checking that it is a store (store.reading.connecting), and what is re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
@@ -30,20 +30,30 @@ class ReadTransaction(ABC):
     """Identity of the store, read before the transaction: a list of parts read in between holds no later block."""
     ranges: str
     """A table `r (part, lo, hi)` made of one parameter, a JSON list of [part, lo, hi]."""
+    _schema = ""  # before the name of a table, where a statement calls something else so
+    _before = ""  # of every statement
+
+    def see_only(self, conditions: Mapping[str, str]) -> None:
+        """See only those rows of tables that meet a condition, from here on."""
+        listed = (
+            f"{name} AS (SELECT * FROM {self._schema}{name} WHERE {condition})"  # noqa: S608 - our names and numbers
+            for name, condition in conditions.items()
+        )
+        self._before = f"WITH {', '.join(listed)} "
 
     def rows(self, row_type: type[RowT], statement: str, parameters: Sequence[object] = ()) -> Iterator[RowT]:
         """Yield the rows of a statement as NamedTuples, each column of the type that its field declares."""
-        return typed_rows(row_type, self._chunks(statement, parameters))
+        return typed_rows(row_type, self._chunks(self._before + statement, parameters))
 
     def pairs(
         self, left: type[RowT], right: type[OtherT], statement: str, parameters: Sequence[object] = ()
     ) -> Iterator[tuple[RowT, OtherT]]:
         """Yield the rows of a statement as two NamedTuples each: one of the first columns, one of the others."""
-        return typed_pairs(left, right, self._chunks(statement, parameters))
+        return typed_pairs(left, right, self._chunks(self._before + statement, parameters))
 
     def values(self, type_: type[ValueT], statement: str, parameters: Sequence[object] = ()) -> Iterator[ValueT]:
         """Yield the values of a statement with a single column."""
-        return typed_values(type_, self._chunks(statement, parameters))
+        return typed_values(type_, self._chunks(self._before + statement, parameters))
 
     def keys(self, table: Literal["scenario", "workload"]) -> dict[int, str]:
         """Return the content key of every row of a table by its integer key."""
@@ -51,7 +61,7 @@ class ReadTransaction(ABC):
 
     def cells(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[Cells]:
         """Yield rows as the driver gives them, for handing them on whole."""
-        for chunk in self._chunks(statement, parameters):
+        for chunk in self._chunks(self._before + statement, parameters):
             yield from chunk
 
     @abstractmethod
@@ -68,6 +78,7 @@ class _Sqlite(ReadTransaction):
         "(SELECT json_extract(value, '$[0]') AS part, json_extract(value, '$[1]') AS lo,"
         " json_extract(value, '$[2]') AS hi FROM json_each(?)) r"
     )
+    _schema = "main."
 
     def __init__(self, location: StoreLocation) -> None:
         self.location = location
@@ -126,6 +137,8 @@ def read_transaction(location: StoreLocation) -> Iterator[ReadTransaction]:
     with store_faults(location):
         transaction: ReadTransaction = _Sqlite(location) if location.kind == "sqlite" else _Postgresql(location)
         try:
+            if location.moment is not None:
+                transaction.see_only(location.moment.conditions)
             yield transaction
         finally:
             transaction.close()
