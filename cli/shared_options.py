@@ -25,7 +25,7 @@ FormatOption = Annotated[str, typer.Option("--format", help="table, csv, json, j
 
 
 def output_path(typed: str) -> Path:
-    """What an option of output names: a file, a pipe, or standard output by `-`."""
+    """The path that an option of output names; `-` is standard output."""
     return STANDARD_OUTPUT if typed == "-" else Path(typed)
 
 

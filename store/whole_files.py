@@ -108,7 +108,7 @@ def _replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _sent(path: Path) -> Iterator[Path]:
-    """Open a stream at once, so that its reader meets an end even of what failed, and send it what was written."""
+    """A name whose content a stream gets. It is opened at once: its reader meets an end even of what failed."""
     descriptor = _descriptor(path)
     opened = os.open(path, os.O_WRONLY | os.O_NOCTTY) if descriptor is None else os.dup(descriptor)
     with os.fdopen(opened, "wb") as stream:
