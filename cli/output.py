@@ -11,7 +11,7 @@ from cli.quiet import is_quiet
 from cli.render.rows import rendered
 from cli.visible import visible
 from store.errors import InputError
-from sweepdb.stores import in_memory, unwritable, written_whole
+from sweepdb.stores import in_memory, is_device, is_standard_output, unwritable, written_whole
 
 if TYPE_CHECKING:
     from cli.render.rows import Format
@@ -27,7 +27,9 @@ def check_format(format_: str, output: Path | None, *, known: Sequence[str] = FO
     if output is not None and output == Path():
         raise InputError("--output names no file", hint="without it, the answer goes to standard output")
     if format_ == "parquet" and output is None:
-        raise InputError("--format parquet needs --output FILE", hint="Parquet is not text")
+        raise InputError(
+            "--format parquet needs --output FILE", hint="Parquet is not text; --output - sends it to a pipe"
+        )
 
 
 def write_rows(
@@ -48,10 +50,10 @@ def pieces_of(columns: Sequence[str], rows: Iterable[Sequence[object]], format_:
 
 
 def write_text(pieces: Iterable[str], output: Path | None = None, *, exact: bool = False) -> None:
-    """Write text to stdout, or to a file under a temporary name that is renamed at the end.
+    """Write text to stdout, or to what is named.
 
     What is `exact` goes as it is to a file or a pipe; a terminal never gets a control character."""
-    if output is None:
+    if output is None or is_standard_output(output):
         if sys.stdout.isatty() and not exact:
             from cli.render.screen import on_screen
 
@@ -62,8 +64,8 @@ def write_text(pieces: Iterable[str], output: Path | None = None, *, exact: bool
         sys.stdout.flush()
         return
     with written_whole(output) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.writelines(pieces)
-    say(f"written to {output}")
+        file.writelines(map(visible, pieces) if is_device(output) else pieces)
+    say_written(output)
 
 
 def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], output: Path) -> None:
@@ -83,7 +85,13 @@ def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], outp
             connection.execute(f"COPY answer TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
     except duckdb.IOException as error:
         raise unwritable(output, error) from error
-    say(f"{counted(len(held), 'row')} written to {output}")
+    say_written(output, counted(len(held), "row"))
+
+
+def say_written(output: Path, what: str = "") -> None:
+    """Say where an answer went, where its reader does not see it."""
+    if not is_standard_output(output):
+        say(f"{what} written to {output}".strip())
 
 
 def _parquet_type(values: Sequence[object]) -> str:

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.output import say, write_text
+from cli.output import say_written, write_text
 from store.errors import InputError
 from sweepdb.asking import picture_of
 from sweepdb.reporting import drawing_engine
@@ -35,7 +35,8 @@ def check_picture(format_: str, output: Path | None) -> None:
     """Refuse bytes for a terminal."""
     if format_ in _BYTES and output is None:
         raise InputError(
-            f"--format {format_} needs --output FILE", hint=f"a {format_.upper()} is not text; --format svg is"
+            f"--format {format_} needs --output FILE",
+            hint=f"a {format_.upper()} is not text; --output - sends it to a pipe, and --format svg is text",
         )
 
 
@@ -52,7 +53,7 @@ def write_specification(spec: dict[str, Json], format_: str, output: Path | None
         )
         with written_whole(output) as temporary:
             temporary.write_bytes(drawn)
-        say(f"written to {output}")
+        say_written(output)
         return
     text: str = drawing.vegalite_to_svg(spec) if format_ == "svg" else drawing.vegalite_to_html(spec, bundle=True)
     write_text((text.replace("</head>", _PAGE, 1) if format_ == "html" else text, "\n"), output)

@@ -10,6 +10,7 @@ import typer
 
 from cli.derived import spelled
 from store.errors import InputError
+from sweepdb.stores import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     from sweepdb.asking import Declared
@@ -21,7 +22,20 @@ StoreOption = Annotated[
     ),
 ]
 FormatOption = Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")]
-OutputOption = Annotated[Path | None, typer.Option("--output", help="write to this file instead of stdout")]
+
+
+def output_path(typed: str) -> Path:
+    """The path that an option of output names; `-` is standard output."""
+    return STANDARD_OUTPUT if typed == "-" else Path(typed)
+
+
+OUTPUT_SHAPE = "PATH|-"
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", parser=output_path, metavar=OUTPUT_SHAPE, help="write to this file or pipe; - is standard output"
+    ),
+]
 
 
 def parse_sizes(text: str | None, option: str) -> tuple[int, ...] | None:

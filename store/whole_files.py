@@ -1,4 +1,7 @@
-"""Files that are written whole or not at all, and never in place of something that is no file."""
+"""The one place that opens what a user names for output.
+
+A file is written whole or not at all. A pipe, a terminal or a descriptor such as `/dev/stdout` is written to and stays
+what it is. Nothing else that is no file is ever written to."""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +27,8 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+STANDARD_OUTPUT = Path("/dev/stdout")
+_MOST_LINKS = 40  # as Linux follows
 
 
 def refuse_special(path: Path) -> None:
@@ -46,21 +54,104 @@ def drop_unfinished_files() -> None:
             temporary.unlink()
 
 
+def is_standard_output(path: Path) -> bool:
+    """Whether a path is a name of this process's standard output."""
+    return _descriptor(path) == 1
+
+
+def is_stream(path: Path) -> bool:
+    """Whether what is written to a path goes to a reader: a pipe, a terminal, `/dev/null`, an open descriptor."""
+    if _descriptor(path) is not None:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def is_device(path: Path) -> bool:
+    """Whether a path is a terminal, or a device that takes characters as one does."""
+    descriptor = _descriptor(path)
+    try:
+        return stat.S_ISCHR((path.stat() if descriptor is None else os.fstat(descriptor)).st_mode)
+    except OSError:
+        return False
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write to, which takes its place at the end. An error leaves nothing of it."""
-    refuse_special(path)
+    """A name to write to, whose content reaches `path` at the end. An error leaves nothing of it.
+
+    It takes the place of a file; where `path` is a link, of the file that it leads to."""
+    try:
+        if is_stream(path):
+            with _sent(path) as temporary:
+                yield temporary
+        else:
+            refuse_special(path)
+            with _replaced(_behind_links(path)) as temporary:
+                yield temporary
+    except BrokenPipeError:
+        raise  # the reader has seen enough, as of standard output
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    with _unfinished(temporary):
+        yield temporary
+        temporary.replace(path)
+
+
+@contextmanager
+def _sent(path: Path) -> Iterator[Path]:
+    """A name whose content a stream gets. It is opened at once: its reader meets an end even of what failed."""
+    descriptor = _descriptor(path)
+    opened = os.open(path, os.O_WRONLY | os.O_NOCTTY) if descriptor is None else os.dup(descriptor)
+    with os.fdopen(opened, "wb") as stream:
+        number, name = tempfile.mkstemp(prefix="sweepdb-", suffix=".part")
+        os.close(number)
+        with _unfinished(Path(name)) as temporary:
+            yield temporary
+            if descriptor == 1:
+                sys.stdout.flush()  # what was written before comes first
+            with temporary.open("rb") as file:
+                shutil.copyfileobj(file, stream)
+
+
+@contextmanager
+def _unfinished(temporary: Path) -> Iterator[Path]:
     _UNDER_WAY.add(temporary)
     try:
         yield temporary
-        temporary.replace(path)
-    except OSError as error:
-        raise unwritable(path, error) from error
     finally:
         _UNDER_WAY.discard(temporary)
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _descriptor(path: Path) -> int | None:
+    """The open descriptor of this process that a path names, itself or through links: 1 of `/dev/stdout`.
+
+    It is not opened anew: that would write over the beginning of a file to which a shell appends."""
+    folders = {Path("/dev/fd"), Path("/dev/fd").resolve(), Path("/proc/self/fd").resolve()}
+    place = path.absolute()
+    for _ in range(_MOST_LINKS):
+        if place == STANDARD_OUTPUT:
+            return 1
+        if place.name.isdecimal() and place.parent.resolve() in folders:
+            return int(place.name)
+        if not place.is_symlink():
+            break
+        place = place.parent / place.readlink()
+    return None
+
+
+def _behind_links(path: Path) -> Path:
+    return path.resolve() if path.is_symlink() else path
 
 
 def unwritable(path: Path, error: Exception) -> SweepdbError:

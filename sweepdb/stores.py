@@ -19,13 +19,22 @@ if TYPE_CHECKING:
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
     from store.upkeep import repair_store, vacuum_store
     from store.waiting import wait_at_most
-    from store.whole_files import drop_unfinished_files, unwritable, written_whole
+    from store.whole_files import (
+        STANDARD_OUTPUT,
+        drop_unfinished_files,
+        is_device,
+        is_standard_output,
+        is_stream,
+        unwritable,
+        written_whole,
+    )
     from store.writing import unvoid, void
     from sweepdb.sharing import check_store
     from sweepdb.thinning import thin_parts
 
 __all__ = [
     "HEAD_REVISION",
+    "STANDARD_OUTPUT",
     "NameKind",
     "PriceRecord",
     "StoreLocation",
@@ -39,6 +48,9 @@ __all__ = [
     "drop_unfinished_files",
     "find_probe",
     "in_memory",
+    "is_device",
+    "is_standard_output",
+    "is_stream",
     "list_sweeps",
     "open_store",
     "parse_url",

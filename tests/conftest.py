@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import sqlite3
-from contextlib import closing
+import tempfile
+from contextlib import closing, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from examples import MOST, PROFILE, examples
@@ -19,6 +22,17 @@ from quick import quick
 settings.register_profile("same", deadline=None, derandomize=True, database=None, max_examples=examples(MOST))
 settings.register_profile("new", deadline=None, max_examples=examples(MOST))
 settings.load_profile(PROFILE)
+
+
+def pytest_configure(config):
+    """Where the user's cache cannot be written, tests have one of their own; workers inherit it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    with suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+    if not os.access(cache, os.W_OK | os.X_OK):
+        own = tempfile.TemporaryDirectory(prefix="sweepdb-cache-")
+        config.add_cleanup(own.cleanup)
+        os.environ["XDG_CACHE_HOME"] = own.name
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -37,6 +37,20 @@ nothing satisfies the limits (only with `--fail-empty`); 130 interrupted, with w
 Completed are commands, options, words that an option takes, models, devices, engines, reports, and workloads,
 sweeps and probes of the store that the line, `SWEEPDB_STORE` or the folder names.
 
+## Where an answer goes
+
+`--output`, `--proof` and `--profile` name a file, which is written whole or not at all. `-` is standard output. A
+pipe, a terminal, `/dev/null` or an open descriptor such as `/dev/fd/3` is written to and stays what it is. Of a link,
+the file behind it is replaced. Folders, sockets and disks are refused.
+
+```sh
+sweepdb query best --format parquet --output - | aws s3 cp - s3://answers/best.parquet
+sweepdb launch a1b2c3d4:18 --output - | ssh server tar -x
+```
+
+`launch` writes a folder: to a pipe or standard output it goes as a tar archive. `calibrate --profile -` prints its
+table of errors on standard error.
+
 ## On a terminal
 
 Tables are as wide as the terminal (`COLUMNS` says otherwise): what every row has in common is said once above, long

@@ -5,17 +5,18 @@ Not here: fitting and timing (evaluator.calibration, evaluator.ledger.fitting.us
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cli.derived import as_typed
-from cli.output import check_format, say, tell, write_rows
+from cli.output import check_format, pieces_of, say, tell, write_rows
 from cli.quiet import is_quiet
-from cli.shared_options import FormatOption, StoreOption
+from cli.shared_options import OUTPUT_SHAPE, FormatOption, StoreOption, output_path
 from store.errors import InputError
-from sweepdb.stores import parse_url
+from sweepdb.stores import is_standard_output, is_stream, parse_url
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +47,13 @@ def calibrate(  # noqa: PLR0917  one parameter an option
     budget: Annotated[float, typer.Option("--budget", "--seconds", help="seconds to measure")] = 60.0,
     profile: Annotated[
         Path | None,
-        typer.Option("--profile", "--output", help="write the profile here [default: DEVICE-calibrated.yaml]"),
+        typer.Option(
+            "--profile",
+            "--output",
+            parser=output_path,
+            metavar=OUTPUT_SHAPE,
+            help="write the profile to this new file or pipe; - is standard output [default: DEVICE-calibrated.yaml]",
+        ),
     ] = None,
     format_: FormatOption = "table",
     store: StoreOption = None,
@@ -83,14 +90,15 @@ def _device(
         device, kernels, measure=measure, budget=budget, profile=profile, store=store, progress=_progress
     )
     done, output, version = kept.fit, kept.output, kept.version
-    write_rows(KERNEL_COLUMNS, done.rows(), format_)
+    _show(KERNEL_COLUMNS, done.rows(), format_, output)
     if done.calibration.assumed:
         say(f"assumed, because nothing was measured: {', '.join(done.calibration.assumed)}")
     if done.calibration.carried:
         listed = ", ".join(f"{name} x {factor:.4g}" for name, factor in done.calibration.carried.items())
         say(f"assumed, carried from the shipped {done.calibration.donor} and scaled as their family: {listed}")
     say(f"{output} written; version {version} of {done.profile.name} is stored with its measurements")
-    say(f"next: sweepdb evaluate MODEL --device {output} ...   (or keep it by name: sweepdb devices add {output})")
+    if not is_stream(output):
+        say(f"next: sweepdb evaluate MODEL --device {output} ...   (or keep it by name: sweepdb devices add {output})")
     return 0
 
 
@@ -106,7 +114,7 @@ def _serving(
     from sweepdb.measuring import ENGINE_COLUMNS, fit_serving
 
     kept = fit_serving(engine, measurements, profile, store, only=only)
-    write_rows(ENGINE_COLUMNS, kept.rows(), format_)
+    _show(ENGINE_COLUMNS, kept.rows(), format_, kept.output)
     for problem in kept.problems:
         tell(as_typed(f"{problem.where}: {problem.what}"))
     points = kept.fit.points
@@ -116,8 +124,17 @@ def _serving(
     say("; ".join(f"{name} {before:g} -> {after:g}" for name, before, after in kept.changes()))
     say(f"besides, TTFT and TPOT of closed loops are corrected near {len(kept.fit.profile.near)} of these points")
     say(f"{kept.output} written; version {kept.version} of {kept.fit.profile.name} is stored as {kept.label}")
-    say(as_typed(f"next: sweepdb evaluate MODEL ... --serving-model {kept.output}{parse_url(store).argument}"))
+    if not is_stream(kept.output):
+        say(as_typed(f"next: sweepdb evaluate MODEL ... --serving-model {kept.output}{parse_url(store).argument}"))
     return 0
+
+
+def _show(columns: Sequence[str], rows: list[list[object]], format_: str, profile: Path) -> None:
+    """Write the table of errors; a note where the profile has standard output to itself."""
+    if is_standard_output(profile):
+        say("".join(pieces_of(columns, rows, format_)).rstrip("\n"))
+    else:
+        write_rows(columns, rows, format_)
 
 
 def _progress(share: float, what: str) -> None:

@@ -9,7 +9,8 @@ import typer
 
 from cli.derived import as_typed
 from cli.output import say, write_text
-from cli.shared_options import StoreOption
+from cli.shared_options import OUTPUT_SHAPE, StoreOption, output_path
+from sweepdb.stores import is_standard_output, is_stream
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +20,15 @@ def register(app: typer.Typer) -> None:
 
 def launch(  # noqa: PLR0917  one parameter an option
     rows: Annotated[list[str], typer.Argument(help="PROBE, or PREFILL DECODE with their instances: 4P1D")],
-    output: Annotated[Path, typer.Option("--output", help="the folder to write")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            parser=output_path,
+            metavar=OUTPUT_SHAPE,
+            help="the folder to write; a pipe, or standard output (-), gets it as a tar archive",
+        ),
+    ],
     engine: Annotated[str | None, typer.Option(help="vllm, sglang or trtllm [default: the row's]")] = None,
     engine_version: Annotated[
         str | None, typer.Option(help="flags of this version [default: the newest known]")
@@ -44,7 +53,10 @@ def launch(  # noqa: PLR0917  one parameter an option
         force=force,
         store=store,
     )
-    write_text(f"{found.folder / name}\n" for name in found.files)
+    if is_standard_output(output):
+        say("\n".join(found.files))
+    else:
+        write_text(f"{name if is_stream(output) else output / name}\n" for name in found.files)
     for line in found.not_set:
         say(as_typed(f"not set: {line}"))
     return 0

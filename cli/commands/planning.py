@@ -14,11 +14,11 @@ import typer
 
 from cli.derived import as_typed, derived_parameters, spelled, with_parameters
 from cli.output import FORMATS, check_format, say, write_rows, write_text
-from cli.shared_options import OutputOption, StoreOption, joined_numbers
+from cli.shared_options import OUTPUT_SHAPE, OutputOption, StoreOption, joined_numbers, output_path
 from store.errors import NothingFits
 from sweepdb.planning import plan_options
 from sweepdb.reporting import report_options
-from sweepdb.stores import parse_url
+from sweepdb.stores import is_standard_output, parse_url
 
 if TYPE_CHECKING:
     from sweepdb.reporting import Decision
@@ -87,7 +87,12 @@ def _say_notes(notes: Sequence[str]) -> None:
 
 def report(
     *,
-    output: Annotated[Path, typer.Option(help="write the report to this file")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            parser=output_path, metavar=OUTPUT_SHAPE, help="write the report to this file or pipe; - is standard output"
+        ),
+    ],
     preset: Annotated[str, typer.Option(help="definitions: sweepdb, upstream, seed000 or seed001")] = "sweepdb",
     store: StoreOption = None,
     **options: Any,  # noqa: ANN401  those of the question about whole deployments
@@ -107,7 +112,7 @@ def report(
 def _write_report(found: Decision, typed: Sequence[str], output: Path | None, store: str | None) -> None:
     from sweepdb.reporting import report_page
 
-    file = [] if output is None else ["--output", str(output)]
+    file = [] if output is None else ["--output", "-" if is_standard_output(output) else str(output)]
     command = f"sweepdb {join([*typed, *file])}{as_typed(parse_url(store).argument)}"
     write_text((report_page(found, command=command, spoken=as_typed),), output)
 

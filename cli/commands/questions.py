@@ -14,9 +14,10 @@ from cli.commands.storeless import answer_storeless
 from cli.derived import as_typed, derived_parameters, with_parameters
 from cli.help.storeless_reports import STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
-from cli.shared_options import OutputOption, StoreOption
+from cli.shared_options import OUTPUT_SHAPE, OutputOption, StoreOption, output_path
 from store.errors import InputError, NothingFits
 from sweepdb.asking import option_table
+from sweepdb.stores import is_standard_output
 
 if TYPE_CHECKING:
     from sweepdb.asking import Answer, Question
@@ -54,7 +55,12 @@ def query(
         bool, typer.Option("--show-sql", help="print the SQL instead, for a DuckDB shell over an export")
     ] = False,
     proof: Annotated[
-        Path | None, typer.Option(help="write the question, digests of its rows and answer to this file")
+        Path | None,
+        typer.Option(
+            parser=output_path,
+            metavar=OUTPUT_SHAPE,
+            help="write the question, digests of its rows and answer to this file or pipe; - is standard output",
+        ),
     ] = None,
     sign: Annotated[Path | None, typer.Option(help="sign the proof with this Ed25519 key (PEM)")] = None,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
@@ -70,6 +76,10 @@ def query(
     if report == "reports":
         return _list_reports(format_, output)
     check_format(format_, output, known=FORMATS)
+    if proof is not None and is_standard_output(proof) and (output is None or is_standard_output(output)):
+        raise InputError(
+            "The proof and the answer would both go to standard output.", hint="Name a file for one: --output FILE."
+        )
     if report in STORELESS:
         return answer_storeless(report, names or [], options, format_, output)
     from sweepdb.asking import open_session
@@ -82,7 +92,8 @@ def query(
             from sweepdb.asking import write_proof
 
             write_proof(answer, proof, session.location, session.pinned(), key_file=sign)
-            say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
+            if not is_standard_output(proof):
+                say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
         chart = _chart(answer, format_) if plot else ()
         answer = _cut(answer, options["top"], format_)
         if format_ == "table":

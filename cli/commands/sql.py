@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.derived import as_typed
-from cli.output import INTERRUPTED, check_format, pieces_of, say, say_interrupted, tell, write_rows, write_text
+from cli.output import (
+    INTERRUPTED,
+    check_format,
+    pieces_of,
+    say,
+    say_interrupted,
+    say_written,
+    tell,
+    write_rows,
+    write_text,
+)
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
 
@@ -65,7 +75,10 @@ def sql(  # noqa: PLR0917  one parameter an option
         from cli.browser import browse
         from cli.render.rows_page import write_page
         from sweepdb.statements import rows_of
+        from sweepdb.stores import is_stream
 
+        if output is not None and is_stream(output):
+            raise InputError(f"--open shows a file, and {output} is none", hint="name a file, or leave --output out")
         path = write_page(rows_of(location, text, limits, values), text, values, output)
         browse(path.resolve().as_uri(), shown=f"opened {path}")
         return 0
@@ -124,13 +137,14 @@ def _run(
     values: Mapping[str, object] | None = None,
 ) -> None:
     from sweepdb.asking import run_sql, write_parquet
+    from sweepdb.stores import is_standard_output
 
     if format_ == "parquet" and output is not None:
-        say(f"{write_parquet(location, text, output, limits, values):,} rows written to {output}")
+        say_written(output, f"{write_parquet(location, text, output, limits, values):,} rows")
         return
     with run_sql(location, text, limits, values) as result:
         names = [column.name for column in result.columns]
-        if output is not None or format_ not in _WHOLE:
+        if not (output is None or is_standard_output(output)) or format_ not in _WHOLE:
             write_rows(names, result, format_, output)
             return
         pieces = list(pieces_of(names, result, format_))

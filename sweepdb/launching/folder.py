@@ -5,8 +5,10 @@ The same row and versions give the same bytes. Not here: flags (vllm_flags, sgla
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
+import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from queries.asking import Answer, question_of
 from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
+from store.whole_files import is_stream, written_whole
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
 from sweepdb.launching.dynamo_target import dynamo_version, graph_name
 from sweepdb.launching.expecting.expected_file import DEPLOYMENT, EXPECTED, MEASURED_AS
@@ -43,6 +46,7 @@ _COMMANDS: Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], Ser
     "sglang": sglang_command,
     "trtllm": trtllm_command,
 }
+_SCRIPT_MODE = 0o755
 _ROUTED = ("llm-d", "kserve", "dynamo")  # targets that bring a router of their own
 
 
@@ -277,6 +281,9 @@ def _started(target: str, commands: list[ServerCommand], files: Mapping[str, str
 
 
 def _write(output: Path, files: Mapping[str, str], *, force: bool) -> None:
+    if is_stream(output):
+        _write_archive(output, files)
+        return
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file", hint="`output` names a folder")
     if output.exists() and any(output.iterdir()) and not force:
@@ -286,4 +293,12 @@ def _write(output: Path, files: Mapping[str, str], *, force: bool) -> None:
         path = output / name
         path.write_text(text, encoding="utf-8")
         if name.endswith(".sh"):
-            path.chmod(0o755)
+            path.chmod(_SCRIPT_MODE)
+
+
+def _write_archive(stream: Path, files: Mapping[str, str]) -> None:
+    with written_whole(stream) as temporary, tarfile.open(temporary, "w") as archive:
+        for name, text in files.items():
+            member, content = tarfile.TarInfo(name), text.encode()
+            member.size, member.mode = len(content), _SCRIPT_MODE if name.endswith(".sh") else 0o644
+            archive.addfile(member, io.BytesIO(content))

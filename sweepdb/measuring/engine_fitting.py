@@ -27,6 +27,7 @@ from store.opening import Store, open_store
 from store.records import MeasurementRecord
 from store.writing import get_measurements, put_files
 from sweepdb.measuring.measurement_files import read_files
+from sweepdb.measuring.profile_files import refuse_existing, write_profile
 from sweepdb.measuring.recording import remembered
 from sweepdb.torch_needed import torch_needed
 
@@ -102,14 +103,13 @@ def fit_serving(
         chosen = start or engine_profile(points.engine)
         called = chosen.name if start is not None and start.name not in list_engines() else f"{chosen.name}-calibrated"
         target = output or Path(f"{called}.yaml")
-        if target.exists():
-            raise InputError(f"{target} is there already", hint="name another file: `profile=FILE.yaml`")
+        refuse_existing(target)
         fit = fit_own(points, chosen, called, remembered(store))
         expected = expected_of(fit)
-        written = FittedEngine(
+        fitted = FittedEngine(
             profile=fit.profile, held_out={}, source=_source(fit), expected=expected, unconverged=fit.unconverged
         )
-        _write(target, as_yaml(written))
+        write_profile(target, as_yaml(fitted))
         version = _keep(store, fit, expected)
     return KeptFit(
         fit=fit, output=target, version=version, read=len(records), problems=() if found is None else found.problems
@@ -133,16 +133,6 @@ def _source(fit: OwnFit) -> str:
     files = sorted({record.source.rpartition(":")[0] or record.source for record in fit.points.records})
     shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
     return f"{len(fit.points.records)} points of {shown}, from {label_of_engine(fit.start)}"
-
-
-def _write(target: Path, text: str) -> None:
-    try:
-        with target.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError(f"{target} is there already", hint="name another file: `profile=FILE.yaml`") from None
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
 
 
 def expected_of(fit: OwnFit) -> dict[str, object]:

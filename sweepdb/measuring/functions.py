@@ -15,6 +15,7 @@ from store.errors import InputError
 from sweepdb.measuring.engine_fitting import KeptFit, fit_serving
 from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, from_machine, keep_calibration
 from sweepdb.measuring.measurement_files import ReadFiles, read_files
+from sweepdb.measuring.profile_files import refuse_existing
 from sweepdb.measuring.recording import compare_and_keep
 from sweepdb.measuring.validating import Validation
 from sweepdb.working import parse_workers
@@ -113,8 +114,7 @@ def calibrate_serving(
 def _new_profile(device: str, profile: PathName | None) -> Path:
     """The file that a fit of a device is written to; it must not be there yet."""
     output = Path(f"{Path(_text('device', device)).stem}-calibrated.yaml" if profile is None else profile)
-    if output.exists():
-        raise InputError(f"{output} is there already", hint="name another file: `profile=FILE.yaml`")
+    refuse_existing(output)
     return output
 
 

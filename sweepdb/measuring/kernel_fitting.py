@@ -27,6 +27,7 @@ from store.opening import open_store
 from store.reading import in_memory
 from store.records import CalibrationRecord
 from store.writing import put_calibration
+from sweepdb.measuring.profile_files import write_profile
 from sweepdb.torch_needed import torch_needed
 
 KERNEL_COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
@@ -86,14 +87,7 @@ def from_machine(
 
 def keep_calibration(calibrated: Calibrated, output: Path, store_url: str | None) -> int:
     """Write the profile to a new file, store fit and measurements; returns the fit's version for its device."""
-    text = profile_yaml(calibrated.profile)
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError(f"{output} is there already", hint="name another file: `profile=FILE.yaml`") from None
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+    write_profile(output, profile_yaml(calibrated.profile))
     create_if_missing(parse_url(store_url))
     spec = calibration_to_json(calibrated.calibration)
     errors = calibration_to_mapping(calibrated.calibration)["accuracy"]

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from conftest_cli import sweepdb
@@ -133,7 +134,8 @@ def test_completing_imports_nothing_heavy(example_store):
 def test_bash_completes_what_it_takes_apart(tmp_path, example_store):
     """A probe's colon and an option's equals sign end words of bash, which then holds only what follows them."""
     command = tmp_path / "sweepdb"
-    command.write_text(f'#!/bin/sh\ncd {ROOT} && exec {sys.executable} -m cli.main "$@"\n', encoding="utf-8")
+    started = f"cd {quote(str(ROOT))} && exec {quote(sys.executable)} -m cli.main"
+    command.write_text(f'#!/bin/sh\n{started} "$@"\n', encoding="utf-8")
     command.chmod(command.stat().st_mode | stat.S_IEXEC)
     script = (
         f"{SCRIPTS['bash']}\n"

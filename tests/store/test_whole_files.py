@@ -1,9 +1,11 @@
-"""Files are written whole, and never in place of a pipe, a device or a folder: a store, an output, a proof."""
+"""Files are written whole, and never in place of a socket, a device or a folder: a store, an output."""
 
 from __future__ import annotations
 
 import os
+import socket
 import stat
+from pathlib import Path
 
 import pytest
 from conftest_cli import sweepdb
@@ -30,8 +32,6 @@ def device(path):
     [
         "db init --store sqlite:///{}",
         "evaluate Qwen/Qwen3-0.6B --num-devices 1 --input-length 9 --output-length 9 --batch-range 2 --store sqlite:///{}",
-        "models --format csv --output {}",
-        "models --format parquet --output {}",
     ],
 )
 def test_what_is_no_file_is_never_replaced(tmp_path, make, command):
@@ -45,17 +45,47 @@ def test_what_is_no_file_is_never_replaced(tmp_path, make, command):
     assert [path.name for path in tmp_path.iterdir()] == ["special"]
 
 
-@pytest.mark.parametrize("command", ["query best --proof {}", "sql 'SELECT 1' --format parquet --output {}"])
-def test_neither_by_answers(tmp_path, sqlite_url, command):
-    example = "evaluate Qwen/Qwen3-0.6B --num-devices 1 --input-length 9 --output-length 9 --batch-range 2"
-    assert sweepdb(example, sqlite_url).code == 0
+def connected(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.path.relpath(path))
+
+
+def block_device(path):
+    try:
+        os.mknod(path, stat.S_IFBLK | 0o600, os.makedev(7, 255))
+    except PermissionError:
+        pytest.skip("only root makes device nodes")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"), [(connected, "a socket"), (block_device, "a device"), (Path.mkdir, "a folder")]
+)
+@pytest.mark.parametrize("by", ["itself", "a link"])
+def test_what_is_no_file_and_no_stream_is_never_written_to(tmp_path, make, kind, by):
     target = tmp_path / "special"
-    pipe(target)
-    arguments = ["SELECT 1" if part == "'SELECT" else part for part in command.format(target).split() if part != "1'"]
-    outcome = sweepdb(arguments, sqlite_url)
-    assert outcome.code == 2
-    assert "is a pipe, which is never replaced" in outcome.err
-    assert stat.S_ISFIFO(os.lstat(target).st_mode)
+    make(target)
+    named = target if by == "itself" else tmp_path / "link"
+    if by == "a link":
+        named.symlink_to("special")
+    before = [os.lstat(path) for path in (target, named)]
+    with pytest.raises(InputError, match=f"{named} is {kind}, which is never replaced"), written_whole(named):
+        pass
+    assert [(one.st_ino, one.st_mode) for one in before] == [
+        (one.st_ino, one.st_mode) for one in map(os.lstat, (target, named))
+    ]
+    assert {path.name for path in tmp_path.iterdir()} == {target.name, named.name}
+
+
+def test_a_name_of_a_descriptor_is_written_where_it_stands(tmp_path):
+    """A shell opened the file to append to it, and calls it by a number."""
+    file = tmp_path / "file"
+    file.write_text("before\n")
+    with file.open("a") as opened:
+        names = (f"/dev/fd/{opened.fileno()}", f"/proc/self/fd/{opened.fileno()}")
+        for name in names:
+            with written_whole(Path(name)) as temporary:
+                temporary.write_text(f"{name}\n")
+    assert file.read_text() == f"before\n{names[0]}\n{names[1]}\n"
 
 
 def _half_written(target):

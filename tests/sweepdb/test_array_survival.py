@@ -58,7 +58,7 @@ def test_the_commands_for_slurm_store_the_whole_though_a_task_was_killed(postgre
     tools = tmp_path / "bin"
     tools.mkdir()
     script(tools / "sbatch", SBATCH)
-    script(tools / "sweepdb", f'#!/bin/sh\nexec {sys.executable} -m cli.main "$@"\n')
+    script(tools / "sweepdb", f'#!/bin/sh\nexec "{sys.executable}" -m cli.main "$@"\n')
     (tmp_path / "all.yaml").write_text(SWEEP)
     environment = os.environ | {
         "PATH": f"{tools}:{os.environ['PATH']}",

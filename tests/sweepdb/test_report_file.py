@@ -228,7 +228,7 @@ def test_a_browser_without_a_network_shows_and_moves_it(file, url, scheme, width
         assert page.evaluate(FAINT) == []
         assert page.evaluate(MOVING) == []
         assert without_names(page) == []
-        assert by_keyboard(page) == ([], 0)
+        assert by_keyboard(page) == ([], [])
         assert page.get_by_role("slider", name="TPOT at most").get_attribute("aria-valuetext") == "40 ms"
         assert page.locator("#moved").is_hidden()
         page.locator("#tpot").focus()

@@ -39,7 +39,17 @@ def test_text_and_controls_stand_out_and_have_names(chromium, server, scheme):
 @pytest.mark.parametrize("path", ["/?tpot_limits=40", "/pd?num_devices=8"])
 def test_a_keyboard_reaches_everything_and_sees_where_it_is(watched, path):
     watched.open(path)
-    assert by_keyboard(watched.page) == ([], 0)
+    assert by_keyboard(watched.page) == ([], [])
+
+
+def test_a_focus_that_is_not_seen_or_not_reached_is_noticed(watched):
+    watched.open("/sweeps")
+    page = watched.page
+    page.locator("a.brand").evaluate("link => { link.style.outline = 'none'; }")
+    page.locator("nav a").first.evaluate("link => { link.tabIndex = -1; }")
+    unseen, unreached = by_keyboard(page)
+    assert [text[:16] for text in unseen] == ['<a class="brand"']
+    assert [text[:10] for text in unreached] == ['<a href="/']
 
 
 def test_sliders_say_what_they_are_and_where_they_stand(watched):
