@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures SGLang as fd80c912:6 and 604894ce:6 predicts it.
+# Measures SGLang as c9cf03f0:6 and dc72a603:6 predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
 # REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own.
 set -euo pipefail

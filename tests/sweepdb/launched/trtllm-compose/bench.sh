@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures TensorRT-LLM as 4d89658b:6 predicts it.
+# Measures TensorRT-LLM as 72329d70:6 predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
 # REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own.
 set -euo pipefail

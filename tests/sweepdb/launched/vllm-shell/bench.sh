@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures vLLM as 1b9fbea7:6 predicts it.
+# Measures vLLM as bc67717a:6 predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
 # REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own.
 set -euo pipefail
