@@ -50,8 +50,8 @@ def renew_views(location: StoreLocation) -> tuple[str, ...]:
 
 
 def _of_file(connection: Connection, name: str, select: str) -> bool:
-    kept = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", (name,)).scalar()
-    return kept == f"CREATE VIEW {name} AS {select}"
+    kept = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", (name,))
+    return kept.scalar() == f"CREATE VIEW {name} AS {select}"
 
 
 def _of_server(connection: Connection, name: str, select: str) -> bool:

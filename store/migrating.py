@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeReport:
-    """The outcome of an upgrade: revisions before and after, and where the backup of a file store lies."""
+    """The outcome of an upgrade: revisions before and after, where the backup of a file store lies, and views that were
+    laid down anew though the revision was right."""
 
     before: str
     after: str
     backup: Path | None
+    views: tuple[str, ...] = ()
 
 
 def create_store(url: str | None) -> bool:
