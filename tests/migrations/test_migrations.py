@@ -384,6 +384,19 @@ def test_views_of_another_program_are_told_and_laid_down_anew(store_url):
     assert list(view_faults(location)) == []
 
 
+def test_a_view_of_the_users_over_one_of_ours_stops_an_upgrade_of_a_server(postgresql_url):
+    create_store(postgresql_url)
+    with make_engine(parse_url(postgresql_url)).begin() as connection:
+        connection.exec_driver_sql("DROP VIEW prices")
+        connection.exec_driver_sql("CREATE VIEW mine AS SELECT name FROM models")
+    connection.engine.dispose()
+    before = described(postgresql_url)
+    with pytest.raises(StoreError, match=r"Something of yours .* view models because other objects") as caught:
+        everything.upgrade_store(postgresql_url)
+    assert "Drop it" in caught.value.hint
+    assert described(postgresql_url) == before
+
+
 def test_who_may_only_read_a_server_checks_all_but_its_views(postgresql_url):
     create_store(postgresql_url)
     with make_engine(parse_url(postgresql_url)).begin() as connection:
