@@ -1,7 +1,7 @@
-"""How far off the numbers of an answer are expected to be: figures of the nearest region of the ledger, or none.
+"""How far off a prediction is expected to be: errors of the measured points nearest to it, or none where none are near.
 
 First come held-out points of a user's own fit, then a store's own validations, then the shipped summary. Not here:
-predicting, comparing and stating (cli.flows), limits (queries.judging.confidence), how it looks (cli.render)."""
+predicting and comparing (sweepdb.measuring), limits (queries.judging.confidence), how it looks (cli.render)."""
 
 from __future__ import annotations
 
