@@ -7,7 +7,8 @@ from __future__ import annotations
 from sqlalchemy import Connection, inspect
 
 from queries.publishing.store_views import store_views
-from store.engines import make_engine
+from store.engines import make_engine, make_reading_engine
+from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation
 
@@ -28,24 +29,38 @@ def create_views(connection: Connection) -> None:
         connection.exec_driver_sql(f"CREATE VIEW {name} AS {select}")
 
 
-def differing_views(connection: Connection) -> tuple[str, ...]:
-    """Name the views that are missing or of another program. A server compares inside a transaction that may write."""
-    described = _of_file if connection.dialect.name == "sqlite" else _of_server
-    return tuple(name for name, select in store_views().items() if not described(connection, name, select))
+def differing_views(location: StoreLocation) -> tuple[str, ...]:
+    """Name the views that are missing or of another program; none where an account of a server may not compare."""
+    in_file = location.kind == "sqlite"
+    as_today = _of_file if in_file else _of_server
+    try:
+        with store_faults(location):
+            engine = make_reading_engine(location) if in_file else make_engine(location)
+            try:
+                with engine.connect() as connection:  # and nothing of it is committed
+                    return tuple(
+                        name for name, select in store_views().items() if not as_today(connection, name, select)
+                    )
+            finally:
+                engine.dispose()
+    except StoreError:
+        if in_file:
+            raise
+        return ()  # a temporary view is refused to whoever may only read
 
 
 def renew_views(location: StoreLocation) -> tuple[str, ...]:
-    """Lay views down anew where they are not today's; say which were not."""
-    with store_faults(location):
-        engine = make_engine(location)
-        try:
-            with engine.begin() as connection:
-                differing = differing_views(connection)
-                if differing:
+    """Lay views down anew where they are not today's; say which were not. Nothing is written where all are."""
+    differing = differing_views(location)
+    if differing:
+        with store_faults(location):
+            engine = make_engine(location)
+            try:
+                with engine.begin() as connection:
                     drop_views(connection)
                     create_views(connection)
-        finally:
-            engine.dispose()
+            finally:
+                engine.dispose()
     return differing
 
 

@@ -1,6 +1,6 @@
 """Brings a store to this program, the views that its database shows included, and says where they are another's.
 
-Not here: revisions (store.migrating), and what views select (queries.publishing)."""
+Not here: revisions (store.migrating), and laying views down (migrations.views)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from migrations.views import differing_views, renew_views
-from store.engines import make_engine, make_reading_engine
-from store.errors import StoreError
-from store.faults import store_faults
 from store.location import StoreLocation, parse_url
 from store.migrating import UpgradeReport
 from store.migrating import upgrade_store as run_revisions
@@ -24,17 +21,5 @@ def upgrade_store(url: str | None) -> UpgradeReport:
 
 def view_faults(location: StoreLocation) -> Iterator[str]:
     """Views that are missing or of another program, a sentence each."""
-    try:
-        with store_faults(location):
-            engine = make_reading_engine(location) if location.kind == "sqlite" else make_engine(location)
-            try:
-                with engine.connect() as connection:
-                    differing = differing_views(connection)
-            finally:
-                engine.dispose()
-    except StoreError:
-        if location.kind == "sqlite":
-            raise
-        return  # who may not make a temporary view cannot compare; every table was read before
-    for name in differing:
+    for name in differing_views(location):
         yield f"The view {name} is not what this program lays down: run `sweepdb db upgrade{location.argument}`."

@@ -397,6 +397,13 @@ def test_a_view_of_the_users_over_one_of_ours_stops_an_upgrade_of_a_server(postg
     assert described(postgresql_url) == before
 
 
+def test_upgrading_a_store_that_is_right_takes_no_lock(sqlite_url):
+    create_store(sqlite_url)
+    with closing(sqlite3.connect(parse_url(sqlite_url).path)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        assert everything.upgrade_store(sqlite_url).views == ()
+
+
 def test_who_may_only_read_a_server_checks_all_but_its_views(postgresql_url):
     create_store(postgresql_url)
     with make_engine(parse_url(postgresql_url)).begin() as connection:
