@@ -29,6 +29,7 @@ from evaluator.together import (
     capture,
     captures,
     evaluate_many,
+    side_faults,
     wanted_captures,
 )
 from store.errors import InputError, SweepdbError
@@ -84,6 +85,7 @@ class SweepReport:
     loads_stored: int = 0
     loads_known: int = 0
     unplayed: tuple[Failures, ...] = ()  # scenarios with probes that no requests could be played against
+    side_faults: int = 0  # groups that were evaluated one by one, though no scenario of them fails: a fault of ours
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class _Tally:
     loads_stored: int = 0
     loads_known: int = 0
     unplayed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    side_faults_before: int = field(default_factory=side_faults)
 
 
 _Task = tuple[ReadyScenario, ScenarioRef, tuple[int, int]]  # a batch interval that the store lacks
@@ -275,6 +278,7 @@ class SweepRunner:
             loads_stored=tally.loads_stored,
             loads_known=tally.loads_known,
             unplayed=counted_failures(tally.unplayed),
+            side_faults=side_faults() - tally.side_faults_before,
         )
 
     def _tasks(self, item: ReadyScenario, ref: ScenarioRef) -> Iterator[_Task]:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from queries.errors.expected import FORMULAS
 from store.errors import InputError
+from store.schema import FORMULA_MODELS
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer
@@ -22,7 +22,7 @@ _ERRORS = {"aggregated": "output_tokens_per_s", "decode": "tpot_exclusive_ms"}
 
 def by_engine(serving_models: Collection[str]) -> bool:
     """Whether an engine is among the serving models; pairs of formulas follow the seeds' rule."""
-    return any(model not in FORMULAS for model in serving_models)
+    return any(model not in FORMULA_MODELS for model in serving_models)
 
 
 def values_of_best(report: str, best: Answer) -> dict[str, object]:

@@ -26,7 +26,7 @@ SELECT * FROM stored_rows(wanted);
 
 -- The TPOT of a row where none is asked for: what an engine's clients report, or the seeds' under formulas.
 CREATE OR REPLACE TEMP MACRO own_tpot(serving_model) AS
-    CASE WHEN serving_model IN ('waves', 'seed002') THEN 'inclusive' ELSE 'exclusive' END;
+    CASE WHEN is_formula(serving_model) THEN 'inclusive' ELSE 'exclusive' END;
 
 -- Mean length over nominal of a client that draws lengths from `shortest` of it on; a row that states none has them alike.
 CREATE OR REPLACE TEMP MACRO mean_length(shortest) AS (1.0 + coalesce(shortest, 1.0)) / 2;
@@ -48,7 +48,7 @@ CREATE OR REPLACE TEMP MACRO ruled_tpot(serving_model, inclusive, exclusive) AS
 
 -- Rows of an engine are paired as it serves (queries/paired.sql), others by the seeds' rule. Version 1 lacks a prompt's service.
 CREATE OR REPLACE TEMP MACRO by_engine(serving_model, formula_version) AS
-    serving_model NOT IN ('waves', 'seed002') AND formula_version > 1;
+    NOT is_formula(serving_model) AND formula_version > 1;
 
 -- Whether a row keeps each limit; NULL does not limit. A metric a phase does not have limits nothing there.
 CREATE OR REPLACE TEMP MACRO keeps_ttft(phase, bound_ms) AS

@@ -110,6 +110,11 @@ def _from_postgresql(error: BaseException, location: StoreLocation) -> StoreErro
         return StoreBusyError(
             f"The store {where} was locked by another process: {first_line}.", hint="Run the same command again."
         )
+    if state == "2BP01":
+        return StoreError(
+            f"Something of yours in {where} reads what is to change: {first_line}.",
+            hint="Drop it, run the same command again, and create it anew. Nothing was changed.",
+        )
     if state in {"25006", "42501"}:
         return StoreError(
             f"The store {where} may not be written: {first_line}.", hint="Ask for the rights, or use another account."

@@ -1,7 +1,8 @@
 """Creates stores and moves them between schema revisions, driving Alembic from code.
 
-Alembic takes as long to import as a whole answer takes, so only what needs it imports it. Not here: opening, which
-never migrates."""
+A new store is laid down from the declaration; revisions change those that are there, and views follow both
+(migrations.views). Alembic takes as long to import as a whole answer takes, so only what needs it imports it. Not here:
+opening, which never migrates."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation, parse_url
 from store.reading.connecting import read_revision, require_store_file
-from store.revision import HEAD_REVISION, REVISIONS, revision_error, unknown_revision_error
-from store.schema.sql_tables import METADATA, STORE_IDENTITY
+from store.revision import HEAD_REVISION, REVISIONS, revision_error
+from store.schema.sql_tables import METADATA, STORE_IDENTITY, create_tables
 from store.whole_files import refuse_special
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeReport:
-    """The outcome of an upgrade: revisions before and after, and where the backup of a file store lies."""
+    """The outcome of an upgrade: revisions before and after, where the backup of a file store lies, and views that were
+    laid down anew though the revision was right."""
 
     before: str
     after: str
     backup: Path | None
+    views: tuple[str, ...] = ()
 
 
 def create_store(url: str | None) -> bool:
@@ -75,8 +78,7 @@ def upgrade_store(url: str | None) -> UpgradeReport:
     if before == HEAD_REVISION:
         return UpgradeReport(before=before, after=before, backup=None)
     if before not in REVISIONS:
-        newer = before > HEAD_REVISION
-        raise revision_error(location, before) if newer else unknown_revision_error(location, before)
+        raise revision_error(location, before)
     backup = None if location.path is None else back_up(location, f"backup-{before}")
     migrate(location, _to_head)
     return UpgradeReport(before=before, after=current_revision(url), backup=backup)
@@ -218,7 +220,10 @@ def _temporary_beside(path: Path) -> Path:
 
 
 def _initialise(connection: Connection) -> None:
-    _to_head(alembic_config(connection))
+    from alembic import command
+
+    create_tables(connection)
+    command.stamp(alembic_config(connection), "head")
     connection.execute(
         insert(STORE_IDENTITY).values(id=1, store_id=secrets.token_hex(16), created_at=datetime.now(UTC))
     )

@@ -8,11 +8,11 @@ from store.errors import RevisionError
 from store.location import StoreLocation
 
 # Oldest first; the last is the one that this program reads and writes.
-REVISIONS = (
-    "0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010",
-    "0011", "0012", "0013", "0014", "0015", "0016", "0017")  # fmt: skip
+REVISIONS = ("0017",)
 HEAD_REVISION = REVISIONS[-1]
 VERSION_TABLE = "alembic_version"
+# The last commit that upgrades stores of revisions before the first; no release had them.
+LAST_UPGRADER = "97b1e07581225c16dec297c510edd99b6f61c350"
 
 
 def check_revision(location: StoreLocation, found: str) -> None:
@@ -23,22 +23,20 @@ def check_revision(location: StoreLocation, found: str) -> None:
 
 def revision_error(location: StoreLocation, found: str) -> RevisionError:
     """Say which revision the store has, which is needed, and what to run."""
-    if found < HEAD_REVISION:  # ids count up and have one length
+    if found > HEAD_REVISION:  # ids count up and have one length
+        return RevisionError(
+            f"The store {location.display} is at revision {found}, which is newer than this program's {HEAD_REVISION}.",
+            hint="Upgrade the program (pip install -U sweepdb), then run: "
+            f"sweepdb db upgrade{location.argument}   (it changes nothing when the revisions already agree)",
+        )
+    if found in REVISIONS:
         return RevisionError(
             f"The store {location.display} is at revision {found}; this program reads and writes {HEAD_REVISION}.",
             hint=f"Run: sweepdb db upgrade{location.argument}   (a file store is backed up first)",
         )
     return RevisionError(
-        f"The store {location.display} is at revision {found}, which is newer than this program's {HEAD_REVISION}.",
-        hint="Upgrade the program (pip install -U sweepdb), then run: "
-        f"sweepdb db upgrade{location.argument}   (it changes nothing when the revisions already agree)",
-    )
-
-
-def unknown_revision_error(location: StoreLocation, found: str) -> RevisionError:
-    """Say that there is no way from a revision to this program's."""
-    return RevisionError(
-        f"The store {location.display} is at revision {found}, from which there is no way to {HEAD_REVISION}:"
-        f" this program knows {', '.join(REVISIONS)}.",
-        hint="Open it with the release that wrote it, or restore a backup.",
+        f"The store {location.display} is at revision {found}; this program reads and writes {HEAD_REVISION},"
+        f" and upgrades stores from {REVISIONS[0]} on.",
+        hint=f"Install this program as it was at commit {LAST_UPGRADER}, the last that upgrades this store, and run"
+        f" there: sweepdb db upgrade{location.argument}   (a file store is backed up first)",
     )

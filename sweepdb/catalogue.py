@@ -26,9 +26,11 @@ if TYPE_CHECKING:
         parameter_count,
     )
     from evaluator.support import support_table, supported, supported_words
+    from store.schema import FORMULA_MODELS
 
 __all__ = [
     "ATTENTION_NAMES",
+    "FORMULA_MODELS",
     "LINEAR_NAMES",
     "DeviceProfile",
     "PlanSearch",

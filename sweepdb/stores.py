@@ -9,7 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.probes import find_probe
     from store.location import StoreLocation, parse_url
-    from store.migrating import create_store, current_revision, upgrade_store
+    from store.migrating import create_store, current_revision
     from store.opening import open_store
     from store.parts import compact_parts
     from store.reading import NameKind, StoredName, in_memory, read_store_id, stored_names
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from store.writing import unvoid, void
     from sweepdb.sharing import check_store
     from sweepdb.thinning import thin_parts
+    from sweepdb.upgrading import upgrade_store
 
 __all__ = [
     "HEAD_REVISION",

@@ -25,8 +25,9 @@ from stored import STORES, load_postgresql, load_sqlite
 from store.location import parse_url
 from store.migrating import current_revision
 from store.reading import read_transaction
-from store.revision import HEAD_REVISION
+from store.revision import HEAD_REVISION, REVISIONS
 from store.upkeep import check_store
+from sweepdb.upgrading import view_faults
 
 HERE = Path(__file__).parent
 EXAMPLE = (
@@ -116,18 +117,23 @@ def _fresh(ground: Ground, kind: str, database: str, number: int) -> str:
         assert ground.server is not None
         url = ground.server.new_database()
         if kind == "migrate":
-            load_postgresql((STORES / "0001.postgresql.sql").read_text(), url)
+            load_postgresql(_kept(database), url)
         elif kind != "import":
             assert command(f"import {ground.folder}/bundle", url, ground)[0] == 0
         return url
     path = ground.folder / f"{kind}-{number}.sqlite"
     if kind == "migrate":
-        load_sqlite((STORES / "0001.sqlite.sql").read_text(), path)
+        load_sqlite(_kept(database), path)
     elif kind == "import":
         pass
     else:
         shutil.copy(ground.folder / "small.sqlite", path)
     return f"sqlite:///{path}"
+
+
+def _kept(database: str) -> str:
+    """A store of the first revision that lacks a view, so that upgrading it writes even where that is the newest."""
+    return (STORES / f"{REVISIONS[0]}.{database}.sql").read_text() + "DROP VIEW probes;\n"
 
 
 def _arguments(ground: Ground, kind: str, number: int) -> str:
@@ -177,7 +183,7 @@ def _left(ground: Ground, kind: str, url: str, before: set[tuple[object, ...]], 
         some = len(rows(url)) if path is not None or _has_tables(url) else 0
         if some not in {0, _bundled(ground)}:
             yield f"a part of a bundle: {some} rows"
-    if kind == "migrate" and current_revision(url) not in {"0001", HEAD_REVISION}:
+    if kind == "migrate" and current_revision(url) not in {REVISIONS[0], HEAD_REVISION}:
         yield "a revision between"
     if kind not in {"import", "migrate"}:
         yield from _faults(url)
@@ -189,6 +195,8 @@ def _left(ground: Ground, kind: str, url: str, before: set[tuple[object, ...]], 
         yield f"the same command again: exit {code}: {said[-300:]}"
     else:
         yield from _faults(url)
+        if kind == "migrate":
+            yield from view_faults(parse_url(url))
 
 
 def _faults(url: str) -> Iterator[str]:

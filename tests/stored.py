@@ -1,4 +1,4 @@
-"""Makes the small stores kept under migrations/stores/, one a revision, and loads them again.
+"""Makes the small stores kept under migrations/stores/, of the first revision and each released one, and loads them again.
 
 Run at the release that brings a revision: python tests/stored.py. What is kept must never be made anew by a
 later program: it shows what that release wrote."""

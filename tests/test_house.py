@@ -1,6 +1,7 @@
 """Rules that keep the house in order: sizes of folders, names, circles, closed sets, typed rows."""
 
 import ast
+import re
 from collections import Counter, defaultdict
 from typing import get_args
 
@@ -105,3 +106,14 @@ def test_nothing_asks_a_report_for_its_name():
                 if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute):
                     named = any(isinstance(getattr(other, "value", None), str) for other in node.comparators)
                     assert not (named and node.left.attr == "report"), f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_module_that_another_points_to_is_there(package):
+    """`Not here: ... (queries.scoping.scope)` names a module, a folder, or a name in one."""
+    pointed = re.compile(rf"\(({'|'.join(MAY_IMPORT)})((?:\.[a-z_]+)+)\)")
+    for path in (ROOT / package).rglob("*.py"):
+        for root, rest in pointed.findall(ast.get_docstring(ast.parse(path.read_text())) or ""):
+            place = ROOT.joinpath(root, *rest.strip(".").split("."))
+            found = (place.with_suffix(".py"), place, place.with_suffix(".md"), place.parent.with_suffix(".py"))
+            assert any(one.exists() for one in found), f"{path.relative_to(ROOT)} points to {root}{rest}"

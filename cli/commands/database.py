@@ -40,7 +40,7 @@ def upgrade(store: StoreOption = None) -> int:
 
     done = upgrade_store(store)
     if done.before == done.after:
-        say(f"already at revision {done.after}")
+        say(f"already at revision {done.after}" + (f"; laid down anew: {', '.join(done.views)}" if done.views else ""))
     else:
         say(
             f"upgraded from revision {done.before} to {done.after}"

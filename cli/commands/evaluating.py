@@ -147,6 +147,8 @@ def _report(report: SweepReport, format_: str, store: str | None, *, question: s
         if not (report.loads_stored or report.loads_known or report.unplayed):  # nobody asked for any
             for name in ("loads_stored", "loads_known", "unplayed"):
                 del outcome[name]
+        if not report.side_faults:
+            del outcome["side_faults"]
         outcome["failures"] = [asdict(failure) for failure in report.failures]
         write_rows(list(outcome), [list(outcome.values())], "json")
     _say_report(report)
@@ -169,6 +171,11 @@ def _say_report(item: SweepReport) -> None:
     if item.loads_known:
         parts.append(f"{item.loads_known:,} loads already there")
     say(f"sweep {item.sweep}: {item.scenarios} scenarios, {', '.join(parts)}")
+    if item.side_faults:
+        say(
+            f"note: {item.side_faults} groups of scenarios were evaluated one by one, which takes longer and changes no"
+            " number: please report the warning above"
+        )
     for failure in item.unplayed:
         say(as_typed(f"  {failure.scenarios} not played: {failure.reason}"))
     for failure in item.failures:

@@ -105,9 +105,9 @@ def _models(line: Line, start: str) -> Iterable[Offer]:
 
 
 def _serving_models(_line: Line, _start: str) -> Iterable[Offer]:
-    from sweepdb.catalogue import list_engines
+    from sweepdb.catalogue import FORMULA_MODELS, list_engines
 
-    return map(Offer, (*list_engines(), "waves", "seed002"))
+    return map(Offer, (*list_engines(), *FORMULA_MODELS))
 
 
 def _reports(_line: Line, _start: str) -> Iterable[Offer]:

@@ -1,6 +1,6 @@
 """A scenario played at a ladder of rates: distributions of its latencies, from which every limit is read later.
 
-Pure: a run and a process in, loads out. Not here: rows (evaluator.arrivals.load_records), and questions (queries)."""
+Pure: a run and a process in, loads out. Not here: rows (evaluator.arrivals.load_rows), and questions (queries)."""
 
 from __future__ import annotations
 

@@ -11,17 +11,19 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.together.grouping import AskedSizes
     from evaluator.together.readying import Readying, ReadyScenario, capture, captures, wanted_captures
-    from evaluator.together.side_evaluation import Ranged, batch_ranges, evaluate_many
+    from evaluator.together.side_evaluation import Ranged, SideBySideWarning, batch_ranges, evaluate_many, side_faults
 
 __all__ = [
     "AskedSizes",
     "Ranged",
     "ReadyScenario",
     "Readying",
+    "SideBySideWarning",
     "batch_ranges",
     "capture",
     "captures",
     "evaluate_many",
+    "side_faults",
     "wanted_captures",
 ]
 

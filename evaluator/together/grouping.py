@@ -13,7 +13,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths
-from evaluator.serving.waves.wave_reading import FORMULAS
+from store.schema import FORMULA_MODELS
 
 _MOST_PROBES = 16_384  # side by side: what stays in a core's cache
 _FEW_LAYERS = 7  # kinds of them: up to here a sum over them has one order, however many batches it is of
@@ -62,7 +62,7 @@ def likeness(scenario: Scenario, operators: Mapping[str, OperatorSet], *, in_mem
 
     What is large is told apart by identity: scenarios of one request share it."""
     workload = scenario.workload
-    if scenario.serving_model not in FORMULAS or scenario.engine is not None or scenario.convention != "physical":
+    if scenario.serving_model not in FORMULA_MODELS or scenario.engine is not None or scenario.convention != "physical":
         return None
     if workload.images is not None or workload.tiers or len(scenario.model.layers) >= _FEW_LAYERS:
         return None

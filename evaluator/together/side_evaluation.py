@@ -4,7 +4,9 @@ Not here: which may (evaluator.together.grouping), and a scenario by itself (eva
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,21 @@ from evaluator.serving.waves.side_by_side import SideBySide
 from evaluator.together.grouping import AskedSizes, grouped
 from evaluator.together.ranges import FIRST_BLOCK, BatchRange, batch_range, fitting_of, most_worth, range_up_to
 
+Made = TypeVar("Made")
+Given = ParamSpec("Given")
 Ranged = tuple[Scenario, Mapping[str, OperatorSet], int | None]  # with the most batch sizes that are asked for
+
+
+class SideBySideWarning(RuntimeWarning):
+    """Scenarios that each can be evaluated, and could not side by side: a fault of the program. Numbers are right."""
+
+
+_SIDE_FAULTS: list[str] = []
+
+
+def side_faults() -> int:
+    """How many groups of this process failed side by side, and no scenario of them by itself."""
+    return len(_SIDE_FAULTS)
 
 
 def evaluate_many(asked: Sequence[AskedSizes]) -> Iterator[ProbeBlock | Exception]:
@@ -36,21 +52,36 @@ def evaluate_many(asked: Sequence[AskedSizes]) -> Iterator[ProbeBlock | Exceptio
 
 
 def _evaluated(group: Sequence[AskedSizes]) -> Sequence[ProbeBlock | Exception]:
-    if len(group) > 1:
-        try:
-            block = evaluate_run(_side_by_side(group))
-            return [block.rows(part) for part in _slices(group)]
-        except Exception:  # noqa: BLE001, S110  one of them: which, each by itself tells
-            pass
-    return [_alone(one) for one in group]
+    block = _tried(_evaluated_together, group) if len(group) > 1 else None
+    if isinstance(block, ProbeBlock):
+        return [block.rows(part) for part in _slices(group)]
+    alone = [_tried(_alone, one) for one in group]
+    _tell(block, alone)
+    return alone
 
 
-def _alone(one: AskedSizes) -> ProbeBlock | Exception:
-    sizes = np.arange(one.first, one.last + 1, dtype=np.int64)
+def _evaluated_together(group: Sequence[AskedSizes]) -> ProbeBlock:
+    return evaluate_run(_side_by_side(group))
+
+
+def _alone(one: AskedSizes) -> ProbeBlock:
+    return evaluate_scenario(one.scenario, np.arange(one.first, one.last + 1, dtype=np.int64), one.operators)
+
+
+def _tried(make: Callable[Given, Made], *given: Given.args, **named: Given.kwargs) -> Made | Exception:
+    """What is made, or why it cannot be: one scenario's failure is a row with its reason, not the others' end."""
     try:
-        return evaluate_scenario(one.scenario, sizes, one.operators)
-    except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the others' end
+        return make(*given, **named)
+    except Exception as error:  # noqa: BLE001  see above
         return error
+
+
+def _tell(fault: Exception | None, alone: Sequence[object]) -> None:
+    """Say that a group failed side by side where no scenario of it does by itself; else theirs is the reason."""
+    if fault is not None and not any(isinstance(one, Exception) for one in alone):
+        said = f"{type(fault).__name__}: {fault}"
+        _SIDE_FAULTS.append(said)
+        warnings.warn(f"{len(alone)} scenarios were evaluated one by one: {said}", SideBySideWarning, stacklevel=2)
 
 
 def _side_by_side(group: Sequence[AskedSizes]) -> Run:
@@ -82,10 +113,9 @@ def batch_ranges(scenarios: Sequence[Ranged]) -> list[BatchRange | Exception]:
     made: dict[int, BatchRange | Exception] = {}
     firsts: list[tuple[int, AskedSizes, int]] = []
     for place, (scenario, operators, ceiling) in enumerate(scenarios):
-        try:
-            most = most_worth(scenario, batch_source(scenario), ceiling)
-        except Exception as error:  # noqa: BLE001  this scenario's, which its row states
-            made[place] = error
+        most = _tried(_most, scenario, ceiling)
+        if isinstance(most, Exception):
+            made[place] = most
         else:
             firsts.append((place, AskedSizes(scenario, operators, 1, min(most, FIRST_BLOCK)), most))
     for places in grouped([one for _, one, _ in firsts], in_memory=True):
@@ -95,26 +125,29 @@ def batch_ranges(scenarios: Sequence[Ranged]) -> list[BatchRange | Exception]:
     return [made[place] for place in range(len(scenarios))]
 
 
+def _most(scenario: Scenario, ceiling: int | None) -> int:
+    return most_worth(scenario, batch_source(scenario), ceiling)
+
+
 def _ranges(group: Sequence[tuple[int, AskedSizes, int]]) -> Sequence[BatchRange | Exception]:
     asked = [one for _, one, _ in group]
-    if len(group) > 1:
-        try:
-            fitting = fitting_of(_side_by_side(asked))
-        except Exception:  # noqa: BLE001, S110  one of them: which, each by itself tells
-            pass
-        else:
-            parts = zip(group, _slices(asked), strict=True)
-            return [_range(one, most, fitting[part]) for (_, one, most), part in parts]
-    return [_range(one, most, None) for _, one, most in group]
+    fitting = _tried(_fitting_together, asked) if len(group) > 1 else None
+    if isinstance(fitting, np.ndarray):
+        parts = zip(group, _slices(asked), strict=True)
+        return [_tried(_range, one, most, fitting[part]) for (_, one, most), part in parts]
+    alone = [_tried(_range, one, most, None) for _, one, most in group]
+    _tell(fitting, alone)
+    return alone
 
 
-def _range(one: AskedSizes, most: int, fits: NDArray[np.bool_] | None) -> BatchRange | Exception:
+def _fitting_together(group: Sequence[AskedSizes]) -> NDArray[np.bool_]:
+    return fitting_of(_side_by_side(group))
+
+
+def _range(one: AskedSizes, most: int, fits: NDArray[np.bool_] | None) -> BatchRange:
     """The range of a scenario of which it is known how many of the first batch sizes fit."""
     if fits is not None and not fits.all():
         return range_up_to(most, int(np.argmin(fits)))
     if fits is not None and fits.size == most:
         return range_up_to(most, most)
-    try:
-        return batch_range(one.scenario, one.operators, ceiling=most, known=0 if fits is None else fits.size)
-    except Exception as error:  # noqa: BLE001  this scenario's, which its row states
-        return error
+    return batch_range(one.scenario, one.operators, ceiling=most, known=0 if fits is None else fits.size)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from queries.asking.headers import Report, read_header
-from queries.asking.macros import FILES, macros_of, names_in, variables_of
+from queries.asking.macros import macros_of, names_in, variables_of
 from queries.asking.options import option_table
 from store.errors import InputError
 
@@ -19,12 +19,6 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 FOLDER = Path(__file__).parents[1] / "reports"
 # The view of a scope again, where limits are read with a confidence.
 CONFIDENT = Path(__file__).parents[1] / "judging" / "confident.sql"
-
-
-@cache
-def shared_sql() -> str:
-    """The SQL that every report is built on: rows of the question's scope, and pairs of them."""
-    return "\n".join(path.read_text(encoding="utf-8") for path in FILES)
 
 
 @cache

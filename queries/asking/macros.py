@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from queries.asking.variables import read_in
+from store.schema import FORMULA_MODELS
 
 _FOLDER = Path(__file__).parents[1]
 FILES = tuple(
@@ -27,6 +28,11 @@ FILES = tuple(
         "changed",
     )
 )
+# What the program declares and SQL asks.
+_DECLARED = f"""-- Whether a serving model is a formula; every other one is an engine.
+CREATE OR REPLACE TEMP MACRO is_formula(serving_model) AS
+    serving_model IN ({", ".join(f"'{name}'" for name in FORMULA_MODELS)});
+"""
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
@@ -43,9 +49,15 @@ class Macro:
 
 
 @cache
+def shared_sql() -> str:
+    """The SQL that every report is built on: rows of the question's scope, and pairs of them."""
+    return "\n".join((_DECLARED, *(path.read_text(encoding="utf-8") for path in FILES)))
+
+
+@cache
 def macros() -> Mapping[str, Macro]:
     """Every macro by name, each after those it calls."""
-    return read_macros("\n".join(path.read_text(encoding="utf-8") for path in FILES))
+    return read_macros(shared_sql())
 
 
 def read_macros(text: str) -> dict[str, Macro]:

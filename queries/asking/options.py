@@ -141,7 +141,12 @@ class Limits:
         """Refuse limits that no number can be compared with."""
         check_declared(self)
         if self.confidence is not None and not self.on_times:
-            raise InputError("`confidence` reads limits, and none is given", hint="add `ttft_limits` or `tpot_limits`")
+            raise InputError(
+                "`confidence` reads limits, and none is given"
+                if self.tbt_ms is None
+                else "`confidence` reads limits whose errors are known, and those of `tbt_limits` are not",
+                hint="add `ttft_limits` or `tpot_limits`",
+            )
 
     @property
     def on_times(self) -> tuple[float, ...]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from queries.asking.declaring import declared
 from queries.asking.frames import Framed, html_table
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
-from queries.errors.expected import FORMULAS, ExpectedError
+from queries.errors.expected import ExpectedError
+from store.schema import FORMULA_MODELS
 
 if TYPE_CHECKING:
     from queries.judging.first_tokens import TtftInterval
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def own_tpot(serving_model: str) -> TpotRule:
     """The TPOT that the clients of an engine report; of formulas, the seeds'. The same rule stands in scoped.sql."""
-    return "inclusive" if serving_model in FORMULAS else "exclusive"
+    return "inclusive" if serving_model in FORMULA_MODELS else "exclusive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""How far off the numbers of an answer are expected to be: figures of the nearest region of the ledger, or none.
+"""How far off a prediction is expected to be: errors of the measured points nearest to it, or none where none are near.
 
 First come held-out points of a user's own fit, then a store's own validations, then the shipped summary. Not here:
-predicting, comparing and stating (cli.flows), limits (queries.judging.confidence), how it looks (cli.render)."""
+predicting and comparing (sweepdb.measuring), limits (queries.judging.confidence), how it looks (cli.render)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from queries.errors.figures import ErrorFigures, figures_of
+from store.schema import FORMULA_MODELS
 
 FOLDER = Path(__file__).parents[1] / "ledger"
 SUMMARY = FOLDER / "summary.csv"
@@ -35,7 +36,6 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     PAIRED: ("ttft_ms",),
 }
 _PAST = re.compile(r"_v0$|_locked$|^eager$")  # engines that nobody deploys any more
-FORMULAS = ("waves", "seed002")  # serving models that are no engine; seed002 differs for mixed lengths alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Subject:
     @property
     def engine(self) -> str | None:
         """The engine that its serving model is a profile of; None for formulas."""
-        return None if self.serving_model in FORMULAS else self.serving_model.partition("@")[0]
+        return None if self.serving_model in FORMULA_MODELS else self.serving_model.partition("@")[0]
 
     @property
     def metrics(self) -> tuple[str, ...]:

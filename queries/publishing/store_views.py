@@ -1,19 +1,19 @@
 """The public views as SQL of the stores themselves, for programs that open a store: SQLite's and PostgreSQL's dialect.
 
 Expressions are those of queries/views/probe.sql, written out for databases that know no lateral names. Not here: laying
-them down (migrations), which a test compares with this."""
+them down (migrations.views)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 
-from queries.dictionary import dictionary
 from queries.raw_relations import RAW_TABLES
-from queries.vocabulary import vocabulary
+from queries.vocabulary import VIEWS
 from store.schema import BLOCK_TABLES, NAMED_COLUMNS, PROBE_COLUMNS, SCENARIO_TABLES
 
-_ITEM = re.compile(r"^(?P<text>.*)\bAS\s+(?P<name>\w+)$", re.DOTALL)
+_ITEM = re.compile(r"^(?:(?P<text>.*)\bAS\s+)?(?P<name>\w+)$", re.DOTALL)
+_EVERY = re.compile(r"\*\s+EXCLUDE\s+\((?P<but>[\w\s,]+)\)")
 _COMMENT = re.compile(r"--[^\n]*")
 _CALL = re.compile(r"\b(concat|left|greatest)\(")
 _COPIED = {"models": "model", "devices": "device", "prices": "price", "sweeps": "sweep"}
@@ -38,10 +38,7 @@ def store_views() -> Mapping[str, str]:
 
 def _probes() -> str:
     stored = ", ".join(f"{column.source} AS {column.name}" for column in PROBE_COLUMNS)
-    derived = _derived()
-    known = {column.name for column in PROBE_COLUMNS}
-    (view,) = (relation for relation in dictionary() if relation.name == "probe")
-    shown = ", ".join(one.name if one.name in known else f"{derived[one.name]} AS {one.name}" for one in view.columns)
+    shown = ", ".join(name if text == name else f"{text} AS {name}" for name, text in _shown())
     block = "pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size"
     return (
         f"SELECT {shown} FROM (SELECT {stored} FROM {BLOCK_TABLES} JOIN probe pb ON {block}"
@@ -72,21 +69,30 @@ def _hidden(batch: str | None) -> str:
     return f"({whole} OR {by_all}{of_some})"
 
 
-def _derived() -> Mapping[str, str]:
-    """The expressions of the view `probe` over stored columns, with the names that its first step gives written out."""
-    text = _COMMENT.sub("", vocabulary()["probe"].sql)
+def _shown() -> Iterator[tuple[str, str]]:
+    """The columns of the view `probe` with their expressions, names that its first step gives written out."""
+    text = _COMMENT.sub("", (VIEWS / "probe.sql").read_text(encoding="utf-8"))
     first, last = re.findall(r"\bSELECT\b(.*?)\bFROM\b", text, re.DOTALL)
     steps: dict[str, str] = {}
-    for name, expression in _named(first):
-        steps[name] = _written_out(expression, steps)
-    return {name: _written_out(expression, steps) for name, expression in _named(last)}
+    for item in _parts(first):
+        if item.strip() != "*":
+            name, expression = _named(item)
+            steps[name] = _written_out(expression, steps)
+    for item in _parts(last):
+        if (every := _EVERY.fullmatch(item.strip())) is not None:
+            left_out = {name.strip() for name in every["but"].split(",")}
+            yield from ((column.name, column.name) for column in PROBE_COLUMNS if column.name not in left_out)
+        else:
+            name, expression = _named(item)
+            yield name, _written_out(expression, steps)
 
 
-def _named(items: str) -> Iterator[tuple[str, str]]:
-    for item in _parts(items):
-        match = _ITEM.match(item.strip())
-        if match is not None and not item.strip().startswith("*"):
-            yield match["name"], " ".join(match["text"].split())
+def _named(item: str) -> tuple[str, str]:
+    """The name of a selected column, and what it is."""
+    match = _ITEM.fullmatch(item.strip())
+    if match is None:
+        raise ValueError(f"queries/views/probe.sql: no name for {item.strip()!r}")
+    return match["name"], " ".join((match["text"] or match["name"]).split())
 
 
 def _written_out(expression: str, steps: Mapping[str, str]) -> str:

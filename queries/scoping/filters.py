@@ -13,6 +13,7 @@ from queries.scoping.groups import SERVICE
 from queries.scoping.names import device_name, find_model, find_value, workload_ids
 from queries.scoping.voided import read_hidden
 from store.reading import ReadTransaction
+from store.schema import FORMULA_MODELS
 
 _HAS_PROBES = "EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
 _PLAIN = {
@@ -27,7 +28,8 @@ _PLAIN = {
 }
 _SERVED = {name: f"sj.{name}" for name in SERVICE if name != "routing"}
 # A prefill instance of an engine reads no client: it stands beside any. Formulas read none in any phase.
-_UNREAD = "({} IS NULL AND sj.phase <> 'aggregated' AND sj.serving_model NOT IN ('waves', 'seed002'))"
+_OF_FORMULAS = ", ".join(f"'{name}'" for name in FORMULA_MODELS)
+_UNREAD = f"({{}} IS NULL AND sj.phase <> 'aggregated' AND sj.serving_model NOT IN ({_OF_FORMULAS}))"
 _NAMED = {
     "linear_quantization": ("pr.linear_quantization", ("precision", "linear_quantization")),
     "attention_quantization": ("pr.attention_quantization", ("precision", "attention_quantization")),

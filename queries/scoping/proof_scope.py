@@ -1,6 +1,6 @@
-"""The scope of a proof: scenarios by content key, so that a question can be asked again of any copy of a store.
+"""A scope pinned by content keys, as a proof lists it: its scenarios in any copy of the store, or which of them lack.
 
-Not here: scopes by name and filter (queries.scoping.scope), writing and checking proofs (queries.proof)."""
+Not here: scopes by name and filter (queries.scoping.scope), writing and checking proofs (queries.proofs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Loads as records, and their distributions as few bytes. Not here: tables (store.schema), writing (store.writing)."""
+"""What requests at a rate leave, as records and few bytes: loads, distributions, requests of plays and logs, digests.
+
+Not here: tables (store.schema), writing (store.writing)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.schema.closed_sets import TIER_PLACES, Convention, Family, Phase, Status, SweepOutcome, TierName
+    from store.schema.closed_sets import (
+        FORMULA_MODELS,
+        TIER_PLACES,
+        Convention,
+        Family,
+        Phase,
+        Status,
+        SweepOutcome,
+        TierName,
+    )
     from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
     from store.schema.joins import (
         ALIASES,
@@ -32,6 +41,7 @@ __all__ = [
     "BLOCK_TABLES",
     "DEVICE",
     "FLAG",
+    "FORMULA_MODELS",
     "INTEGER",
     "LONG",
     "MEASURES",

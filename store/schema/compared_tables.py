@@ -27,8 +27,8 @@ _SIDE = (  # of a measured deployment
     Column("instances", INTEGER, "instances", "instances of this side"),
     *OF_DEVICES,
     Column("batch_size", DOUBLE, "requests", "batch size"),
-    *(size for size in OF_SHARES if size.name != "redundant_experts"),
 )
+_SHARES = tuple(size for size in OF_SHARES if size.name != "redundant_experts")
 
 
 def _of_side(side: str, column: Column) -> Column:
@@ -79,7 +79,7 @@ COMPARED_TABLES = (  # what is compared with evaluations or said about them
             document("extra", "fields of the source we do not interpret"),
             moment("measured_at", "when measured", nullable=True),
             moment("imported_at", "when imported"),
-            *(_of_side(side, column) for side in ("prefill", "decode") for column in _SIDE),
+            *(_of_side(side, column) for part in (_SIDE, _SHARES) for side in ("prefill", "decode") for column in part),
         ),
     ),
     Table(

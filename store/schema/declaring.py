@@ -65,7 +65,8 @@ class Column:
 class Table:
     """One table. `unique` lists columns that together are unique, `checks` conditions and `indexes` columns by name.
 
-    `by_key` keeps rows in the order of the primary key, without row ids of SQLite's own."""
+    `by_key` keeps rows in the order of the primary key, without row ids of SQLite's own. Triggers refuse to change rows
+    that were `committed_with` a block or a load, and to delete them unless they are `removable`."""
 
     name: str
     meaning: str
@@ -74,10 +75,18 @@ class Table:
     checks: tuple[tuple[str, str], ...] = ()
     indexes: tuple[tuple[str, str], ...] = ()
     by_key: bool = False
+    committed_with: Literal["block", "load"] | None = None
+    removable: bool = False
 
     def column(self, name: str) -> Column:
         """Return a column by name."""
         return next(column for column in self.columns if column.name == name)
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """The triggers that keep its rows as they were committed: the change that each refuses, by its name."""
+        changes = () if self.committed_with is None else ("update",) if self.removable else ("update", "delete")
+        return {f"{self.name}_refuses_{change}": change for change in changes}
 
     @property
     def names(self) -> tuple[str, ...]:

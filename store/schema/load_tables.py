@@ -93,6 +93,7 @@ LOAD_TABLES = (
                 for tier, where in (("device", "devices"), *TIER_PLACES.items())
             ),
         ),
+        committed_with="load",
     ),
     Table(
         "load_block",  # the unit that is committed together and never changes
@@ -110,6 +111,7 @@ LOAD_TABLES = (
         ),
         unique=("settings_key", "first_load"),
         checks=(("loads", "last_load >= first_load"),),
+        committed_with="load",
     ),
     Table(
         "load_cell",
@@ -118,6 +120,7 @@ LOAD_TABLES = (
             reference("load_id", "load", "its load", primary=True, index=False),
             Column("cells", BYTES, "none", "bins of TTFT and TPOT, and counts of five batches"),
         ),
+        committed_with="load",
     ),
     Table(
         "load_token",
@@ -126,6 +129,7 @@ LOAD_TABLES = (
             reference("load_id", "load", "its load", primary=True, index=False),
             Column("gaps", BYTES, "none", "bins, and counts of gaps"),
         ),
+        committed_with="load",
     ),
     Table(
         "load_request",  # beside what a load is: it may come later, and go with a voided sweep
@@ -136,6 +140,8 @@ LOAD_TABLES = (
             Column("digest", DIGEST, "sha256", "over the load's key and every number of its requests"),
             Column("requests", BYTES, "none", "arrival, lengths, TTFT, TPOT, longest gap and preemptions of each"),
         ),
+        committed_with="load",
+        removable=True,
     ),
     Table(
         "measured_requests",

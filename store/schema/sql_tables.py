@@ -40,6 +40,7 @@ def _column(column: Column) -> sa.Column[Any]:
         sa.String(column.type.length) if bounded else _TYPES[column.type.kind],
         *([sa.ForeignKey(column.refers_to)] if column.refers_to else []),
         primary_key=column.primary,
+        autoincrement=column.name == "id",
         nullable=column.nullable,
         unique=column.unique or None,
         index=column.index or None,
@@ -77,6 +78,23 @@ def built(tables: dict[str, Table]) -> sa.MetaData:
 
 
 METADATA = built(TABLES)
+_REFUSE = (
+    "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN RAISE EXCEPTION 'a committed block never changes'; END $$"
+)
+
+
+def create_tables(connection: sa.Connection) -> None:
+    """Create every table in an empty database, and the triggers that keep what is committed as it is."""
+    METADATA.create_all(connection, checkfirst=False)
+    on_server = connection.dialect.name == "postgresql"
+    if on_server:
+        connection.exec_driver_sql(_REFUSE)
+    for table in TABLES.values():
+        aborted = f"BEGIN SELECT RAISE(ABORT, 'a committed {table.committed_with} never changes'); END"
+        body = "FOR EACH ROW EXECUTE FUNCTION refuse_change()" if on_server else aborted
+        for name, change in table.refusals.items():
+            connection.exec_driver_sql(f"CREATE TRIGGER {name} BEFORE {change.upper()} ON {table.name} {body}")
 
 
 def __getattr__(name: str) -> sa.Table:

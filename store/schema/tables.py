@@ -1,7 +1,7 @@
 """Every table of the store, together: databases, raw relations, stored rows and the reference page follow from here.
 
-A migration repeats what it adds, as it was at its revision; a test compares the two. Meanings end up as comments of the
-database. Not here: the measures of a probe (store.schema.measures)."""
+New stores are laid down from here; a migration repeats what it adds to those that are there, and a test compares the
+two. Meanings end up as comments of the database. Not here: the measures of a probe (store.schema.measures)."""
 
 from __future__ import annotations
 
@@ -231,6 +231,7 @@ _EVALUATED = (  # what an evaluation leaves
             Column("status", text(16), "none", "ok, illegal, unsupported or error", one_of=get_args(Status)),
             optional("reason", TEXT, "none", "why it is not ok"),
             optional("assumptions", TEXT, "none", "what was assumed, one sentence a line"),
+            moment("created_at", "when it was first stored"),
             optional(
                 "launchable_by",
                 NAME,
@@ -239,7 +240,6 @@ _EVALUATED = (  # what an evaluation leaves
                 told="engines that can launch the plan as one server, separated by commas; empty: none, NULL: not"
                 " known",
             ),
-            moment("created_at", "when it was first stored"),
         ),
         checks=(("failure_has_reason", "status = 'ok' OR reason IS NOT NULL"),),
     ),
@@ -289,6 +289,7 @@ _EVALUATED = (  # what an evaluation leaves
         ),
         unique=("scenario_id", "first_batch_size"),
         checks=(("interval", "last_batch_size >= first_batch_size"),),
+        committed_with="block",
     ),
     Table(
         "sweep_interval",  # new or already there
@@ -317,6 +318,7 @@ _EVALUATED = (  # what an evaluation leaves
         ),
         checks=(("batch_size", "batch_size >= 1"),),
         by_key=True,
+        committed_with="block",
     ),
     Table(
         "composition",  # only bins with samples
@@ -328,6 +330,7 @@ _EVALUATED = (  # what an evaluation leaves
             Column("samples", INTEGER, "requests", "requests of the bin in one replica"),
         ),
         by_key=True,
+        committed_with="block",
     ),
     Table(
         "operator_set",

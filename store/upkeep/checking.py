@@ -16,6 +16,7 @@ from store.reading import ReadTransaction, read_transaction
 from store.reading.connecting import connect_sqlite, read_store_id
 from store.reading.silent_duckdb import in_memory
 from store.revision import HEAD_REVISION
+from store.schema import TABLES
 
 _MOST_FAULTS = 20
 
@@ -91,10 +92,6 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
 )
 _IN_PARTS = "SELECT COALESCE(SUM(row_count), 0) FROM part WHERE retired_at IS NULL"
-_KEPT = ("block", "probe", "composition", "load_block", "load", "load_cell", "load_token")
-_TRIGGERS = frozenset(f"{table}_refuses_{change}" for table in _KEPT for change in ("update", "delete")) | {
-    "load_request_refuses_update"  # what is kept of requests may go
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +182,7 @@ def _trigger_faults(location: StoreLocation) -> Iterator[str]:
     }[location.kind]
     with read_transaction(location) as transaction:
         present = set(transaction.values(str, statement))
-    for name in sorted(_TRIGGERS - present):
+    for name in sorted({name for table in TABLES.values() for name in table.refusals} - present):
         yield f"The trigger {name}, which keeps what is committed as it is, is gone."
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from queries.asking import check_declared, image_size, one_of, option
-from store.schema import Convention, Phase
+from store.schema import FORMULA_MODELS, Convention, Phase
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
 BatchRange = tuple[int, int | None]
@@ -155,8 +155,8 @@ class SweepOptions:
     serving_cost_ms: float = option(0.0, "fixed cost of delivery, ms", keyword="serving_cost", unit="ms")
     serving_models: tuple[str, ...] = option(
         (),
-        "how steps become latencies: an engine (vllm, sglang, trtllm) or its FILE.yaml, waves, seed002; several by"
-        " commas [default: vllm where the device has it, else waves]",
+        "how steps become latencies: an engine (vllm, sglang, trtllm) or its FILE.yaml,"
+        f" {', '.join(FORMULA_MODELS)}; several by commas [default: vllm where the device has it, else waves]",
         keyword="serving_model", also=("--engine",),
     )  # fmt: skip
     client_lengths: float | None = option(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from evaluator.ledger import MOST_PLACES, Nearby, worth_measuring
 from queries.connect import connect
 from store.errors import InputError
+from store.schema import FORMULA_MODELS
 
 USUAL_COUNT = 15
 RESERVED_GIB = 10.0
@@ -19,7 +20,7 @@ _CANDIDATES = """
         model, device, serving_model AS engine, tp, pp, dp, ep, moe_tp, moe_dp, num_devices,
         input_length, CAST(round(output_length) AS BIGINT) AS output_length, concurrency
     FROM fits($reserved_gib, 'full')
-    WHERE phase = 'aggregated' AND serving_model NOT IN ('waves', 'seed002') AND input_length IS NOT NULL
+    WHERE phase = 'aggregated' AND NOT list_contains($formulas, serving_model) AND input_length IS NOT NULL
         AND batch_size = pow(2, round(log2(batch_size))) AND prefix_cache_hit_rate = 0 AND mtp_tokens = 0
         AND ($model IS NULL OR contains(lower(model), lower($model)))
         AND ($device IS NULL OR contains(lower(device), lower($device)))
@@ -57,7 +58,9 @@ def suggested_points(
     """So many settings of one model, device and engine that are stored and fit memory: each says most of the rest."""
     if count < 1:
         raise InputError(f"`count={count}` is not a positive number")
-    asked = {"reserved_gib": RESERVED_GIB, "model": model, "device": device, "engine": engine}
+    asked = {
+        "reserved_gib": RESERVED_GIB, "formulas": FORMULA_MODELS, "model": model, "device": device, "engine": engine
+    }  # fmt: skip
     with connect(store_url) as connection:
         found = [Suggested(*row) for row in connection.execute(_CANDIDATES, asked).fetchall()]
     if not found:

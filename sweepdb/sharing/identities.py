@@ -77,12 +77,13 @@ def refuse_forged(records: Iterable[ScenarioRecord], engines: Engines) -> int:
 def check_store(location: StoreLocation) -> CheckReport:
     """Check a store, its snapshots and thinned files included; without faults it is whole and what was evaluated."""
     from sweepdb.thinning import winner_faults
+    from sweepdb.upgrading import view_faults
 
     report = check_rows(location)
     forged = list(_identity_faults(location))
     if more := len(forged[_MOST_FAULTS:]):
         forged = [*forged[:_MOST_FAULTS], f"{more:,} more scenarios are not what their specs say."]
-    return replace(report, faults=(*report.faults, *forged, *winner_faults(location)))
+    return replace(report, faults=(*report.faults, *view_faults(location), *forged, *winner_faults(location)))
 
 
 def _identity_faults(location: StoreLocation) -> Iterator[str]:

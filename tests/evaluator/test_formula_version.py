@@ -11,6 +11,7 @@ import importlib
 import json
 import pkgutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -20,14 +21,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from formula_cases import FAMILIES, LENGTHS, kind_of_lengths, numbers
+from formula_cases import FAMILIES, LENGTHS, kind_of_lengths, numbers, span
 
 from evaluator import serving
 from evaluator.serving.batches import BatchSource
-from evaluator.serving.models import list_serving_models
+from evaluator.serving.models import list_serving_models, serving_model_of
 from evaluator.serving.waves.side_by_side import SideBySide
 from evaluator.version import FORMULA_VERSION, UPSTREAM_FORMULA_VERSION
-from store.schema import Family
+from store.schema import FORMULA_MODELS, Family
 
 GOLDEN = Path(__file__).with_name("golden") / "formula_numbers.json"
 JOINED = {SideBySide}  # of lengths that are cases alone: tests/evaluator/test_side_by_side.py has them together
@@ -37,6 +38,13 @@ ROUNDED = {"own fit": 1e-4}  # relative error of cases that are rounded, or end 
 @functools.cache
 def kept() -> dict[str, dict[str, list[float | None]]]:
     return json.loads(GOLDEN.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("serving", list_serving_models())
+def test_a_serving_model_that_no_engine_serves_in_is_declared_a_formula(serving):
+    """Questions know a name alone, and take every other for an engine's."""
+    scenario = replace(span("theoretical", serving, "fixed", "aggregated"), engine=None)
+    assert (serving_model_of(scenario).engine(scenario) is None) == (serving in FORMULA_MODELS)
 
 
 def test_stored_numbers_change_only_with_the_formula_version():

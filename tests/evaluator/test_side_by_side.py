@@ -19,7 +19,14 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
-from evaluator.together import AskedSizes, batch_ranges, evaluate_many, side_evaluation
+from evaluator.together import (
+    AskedSizes,
+    SideBySideWarning,
+    batch_ranges,
+    evaluate_many,
+    side_evaluation,
+    side_faults,
+)
 from evaluator.together.grouping import grouped
 from evaluator.together.ranges import batch_range
 from store.digests import DigestedBlocks, DigestedRows, rows_digest
@@ -132,6 +139,34 @@ def test_what_stands_side_by_side_is_evaluated_so(case, phase, monkeypatch):
     assert [block.batch_size.size for block in evaluate_many(asked)] == [40, 7]
     ranges = batch_ranges([(one.scenario, one.operators, 7) for one in asked])
     assert not [found for found in ranges if isinstance(found, Exception)]
+
+
+def broken(*_given):
+    raise ZeroDivisionError("a figure of zero")
+
+
+@pytest.mark.parametrize("way", ["evaluate_run", "fitting_of"])
+def test_a_fault_of_this_way_alone_is_told_and_counted_and_changes_no_number(way, monkeypatch):
+    short = Workload(input_length=900, output_length=60.0)
+    asked = asked_of("dense", "decode", [(PLAIN, 1, 40), (short, 1, 7)])
+    ranged = [(one.scenario, one.operators, 7) for one in asked]
+    expected, before = batch_ranges(ranged), side_faults()
+    monkeypatch.setattr(side_evaluation, way, broken)
+    with pytest.warns(SideBySideWarning, match=r"^2 scenarios were evaluated one by one: ZeroDivisionError: a figure"):
+        blocks, ranges = list(evaluate_many(asked)), batch_ranges(ranged)
+    assert side_faults() == before + 1
+    for one, block in zip(asked, blocks, strict=True):
+        assert_same(block, alone(one))
+    assert ranges == expected
+
+
+def test_a_fault_of_a_scenario_is_its_own_and_counts_as_no_other():
+    asked, before = asked_of("dense", "decode", [(PLAIN, 1, 40), (LONG, 1, 7)]), side_faults()
+    with poisoned_where(lambda scenario: scenario.workload is LONG):
+        fine, poisoned = evaluate_many(asked)
+    assert_same(fine, alone(asked[0]))
+    assert isinstance(poisoned, ZeroDivisionError)
+    assert side_faults() == before
 
 
 def test_only_scenarios_of_other_lengths_alone_stand_side_by_side():

@@ -17,6 +17,7 @@ import store.reading
 import store.revision
 from queries.asking.options import Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
+from queries.publishing.store_views import store_views
 from queries.session import Session
 from store.engines import make_engine
 from store.errors import RevisionError, StoreError
@@ -35,6 +36,8 @@ from store.revision import HEAD_REVISION, REVISIONS
 from store.schema.sql_tables import METADATA
 from store.upkeep import check_store
 from store.writing import begin_sweep
+from sweepdb import stores as everything
+from sweepdb.upgrading import view_faults
 
 
 def test_there_is_one_history_and_the_program_knows_it():
@@ -54,57 +57,51 @@ def test_every_column_has_a_comment_that_ends_in_its_unit():
             assert re.search(r"\S \[[^\]]+\]$", column.comment or ""), f"{table.name}.{column.name}"
 
 
-def describe(url):
-    """Describe every table of a database: columns, keys, checks, indexes and triggers."""
+def described(url):
+    """What a database has of each table, view, index and trigger, whichever way a constraint is written."""
     location = parse_url(url)
     engine = make_engine(location)
     try:
         with engine.connect() as connection:
-            if location.kind == "sqlite":
-                rows = connection.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name"))
-                return [tuple(row) for row in rows if "alembic_version" not in row.name]
             inspector = inspect(connection)
-            tables = sorted(set(inspector.get_table_names()) - {"alembic_version"})
-            triggers = connection.execute(text("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgname"))
-            return [
-                [
-                    (
-                        name, str(inspector.get_columns(name)), str(inspector.get_foreign_keys(name)),
-                        str(inspector.get_check_constraints(name)), str(sorted(map(str, inspector.get_indexes(name)))),
-                    )
-                    for name in tables
-                ],
-                [row[0] for row in triggers] if tables else [],
-            ]  # fmt: skip
+            found = {}
+            for name in (*inspector.get_table_names(), *inspector.get_view_names()):
+                found[name] = [
+                    sorted(f"{column} {column.get('comment')}" for column in inspector.get_columns(name)),
+                    sorted(map(str, inspector.get_indexes(name))),
+                ]
+            for name in inspector.get_table_names():
+                found[name] += [
+                    str(inspector.get_pk_constraint(name)["constrained_columns"]),
+                    sorted(map(str, inspector.get_foreign_keys(name))),
+                    sorted(map(str, inspector.get_unique_constraints(name))),
+                    sorted(_plain(one["sqltext"]) for one in inspector.get_check_constraints(name)),
+                    "" if location.kind == "sqlite" else inspector.get_table_comment(name)["text"],
+                    str(inspector.get_table_options(name)),  # without row ids
+                ]
+            more = {
+                "sqlite": "SELECT name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')",
+                "postgresql": "SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal"
+                " UNION ALL SELECT viewname, definition FROM pg_views WHERE schemaname = 'public'"
+                " UNION ALL SELECT proname, prosrc FROM pg_proc WHERE proname = 'refuse_change'"
+                " UNION ALL SELECT relname, relkind::text FROM pg_class WHERE relkind = 'S'",
+            }[location.kind]
+            return found, sorted(tuple(row) for row in connection.execute(text(more)))
     finally:
         engine.dispose()
 
 
-def test_up_down_up_leaves_the_same_and_no_drift(store_url):
-    create_store(store_url)
-    location = parse_url(store_url)
-    first = describe(store_url)
-    migrate(location, lambda config: command.downgrade(config, "base"))
-    assert not any(describe(store_url))
-    migrate(location, lambda config: command.upgrade(config, "head"))
-    assert describe(store_url) == first
-    with make_engine(location).connect() as connection:
-        assert schema_drift(connection) == []
-    connection.engine.dispose()
+def _plain(condition):
+    """A condition without the casts that a server adds, one way or another."""
+    return re.sub(r"::[a-z ]+(\[\])?|[()\s]", "", condition)
 
 
-RELEASED = [path.name for path in sorted(STORES.glob("*.sql"))]
-_FIRST_AND_LAST = {name[:4] for name in (RELEASED[0], RELEASED[-1])}
+KEPT = sorted(path.name for path in STORES.glob("*.sql"))
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(name, marks=[] if ".sqlite." in name or name[:4] in _FIRST_AND_LAST else pytest.mark.long)
-        for name in RELEASED
-    ]
-)
+@pytest.fixture(params=KEPT)
 def stored_url(request, tmp_path):
-    """A store as a release wrote it."""
+    """A store as a release wrote it, or the program of revision 0017 before there was one."""
     sql = (STORES / request.param).read_text()
     if ".sqlite." in request.param:
         load_sqlite(sql, tmp_path / "stored.sqlite")
@@ -114,10 +111,28 @@ def stored_url(request, tmp_path):
     return url
 
 
-def test_every_revision_has_a_stored_file_for_each_database():
-    assert {path.name for path in STORES.glob("*.sql")} == {
-        f"{revision}.{kind}.sql" for revision in REVISIONS for kind in ("sqlite", "postgresql")
-    }
+def test_the_first_revision_is_kept_for_each_database():
+    assert {f"{REVISIONS[0]}.{kind}.sql" for kind in ("sqlite", "postgresql")} <= set(KEPT)
+    assert {name[:4] for name in KEPT} <= set(REVISIONS)
+
+
+def test_what_a_release_wrote_becomes_what_a_new_store_is(stored_url, request, tmp_path):
+    """Also down to its revision and up again, which leaves the same."""
+    revision = current_revision(stored_url)
+    fresh = f"sqlite:///{tmp_path}/fresh.sqlite"
+    if stored_url.startswith("postgresql"):
+        fresh = request.getfixturevalue("postgresql_server").new_database()
+    create_store(fresh)
+    location = parse_url(stored_url)
+    upgrade_store(stored_url)
+    assert described(stored_url) == described(fresh)
+    migrate(location, lambda config: command.downgrade(config, revision))
+    assert current_revision(stored_url) == revision
+    upgrade_store(stored_url)
+    assert described(stored_url) == described(fresh)
+    with make_engine(location).connect() as connection:
+        assert schema_drift(connection) == []
+    connection.engine.dispose()
 
 
 def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
@@ -160,101 +175,34 @@ def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
 
 
 CLIENT = "shortest_length, prompts_per_user, poll_steps, seats, wait_steps, routing, unusual_service"
-ADDED = {  # what a release wrote of the columns of revision 0002: kinds, the prefill subject, launchers, service times
-    "0001": ([("request",)] * 3, (None,) * 7, None, 0),
-    "0002": (
-        [("request",), ("import",), ("validation",)],
-        (0.8, 10, 2, 256, 40, "power_law_1.2", "shortest_length,seats"),
-        "vllm,sglang",
-        6,  # batch sizes of the prefill scenario
-    ),
-}
-ADDED |= dict.fromkeys(REVISIONS[2:], ADDED["0002"])
 
 
-def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(stored_url):
-    before = current_revision(stored_url)
+def test_what_a_release_knew_is_kept(stored_url):
     upgrade_store(stored_url)
-    kinds, client, launchers, served = ADDED[before]
     with open_store(stored_url) as opened, opened.reading() as connection:
         rows = lambda query: [tuple(row) for row in connection.execute(text(query))]  # noqa: E731
-        assert rows("SELECT kind FROM sweep ORDER BY id") == kinds
+        assert rows("SELECT kind FROM sweep ORDER BY id") == [("request",), ("import",), ("validation",)]
         of_phase = "FROM scenario c JOIN subject s ON s.id = c.subject_id WHERE c.status = 'ok' AND s.phase"
-        assert rows(f"SELECT {CLIENT}, c.launchable_by {of_phase} = 'prefill'") == [(*client, launchers)]
+        client = (0.8, 10, 2, 256, 40, "power_law_1.2", "shortest_length,seats")
+        assert rows(f"SELECT {CLIENT}, c.launchable_by {of_phase} = 'prefill'") == [(*client, "vllm,sglang")]
         assert rows(f"SELECT DISTINCT {CLIENT}, c.launchable_by {of_phase} = 'decode'") == [(None,) * 8]
-        (service,) = rows("SELECT COUNT(prompt_service_ms), SUM(prompt_service_ms) / SUM(prefill_step_ms) FROM probe"
-                          " WHERE decode_step_ms IS NULL")  # fmt: skip
-        assert service == (served, 0.5 if served else None)  # the writer stored half of each step
-
-
-def test_first_tokens_of_users_in_step_are_kept_from_their_revision_on(stored_url):
-    before = current_revision(stored_url)
-    upgrade_store(stored_url)
-    with open_store(stored_url) as opened, opened.reading() as connection:
-        kept = connection.execute(text("SELECT COUNT(*), MIN(ttft_in_step_ms / ttft_ms) FROM probes WHERE"
-                                       " ttft_in_step_ms IS NOT NULL")).one()  # fmt: skip
-    assert tuple(kept) == ((4, 2.0) if before >= "0013" else (0, None))  # the writer stored twice the time of each
-
-
-def test_images_of_a_workload_are_kept_from_their_revision_on(stored_url):
-    before = current_revision(stored_url)
-    upgrade_store(stored_url)
-    wanted = "images, image_width, image_height, image_patches, image_tokens, encoder_split"
-    with open_store(stored_url) as opened, opened.reading() as connection:
-        kept = connection.execute(text(f"SELECT {wanted} FROM workload WHERE images IS NOT NULL")).all()
-    assert [tuple(row) for row in kept] == ([(2, 1024, 768, 3072, 768, "data")] if before >= "0011" else [])
-
-
-def test_a_store_with_images_does_not_go_back_to_a_revision_that_takes_them_for_text(sqlite_url):
-    load_sqlite((STORES / "0011.sqlite.sql").read_text(), Path(sqlite_url.removeprefix("sqlite:///")))
-    with pytest.raises(RuntimeError, match="have images"):
-        migrate(parse_url(sqlite_url), lambda config: command.downgrade(config, "0010"))
-    assert current_revision(sqlite_url) == "0011"
-
-
-VALIDATED = "INSERT INTO sweep VALUES ({id}, '{key}', {label}, '{arguments}', '0.1.0', '2026-01-02 00:00:00', '2026-01-02 00:00:00', 'finished', 0, 0, 0)"  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_an_upgrade_tells_what_comparisons_and_imports_left_from_what_a_user_asked(tmp_path, request, kind):
-    sql = (STORES / f"0001.{kind}.sql").read_text()
-    url = f"sqlite:///{tmp_path}/stored.sqlite" if kind == "sqlite" else request.getfixturevalue("postgresql_url")
-    asked = (
-        ("'validation'", '{"devices": [], "kind": "validation", "models": [], "points": 3}'),
-        ("'validation'", '{"devices": ["H100_SXM"]}'),  # a user's own label
-    )
-    rows = [
-        VALIDATED.format(id=90 + place, key=f"f{place:031}", label=label, arguments=arguments)
-        for place, (label, arguments) in enumerate(asked)
-    ]
-    # Its blocks were committed when the file was made: long after it ended elsewhere.
-    rows.append("UPDATE sweep SET finished_at = '2020-01-02 00:00:00' WHERE label = 'first'")
-    if kind == "sqlite":
-        load_sqlite(sql.replace("COMMIT;", ";\n".join([*rows, "COMMIT;"])), tmp_path / "stored.sqlite")
-    else:
-        load_postgresql(sql, url)
-        with make_engine(parse_url(url)).begin() as connection:
-            for row in rows:
-                connection.exec_driver_sql(row.replace("%", "%%"))
-        connection.engine.dispose()
-    upgrade_store(url)
-    with open_store(url) as opened, opened.reading() as connection:
-        found = connection.execute(text("SELECT kind FROM sweep ORDER BY id")).scalars().all()
-    assert found == ["import", "request", "request", "validation", "request"]
-
-
-def test_a_downgrade_keeps_what_the_older_revision_knows(store_url):
-    filled = fill(store_url, probes=400)
-    location = parse_url(store_url)
-    migrate(location, lambda config: command.downgrade(config, "0001"))
-    with make_engine(location).begin() as connection:
-        assert connection.execute(text("SELECT COUNT(*), COUNT(weight_bytes) FROM probe")).one() == (filled.probes,) * 2
-        with pytest.raises(Exception, match="never changes"):  # of the driver: the triggers are still there
-            connection.execute(text("UPDATE probe SET ttft_ms = 1"))
-        connection.rollback()
-    connection.engine.dispose()
-    migrate(location, lambda config: command.upgrade(config, "head"))
-    assert check_store(location).faults == ()
+        # the writer stored half of each prefill step, of six, and twice the first tokens of the four aggregated ones
+        assert rows(
+            "SELECT COUNT(prompt_service_ms), SUM(prompt_service_ms) / SUM(prefill_step_ms) FROM probe"
+            " WHERE decode_step_ms IS NULL"
+        ) == [(6, 0.5)]
+        assert rows(
+            "SELECT COUNT(*), MIN(ttft_in_step_ms / ttft_ms) FROM probes WHERE ttft_in_step_ms IS NOT NULL"
+        ) == [(4, 2.0)]
+        wanted = "images, image_width, image_height, image_patches, image_tokens, encoder_split"
+        assert rows(f"SELECT {wanted} FROM workload WHERE images IS NOT NULL") == [(2, 1024, 768, 3072, 768, "data")]
+        # one load of three kept its requests, and another names the caches of its log
+        assert rows("SELECT arrivals_per_s, trace_caches, host_prefix_share FROM load ORDER BY id") == [
+            (0.5, None, None), (1.0, "device,host:400", 0.25), (1.5, None, None)
+        ]  # fmt: skip
+        assert rows("SELECT load_id, kept_requests FROM load_request") == [(3, 20)]
+        assert rows("SELECT state, reason FROM shard") == [("failed", "no space left")]
+        assert rows("SELECT name, rules FROM part_thinned") == [("shard-thin-1.parquet", 1)]
 
 
 JUDGE_NO_NUMBER = {"coverage", "device-profiles"}  # and refuse a limit
@@ -322,6 +270,22 @@ def next_release(tmp_path, monkeypatch):
     return install
 
 
+def test_the_next_revision_goes_up_down_and_up(store_url, next_release):
+    fill(store_url, probes=400)
+    location, before = parse_url(store_url), described(store_url)
+    next_release("pass")
+    upgrade_store(store_url)
+    after = described(store_url)
+    assert after != before
+    assert after[1] == before[1]  # its views are laid down again
+    migrate(location, lambda config: command.downgrade(config, HEAD_REVISION))
+    down = described(store_url)
+    assert down[0] == {name: found for name, found in before[0].items() if name not in store_views()}
+    migrate(location, lambda config: command.upgrade(config, "head"))
+    assert described(store_url) == after
+    assert [fault for fault in check_store(location).faults if "schema differs" not in fault] == []
+
+
 def test_a_newer_program_upgrades_on_request_only_and_keeps_a_backup(store_url, next_release):
     filled = fill(store_url, probes=400)
     with open_store(store_url) as opened, opened.writing() as connection:
@@ -348,12 +312,12 @@ def test_a_newer_program_upgrades_on_request_only_and_keeps_a_backup(store_url, 
 
 def test_an_upgrade_that_fails_changes_nothing(store_url, next_release):
     filled = fill(store_url, probes=400)
-    before = describe(store_url)
+    before = described(store_url)
     next_release("raise ValueError('half way')")
     with pytest.raises(ValueError, match="half way"):
         upgrade_store(store_url)
     assert current_revision(store_url) == HEAD_REVISION
-    assert describe(store_url) == before
+    assert described(store_url) == before
     with make_engine(parse_url(store_url)).connect() as connection:
         assert connection.execute(text("SELECT COUNT(*) FROM probe")).scalar() == filled.probes
     connection.engine.dispose()
@@ -385,3 +349,65 @@ def test_the_backup_holds_what_is_still_in_the_log(sqlite_url):
 def test_revisions_run_only_through_the_program():
     with pytest.raises(TypeError, match="sweepdb db upgrade"):
         command.upgrade(alembic_config(None), "head")
+
+
+@pytest.mark.parametrize("revision", ["0001", "0016"])
+def test_a_store_from_before_the_first_revision_is_told_which_commit_upgrades_it(store_url, revision):
+    create_store(store_url)
+    with make_engine(parse_url(store_url)).begin() as connection:
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
+    connection.engine.dispose()
+    for action in (open_store, upgrade_store, create_store):
+        with pytest.raises(RevisionError, match=f"at revision {revision}; .* from {REVISIONS[0]} on") as caught:
+            action(store_url)
+        assert caught.value.exit_code == 3
+        assert "97b1e07581225c16dec297c510edd99b6f61c350" in caught.value.hint
+    assert current_revision(store_url) == revision
+
+
+def test_views_of_another_program_are_told_and_laid_down_anew(store_url):
+    create_store(store_url)
+    location = parse_url(store_url)
+    before = described(store_url)
+    assert list(view_faults(location)) == []
+    assert everything.upgrade_store(store_url).views == ()
+    with make_engine(location).begin() as connection:
+        connection.exec_driver_sql("DROP VIEW models")
+        connection.exec_driver_sql("DROP VIEW prices")
+        connection.exec_driver_sql("CREATE VIEW prices AS SELECT device_name FROM price")
+    connection.engine.dispose()
+    said = [fault.partition(":")[0] for fault in view_faults(location)]
+    assert said == [f"The view {name} is not what this program lays down" for name in ("models", "prices")]
+    done = everything.upgrade_store(store_url)
+    assert (done.before, done.views) == (HEAD_REVISION, ("models", "prices"))
+    assert described(store_url) == before
+    assert list(view_faults(location)) == []
+
+
+def test_a_view_of_the_users_over_one_of_ours_stops_an_upgrade_of_a_server(postgresql_url):
+    create_store(postgresql_url)
+    with make_engine(parse_url(postgresql_url)).begin() as connection:
+        connection.exec_driver_sql("DROP VIEW prices")
+        connection.exec_driver_sql("CREATE VIEW mine AS SELECT name FROM models")
+    connection.engine.dispose()
+    before = described(postgresql_url)
+    with pytest.raises(StoreError, match=r"Something of yours .* view models because other objects") as caught:
+        everything.upgrade_store(postgresql_url)
+    assert "Drop it" in caught.value.hint
+    assert described(postgresql_url) == before
+
+
+def test_upgrading_a_store_that_is_right_takes_no_lock(sqlite_url):
+    create_store(sqlite_url)
+    with closing(sqlite3.connect(parse_url(sqlite_url).path)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        assert everything.upgrade_store(sqlite_url).views == ()
+
+
+def test_who_may_only_read_a_server_checks_all_but_its_views(postgresql_url):
+    create_store(postgresql_url)
+    with make_engine(parse_url(postgresql_url)).begin() as connection:
+        connection.exec_driver_sql(f"ALTER DATABASE {postgresql_url.rpartition('/')[2]}"
+                                   " SET default_transaction_read_only = on")  # fmt: skip
+    connection.engine.dispose()
+    assert everything.check_store(parse_url(postgresql_url)).faults == ()

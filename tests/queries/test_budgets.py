@@ -13,10 +13,11 @@ from cli.render.answers import header_lines
 from cli.render.shown_columns import shown_columns
 from queries.asking.library import reports, variables_read
 from queries.asking.options import PRESETS, Definitions
-from queries.asking.question import FORMULAS, own_tpot
+from queries.asking.question import own_tpot
 from store.errors import InputError
 from store.opening import open_store
 from store.records import BlockRecord
+from store.schema import FORMULA_MODELS
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
 
 DENSE, MOE = MODELS[0], MODELS[4]
@@ -168,7 +169,7 @@ def test_each_group_is_limited_by_the_tpot_of_its_serving_model(tmp_path):
     assert {row["tpot_ms"] for row in exclusive.dicts()} == {10.0}
 
 
-@pytest.mark.parametrize("serving_model", [*FORMULAS, "vllm", "sglang", "trtllm_v0", "eager", "mine@0123abcd"])
+@pytest.mark.parametrize("serving_model", [*FORMULA_MODELS, "vllm", "sglang", "trtllm_v0", "eager", "mine@0123abcd"])
 def test_sql_and_python_give_a_serving_model_the_same_tpot(notebook, serving_model):
     notebook.best()  # defines the macros
     said = notebook._session._connection.duckdb.execute("SELECT own_tpot($name)", {"name": serving_model}).fetchone()

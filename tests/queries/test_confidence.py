@@ -255,6 +255,10 @@ def test_a_ratio_lies_between_the_levels_that_are_kept():
         ({"confidence": 0.99, "tpot_limits": 50}, "`confidence` must lie in 0.05..0.95, not 0.99"),
         ({"confidence": 0.0, "tpot_limits": 50}, "`confidence` must lie in 0.05..0.95, not 0"),
         ({"confidence": 0.8}, "`confidence` reads limits, and none is given"),
+        (
+            {"confidence": 0.8, "tbt_limits": 20},
+            "`confidence` reads limits whose errors are known, and those of `tbt_limits`",
+        ),
         ({"confidence": 0.8, "tpot_limits": 50, "device": UNKNOWN[0]}, "nobody measured anything near these rows"),
     ],
 )

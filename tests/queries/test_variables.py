@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queries_stores import mission_records, write_sweep
 
-from queries.asking.library import shared_sql
-from queries.asking.macros import macros
+from queries.asking.macros import macros, shared_sql
 from queries.asking.question import question_of
 from queries.asking.variables import known_variables, settings
 from queries.session import Session

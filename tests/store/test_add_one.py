@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from store.migrating import create_store
 from store.revision import HEAD_REVISION
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +21,7 @@ import duckdb, numpy as np
 from generator import block, scenarios, sweep_record
 from queries.connect import connect
 from queries.dictionary import schema_markdown
+from store.migrating import upgrade_store
 from store.upkeep import check_store
 from store.location import parse_url
 from store.opening import open_store
@@ -28,7 +30,8 @@ from store.sealing import seal
 from store.writing import begin_sweep, put_block, put_scenarios
 from store.writing.prices import put_prices
 url, relation, column = sys.argv[1:]
-with open_store(url, create=True) as store:
+upgrade_store(url)
+with open_store(url) as store:
     record = next(item for item in scenarios(seed=1) if item.status == "ok")
     if column in {field.name for field in fields(SubjectRecord)}:
         record = replace(record, subject=replace(record.subject, **{column: 7.5}))
@@ -77,15 +80,16 @@ def program(tmp_path):
         declared = COLUMN.format(column=column, meaning=meaning)
         for file, before, text in (
             *edits,
-            ("store/revision.py", f'"{HEAD_REVISION}")', f'"{HEAD_REVISION}", "{NEXT}")'),
+            ("store/revision.py", "HEAD_REVISION = REVISIONS", f'REVISIONS = (*REVISIONS, "{NEXT}")\n'),
         ):
             source = (tmp_path / file).read_text()
             assert source.count(before) == 1, (file, before)
-            inserted = text if file.endswith("revision.py") else f"{text or declared}{before}"
-            (tmp_path / file).write_text(source.replace(before, inserted))
+            (tmp_path / file).write_text(source.replace(before, f"{text or declared}{before}"))
         migration = MIGRATION.format(table=table, column=column, meaning=meaning, then=then)
         (tmp_path / "migrations" / "versions" / f"{NEXT}_added.py").write_text(migration)
-        command = [sys.executable, "-c", PROGRAM, f"sqlite:///{tmp_path}/store.sqlite", relation, column]
+        url = f"sqlite:///{tmp_path}/store.sqlite"
+        create_store(url)
+        command = [sys.executable, "-c", PROGRAM, url, relation, column]
         path = f"{tmp_path}:{ROOT / 'tests'}"
         done = subprocess.run(
             command, cwd=tmp_path, env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},

@@ -7,7 +7,6 @@ import os
 import shutil
 import threading
 from dataclasses import replace
-from importlib import import_module
 
 import duckdb
 import numpy as np
@@ -34,7 +33,7 @@ from store.loads import (
 )
 from store.location import parse_url
 from store.opening import open_store
-from store.reading import LOAD_VALUES, read_transaction, stored_loads
+from store.reading import read_transaction
 from store.sealing import create_load_relation, parts_of_loads, seal
 from store.upkeep import check_store, repair_store, vacuum_store
 from store.writing import begin_sweep, finish_sweep, known_loads, put_block, put_loads, put_scenarios, unvoid, void
@@ -382,16 +381,3 @@ def test_what_no_play_gives_is_refused(store):
     ):
         with pytest.raises(InputError, match=said):
             put_loads(store, sweep, scenario, ARRIVAL, [odd])
-
-
-def test_the_digest_of_the_migration_is_todays(kept):
-    migration = import_module("migrations.versions.0006_digests_of_loads")
-    with read_transaction(parse_url(kept)) as transaction:
-        for block in stored_loads(transaction):
-            shares = {f"{where}_prefix_share" for where in ("device", "host", "ssd", "remote")}
-            assert set(migration.VALUES) | {"reject_tbt_ms", "trace_caches"} | shares == set(LOAD_VALUES)
-            loads = [
-                ({name: value for name, value in one.values.items() if value is not None}, one.cells, one.gaps)
-                for one in block.loads
-            ]
-            assert migration.digest(block.scenario, block.arrival, loads) == block.digest == block.made

@@ -60,7 +60,7 @@ def test_another_revision_is_an_error_that_names_both_and_the_command(store_url,
     assert "sweepdb db upgrade" in message
     assert ("newer" in message) == (revision == "9999")
     assert caught.value.exit_code == 3
-    with pytest.raises(RevisionError, match="newer" if revision == "9999" else f"no way to {HEAD_REVISION}"):
+    with pytest.raises(RevisionError, match="newer" if revision == "9999" else "upgrades stores from 0017 on"):
         upgrade_store(store_url)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from evaluator.scenario import Scenario
 from evaluator.serving.interface import ServingModel
 from store.errors import InputError
+from store.schema import FORMULA_MODELS
 
 OWN_ENGINE = "engine"  # the model of a profile that is not shipped, whatever its scenario is called
 
@@ -20,7 +21,7 @@ def serving_models() -> Mapping[str, ServingModel]:
     found: dict[str, ServingModel] = {}
     for module in sorted(item.name for item in pkgutil.iter_modules(__path__)):
         found |= importlib.import_module(f"{__name__}.{module}").MODELS
-    return dict(sorted(found.items(), key=lambda item: (item[0] not in {"waves", "seed002"}, item[0] != "waves")))
+    return {name: found[name] for name in (*FORMULA_MODELS, *sorted(found.keys() - set(FORMULA_MODELS)))}
 
 
 def list_serving_models() -> tuple[str, ...]:

@@ -19,14 +19,13 @@ from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.tier_loads import load_seconds, said_of_loads
 from evaluator.serving.interface import Run
 from evaluator.serving.waves.mixed import MixedLengths
-
-FORMULAS = frozenset({"waves", "seed002"})
+from store.schema import FORMULA_MODELS
 
 
 def reading_s(run: Run, sums: BatchSums) -> FloatArray:
     """Seconds in which the links bring what lies outside of the prompts of steps; 0 under engines."""
     scenario = run.scenario
-    if not scenario.workload.tiers or scenario.serving_model not in FORMULAS:
+    if not scenario.workload.tiers or scenario.serving_model not in FORMULA_MODELS:
         return np.zeros_like(sums.tokens)
     kinds = _kinds(run.source)
     weights = weights_of(kinds)

@@ -1,0 +1,78 @@
+"""The public views of a store's own database: laid down as today's program generates them, whatever the revision.
+
+No revision holds their text. Not here: what they select (queries.publishing.store_views)."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, inspect
+
+from queries.publishing.store_views import store_views
+from store.engines import make_engine, make_reading_engine
+from store.errors import StoreError
+from store.faults import store_faults
+from store.location import StoreLocation
+
+_COMPARED = "sweepdb_view_of_today"
+
+
+def drop_views(connection: Connection) -> None:
+    """Drop those that are there, so that a revision may change what they show."""
+    present = set(inspect(connection).get_view_names())
+    for name in store_views():
+        if name in present:
+            connection.exec_driver_sql(f"DROP VIEW {name}")
+
+
+def create_views(connection: Connection) -> None:
+    """Create all of them."""
+    for name, select in store_views().items():
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS {select}")
+
+
+def differing_views(location: StoreLocation) -> tuple[str, ...]:
+    """Name the views that are missing or of another program; none where an account of a server may not compare."""
+    in_file = location.kind == "sqlite"
+    as_today = _of_file if in_file else _of_server
+    try:
+        with store_faults(location):
+            engine = make_reading_engine(location) if in_file else make_engine(location)
+            try:
+                with engine.connect() as connection:  # and nothing of it is committed
+                    return tuple(
+                        name for name, select in store_views().items() if not as_today(connection, name, select)
+                    )
+            finally:
+                engine.dispose()
+    except StoreError:
+        if in_file:
+            raise
+        return ()  # a temporary view is refused to whoever may only read
+
+
+def renew_views(location: StoreLocation) -> tuple[str, ...]:
+    """Lay views down anew where they are not today's; say which were not. Nothing is written where all are."""
+    differing = differing_views(location)
+    if differing:
+        with store_faults(location):
+            engine = make_engine(location)
+            try:
+                with engine.begin() as connection:
+                    drop_views(connection)
+                    create_views(connection)
+            finally:
+                engine.dispose()
+    return differing
+
+
+def _of_file(connection: Connection, name: str, select: str) -> bool:
+    kept = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", (name,))
+    return kept.scalar() == f"CREATE VIEW {name} AS {select}"
+
+
+def _of_server(connection: Connection, name: str, select: str) -> bool:
+    """A server keeps a view as it understood it: today's is understood beside it, and compared."""
+    kept = connection.exec_driver_sql(f"SELECT pg_get_viewdef(to_regclass('{name}'))").scalar()
+    connection.exec_driver_sql(f"CREATE TEMPORARY VIEW {_COMPARED} AS {select}")
+    wanted = connection.exec_driver_sql(f"SELECT pg_get_viewdef('{_COMPARED}'::regclass)").scalar()
+    connection.exec_driver_sql(f"DROP VIEW {_COMPARED}")
+    return bool(kept == wanted)
