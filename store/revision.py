@@ -10,7 +10,7 @@ from store.location import StoreLocation
 # Oldest first; the last is the one that this program reads and writes.
 REVISIONS = (
     "0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010",
-    "0011", "0012", "0013", "0014", "0015", "0016", "0017")  # fmt: skip
+    "0011", "0012", "0013", "0014", "0015", "0016", "0017", "0018")  # fmt: skip
 HEAD_REVISION = REVISIONS[-1]
 VERSION_TABLE = "alembic_version"
 

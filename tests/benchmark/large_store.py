@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import generator
 
 from store.opening import Store, open_store
-from store.parts import PartFile, ShardBlock, register_part, write_part
-from store.placing import Shelf, part_shelf
+from store.parts import PartFile, ShardBlock, part_shelf, register_part, write_part
+from store.placing import Shelf
 from store.records import ScenarioRecord
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
@@ -66,7 +66,7 @@ def make(url: str, probes: int) -> dict[str, object]:
     done = in_workers = parts = size = 0
     with open_store(url, create=True) as store, ProcessPoolExecutor(WORKERS) as pool:
         sweep_id = begin_sweep(store, generator.sweep_record(key="large"))
-        shelf = part_shelf(store.location)
+        shelf = part_shelf(store)
         source = records()
         running: set[Future[tuple[str, PartFile, float]]] = set()
         for number in count():

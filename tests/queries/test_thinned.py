@@ -30,8 +30,8 @@ from queries.vocabulary import VIEWS
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
-from store.parts import ShardBlock, compact_parts, register_part, write_part
-from store.placing import part_shelf, thinned_in_use
+from store.parts import ShardBlock, compact_parts, part_shelf, register_part, write_part
+from store.placing import thinned_in_use
 from store.reading import read_state, read_transaction
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.voiding import void
@@ -104,12 +104,10 @@ def written(url, records, rows_of_record):
             elif cut < SIZES:
                 put_block(store, first, ref.id, shard(ref, record, rows, cut + 1, SIZES).record)
         for number, blocks in enumerate(parts[:2]):
-            register_part(
-                store, first, f"{number:064d}", write_part(part_shelf(store.location), f"{number:064d}", blocks)
-            )
+            register_part(store, first, f"{number:064d}", write_part(part_shelf(store), f"{number:064d}", blocks))
         finish_sweep(store, first, "finished")
         second = begin_sweep(store, sweep_record(key="b" * 32))
-        register_part(store, second, f"{2:064d}", write_part(part_shelf(store.location), f"{2:064d}", parts[2]))
+        register_part(store, second, f"{2:064d}", write_part(part_shelf(store), f"{2:064d}", parts[2]))
         finish_sweep(store, second, "finished")
         # What both asked for is asked again in part, by a sweep that cuts blocks.
         third = begin_sweep(store, sweep_record(key="c" * 32))

@@ -14,8 +14,8 @@ from generator import block, put, scenarios, sweep_record
 from queries.connect import connect
 from store.errors import InputError, StoreError
 from store.opening import open_store
-from store.parts import ShardBlock, compact_parts, compacting, register_part, write_part
-from store.placing import buckets, part_shelf, shelf_at
+from store.parts import ShardBlock, compact_parts, compacting, part_shelf, register_part, write_part
+from store.placing import buckets, shelf_at
 from store.upkeep import check_store
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
@@ -56,7 +56,7 @@ def filled(store):
     """Store every scenario in two parts; returns their names."""
     sweep_id = begin_sweep(store, sweep_record(key="b" * 32))
     refs = put_scenarios(store, sweep_id, RECORDS)
-    shelf = part_shelf(store.location)
+    shelf = part_shelf(store)
     names = []
     for low, high in pairwise((0, 5, len(RECORDS))):
         blocks = [
@@ -91,7 +91,7 @@ def test_files_that_no_row_names_are_reported_and_compaction_rewrites_in_the_buc
     store, expected, bucket, monkeypatch
 ):
     before = filled(store)
-    shelf = part_shelf(store.location)
+    shelf = part_shelf(store)
     stray = shelf.scratch / ".shard-stray.parquet"
     stray.write_bytes(b"half")
     shelf.put(stray, "shard-stray.parquet")
@@ -208,4 +208,4 @@ def test_copies_that_nobody_uses_make_room_and_those_in_use_stay(bucket, monkeyp
 def test_an_address_that_nothing_reads_is_refused(monkeypatch, store):
     monkeypatch.setenv("SWEEPDB_PARTS", "nowhere://bucket/sweeps")
     with pytest.raises(InputError, match="no place for parts"):
-        part_shelf(store.location)
+        part_shelf(store)

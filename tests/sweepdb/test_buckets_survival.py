@@ -10,8 +10,7 @@ from working_cases import ALONE, request_of, rows
 from evaluator.sweep import run_sweep
 from store.errors import EvaluationError, StoreError
 from store.opening import open_store
-from store.parts import compact_parts
-from store.placing import part_shelf
+from store.parts import compact_parts, part_shelf
 from store.upkeep import check_store
 from sweepdb.working import parse_workers, run_on_workers
 from sweepdb.working.process_engine import InlineEngine
