@@ -5,9 +5,10 @@ Only what a statement needs is brought in, in one read transaction. Not here: li
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
@@ -33,6 +34,7 @@ from store.sealing import (
     complement,
     create_load_relation,
     create_table,
+    damage_named,
     insert_rows,
     list_parts,
     load_snapshot,
@@ -94,8 +96,13 @@ class StoreConnection:
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
         """Run one statement and return its cursor; parts that were replaced meanwhile are looked up again."""
-        self.provide_for(sql)
-        return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
+        with self.damage_named():
+            self.provide_for(sql)
+            return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
+
+    def damage_named(self) -> AbstractContextManager[None]:
+        """Make an error of reading a damaged file one that names it."""
+        return damage_named(self.location, lambda: self.files)
 
     def provide_for(self, sql: str) -> None:
         """Bring in what a statement refers to; everything, where its parser cannot tell."""
@@ -166,8 +173,15 @@ class StoreConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is not None:
+                with self.damage_named():
+                    raise error
+        finally:
+            self.close()
 
     def _despite_replaced_parts(self, attempt: Callable[[], _T], between: Callable[[], None] = lambda: None) -> _T:
         """Attempt again where a sealer has deleted a part between its being listed and its being read."""

@@ -103,7 +103,10 @@ class Session:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope.
 
         An answer that is only for a table has no columns beside those that a table can show, and is there sooner."""
-        question = answered_instead(question)
+        with self._connection.damage_named():
+            return self._asked_of(answered_instead(question), pinned, for_table=for_table)
+
+    def _asked_of(self, question: Question, pinned: Pinned | None, *, for_table: bool) -> Answer:
         answer = self._answered(question, pinned, for_table=for_table)
         if not report(question.report).predicts:
             return answer

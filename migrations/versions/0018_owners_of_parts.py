@@ -1,7 +1,7 @@
 """Say which folders of parts belong to a database, and how each file was when it was named.
 
-Self-contained: tables are declared as they were at this revision. Nothing that was there changes: parts of before lie in
-no folder of their own, and their files are compared by their digest."""
+Self-contained: tables are declared as they were at this revision. Nothing that was there changes: parts of before lie
+in no folder of their own, and their files are compared by their digest."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from queries.asking.question import Answer
 from queries.proofs.document import FORMAT, digests_of, hash_of, plain, stable_columns
-from queries.proofs.scope_rows import digests_of_scope
+from queries.proofs.scope_rows import digests_of_scope, require_whole_snapshots
 from queries.proofs.signing import signed
 from queries.session import Pinned
 from store.location import StoreLocation
@@ -23,6 +23,7 @@ def write_proof(
     answer: Answer, path: Path, location: StoreLocation, pinned: Pinned, *, key_file: Path | None = None
 ) -> None:
     """Write what is needed to repeat an answer and to notice what differs; signed where a key is given."""
+    require_whole_snapshots(location, pinned)
     document = {
         "format": FORMAT,
         "program_version": metadata.version("sweepdb"),

@@ -204,7 +204,7 @@ def _rewrite(store: Store, shelf: Shelf, parts: Sequence[PartRow]) -> int:
     with read_transaction(location) as transaction:
         low, high = min(wanted), max(wanted)
         blocks = [block for block in transaction.rows(_Block, _BLOCKS, (low, high)) if block.part_id in wanted]
-    paths = {part.id: _checked(location, part) for part in parts}
+    paths = {part.id: checked_path(location, part) for part in parts}
     written: list[_Written] = []
     try:
         with in_memory() as connection:
@@ -224,7 +224,7 @@ def _rewrite(store: Store, shelf: Shelf, parts: Sequence[PartRow]) -> int:
     return sum(block.probe_count for block in blocks)
 
 
-def _checked(location: StoreLocation, part: PartRow) -> Path:
+def checked_path(location: StoreLocation, part: PartRow) -> Path:
     """The file of a part, unless it is not what was registered: its rows would be laid down as if they were true."""
     said = "is missing or is not the file that was registered"
     try:

@@ -15,7 +15,7 @@ from queries.thinned import RULES, create_winners
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import open_store
-from store.parts import ThinnedFile, disk_fault, part_shelf, put_in_place, register_thinned
+from store.parts import ThinnedFile, checked_path, disk_fault, part_shelf, put_in_place, register_thinned
 from store.placing import WAITING, PartRow, Shelf, is_registered, parts_in_use, thinned_in_use
 from store.reading import in_memory, read_transaction
 from store.schema import MEASURES
@@ -79,6 +79,7 @@ def winners_of(
     location: StoreLocation, scratch: Path, part: PartRow
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
     """A DuckDB and the SQL of the rows of a part that can win, in the order they have there."""
+    checked_path(location, part)
     with in_memory() as connection, read_transaction(location) as transaction:
         connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
         connection.execute("SET temp_directory = $folder", {"folder": str(scratch / ".thinning")})
