@@ -21,7 +21,7 @@ from queries.thinned.binding import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
-from store.placing import places_of
+from store.placing import parts_elsewhere, places_of
 from store.reading import Cells, ReadTransaction, in_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
@@ -70,6 +70,7 @@ class StoreConnection:
         self._straight = None if unsealed is None else tuple(unsealed)
         self.duckdb = in_memory()
         self.snapshot = Snapshot()
+        self.parts_elsewhere: tuple[str, ...] = ()  # folders of parts that another database has claimed
         self.unsealed_probes = 0
         self.loaded = 0  # how often the store was read: what is made of its rows is of one time
         self._made: set[str] = set()  # raw relations that may be there
@@ -267,7 +268,9 @@ class StoreConnection:
             most_unsealed_probes = None
         uncovered = self._bind(transaction, listed)
         waiting = blocks_within(transaction, uncovered)
-        in_parts = {place.block_id for place in places_of(transaction, uncovered)}
+        places = places_of(transaction, uncovered)
+        in_parts = {place.block_id for place in places}
+        self.parts_elsewhere = parts_elsewhere(transaction, {place.folder for place in places})
         self.unsealed_probes = sum(block.probe_count for block in waiting if block.id not in in_parts)
         if most_unsealed_probes is not None and self.unsealed_probes > most_unsealed_probes:
             return False

@@ -274,6 +274,7 @@ class Session:
                 *_assumptions(scope, columns, rows),
                 *(self._ladders.notes(phases) if asked.of_loads else ()),
                 *unknown_note(self._errors_known, phases),
+                *map(_elsewhere, self._connection.parts_elsewhere),
             ),
             left_out=scope.left_out,
         )
@@ -385,6 +386,13 @@ class Session:
 
 def _phases_kept(question: Question, scope: ResolvedScope) -> frozenset[str]:
     return frozenset(phases_wanted(question, scope.phases) & scope.phases)
+
+
+def _elsewhere(folder: str) -> str:
+    return (
+        f"These rows lie in {folder}, which belongs to another database: this one is a copy. Until"
+        " `sweepdb db adopt-parts` it depends on what the other keeps there."
+    )
 
 
 def _check_serving_models(scope: ResolvedScope) -> None:

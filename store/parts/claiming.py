@@ -30,7 +30,6 @@ from store.placing import (
     Ownership,
     Shelf,
     damaged_part,
-    file_states,
     footer_digest,
     found_shelf,
     home_of,
@@ -38,6 +37,7 @@ from store.placing import (
     made_root,
     owner_note,
     parts_not_owned,
+    states_of_files,
     whole_digest,
 )
 from store.reading import ReadTransaction, read_transaction
@@ -117,7 +117,7 @@ def adopt_parts(location: StoreLocation, *, move: bool = False) -> AdoptReport:
         claim_beside(store)
         with read_transaction(location) as transaction:
             ownership, files = Ownership.read(transaction), _files(transaction)
-            states = file_states(transaction, [file.name for file in files])
+            states = states_of_files(transaction, [file.name for file in files])
         foreign = list(_foreign(store, ownership, files))
         if not move:
             own = part_shelf(store)

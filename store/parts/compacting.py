@@ -19,7 +19,7 @@ from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.claiming import claim_beside, part_shelf, require_own
 from store.parts.files import disk_fault, put_in_place
-from store.parts.removing import remove_retired, remove_unnamed
+from store.parts.removing import remove_retired, remove_unneeded
 from store.parts.subjects import insert_part
 from store.placing import WAITING, PartRow, Shelf, found_shelf, parts_in_use
 from store.reading import read_transaction
@@ -124,7 +124,7 @@ def compact_parts(location: StoreLocation) -> CompactReport:
             shelf = part_shelf(store)
             while (extent := _worth_rewriting(location)) is not None:
                 rewritten += _rewrite(store, shelf, extent.parts)
-            removed = remove_retired(store, RETIRED_KEPT_S) + remove_unnamed(store)
+            removed = remove_retired(store, RETIRED_KEPT_S) + remove_unneeded(store)
         return CompactReport(
             parts_before=before, parts=_count(location), probes_rewritten=rewritten, files_removed=removed
         )

@@ -17,7 +17,7 @@ from store.parts.subjects import forget_state
 from store.parts.thin_files import forget_thinned, thinned_of
 from store.placing import AT_THE_ROOT, LEFT_S, Ownership, found_shelf, home_of, parts_root
 from store.reading import read_transaction
-from store.schema.sql_tables import PART
+from store.schema.sql_tables import PART, PART_THINNED
 from store.writing.statements import as_utc, utc_now
 
 
@@ -42,16 +42,18 @@ def remove_retired(store: Store, kept_s: float) -> int:
     return removed
 
 
-def remove_unnamed(store: Store) -> int:
+def remove_unneeded(store: Store) -> int:
     """Delete files of workers that did not come back for them within a day; no database ever named one."""
     removed = 0
+    with store.reading() as connection:
+        thinned = set(connection.scalars(select(PART_THINNED.c.name)))
     ownership, root = _ownership(store), parts_root(store.location)
     for home in sorted(ownership.claims) if root is not None else ():
         if root is None or home == AT_THE_ROOT or not ownership.says_so(home):
             continue
         shelf = root.below(home)
         with suppress(OSError), shelf.locked():
-            for name in shelf.unnamed(older_than_s=LEFT_S) if ownership.may_change(shelf, home) else ():
+            for name in shelf.unneeded(thinned, older_than_s=LEFT_S) if ownership.may_change(shelf, home) else ():
                 shelf.remove(name)
                 removed += 1
     return removed

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.placing.claims import Claim, Database, NotOwned, Ownership, owner_note, parts_not_owned
-    from store.placing.file_states import FileState, changed_since, file_states, footer_digest, whole_digest
+    from store.placing.claims import Claim, Database, NotOwned, Ownership, owner_note, parts_elsewhere, parts_not_owned
+    from store.placing.file_states import FileState, changed_since, footer_digest, states_of_files, whole_digest
     from store.placing.folders import AT_THE_ROOT, LEFT_S, found_shelf, home_of, made, made_root, parts_root, shelf_at
     from store.placing.places import (
         FilesBeside,
@@ -45,7 +45,6 @@ __all__ = [
     "ThinnedRow",
     "changed_since",
     "damaged_part",
-    "file_states",
     "files_beside",
     "footer_digest",
     "found_shelf",
@@ -55,6 +54,7 @@ __all__ = [
     "made_root",
     "owner_note",
     "part_faults",
+    "parts_elsewhere",
     "parts_in_use",
     "parts_not_owned",
     "parts_root",
@@ -62,6 +62,7 @@ __all__ = [
     "placed_ranges",
     "places_of",
     "shelf_at",
+    "states_of_files",
     "thinned_faults",
     "thinned_in_use",
     "thinned_places",

@@ -9,14 +9,14 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from store.errors import InputError, StoreError
-from store.placing.shelves import NO_TIMES, WAITING, FileTimes, Shelf
+from store.placing.shelves import NO_TIMES, THINNED, WAITING, FileTimes, Shelf
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -106,13 +106,15 @@ class Bucket(Shelf):
         with _faults(self.address), suppress(FileNotFoundError):
             self._files.rm_file(self._key(name))
 
-    def unnamed(self, *, older_than_s: float = 0.0) -> list[str]:
-        """Objects that wait, by their age."""
-        return sorted(name for name, one in self._listed() if name.startswith(WAITING) and _age_s(one) >= older_than_s)
+    def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
+        """Those of its objects, by their age."""
+        found = [(name, one) for name, one in self._listed() if name.startswith((WAITING, THINNED))]
+        return sorted(name for name, one in found if name not in thinned and _age_s(one) >= older_than_s)
 
     def named(self) -> list[str]:
         """Objects that have their name."""
-        return sorted(name for name, _ in self._listed() if name.startswith("shard-"))
+        names = (name for name, _ in self._listed())
+        return sorted(name for name in names if name.startswith("shard-") and not name.startswith(THINNED))
 
     def note(self, name: str) -> str | None:
         """The text of an object."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -114,6 +114,13 @@ class Ownership:
             and self.token_on(shelf) is None
             and home not in self.claims
         )
+
+
+def parts_elsewhere(transaction: ReadTransaction, folders: Collection[str]) -> tuple[str, ...]:
+    """Those folders of parts that another database has claimed, as far as this one knows by itself."""
+    if not any(home_of(folder) != AT_THE_ROOT for folder in folders):
+        return ()
+    return Ownership.read(transaction).elsewhere(folders)
 
 
 class NotOwned(NamedTuple):

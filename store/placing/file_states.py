@@ -50,7 +50,7 @@ def whole_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def file_states(transaction: ReadTransaction, names: Iterable[str]) -> dict[str, FileState]:
+def states_of_files(transaction: ReadTransaction, names: Iterable[str]) -> dict[str, FileState]:
     """How files were when they were named; those of before revision 0018 are not there."""
     wanted = sorted(set(names))
     found: dict[str, FileState] = {}

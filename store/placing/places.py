@@ -14,7 +14,7 @@ from typing import NamedTuple
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.placing.claims import Ownership
-from store.placing.file_states import FileState, changed_since, file_states
+from store.placing.file_states import FileState, changed_since, states_of_files
 from store.placing.folders import AT_THE_ROOT, found_shelf, parts_root
 from store.reading import ReadTransaction
 
@@ -84,7 +84,7 @@ def parts_in_use(transaction: ReadTransaction) -> list[PartRow]:
 def paths_of(transaction: ReadTransaction, places: Sequence[Place]) -> dict[str, Path]:
     """The file of each part that places name; raises where one is not what was registered."""
     named = {place.name: place for place in places}
-    states = file_states(transaction, named)
+    states = states_of_files(transaction, named)
     return {name: _path_of(transaction.location, place, states.get(name)) for name, place in named.items()}
 
 
@@ -137,7 +137,7 @@ def part_faults(location: StoreLocation, transaction: ReadTransaction) -> Iterat
 class FilesBeside:
     """Files in the folders of a store that are none of its parts."""
 
-    unnamed: tuple[str, ...] = ()  # of workers that were stopped: no database ever named them
+    unneeded: tuple[str, ...] = ()  # of workers that were stopped: no database ever named them
     unknown: tuple[str, ...] = ()  # another state of this database may name them, or a copy of it
 
 
@@ -145,18 +145,19 @@ def files_beside(transaction: ReadTransaction) -> FilesBeside:
     """Files that are no parts of this store, in folders that belong to it alone; others are not looked at."""
     root = parts_root(transaction.location)
     ownership = Ownership.read(transaction)
-    unnamed: list[str] = []
+    unneeded: list[str] = []
     unknown: list[str] = []
-    known = set(transaction.values(str, "SELECT name FROM part UNION ALL SELECT name FROM part_thinned"))
+    known = set(transaction.values(str, "SELECT name FROM part"))
+    thinned = set(transaction.values(str, "SELECT name FROM part_thinned"))
     for home in sorted(ownership.claims) if root is not None else ():
         if root is None or home == AT_THE_ROOT or not ownership.says_so(home):
             continue
         shelf = root.below(home)
         with suppress(OSError):  # that it does not answer is said of each part
             if ownership.may_change(shelf, home):
-                unnamed += shelf.unnamed()
+                unneeded += shelf.unneeded(thinned)
                 unknown += [name for name in shelf.named() if name not in known]
-    return FilesBeside(unnamed=tuple(unnamed), unknown=tuple(unknown))
+    return FilesBeside(unneeded=tuple(unneeded), unknown=tuple(unknown))
 
 
 _STRAY = """SELECT COUNT(*) FROM part_block p WHERE NOT EXISTS (

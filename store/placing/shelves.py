@@ -12,14 +12,15 @@ import os
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 WAITING = "waiting-"
+THINNED = "shard-thin-"
 _NAMED = "shard-*.parquet"
-_UNNAMED = (f"{WAITING}{_NAMED}", f".{_NAMED}")
+_UNNEEDED = (f"{WAITING}{_NAMED}", f".{_NAMED}", f"{THINNED}*.parquet")
 _LOCK = ".lock"
 
 
@@ -76,12 +77,13 @@ class Shelf(ABC):
         """Delete a file; one that is not there is no error."""
 
     @abstractmethod
-    def unnamed(self, *, older_than_s: float = 0.0) -> list[str]:
-        """Files that no database can have named: unfinished ones, and those that wait."""
+    def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
+        """Files that no database can have named, unfinished or waiting; and thinned ones, which are made again, but for
+        some."""
 
     @abstractmethod
     def named(self) -> list[str]:
-        """Files that some database may have named."""
+        """Files of parts that some database may have named."""
 
     @abstractmethod
     def note(self, name: str) -> str | None:
@@ -143,18 +145,18 @@ class Folder(Shelf):
         """Delete it."""
         (self.path / name).unlink(missing_ok=True)
 
-    def unnamed(self, *, older_than_s: float = 0.0) -> list[str]:
+    def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
         """Those of its files, by their age."""
         found = []
-        for path in (path for pattern in _UNNAMED for path in self.path.glob(pattern)):
+        for path in (path for pattern in _UNNEEDED for path in self.path.glob(pattern)):
             with suppress(OSError):
-                if time.time() - path.stat().st_mtime >= older_than_s:
+                if path.name not in thinned and time.time() - path.stat().st_mtime >= older_than_s:
                     found.append(path.name)
         return sorted(found)
 
     def named(self) -> list[str]:
         """Its finished files."""
-        return sorted(path.name for path in self.path.glob(_NAMED))
+        return sorted(path.name for path in self.path.glob(_NAMED) if not path.name.startswith(THINNED))
 
     def note(self, name: str) -> str | None:
         """The text of a file."""

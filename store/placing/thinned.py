@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from store.location import StoreLocation
-from store.placing.file_states import FileState, changed_since, file_states
+from store.placing.file_states import FileState, changed_since, states_of_files
 from store.placing.folders import found_shelf
 from store.placing.places import Place
 from store.placing.shelves import Folder
@@ -64,7 +64,7 @@ def thinned_places(
     """The places of blocks, those that suit in the thinned file of their part; and these blocks as they were."""
     named = {place.name for place in places}
     beside = {row.part_name: row for row in thinned if row.part_name in named}
-    states = file_states(transaction, [row.name for row in beside.values()])
+    states = states_of_files(transaction, [row.name for row in beside.values()])
     good: dict[str, bool] = {}
     found: list[Place] = []
     replaced: list[Place] = []

@@ -141,7 +141,7 @@ def check_store(location: StoreLocation) -> CheckReport:
         probes=counts["probe"],
         snapshot_probes=counts["snapshot"],
         faults=tuple(dict.fromkeys(faults)),
-        orphans=beside.unnamed,
+        orphans=beside.unneeded,
         unknown=beside.unknown,
         elsewhere=elsewhere,
     )

@@ -9,41 +9,31 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import pytest
-from generator import block, interval_length, put, scenarios, sweep_record
+from generator import block, interval_length, put, sweep_record
 from hypothesis import given
 from hypothesis import strategies as st
+from part_cases import MEAN, RECORDS, ROWS, begun, registered, rows, shard_blocks, shards
 
 from queries.connect import connect
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
-from store.parts import ShardBlock, adopt_parts, compact_parts, compacting, files, part_shelf, register_part, write_part
+from store.parts import adopt_parts, compact_parts, compacting, files, part_shelf, register_part, write_part
 from store.placing import WAITING, PartRow, made_root, parts_in_use, places_of
 from store.reading import read_transaction
-from store.schema.measures import MEASURES
 from store.sealing import LARGEST_KEY, seal
 from store.upkeep import check_store
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 from store.writing.blocks import require_same
-
-NAMES = ", ".join(["scenario", "model", "workload", "phase", "batch_size", *(column.name for column in MEASURES)])
-ROWS = f"SELECT {NAMES} FROM raw.stored_probe ORDER BY scenario, batch_size"
-RECORDS = [record for record in islice(scenarios(), 200) if record.status == "ok"][:24]
-MEAN = 20
 
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SWEEPDB_PARTS", str(tmp_path / "parts"))
-
-
-def rows(url):
-    with connect(url) as connection:
-        return connection.execute(ROWS).fetchall()
 
 
 @pytest.fixture(scope="module")
@@ -56,38 +46,6 @@ def expected(tmp_path_factory):
             put(store, sweep_id, record, ref, first=1, last=interval_length(record, MEAN))
         finish_sweep(store, sweep_id, "finished")
     return rows(url)
-
-
-def begun(store, key="b"):
-    """A sweep that has begun, and its scenarios."""
-    sweep_id = begin_sweep(store, sweep_record(key=key * 32))
-    return sweep_id, put_scenarios(store, sweep_id, RECORDS)
-
-
-def shard_blocks(refs, chosen=slice(None)):
-    return [
-        ShardBlock(
-            scenario_id=ref.id, scenario_key=ref.key, replicas=record.subject.plan.dp * record.subject.plan.pp,
-            record=block(record, 1, interval_length(record, MEAN)),
-        )
-        for record, ref in list(zip(RECORDS, refs, strict=True))[chosen]
-    ]  # fmt: skip
-
-
-def shards(folder):
-    """Names of every file of a part, finished or not."""
-    return {path.name for path in folder.path.iterdir() if "shard-" in path.name}
-
-
-def registered(store, *, cuts=(0, 9, 24)):
-    """Store every scenario in parts."""
-    sweep_id, refs = begun(store)
-    folder = part_shelf(store)
-    for low, high in pairwise(cuts):
-        file = write_part(folder, f"{low:064d}", shard_blocks(refs, slice(low, high)))
-        register_part(store, sweep_id, f"{low:064d}", file)
-    finish_sweep(store, sweep_id, "finished")
-    return sweep_id, refs
 
 
 def test_parts_answer_as_rows_do_and_hold_no_row(store, expected):
@@ -157,7 +115,7 @@ def test_a_file_that_was_never_registered_is_reported_never_read_and_removed_aft
     for path in (orphan, unfinished):
         os.utime(path, (0, 0))
     assert compact_parts(store.location).files_removed == 2
-    assert folder.unnamed() == []
+    assert folder.unneeded(()) == []
     assert len(folder.named()) == 3  # the part, and the two that it replaced
     assert rows(store.url) == expected
 

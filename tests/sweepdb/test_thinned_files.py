@@ -185,7 +185,13 @@ def test_whoever_registers_again_takes_the_place_of_the_file_before(sqlite_url, 
         thin_parts(store.location)
         one = named(store)[0]
         again = thin_files.ThinnedFile(
-            folder=one.folder, name="shard-thin-again.parquet", bytes=1, sha256="0" * 64, row_count=1, rules=one.rules
+            folder=one.folder,
+            name="shard-thin-again.parquet",
+            bytes=1,
+            sha256="0" * 64,
+            footer="0" * 64,
+            row_count=1,
+            rules=one.rules,
         )
         assert thin_files.register_thinned(store, one.part_id, again)
         assert not thin_files.register_thinned(store, 10_000, again)
