@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -77,13 +78,11 @@ def part_shelf(store: Store) -> Shelf:
     root = made_root(store.location)
     with read_transaction(store.location) as transaction:
         ownership = Ownership.read(transaction)
-    claim = _own_claim(ownership, root) or _claimed(store, ownership, root)
-    shelf = made(root.below(claim.home))
-    try:
+    with _place_faults(root):
+        claim = _own_claim(ownership, root) or _claimed(store, ownership, root)
+        shelf = made(root.below(claim.home))
         if ownership.token_on(shelf) is None:
             shelf.put_note(owner_note(store.store_id), _note(store, claim))
-    except OSError as error:
-        raise StoreError(f"The folder for parts {shelf.address} cannot be written: {error.strerror}.") from error
     return shelf
 
 
@@ -118,7 +117,8 @@ def adopt_parts(location: StoreLocation, *, move: bool = False) -> AdoptReport:
         with read_transaction(location) as transaction:
             ownership, files = Ownership.read(transaction), _files(transaction)
             states = states_of_files(transaction, [file.name for file in files])
-        foreign = list(_foreign(store, ownership, files))
+        with _place_faults(None):
+            foreign = list(_foreign(store, ownership, files))
         if not move:
             own = part_shelf(store)
             return AdoptReport(copied=len(foreign), bytes=sum(_copied(store, own, file) for file in foreign))
@@ -126,6 +126,19 @@ def adopt_parts(location: StoreLocation, *, move: bool = False) -> AdoptReport:
         folders = {shelf.address: (shelf, home_of(file.folder)) for file in foreign for shelf in [_shelf(store, file)]}
         _take(store, ownership, list(folders.values()))
         return AdoptReport(taken=tuple(folders), noted=noted)
+
+
+@contextmanager
+def _place_faults(shelf: Shelf | None) -> Iterator[None]:
+    """Say of a place of parts that it could not be read or written; whose it was it stays."""
+    try:
+        yield
+    except OSError as error:
+        where = shelf.address if shelf is not None else error.filename or "a folder of parts"
+        raise StoreError(
+            f"{where} belongs to whom it did: it cannot be read or written: {error.strerror or error}.",
+            hint="Check its permissions; where it is to stay read-only: sweepdb db adopt-parts copies its parts",
+        ) from error
 
 
 def _own_claim(ownership: Ownership, root: Shelf) -> Claim | None:
@@ -159,15 +172,8 @@ def _take(store: Store, ownership: Ownership, folders: Sequence[tuple[Shelf, str
         with store.writing() as connection:
             _keep(connection, claim)
         for shelf in (shelf for shelf, its in folders if its == home):
-            try:
-                with shelf.locked():
-                    shelf.put_note(owner_note(store.store_id), _note(store, claim))
-            except OSError as error:
-                raise StoreError(
-                    f"The folder {shelf.address} cannot be written, so it still belongs to {ownership.owner_of(shelf)}:"
-                    f" {error.strerror}.",
-                    hint="Without `move` its parts are copied into a folder of this database.",
-                ) from error
+            with _place_faults(shelf), shelf.locked():
+                shelf.put_note(owner_note(store.store_id), _note(store, claim))
 
 
 def _keep(connection: Connection, claim: Claim) -> None:

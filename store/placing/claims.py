@@ -145,9 +145,13 @@ def parts_not_owned(transaction: ReadTransaction) -> list[NotOwned]:
     ownership = Ownership.read(transaction)
     found: list[NotOwned] = []
     for written in transaction.rows(_Written, _WRITTEN):
-        shelf, home = found_shelf(transaction.location, written.name, written.folder), home_of(written.folder)
-        if not ownership.may_change(shelf, home) and not ownership.lies_beside(shelf, home):
-            found.append(NotOwned(written.parts, shelf.address, ownership.owner_of(shelf)))
+        home = home_of(written.folder)
+        try:
+            shelf = found_shelf(transaction.location, written.name, written.folder)
+            if not ownership.may_change(shelf, home) and not ownership.lies_beside(shelf, home):
+                found.append(NotOwned(written.parts, shelf.address, ownership.owner_of(shelf)))
+        except OSError as error:
+            found.append(NotOwned(written.parts, written.folder, f"nobody knows whom ({error.strerror or error})"))
     return found
 
 

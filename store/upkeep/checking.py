@@ -131,7 +131,7 @@ def check_store(location: StoreLocation) -> CheckReport:
     _collect(faults, _count_rows(location, counts))
     _collect(faults, _row_faults(location, counts))
     with read_transaction(location) as transaction:
-        beside, elsewhere = files_beside(transaction), _elsewhere(transaction)
+        beside, elsewhere = files_beside(transaction), tuple(parts_not_owned(transaction))
     return CheckReport(
         store=location.display,
         revision=HEAD_REVISION,  # another one would not have been opened
@@ -145,13 +145,6 @@ def check_store(location: StoreLocation) -> CheckReport:
         unknown=beside.unknown,
         elsewhere=elsewhere,
     )
-
-
-def _elsewhere(transaction: ReadTransaction) -> tuple[NotOwned, ...]:
-    try:
-        return tuple(parts_not_owned(transaction))
-    except OSError:  # that a place does not answer is said of each part
-        return ()
 
 
 def _collect(faults: list[str], found: Iterator[str]) -> None:
