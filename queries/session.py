@@ -390,7 +390,7 @@ def _phases_kept(question: Question, scope: ResolvedScope) -> frozenset[str]:
 
 def _elsewhere(folder: str) -> str:
     return (
-        f"These rows lie in {folder}, which belongs to another database: this one is a copy. Until"
+        f"note: rows are read from {folder}, which belongs to another database: this one is a copy. Until"
         " `sweepdb db adopt-parts` it depends on what the other keeps there."
     )
 

@@ -253,7 +253,7 @@ def _noted(store: Store, file: _File, state: FileState | None) -> bool:
     if not isinstance(shelf, Folder):
         return False
     path = _path(store, shelf, file)
-    times = FileTimes.of(path)
+    times = FileTimes.of(path.stat())
     if state is not None and state.times == times:
         return False
     if whole_digest(path) != file.sha256:

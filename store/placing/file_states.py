@@ -6,6 +6,7 @@ A file whose times moved, as after a copy, is compared whole, once a process. No
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from store.reading import ReadTransaction
 from store.sealing.recalled import Recalled
 
 _TAIL = 8  # the length of the footer, and four letters
+_AT_FIRST = 32_768
 _AT_ONCE = 500
 _RIGHT: Recalled[str] = Recalled(most=100_000)  # digests of files that were compared, by their version
 
@@ -36,12 +38,16 @@ class FileState(NamedTuple):
 
 def footer_digest(path: Path) -> str:
     """Digest what a Parquet file says at its end of itself: rows, columns, and where each of their pages lies."""
-    with path.open("rb") as file:
-        end = file.seek(0, 2)
-        file.seek(max(0, end - _TAIL))
-        length = int.from_bytes(file.read(4), "little") + _TAIL
-        file.seek(max(0, end - length))
-        return hashlib.sha256(file.read(length)).hexdigest()
+    file = os.open(path, os.O_RDONLY)  # a question opens thousands of files
+    try:
+        end = os.fstat(file).st_size
+        last = os.pread(file, _AT_FIRST, max(0, end - _AT_FIRST))
+        length = min(int.from_bytes(last[-_TAIL:-4], "little") + _TAIL, end)
+        if length > len(last):
+            last = os.pread(file, length, end - length)
+        return hashlib.sha256(last[-length:]).hexdigest()
+    finally:
+        os.close(file)
 
 
 def whole_digest(path: Path) -> str:
@@ -74,7 +80,7 @@ def changed_since(path: Path, size: int, sha256: str, state: FileState | None) -
         return None
     if state is not None and footer_digest(path) != state.footer:
         return "is not the file that was registered: its footer is another"
-    untouched = state is not None and state.times in {NO_TIMES, FileTimes.of(path)}
+    untouched = state is not None and state.times in (NO_TIMES, FileTimes.of(status))
     if not untouched and whole_digest(path) != sha256:
         return "is not the file that was registered: it was changed after it was written"
     _RIGHT.keep(version, sha256)

@@ -32,9 +32,8 @@ class FileTimes(NamedTuple):
     inode: int | None
 
     @classmethod
-    def of(cls, path: Path) -> FileTimes:
-        """Those of a file now."""
-        status = path.stat()
+    def of(cls, status: os.stat_result) -> FileTimes:
+        """Those that the system says."""
         return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_ino & (2**63 - 1))
 
 
@@ -124,7 +123,7 @@ class Folder(Shelf):
             if not path.is_file():
                 raise
         self._flush()
-        return FileTimes.of(path)
+        return FileTimes.of(path.stat())
 
     def has(self, name: str) -> bool:
         """Whether it is a file here."""

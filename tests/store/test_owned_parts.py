@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import fsspec
 import psycopg
 import pytest
+from conftest_cli import sweepdb
 from part_cases import ROWS, begun, registered, rows, shard_blocks, shards
 
 from queries.connect import connect
@@ -386,3 +387,36 @@ def test_whoever_is_stopped_between_the_two_steps_of_a_claim_owns_nothing_and_go
     assert compact_parts(parse_url(first)).parts == 1
     assert adopt_parts(parse_url(copy), move=True).taken == (folder.address,)
     assert rows(first) == rows(copy) == expected
+
+
+def test_commands_say_whose_the_parts_of_a_copy_are(tmp_path, shared):
+    first = made(tmp_path / "a.sqlite")
+    copy = copied(first, tmp_path / "copy.sqlite")
+    folder = folder_of(first).address
+    asked = sweepdb(["query", "best"], copy)
+    assert asked.code == 0
+    assert folder in asked.out
+    assert "belongs to another database: this one is a copy" in " ".join(asked.out.split())
+    checked = sweepdb(["db", "check"], copy)
+    assert checked.code == 0
+    assert f"2 parts lie in {folder}, which belongs to {parse_url(first).display}" in checked.err
+    refused = sweepdb(["db", "compact"], copy)
+    assert refused.code == 3
+    assert "sweepdb db adopt-parts" in refused.err
+    assert "2 files copied" in (sweepdb(["db", "adopt-parts"], copy).err)
+    assert "already" in sweepdb(["db", "adopt-parts"], copy).err
+    assert sweepdb(["db", "compact"], copy).code == 0
+    assert "another database" not in sweepdb(["query", "best"], copy).out
+    page = path_of_damage(first)
+    named = sweepdb(["query", "best"], first)
+    assert named.code == 3
+    assert page in named.err
+    assert "Traceback" not in named.err
+
+
+def path_of_damage(url):
+    """Cut every part of a store; the name of one."""
+    for name in shards(folder_of(url)):
+        path = folder_of(url).path / name
+        path.write_bytes(path.read_bytes()[:-9])
+    return "shard-"
