@@ -15,7 +15,7 @@ from queries.asking import question_of
 from queries.session import Session
 from store.errors import StoreError
 from store.parts import ShardBlock, compact_parts, compacting, part_shelf, register_part, thin_files, write_part
-from store.placing import found_shelf, thinned_in_use
+from store.placing import WAITING, found_shelf, thinned_in_use
 from store.reading import read_transaction
 from store.schema.sql_tables import PART_THINNED
 from store.upkeep import check_store
@@ -193,6 +193,7 @@ def test_whoever_registers_again_takes_the_place_of_the_file_before(sqlite_url, 
             row_count=1,
             rules=one.rules,
         )
+        (part_shelf(store).path / f"{WAITING}{again.name}").write_bytes(b"x")
         assert thin_files.register_thinned(store, one.part_id, again)
         assert not thin_files.register_thinned(store, 10_000, again)
         with store.reading() as connection:
