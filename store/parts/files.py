@@ -83,7 +83,7 @@ class PutFile(NamedTuple):
 
 
 def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> PartFile:
-    """Write blocks; the file waits for a name that no other attempt has, whole and flushed, or is not there at all."""
+    """Write blocks to a file that waits for its name, whole and flushed. No other attempt has this name."""
     ordered = sorted(blocks, key=lambda block: (block.scenario_id, int(block.record.batch_sizes[0])))
     lengths = [len(block.record.batch_sizes) for block in ordered]
     columns = _checked(ordered, lengths)

@@ -107,7 +107,7 @@ class Bucket(Shelf):
             self._files.rm_file(self._key(name))
 
     def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
-        """Those of its objects, by their age."""
+        """Objects that wait, and thinned ones, by their age."""
         found = [(name, one) for name, one in self._listed() if name.startswith((WAITING, THINNED))]
         return sorted(name for name, one in found if name not in thinned and _age_s(one) >= older_than_s)
 

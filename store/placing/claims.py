@@ -33,7 +33,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """What tells a database from its copies: a file by inode, disk, device and path; a table of a server by number."""
+    """A database as its copies are not: a file by inode, disk, device and path; a table of a server by number."""
 
     table: str = ""
     inode: int = 0
@@ -56,13 +56,13 @@ class Database:
 
 
 def owner_note(store_id: str) -> str:
-    """The name of the file in which a folder says whose it is; stores that share one of before have each their own."""
+    """The name of the file in which a folder says whose it is, for each store that has parts there."""
     return f"owner-{store_id}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What a database may change of the folders that its parts lie in."""
+    """The folders of parts that a database may change."""
 
     location: StoreLocation
     store_id: str
@@ -99,7 +99,7 @@ class Ownership:
         return str(_said(shelf, self.store_id).get("store") or "no database that is known")
 
     def elsewhere(self, folders: Iterable[str]) -> tuple[str, ...]:
-        """Those folders of parts that another database has claimed, by what this one says: no folder is asked."""
+        """Folders of parts that another database has claimed, by what this one says: no folder is asked."""
         homes = ((folder, home_of(folder)) for folder in sorted(set(folders)))
         return tuple(folder for folder, home in homes if home != AT_THE_ROOT and not self.says_so(home))
 
@@ -117,7 +117,7 @@ class Ownership:
 
 
 def parts_elsewhere(transaction: ReadTransaction, folders: Collection[str]) -> tuple[str, ...]:
-    """Those folders of parts that another database has claimed, as far as this one knows by itself."""
+    """Folders of parts that another database has claimed, as far as this one knows by itself."""
     if not any(home_of(folder) != AT_THE_ROOT for folder in folders):
         return ()
     return Ownership.read(transaction).elsewhere(folders)

@@ -33,7 +33,7 @@ class FileTimes(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> FileTimes:
-        """Those that the system says."""
+        """The times that the system says."""
         return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_ino & (2**63 - 1))
 
 
@@ -145,7 +145,7 @@ class Folder(Shelf):
         (self.path / name).unlink(missing_ok=True)
 
     def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
-        """Those of its files, by their age."""
+        """Files that wait, and thinned ones, by their age."""
         found = []
         for path in (path for pattern in _UNNEEDED for path in self.path.glob(pattern)):
             with suppress(OSError):
