@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 import pytest
 from examples import examples
-from part_cases import begun, registered, rows, shard_blocks
+from generator import interval_length, put
+from part_cases import RECORDS, begun, registered, rows, shard_blocks
+from part_damage import as_if_untouched, files_of, page_flipped, ten_times_faster
 
 from queries.asking.question import Question
 from queries.connect import connect
@@ -21,12 +23,11 @@ from queries.session import Session
 from store.errors import StoreError
 from store.location import parse_url
 from store.opening import open_store
-from store.parts import adopt_parts, part_shelf, register_part, write_part
-from store.placing import footer_digest, parts_in_use
-from store.reading import read_transaction
-from store.schema.measures import MEASURES
-from store.sealing import PARQUET, quoted
+from store.parts import adopt_parts, compact_parts, part_shelf, register_part, write_part
+from store.sealing import list_parts, seal, snapshots
 from store.upkeep import check_store
+from sweepdb.sharing import export_bundle
+from sweepdb.thinning import thin_parts
 
 QUESTION = Question(report="best")
 
@@ -43,56 +44,6 @@ def url(tmp_path):
     with open_store(f"sqlite:///{tmp_path}/store.sqlite", create=True) as store:
         registered(store)
     return store.url
-
-
-def files_of(url):
-    with open_store(url) as store:
-        folder = part_shelf(store).path
-    with read_transaction(parse_url(url)) as transaction:
-        return [folder / part.name for part in parts_in_use(transaction)]
-
-
-def as_if_untouched(url):
-    """Make the database believe that files have always had their times and footers of now: what a disk does by itself."""
-    with open_store(url) as store, store.writing() as connection:
-        for path in files_of(url):
-            found = path.stat()
-            connection.exec_driver_sql(
-                f"UPDATE part_file SET mtime_ns = {found.st_mtime_ns}, ctime_ns = {found.st_ctime_ns},"
-                f" inode = {found.st_ino} WHERE name = '{path.name}'"
-            )
-
-
-def ten_times_faster(path):
-    """Rewrite a part with every time divided by ten, padded to as many bytes, its time set back."""
-    before, size = path.stat(), path.stat().st_size
-    names = {column.name for column in MEASURES}
-    with closing(duckdb.connect()) as connection:
-        columns = [name for name, *_ in connection.execute(f"DESCRIBE FROM {quoted(path)}").fetchall()]
-        selected = ", ".join(
-            f"({name} / 10)::{'DOUBLE'} AS {name}" if name in names and name.endswith("_ms") else name
-            for name in columns
-        )
-        connection.execute(f"CREATE TABLE forged AS SELECT {selected} FROM {quoted(path)}")
-        padding = 0
-        for _ in range(20):
-            connection.execute(
-                f"COPY forged TO {quoted(path)} ({PARQUET}, COMPRESSION_LEVEL 19, KV_METADATA {{pad: '{'x' * padding}'}})"
-            )
-            if path.stat().st_size == size:
-                break
-            padding += size - path.stat().st_size
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert (path.stat().st_size, path.stat().st_mtime_ns) == (size, before.st_mtime_ns)
-
-
-def page_flipped(path, chance=None):
-    """Flip a bit of a page; the footer stays as it was."""
-    whole, footer = bytearray(path.read_bytes()), footer_digest(path)
-    place = (chance or random.Random(7)).randrange(4, len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"))
-    whole[place] ^= 1 << (chance or random.Random(7)).randrange(8)
-    path.write_bytes(bytes(whole))
-    assert footer_digest(path) == footer
 
 
 def test_a_forged_part_of_the_same_size_and_time_is_noticed_at_opening_by_its_footer(url, tmp_path):
@@ -165,6 +116,11 @@ def test_a_rotten_page_is_noticed_by_a_proof_by_verify_and_by_a_check(url, tmp_p
     assert not (tmp_path / "after.json").exists()
     with pytest.raises(StoreError, match="are not those"):
         verify_proof(tmp_path / "before.json", parse_url(url))
+    for refused in (compact_parts, thin_parts):
+        with pytest.raises(StoreError, match=rf"{path.name} .*so nothing is rewritten"):
+            refused(parse_url(url))
+    with pytest.raises(StoreError, match="not what was committed"):
+        export_bundle(url, tmp_path / "bundle")
     faults = check_store(parse_url(url)).faults
     assert any(path.name in fault for fault in faults)
     assert any("are not those that were committed" in fault for fault in faults)
@@ -219,6 +175,7 @@ def test_a_part_of_before_whose_footer_nobody_kept_is_compared_whole(url):
         rows(url)
     path.write_bytes(kept)
     assert rows(url) == expected
+    assert adopt_parts(parse_url(url), move=True).noted == 2
 
 
 def test_adopting_notes_new_times_only_of_files_that_are_right(url, tmp_path):
@@ -248,11 +205,6 @@ def test_a_copy_in_the_cache_of_a_bucket_is_compared_by_its_footer(tmp_path, mon
 
 
 def test_a_damaged_snapshot_is_named_where_duckdb_meets_it(tmp_path):
-    from generator import interval_length, put
-    from part_cases import RECORDS
-
-    from store.sealing import list_parts, seal, snapshots
-
     with open_store(f"sqlite:///{tmp_path}/store.sqlite", create=True) as store:
         sweep_id, refs = begun(store)
         for record, ref in zip(RECORDS, refs, strict=True):

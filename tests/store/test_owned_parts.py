@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import fsspec
@@ -21,7 +22,7 @@ from store.errors import StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.parts import adopt_parts, claiming, compact_parts, part_shelf, register_part, write_part
-from store.placing import WAITING, Ownership, home_of, owner_note
+from store.placing import WAITING, Claim, Database, Ownership, home_of, owner_note
 from store.reading import read_transaction
 from store.upkeep import check_store
 
@@ -84,6 +85,9 @@ def test_two_stores_in_one_place_never_touch_each_others_files(tmp_path, shared)
     aged(shared)
     assert compacted_for_good(second) == 2
     assert shards(folder_of(first)) == mine
+    with open_store(first) as store:
+        assert folder_of(first).path.name.startswith(f"{store.store_id}-")
+        assert (folder_of(first).path / f"owner-{store.store_id}.json").is_file()
     assert (rows(first), rows(second)) == (expected, expected)
     for url in (first, second):
         report = check_store(parse_url(url))
@@ -329,6 +333,21 @@ def test_a_store_of_before_with_parts_beside_it_compacts_them_and_a_copy_does_no
     with pytest.raises(StoreError, match="is not there"):
         rows(copy)  # of a database without its files, which nobody adopted
     assert rows(first) == expected
+
+
+def test_a_claim_is_of_one_database():
+    server = Database(table="7/16384/16385")
+    file = Database(inode=12, disk=3, device=1, path="/data/a.sqlite")
+    claims = {one: Claim("home", "token", one.as_json()) for one in (server, file)}
+    assert server.is_that_of(claims[server])
+    assert not any(
+        Database(table=other).is_that_of(claims[server]) for other in ("8/16384/16385", "7/1/16385", "7/16384/1")
+    )
+    for moved in (replace(file, path="/data/b.sqlite"), replace(file, device=2)):  # renamed; the next start
+        assert moved.is_that_of(claims[file])
+    for other in (replace(file, inode=13), replace(file, disk=4), replace(file, path="/b", device=2), server):
+        assert not other.is_that_of(claims[file])
+    assert not file.is_that_of(Claim("home", "token", "no database"))
 
 
 def test_parts_in_a_bucket_belong_to_one_database(tmp_path, monkeypatch):

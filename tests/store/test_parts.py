@@ -280,7 +280,7 @@ def test_a_backup_is_a_copy_of_the_database_and_then_of_the_files(tmp_path, expe
             live.backup(copy)
         file = write_part(folder, "2" * 64, shard_blocks(refs, slice(9, 24)))
         register_part(store, sweep_id, "2" * 64, file)
-        shutil.copytree(folder.path, saved / "store.sqlite.parts")
+        shutil.copytree(folder.path.parent, saved / "store.sqlite.parts")
     assert rows(url) == expected
     shutil.rmtree(tmp_path / "store.sqlite.parts")  # lost, with its database
     restored = f"sqlite:///{saved}/store.sqlite"
