@@ -5,9 +5,10 @@ Only what a statement needs is brought in, in one read transaction. Not here: li
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
@@ -20,7 +21,7 @@ from queries.thinned.binding import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
-from store.placing import places_of
+from store.placing import parts_elsewhere, places_of
 from store.reading import Cells, ReadTransaction, in_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
@@ -33,6 +34,7 @@ from store.sealing import (
     complement,
     create_load_relation,
     create_table,
+    damage_named,
     insert_rows,
     list_parts,
     load_snapshot,
@@ -68,6 +70,7 @@ class StoreConnection:
         self._straight = None if unsealed is None else tuple(unsealed)
         self.duckdb = in_memory()
         self.snapshot = Snapshot()
+        self.parts_elsewhere: tuple[str, ...] = ()  # folders of parts that another database has claimed
         self.unsealed_probes = 0
         self.loaded = 0  # how often the store was read: what is made of its rows is of one time
         self._made: set[str] = set()  # raw relations that may be there
@@ -94,8 +97,13 @@ class StoreConnection:
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
         """Run one statement and return its cursor; parts that were replaced meanwhile are looked up again."""
-        self.provide_for(sql)
-        return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
+        with self.damage_named():
+            self.provide_for(sql)
+            return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
+
+    def damage_named(self) -> AbstractContextManager[None]:
+        """Make an error of reading a damaged file one that names it."""
+        return damage_named(self.location, lambda: self.files)
 
     def provide_for(self, sql: str) -> None:
         """Bring in what a statement refers to; everything, where its parser cannot tell."""
@@ -166,8 +174,15 @@ class StoreConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is not None:
+                with self.damage_named():
+                    raise error
+        finally:
+            self.close()
 
     def _despite_replaced_parts(self, attempt: Callable[[], _T], between: Callable[[], None] = lambda: None) -> _T:
         """Attempt again where a sealer has deleted a part between its being listed and its being read."""
@@ -253,7 +268,9 @@ class StoreConnection:
             most_unsealed_probes = None
         uncovered = self._bind(transaction, listed)
         waiting = blocks_within(transaction, uncovered)
-        in_parts = {place.block_id for place in places_of(transaction, uncovered)}
+        places = places_of(transaction, uncovered)
+        in_parts = {place.block_id for place in places}
+        self.parts_elsewhere = parts_elsewhere(transaction, {place.folder for place in places})
         self.unsealed_probes = sum(block.probe_count for block in waiting if block.id not in in_parts)
         if most_unsealed_probes is not None and self.unsealed_probes > most_unsealed_probes:
             return False

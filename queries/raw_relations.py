@@ -62,7 +62,8 @@ SCENARIO = RawTable(
 
 # Parts of the joined relations `scenario` and `stored_probe`, and what only the program itself needs.
 _NOT_AS_THEY_ARE = {"scenario", "subject", "precision", "plan", "block", "probe", "store_identity", "operator_set",
-                    "part", "part_block", "part_subject", "part_thinned", "shard"}  # fmt: skip
+                    "part", "part_block", "part_subject", "part_thinned", "part_file", "part_claim",
+                    "shard"}  # fmt: skip
 _BIN = "bin of a logarithmic scale: 32 to a decade, the first from 0.01 ms on"
 _UNPACKED = {
     "load_cell": (

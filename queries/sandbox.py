@@ -91,7 +91,7 @@ def run_sql(
         _check_values(connection.duckdb, sql, values or {})
         connection.require_store()
         _lock(connection, limits, ())
-        with _bounded(connection.duckdb, limits):
+        with _bounded(connection.duckdb, limits), connection.damage_named():
             yield Result(connection.duckdb.execute(sql, dict(values or {})))
 
 
@@ -110,7 +110,7 @@ def write_parquet(
         connection.require_store()
         _lock(connection, limits, (temporary,))
         target = str(temporary).replace("'", "''")
-        with _bounded(connection.duckdb, limits):
+        with _bounded(connection.duckdb, limits), connection.damage_named():
             kind = "TABLE" if values else "VIEW"  # no view takes parameters
             connection.duckdb.execute(f"CREATE TEMP {kind} asked AS {sql}", dict(values or {}))
             row = connection.duckdb.execute(

@@ -103,7 +103,10 @@ class Session:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope.
 
         An answer that is only for a table has no columns beside those that a table can show, and is there sooner."""
-        question = answered_instead(question)
+        with self._connection.damage_named():
+            return self._asked_of(answered_instead(question), pinned, for_table=for_table)
+
+    def _asked_of(self, question: Question, pinned: Pinned | None, *, for_table: bool) -> Answer:
         answer = self._answered(question, pinned, for_table=for_table)
         if not report(question.report).predicts:
             return answer
@@ -271,6 +274,7 @@ class Session:
                 *_assumptions(scope, columns, rows),
                 *(self._ladders.notes(phases) if asked.of_loads else ()),
                 *unknown_note(self._errors_known, phases),
+                *map(_elsewhere, self._connection.parts_elsewhere),
             ),
             left_out=scope.left_out,
         )
@@ -382,6 +386,13 @@ class Session:
 
 def _phases_kept(question: Question, scope: ResolvedScope) -> frozenset[str]:
     return frozenset(phases_wanted(question, scope.phases) & scope.phases)
+
+
+def _elsewhere(folder: str) -> str:
+    return (
+        f"note: rows are read from {folder}, which belongs to another database: this one is a copy. Until"
+        " `sweepdb db adopt-parts` it depends on what the other keeps there."
+    )
 
 
 def _check_serving_models(scope: ResolvedScope) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from filecmp import cmp
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -157,11 +159,20 @@ def back_up(location: StoreLocation, label: str) -> Path:
             closing(sqlite3.connect(temporary)) as copy,
         ):
             source.backup(copy)
+        if (same := _same_backup(path, label, temporary)) is not None:  # of an upgrade that was killed
+            temporary.unlink()
+            return same
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return target
+
+
+def _same_backup(path: Path, label: str, made: Path) -> Path | None:
+    """A backup of this kind that holds the very same."""
+    known = sorted(path.parent.glob(f"{escape(path.name)}.{label}-*Z"))
+    return next((one for one in known if cmp(one, made, shallow=False)), None)
 
 
 def _create_file(location: StoreLocation, path: Path) -> bool:

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from store.location import StoreLocation, parse_url
     from store.migrating import create_store, current_revision
     from store.opening import open_store
-    from store.parts import compact_parts
+    from store.parts import adopt_parts, compact_parts
     from store.reading import NameKind, StoredName, in_memory, read_store_id, stored_names
     from store.records import PriceRecord
     from store.revision import HEAD_REVISION
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
-    from store.upkeep import repair_store, vacuum_store
+    from store.upkeep import CheckReport, repair_store, vacuum_store
     from store.waiting import wait_at_most
     from store.whole_files import (
         STANDARD_OUTPUT,
@@ -36,12 +36,14 @@ if TYPE_CHECKING:
 __all__ = [
     "HEAD_REVISION",
     "STANDARD_OUTPUT",
+    "CheckReport",
     "NameKind",
     "PriceRecord",
     "StoreLocation",
     "StoredName",
     "SweepDetail",
     "SweepSummary",
+    "adopt_parts",
     "check_store",
     "compact_parts",
     "create_store",

@@ -1,8 +1,9 @@
 """Kills commands at a random write, flush or rename, and looks at what they leave: `python tests/attack.py ROUNDS`.
 
 Each round takes a fresh copy of a store, counts the calls of one command, then runs it again and kills it at one of them.
-Afterwards the store must be whole, hold every row of before, and take the same command again. Prints a JSON line a
-kind of command and database."""
+Afterwards the store must be whole, hold every row of before, and take the same command again. Kinds that are about parts
+work on a copy of a store whose parts lie in a shared place: the original must be whole as well. Prints a JSON line a kind
+of command and database."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ import json
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +36,13 @@ EXAMPLE = (
     "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 4 --input-length 350 --output-length 150"
     " --quantize-linear-action W8A8_DYNAMIC --batch-range {}"
 )
-KINDS = ("evaluate", "seal", "compact", "import", "export", "vacuum", "migrate")
+OF_ROWS = ("evaluate", "seal", "compact", "import", "export", "vacuum", "migrate")
+OF_PARTS = {  # the command that is killed, and those that came before
+    "adopt": ("db adopt-parts", ()),
+    "take over": ("db adopt-parts --move", ()),
+    "merge": ("db compact", ("db adopt-parts",)),
+    "remove": ("db compact", ("db adopt-parts", "db compact")),
+}
 KILLED = -9
 
 
@@ -71,6 +79,8 @@ def command(arguments: str, url: str, ground: Ground, *, kill_at: int = 0) -> tu
         "SWEEPDB_KILL_AT": str(kill_at),
         "SWEEPDB_CALLS": str(calls),
         "XDG_CACHE_HOME": str(ground.folder / "cache"),
+        "SWEEPDB_PARTS": str(ground.folder / "shared"),
+        "SWEEPDB_SHARD_PROBES": "9",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run(
@@ -93,7 +103,13 @@ def prepared(folder: Path) -> Iterator[Ground]:
                 code, _, said = command(EXAMPLE.format(size), url, ground)
                 assert code == 0, said
         assert command(f"export {folder}/bundle", large, ground)[0] == 0
+        assert command(EXAMPLE.format(12) + " --workers shard:1/1", original(ground), ground)[0] == 0
         yield ground
+
+
+def original(ground: Ground) -> str:
+    """The store whose parts lie in the shared place."""
+    return f"sqlite:///{ground.folder}/original.sqlite"
 
 
 @contextmanager
@@ -102,13 +118,11 @@ def _nothing() -> Iterator[None]:
 
 
 def rows(url: str) -> set[tuple[object, ...]]:
-    """Every probe of a store by its scenario's key."""
+    """Every probe of a store by its scenario's key, and every block by its digest."""
+    probes = "SELECT s.key, p.batch_size, p.weight_bytes, p.e2e_ms FROM probe p JOIN scenario s ON s.id = p.scenario_id"
+    blocks = "SELECT s.key, b.first_batch_size, b.digest FROM block b JOIN scenario s ON s.id = b.scenario_id"
     with read_transaction(parse_url(url)) as transaction:
-        return set(
-            transaction.cells(
-                "SELECT s.key, p.batch_size, p.weight_bytes, p.e2e_ms FROM probe p JOIN scenario s ON s.id = p.scenario_id"
-            )
-        )
+        return {*transaction.cells(probes), *transaction.cells(blocks)}
 
 
 def _fresh(ground: Ground, kind: str, database: str, number: int) -> str:
@@ -121,8 +135,14 @@ def _fresh(ground: Ground, kind: str, database: str, number: int) -> str:
         elif kind != "import":
             assert command(f"import {ground.folder}/bundle", url, ground)[0] == 0
         return url
-    path = ground.folder / f"{kind}-{number}.sqlite"
-    if kind == "migrate":
+    path = ground.folder / f"{kind.replace(' ', '-')}-{number}.sqlite"
+    if kind in OF_PARTS:
+        shutil.copy(parse_url(original(ground)).path or "", path)
+        for before in OF_PARTS[kind][1]:
+            assert command(before, f"sqlite:///{path}", ground)[0] == 0
+        with closing(sqlite3.connect(path)) as connection, connection:  # as if readers were long gone
+            connection.execute("UPDATE part SET retired_at = '2020-01-01 00:00:00' WHERE retired_at IS NOT NULL")
+    elif kind == "migrate":
         load_sqlite(_kept(database), path)
     elif kind == "import":
         pass
@@ -137,6 +157,8 @@ def _kept(database: str) -> str:
 
 
 def _arguments(ground: Ground, kind: str, number: int) -> str:
+    if kind in OF_PARTS:
+        return OF_PARTS[kind][0]
     return {
         "evaluate": EXAMPLE.format(24),
         "seal": "db seal",
@@ -197,6 +219,9 @@ def _left(ground: Ground, kind: str, url: str, before: set[tuple[object, ...]], 
         yield from _faults(url)
         if kind == "migrate":
             yield from view_faults(parse_url(url))
+    if kind in OF_PARTS:
+        yield from (f"the original: {fault}" for fault in _faults(original(ground)))
+        yield from (f"{one.parts} parts of another" for one in check_store(parse_url(url)).elsewhere)
 
 
 def _faults(url: str) -> Iterator[str]:
@@ -227,7 +252,8 @@ def attack(rounds: int, folder: Path, *, seed: int = 2026) -> list[Counts]:
     chance = random.Random(seed)
     with prepared(folder) as ground:
         databases = ("sqlite", "postgresql") if ground.server is not None else ("sqlite",)
-        found = [Counts(kind, database) for kind in KINDS for database in databases]
+        found = [Counts(kind, database) for kind in OF_ROWS for database in databases]
+        found += [Counts(kind, "sqlite") for kind in OF_PARTS]
         for number in range(rounds):
             one_round(ground, found[number % len(found)], chance, number)
     return found

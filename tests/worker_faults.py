@@ -22,7 +22,7 @@ from sweepdb.working.tasks import ShardOutcome, ShardTask, run_shard
 
 def _first_time(task: ShardTask, what: str) -> bool:
     """Whether this accident has not befallen the shard yet."""
-    mark = Path(task.folder).with_name("accidents")
+    mark = Path(task.folder).parent.with_name("accidents")
     mark.mkdir(exist_ok=True)
     try:
         (mark / f"{what}-{task.key}").touch(exist_ok=False)

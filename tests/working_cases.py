@@ -12,8 +12,7 @@ from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest
 from queries.connect import connect
-from store.parts import compact_parts
-from store.placing import part_shelf
+from store.parts import compact_parts, part_shelf
 from store.schema.measures import MEASURES
 from store.upkeep import check_store
 from sweepdb.working.workers_option import Workers
@@ -46,7 +45,7 @@ def whole_after(store, expected, *, orphans=None):
     found = check_store(store.location)
     assert found.faults == ()
     assert orphans is None or len(found.orphans) == orphans
-    folder = Path(part_shelf(store.location).address)
+    folder = Path(part_shelf(store).address)
     left = set(map(str, found.orphans))
     for path in folder.iterdir():
         if str(path) in left or path.name in left:

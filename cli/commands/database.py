@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,9 @@ from cli.derived import as_typed
 from cli.output import check_format, say, tell, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import StoreError
+
+if TYPE_CHECKING:
+    from sweepdb.stores import CheckReport
 
 
 def register(app: typer.Typer) -> None:
@@ -21,6 +25,7 @@ def register(app: typer.Typer) -> None:
         group.command(function.__name__)(function)
     group.command("upgrade", short_help="Bring an old store to this program's revision.")(upgrade)
     group.command("compact", short_help="Sort and merge parts that workers wrote.")(compact)
+    group.command("adopt-parts", short_help="Make parts that lie elsewhere this database's own.")(adopt)
     group.command("seal", short_help="Lay new blocks down as Parquet.")(seal_store)
     app.add_typer(group, name="db")
 
@@ -76,17 +81,33 @@ def check(
     write_rows(columns, [[*values, faults if format_ != "table" else len(faults)]], format_, output)
     for fault in faults:
         tell(f"fault: {fault}")
-    if report.orphans:
-        tell(
-            f"{len(report.orphans)} files of workers that were stopped, {report.orphans[0]} first: nothing reads"
-            " them, and `sweepdb db compact` removes them after a day"
-        )
+    for line in _beside(report):
+        tell(as_typed(line))
     if not report.whole:
         raise StoreError(
             f"{_counted(len(faults))} found in {parse_url(store).display}",
             hint="what can be mended is mended by: sweepdb db check --repair; what is lost needs a backup",
         )
     return 0
+
+
+def _beside(report: CheckReport) -> Iterator[str]:
+    """Sentences on files and folders that are no fault."""
+    if report.orphans:
+        yield (
+            f"{len(report.orphans)} files of workers that were stopped, {report.orphans[0]} first: nothing reads"
+            " them, and `sweepdb db compact` removes them after a day"
+        )
+    if report.unknown:
+        yield (
+            f"{len(report.unknown)} files that this database does not name, {report.unknown[0]} first. A later state"
+            " of it or a copy may name them, so they stay."
+        )
+    for one in report.elsewhere:
+        yield (
+            f"{one.parts:,} parts lie in {one.address}, which belongs to {one.owner}. They are read there, and nothing"
+            " there is rewritten or deleted until `sweepdb db adopt-parts`."
+        )
 
 
 def _repair(store: str | None) -> None:
@@ -140,6 +161,31 @@ def compact(
             f"{thinned.winners:,} of {thinned.probes:,} probes can win; {thinned.written:,} thinned files written,"
             f" {thinned.bytes:,} bytes of them in all"
         )
+    return 0
+
+
+def adopt(
+    store: StoreOption = None,
+    move: Annotated[
+        bool,
+        typer.Option("--move", help="Take their folder over in place of copying: no other database keeps these parts."),
+    ] = False,
+) -> int:
+    """Make parts that lie elsewhere this database's own: for a copy of a database, and for one that has moved.
+
+    Without `--move` each is copied into a folder of this database. Nothing is deleted either way."""
+    from sweepdb.stores import adopt_parts, parse_url
+
+    location = parse_url(store)
+    done = adopt_parts(location, move=move)
+    if done.noted:
+        say(f"{done.noted:,} files have other times than were known; each is what was registered")
+    if done.copied:
+        say(f"{done.copied:,} files copied, {done.bytes:,} bytes")
+    for folder in done.taken:
+        say(f"{folder} belongs to {location.display} now")
+    if not (done.copied or done.taken):
+        say("every part lies in a folder of this database already")
     return 0
 
 

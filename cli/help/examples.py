@@ -68,6 +68,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "current": ("db current", "db current --store sqlite:///old.sqlite"),
     "check": ("db check", "db check --repair"),
     "vacuum": ("db vacuum", "db vacuum --store sqlite:///old.sqlite"),
+    "adopt-parts": ("db adopt-parts --store copy.sqlite", "db adopt-parts --move --store moved.sqlite"),
     "compact": ("db compact", "db compact --thin --store postgresql://user@host/database"),
     "seal": ("db seal", "db seal --store postgresql://user@host/database"),
 }

@@ -11,7 +11,7 @@ from queries.asking.question import Answer
 from queries.proofs.canonical import spelled
 from queries.proofs.document import Circumstances, document_of, sealed
 from queries.proofs.looked_at import scope_of
-from queries.proofs.scope_rows import digests_of_scope
+from queries.proofs.scope_rows import digests_of_scope, require_whole_snapshots
 from queries.proofs.signing import signed
 from queries.session import Pinned
 from store.errors import StoreError
@@ -28,6 +28,7 @@ def write_proof(
     then = replace(location, moment=moment)
     if scope_of(then, answer.question) != list(pinned):
         raise StoreError("rows were stored while the question was asked", hint="ask it again with `proof`")
+    require_whole_snapshots(location, pinned)
     circumstances = Circumstances(
         store=read_store_id(location),
         moment=moment,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +20,27 @@ from queries.judging.ladders import KEPT_REQUESTS
 from queries.proofs.document import LookedAt
 from queries.session import Pinned
 from store.digests import DigestedRows, rows_digest
+from store.errors import StoreError
 from store.loads import kept_digest
 from store.location import StoreLocation
-from store.reading import read_transaction, stored_loads
+from store.placing import whole_digest
+from store.reading import in_memory, read_transaction, stored_loads
 from store.schema import MEASURES
-from store.sealing import fetched_arrays
+from store.sealing import (
+    blocks_of,
+    blocks_within,
+    changed_blocks,
+    damaged_snapshot,
+    fetched_arrays,
+    list_parts,
+    load_snapshot,
+    parts_with,
+    ranges_of,
+    unsealed_select,
+)
+
+if TYPE_CHECKING:
+    import duckdb
 
 _SCENARIOS_AT_ONCE = 200
 
@@ -80,10 +97,36 @@ def _joined(of_probes: str, of_loads: Sequence[str]) -> str:
     return hashlib.sha256("".join([of_probes, *sorted(of_loads)]).encode()).hexdigest()
 
 
+def _require_committed(location: StoreLocation, connection: duckdb.DuckDBPyConnection) -> None:
+    """Refuse rows, of the database or of parts, that are not those of their blocks' digests."""
+    blocks = ranges_of(int(row[0]) for row in connection.execute("SELECT block_id FROM raw.unsealed_block").fetchall())
+    with read_transaction(location) as transaction:
+        changed = changed_blocks(connection, transaction, f"({unsealed_select('raw')})", blocks)
+    if changed:
+        raise StoreError(
+            f"The numbers of block {changed[0].block_id} of {location.display}, of scenario"
+            f" {changed[0].scenario_key[:12]}, are not those that were committed.",
+            hint=f"sweepdb db check{location.argument} names every block, and the part that holds it",
+        )
+
+
+def require_whole_snapshots(location: StoreLocation, pinned: Pinned) -> None:
+    """Refuse to prove an answer that may have been read from a snapshot which is not what was laid down."""
+    keys = {key for key, *_ in pinned}
+    with in_memory() as connection, read_transaction(location) as transaction:
+        blocks = blocks_within(transaction, blocks_of(transaction, keys))
+        listed = parts_with(list_parts(location, transaction.store_id), blocks)
+        read = load_snapshot(connection, transaction, location, transaction.store_id, listed=listed).parts
+    for part in read:
+        if whole_digest(part.path) != part.sha256:
+            raise damaged_snapshot(location, part.path)
+
+
 def _digests(location: StoreLocation, wanted: Sequence[tuple[str, int, int]]) -> Iterator[str]:
     names = ", ".join(column.name for column in MEASURES)
     with StoreConnection(location, unsealed={key for key, _, _ in wanted}) as connection:
         connection.provide({"stored_probe", "composition"})
+        _require_committed(location, connection.duckdb)
         rows = fetched_arrays(
             connection.duckdb.execute(
                 f"SELECT scenario, scenario_id, batch_size, {names} FROM raw.stored_probe ORDER BY scenario, batch_size"  # noqa: S608

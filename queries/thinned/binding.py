@@ -111,7 +111,7 @@ class ThinnedBlocks:
                 _meets(place, interval) for interval in hidden.get(place.scenario_id, ())
             )
 
-        found, replaced = thinned_places(transaction.location, places, beside, suits)
+        found, replaced = thinned_places(transaction, places, beside, suits)
         for place in replaced:
             self._bound.setdefault(place.scenario_id, []).append(place)
         return found

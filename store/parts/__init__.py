@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.parts.compacting import CompactReport, compact_parts
+    from store.parts.claiming import AdoptReport, adopt_parts, part_shelf
+    from store.parts.compacting import CompactReport, checked_path, compact_parts
     from store.parts.files import PartBlock, PartFile, ShardBlock, disk_fault, put_in_place, write_part
     from store.parts.registering import Registered, record_known, register_part
     from store.parts.shard_states import ShardCounts, fail_shard, put_shards, shard_counts
     from store.parts.thin_files import ThinnedFile, register_thinned
 
 __all__ = [
+    "AdoptReport",
     "CompactReport",
     "PartBlock",
     "PartFile",
@@ -23,9 +25,12 @@ __all__ = [
     "ShardBlock",
     "ShardCounts",
     "ThinnedFile",
+    "adopt_parts",
+    "checked_path",
     "compact_parts",
     "disk_fault",
     "fail_shard",
+    "part_shelf",
     "put_in_place",
     "put_shards",
     "record_known",

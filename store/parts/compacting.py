@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,17 +17,17 @@ from sqlalchemy import delete, select, update
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import Store, open_store
+from store.parts.claiming import claim_beside, part_shelf, require_own
 from store.parts.files import disk_fault, put_in_place
+from store.parts.removing import remove_retired, remove_unneeded
 from store.parts.subjects import insert_part
-from store.parts.thin_files import remove_thinned, thinned_names
-from store.placing import PartRow, Shelf, found_shelf, part_shelf, parts_in_use
-from store.placing.folders import ORPHANS_KEPT_S
+from store.placing import WAITING, PartRow, Shelf, found_shelf, parts_in_use
 from store.reading import read_transaction
 from store.reading.silent_duckdb import in_memory
 from store.schema.measures import MEASURES
 from store.schema.sql_tables import PART, PART_BLOCK, PART_SUBJECT
 from store.sealing.into_duckdb import PARQUET, create_table, insert_rows, quoted
-from store.writing.statements import as_utc, utc_now
+from store.writing.statements import utc_now
 
 if TYPE_CHECKING:
     import duckdb
@@ -94,6 +93,7 @@ class _Written:
     name: str
     bytes: int
     sha256: str
+    footer: str
     blocks: tuple[_Block, ...]
 
 
@@ -115,13 +115,16 @@ class _Extent:
 
 def compact_parts(location: StoreLocation) -> CompactReport:
     """Sort and merge parts until none would gain, then remove files that nothing reads any more."""
-    shelf = part_shelf(location) if _has_parts(location) else None
     with open_store(location.url) as store:
         before = _count(location)
-        rewritten = 0
-        while shelf is not None and (extent := _worth_rewriting(location)) is not None:
-            rewritten += _rewrite(store, shelf, extent.parts)
-        removed = 0 if shelf is None else _remove_files(store, shelf)
+        rewritten = removed = 0
+        if _has_parts(location):
+            claim_beside(store)
+            require_own(store)
+            shelf = part_shelf(store)
+            while (extent := _worth_rewriting(location)) is not None:
+                rewritten += _rewrite(store, shelf, extent.parts)
+            removed = remove_retired(store, RETIRED_KEPT_S) + remove_unneeded(store)
         return CompactReport(
             parts_before=before, parts=_count(location), probes_rewritten=rewritten, files_removed=removed
         )
@@ -201,7 +204,7 @@ def _rewrite(store: Store, shelf: Shelf, parts: Sequence[PartRow]) -> int:
     with read_transaction(location) as transaction:
         low, high = min(wanted), max(wanted)
         blocks = [block for block in transaction.rows(_Block, _BLOCKS, (low, high)) if block.part_id in wanted]
-    paths = {part.id: _checked(location, part) for part in parts}
+    paths = {part.id: checked_path(location, part) for part in parts}
     written: list[_Written] = []
     try:
         with in_memory() as connection:
@@ -214,14 +217,14 @@ def _rewrite(store: Store, shelf: Shelf, parts: Sequence[PartRow]) -> int:
     except BaseException:
         for file in written:
             with suppress(OSError):
-                shelf.remove(file.name)
+                shelf.remove(f"{WAITING}{file.name}")
         raise
-    # What stops this one may come after its commit, ^C or a lost connection: files stay, and are orphans if it did not.
+    # What stops this one may come after its commit, ^C or a lost connection: files stay, named or waiting.
     _replace(store, parts, written)
     return sum(block.probe_count for block in blocks)
 
 
-def _checked(location: StoreLocation, part: PartRow) -> Path:
+def checked_path(location: StoreLocation, part: PartRow) -> Path:
     """The file of a part, unless it is not what was registered: its rows would be laid down as if they were true."""
     said = "is missing or is not the file that was registered"
     try:
@@ -285,14 +288,14 @@ def _copy(
                 f"The part {name} does not hold what was written to it, so it is not used.",
                 hint="Check the disk; the parts that were to be merged are as they were.",
             )
-        size, sha256 = put_in_place(shelf, temporary, name)
+        put = put_in_place(shelf, temporary, name)
     except duckdb.IOException as error:
         raise disk_fault(shelf, name, OSError(str(error).partition("\n")[0])) from error
     except OSError as error:
         raise disk_fault(shelf, name, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-    return _Written(folder=shelf.address, name=name, bytes=size, sha256=sha256, blocks=blocks)
+    return _Written(folder=shelf.address, name=name, **put._asdict(), blocks=blocks)
 
 
 def _replace(store: Store, parts: Sequence[PartRow], written: Sequence[_Written]) -> None:
@@ -313,28 +316,3 @@ def _replace(store: Store, parts: Sequence[PartRow], written: Sequence[_Written]
             insert_part(
                 connection, file, [block.id for block in file.blocks], sum(block.probe_count for block in file.blocks)
             )
-
-
-def _remove_files(store: Store, shelf: Shelf) -> int:
-    """Delete files that were replaced long enough ago, and those of workers that never came back."""
-    retired = select(PART.c.id, PART.c.name, PART.c.folder, PART.c.retired_at).where(PART.c.retired_at.is_not(None))
-    removed = 0
-    with store.writing() as connection:
-        names = set(connection.scalars(select(PART.c.name))) | thinned_names(connection)
-        for part_id, name, written_to, moment in connection.execute(retired).all():
-            if _age(moment) < timedelta(seconds=RETIRED_KEPT_S):
-                continue
-            with suppress(OSError):  # a shelf that does not answer now is asked by the next compaction
-                found_shelf(store.location, name, written_to).remove(name)
-                removed += remove_thinned(connection, store.location, part_id)
-                connection.execute(delete(PART).where(PART.c.id == part_id))
-                removed += 1
-    with suppress(OSError):
-        for name in shelf.strangers(names, older_than_s=ORPHANS_KEPT_S):
-            shelf.remove(name)
-            removed += 1
-    return removed
-
-
-def _age(moment: datetime) -> timedelta:
-    return utc_now() - as_utc(moment)

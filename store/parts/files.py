@@ -15,13 +15,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from store.digests import DigestedBlocks
 from store.errors import InputError, StoreError
-from store.placing import Shelf
+from store.placing import Shelf, footer_digest
 from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
 from store.schema.declaring import LONG
@@ -70,11 +70,20 @@ class PartFile:
     name: str
     bytes: int
     sha256: str
+    footer: str  # its digest
     blocks: tuple[PartBlock, ...]
 
 
+class PutFile(NamedTuple):
+    """A file that waits for its name."""
+
+    bytes: int
+    sha256: str
+    footer: str
+
+
 def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> PartFile:
-    """Write blocks under a name that no other attempt has; the file appears whole, flushed, or not at all."""
+    """Write blocks to a file that waits for its name, whole and flushed. No other attempt has this name."""
     ordered = sorted(blocks, key=lambda block: (block.scenario_id, int(block.record.batch_sizes[0])))
     lengths = [len(block.record.batch_sizes) for block in ordered]
     columns = _checked(ordered, lengths)
@@ -83,12 +92,12 @@ def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
     temporary = shelf.scratch / f".{name}"
     try:
         _write(temporary, ordered, lengths, columns)
-        size, sha256 = put_in_place(shelf, temporary, name)
+        put = put_in_place(shelf, temporary, name)
     except OSError as error:
         raise disk_fault(shelf, name, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-    return PartFile(folder=shelf.address, name=name, bytes=size, sha256=sha256, blocks=described)
+    return PartFile(folder=shelf.address, name=name, **put._asdict(), blocks=described)
 
 
 def disk_fault(shelf: Shelf, name: str, error: OSError) -> StoreError:
@@ -225,11 +234,11 @@ def _column(name: str, blocks: Sequence[ShardBlock], shapes: Sequence[tuple[int]
     return np.concatenate(whole, dtype=np.float64)
 
 
-def put_in_place(shelf: Shelf, temporary: Path, name: str) -> tuple[int, str]:
-    """Flush a file and give it its name on a shelf; returns its bytes and sha256."""
+def put_in_place(shelf: Shelf, temporary: Path, name: str) -> PutFile:
+    """Flush a file and let it wait on a shelf for its name."""
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    size = temporary.stat().st_size
+    put = PutFile(temporary.stat().st_size, sha256, footer_digest(temporary))
     shelf.put(temporary, name)
-    return size, sha256
+    return put

@@ -17,7 +17,7 @@ from store.errors import InputError
 from store.opening import Store
 from store.parts.files import PartBlock, PartFile
 from store.parts.subjects import insert_part
-from store.placing import shelf_at
+from store.placing import WAITING, shelf_at
 from store.schema.sql_tables import BLOCK, COMPOSITION, SCENARIO, SHARD, SWEEP_INTERVAL
 from store.writing.scenarios import BLOCKS_OF, merge_intervals, missing_intervals
 from store.writing.statements import chunks, utc_now
@@ -65,15 +65,15 @@ def register_part(store: Store, sweep_id: int, shard_key: str, file: PartFile) -
                 left += 1
                 continue
             asked.append(block)
-        if new:
-            ids = _insert_blocks(connection, sweep_id, new)
-            insert_part(connection, file, ids, sum(block.last - block.first + 1 for block in new))
+        ids = _insert_blocks(connection, sweep_id, new) if new else []
         _record_intervals(connection, sweep_id, asked)
         done = update(SHARD).where(SHARD.c.sweep_id == sweep_id, SHARD.c.key == shard_key)
         connection.execute(done.values(state="stored", reason=None, changed_at=utc_now()))
+        if new:
+            insert_part(connection, file, ids, sum(block.last - block.first + 1 for block in new))
     if not new:
-        with suppress(OSError):  # it is an orphan then, and compaction removes it
-            shelf_at(file.folder).remove(file.name)
+        with suppress(OSError):  # then compaction removes it
+            shelf_at(file.folder).remove(f"{WAITING}{file.name}")
     added = sum(block.last - block.first + 1 for block in new)
     total = sum(block.last - block.first + 1 for block in asked)
     return Registered(probes_added=added, probes_known=total - added, left=left)

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import Connection, delete, insert, text
 
-from store.schema.sql_tables import PART, PART_BLOCK
+from store.errors import StoreError
+from store.placing import FileTimes, shelf_at
+from store.schema.sql_tables import PART, PART_BLOCK, PART_FILE
 from store.sealing.ranges import ranges_of
 from store.writing.statements import utc_now
 
@@ -45,6 +47,11 @@ class File(Protocol):
         """The digest of its content."""
         ...
 
+    @property
+    def footer(self) -> str:
+        """The digest of its footer."""
+        ...
+
 
 def insert_part(connection: Connection, file: File, block_ids: Iterable[int], probes: int) -> int:
     """Name a file as the part that holds these blocks, and return its id."""
@@ -60,4 +67,28 @@ def insert_part(connection: Connection, file: File, block_ids: Iterable[int], pr
     ranges = [{"first_block": low, "last_block": high, "part_id": part_id} for low, high in ranges_of(block_ids)]
     connection.execute(insert(PART_BLOCK), ranges)
     connection.execute(_SUBJECTS, {"part_id": part_id})
+    settle(connection, file)
     return part_id
+
+
+def settle(connection: Connection, file: File) -> None:
+    """Give a file that waits its name, which this transaction is about to store; what came before may still fail."""
+    try:
+        times = shelf_at(file.folder).settle(file.name)
+    except OSError as error:
+        raise StoreError(
+            f"The part {file.folder}/{file.name} is not there to be named: {error.strerror or error}.",
+            hint="Nothing of it is stored; the same command again adds what is missing.",
+        ) from error
+    keep_state(connection, file.name, file.footer, times)
+
+
+def keep_state(connection: Connection, name: str, footer: str, times: FileTimes) -> None:
+    """Note how a file is now that it has its name."""
+    forget_state(connection, name)
+    connection.execute(insert(PART_FILE).values(name=name, footer=footer, **times._asdict()))
+
+
+def forget_state(connection: Connection, name: str) -> None:
+    """Forget a file that is no part any more."""
+    connection.execute(delete(PART_FILE).where(PART_FILE.c.name == name))

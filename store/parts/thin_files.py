@@ -4,14 +4,13 @@ Not here: which rows such a file holds (queries.thinned) and writing it (sweepdb
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select
 
-from store.location import StoreLocation
 from store.opening import Store
-from store.placing import found_shelf
+from store.parts.subjects import forget_state, settle
 from store.schema.sql_tables import PART, PART_THINNED
 from store.writing.statements import utc_now
 
@@ -24,6 +23,7 @@ class ThinnedFile:
     name: str
     bytes: int
     sha256: str
+    footer: str  # its digest
     row_count: int
     rules: int
 
@@ -37,22 +37,27 @@ def register_thinned(store: Store, part_id: int, file: ThinnedFile) -> bool:
         if held is None:
             return False
         connection.execute(delete(PART_THINNED).where(PART_THINNED.c.part_id == part_id))
-        connection.execute(insert(PART_THINNED).values(part_id=part_id, created_at=utc_now(), **asdict(file)))
+        row = {name: value for name, value in asdict(file).items() if name != "footer"}
+        connection.execute(insert(PART_THINNED).values(part_id=part_id, created_at=utc_now(), **row))
+        settle(connection, file)
     return True
 
 
-def thinned_names(connection: Connection) -> set[str]:
-    """Names of every thinned file that the store knows."""
-    return set(connection.scalars(select(PART_THINNED.c.name)))
+class ThinnedName(NamedTuple):
+    """A thinned file by its name and where it was written."""
+
+    name: str
+    folder: str
 
 
-def remove_thinned(connection: Connection, location: StoreLocation, part_id: int) -> int:
-    """Delete the thinned file of a part that is about to go, and forget it; how many there were."""
-    rows = connection.execute(
-        select(PART_THINNED.c.name, PART_THINNED.c.folder).where(PART_THINNED.c.part_id == part_id)
-    ).all()
-    for name, folder in rows:
-        with suppress(OSError):  # a stranger then, which a later compaction removes
-            found_shelf(location, name, folder).remove(name)
+def thinned_of(connection: Connection, part_id: int) -> list[ThinnedName]:
+    """The thinned files of a part."""
+    columns = select(PART_THINNED.c.name, PART_THINNED.c.folder).where(PART_THINNED.c.part_id == part_id)
+    return [ThinnedName(*row) for row in connection.execute(columns).all()]
+
+
+def forget_thinned(connection: Connection, part_id: int) -> None:
+    """Forget the thinned files of a part that goes."""
+    for file in thinned_of(connection, part_id):
+        forget_state(connection, file.name)
     connection.execute(delete(PART_THINNED).where(PART_THINNED.c.part_id == part_id))
-    return len(rows)

@@ -9,40 +9,64 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.placing.folders import found_shelf, own_shelf, part_shelf, shelf_at
+    from store.placing.claims import Claim, Database, NotOwned, Ownership, owner_note, parts_elsewhere, parts_not_owned
+    from store.placing.file_states import FileState, changed_since, footer_digest, states_of_files, whole_digest
+    from store.placing.folders import AT_THE_ROOT, LEFT_S, found_shelf, home_of, made, made_root, parts_root, shelf_at
     from store.placing.places import (
+        FilesBeside,
         PartRow,
         Place,
-        orphaned_files,
+        damaged_part,
+        files_beside,
         part_faults,
         parts_in_use,
         paths_of,
         placed_ranges,
         places_of,
     )
-    from store.placing.shelves import Folder, Shelf
+    from store.placing.shelves import WAITING, FileTimes, Folder, Shelf
     from store.placing.thinned import ThinnedRow, is_registered, thinned_faults, thinned_in_use, thinned_places
 
 __all__ = [
+    "AT_THE_ROOT",
+    "LEFT_S",
+    "WAITING",
+    "Claim",
+    "Database",
+    "FileState",
+    "FileTimes",
+    "FilesBeside",
     "Folder",
+    "NotOwned",
+    "Ownership",
     "PartRow",
     "Place",
     "Shelf",
     "ThinnedRow",
+    "changed_since",
+    "damaged_part",
+    "files_beside",
+    "footer_digest",
     "found_shelf",
+    "home_of",
     "is_registered",
-    "orphaned_files",
-    "own_shelf",
+    "made",
+    "made_root",
+    "owner_note",
     "part_faults",
-    "part_shelf",
+    "parts_elsewhere",
     "parts_in_use",
+    "parts_not_owned",
+    "parts_root",
     "paths_of",
     "placed_ranges",
     "places_of",
     "shelf_at",
+    "states_of_files",
     "thinned_faults",
     "thinned_in_use",
     "thinned_places",
+    "whole_digest",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from store.errors import InputError, StoreError
-from store.placing.shelves import Shelf
+from store.placing.shelves import NO_TIMES, THINNED, WAITING, FileTimes, Shelf
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -39,15 +39,30 @@ class Bucket(Shelf):
         self.scratch.mkdir(parents=True, exist_ok=True)
         self._files, self._root = _opened(self.address)
 
+    def below(self, home: str) -> Bucket:
+        """The folder in it."""
+        return Bucket(f"{self.address}/{home}")
+
     def put(self, temporary: Path, name: str) -> None:
         """Upload it; an object store shows an object once all of it is there."""
         size = temporary.stat().st_size
+        waiting = self._key(f"{WAITING}{name}")
         with _faults(self.address):
-            self._files.put_file(str(temporary), self._key(name))
-            arrived = int(self._files.info(self._key(name))["size"])
+            self._files.put_file(str(temporary), waiting)
+            arrived = int(self._files.info(waiting)["size"])
         if arrived != size:
             raise OSError(errno.EIO, f"{arrived:,} of {size:,} bytes arrived")
         temporary.unlink()
+
+    def settle(self, name: str) -> FileTimes:
+        """Let the bucket copy it under its name. Times of objects say nothing of whoever wrote them."""
+        with _faults(self.address):
+            try:
+                self._files.mv(self._key(f"{WAITING}{name}"), self._key(name))
+            except FileNotFoundError:
+                if not self._files.exists(self._key(name)):
+                    raise
+        return NO_TIMES
 
     def has(self, name: str) -> bool:
         """Whether a copy or the object is there."""
@@ -91,20 +106,37 @@ class Bucket(Shelf):
         with _faults(self.address), suppress(FileNotFoundError):
             self._files.rm_file(self._key(name))
 
-    def strangers(self, names: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
-        """Objects that no row names."""
+    def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
+        """Objects that wait, and thinned ones, by their age."""
+        found = [(name, one) for name, one in self._listed() if name.startswith((WAITING, THINNED))]
+        return sorted(name for name, one in found if name not in thinned and _age_s(one) >= older_than_s)
+
+    def named(self) -> list[str]:
+        """Objects that have their name."""
+        names = (name for name, _ in self._listed())
+        return sorted(name for name in names if name.startswith("shard-") and not name.startswith(THINNED))
+
+    def note(self, name: str) -> str | None:
+        """The text of an object."""
+        with _faults(self.address):
+            try:
+                return str(self._files.cat_file(self._key(name)).decode(errors="replace"))
+            except FileNotFoundError:
+                return None
+
+    def put_note(self, name: str, text: str) -> None:
+        """Upload it."""
+        with _faults(self.address):
+            self._files.pipe_file(self._key(name), text.encode())
+
+    def _listed(self) -> list[tuple[str, dict[str, Any]]]:
         with _faults(self.address):
             self._files.invalidate_cache()
             try:
                 found = self._files.ls(self._root, detail=True)
             except FileNotFoundError:  # nothing was ever written
                 return []
-        named = ((PurePosixPath(one["name"]).name, one) for one in found)
-        return sorted(
-            name
-            for name, one in named
-            if name.startswith("shard-") and name not in names and _age_s(one) >= older_than_s
-        )
+        return [(PurePosixPath(one["name"]).name, one) for one in found]
 
     def _key(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -1,10 +1,12 @@
-"""Where parts lie: a folder beside a file store, or the shared folder or bucket that SWEEPDB_PARTS names.
+"""Where parts lie: beside a file store, or in the shared folder or bucket that SWEEPDB_PARTS names; a folder a store.
 
-Not here: what such a place can do (store.placing.shelves), and which files there are parts (store.placing.places)."""
+Not here: what such a place can do (store.placing.shelves), whose a folder is (store.placing.claims), and which files
+are parts (store.placing.places)."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from store.errors import StoreError
@@ -12,7 +14,9 @@ from store.location import StoreLocation
 from store.placing.shelves import Folder, Shelf
 
 PARTS = "SWEEPDB_PARTS"
-ORPHANS_KEPT_S = 24 * 3600.0  # of a worker that has written its file and not yet registered it
+LEFT_S = 24 * 3600.0  # a worker that has written its file comes back for it sooner
+AT_THE_ROOT = "."  # the name of the place itself, where parts lay before each store had a folder
+_HOME = re.compile(r"[0-9a-f]{32}-[0-9a-f]{12}")
 
 
 def shelf_at(address: str | Path) -> Shelf:
@@ -24,21 +28,31 @@ def shelf_at(address: str | Path) -> Shelf:
     return Bucket(str(address))
 
 
-def own_shelf(location: StoreLocation) -> Shelf | None:
-    """The shelf of a store's parts; None where it is not known on this machine."""
+def parts_root(location: StoreLocation) -> Shelf | None:
+    """The place in which stores have their folders; None where it is not known on this machine."""
     if named := os.environ.get(PARTS):
         return shelf_at(named)
-    return None if location.path is None else Folder(location.path.with_name(f"{location.path.name}.parts"))
+    return None if location.path is None else beside(location.path)
 
 
-def part_shelf(location: StoreLocation) -> Shelf:
-    """The shelf that new parts of a store go to; a folder is made if missing."""
-    shelf = own_shelf(location)
-    if shelf is None:
+def beside(path: Path) -> Folder:
+    """The place beside a file store."""
+    return Folder(path.with_name(f"{path.name}.parts"))
+
+
+def made_root(location: StoreLocation) -> Shelf:
+    """The place that new parts of a store go to; a folder is made if missing."""
+    root = parts_root(location)
+    if root is None:
         raise StoreError(
             f"Workers on {location.display} write files that every reader must see, and no place is named for them.",
             hint=f"Name a folder that all machines share, such as {PARTS}=/shared/sweepdb, or {PARTS}=s3://bucket/sweeps",
         )
+    return made(root)
+
+
+def made(shelf: Shelf) -> Shelf:
+    """A shelf whose folder is there."""
     if not isinstance(shelf, Folder):
         return shelf
     try:
@@ -48,9 +62,18 @@ def part_shelf(location: StoreLocation) -> Shelf:
     return Folder(shelf.path.resolve())
 
 
+def home_of(folder: str) -> str:
+    """The name of the folder that a part was written to, where it is one of a store."""
+    name = folder.rstrip("/").rpartition("/")[2]
+    return name if _HOME.fullmatch(name) else AT_THE_ROOT
+
+
 def found_shelf(location: StoreLocation, name: str, written_to: str) -> Shelf:
     """The shelf of a part: where parts of this store are now, else where it was written."""
-    own = own_shelf(location)
-    if own is not None and (own.address == written_to or own.has(name)):
-        return own
+    root = parts_root(location)
+    if root is not None:
+        home = home_of(written_to)
+        for shelf in (root,) if home == AT_THE_ROOT else (root.below(home), root):
+            if shelf.address == written_to or shelf.has(name):
+                return shelf
     return shelf_at(written_to)

@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from store.errors import StoreError
 from store.location import StoreLocation
-from store.placing.folders import found_shelf, own_shelf
+from store.placing.claims import Ownership
+from store.placing.file_states import FileState, changed_since, states_of_files
+from store.placing.folders import AT_THE_ROOT, found_shelf, parts_root
 from store.reading import ReadTransaction
 
 _PLACES = (
@@ -77,33 +81,34 @@ def parts_in_use(transaction: ReadTransaction) -> list[PartRow]:
     return list(transaction.rows(PartRow, statement))
 
 
-def paths_of(location: StoreLocation, places: Sequence[Place]) -> dict[str, Path]:
+def paths_of(transaction: ReadTransaction, places: Sequence[Place]) -> dict[str, Path]:
     """The file of each part that places name; raises where one is not what was registered."""
-    found: dict[str, Path] = {}
-    for place in places:
-        if place.name not in found:
-            found[place.name] = _path_of(location, place)
-    return found
+    named = {place.name: place for place in places}
+    states = states_of_files(transaction, named)
+    return {name: _path_of(transaction.location, place, states.get(name)) for name, place in named.items()}
 
 
-def _path_of(location: StoreLocation, place: Place) -> Path:
+def _path_of(location: StoreLocation, place: Place, state: FileState | None) -> Path:
     where = f"{place.folder}/{place.name}"
     try:
         shelf = found_shelf(location, place.name, place.folder)
         where = f"{shelf.address}/{place.name}"
         path = shelf.fetched(place.name, place.bytes, place.sha256)
-        size = path.stat().st_size if path.is_file() else None
-        what = "is not there" if size is None else f"has {size:,} bytes, {place.bytes:,} were written"
+        if (fault := changed_since(path, place.bytes, place.sha256, state)) is None:
+            return path
     except FileNotFoundError:
-        path, size, what = Path(), None, "is not there"
+        fault = "is not there"
     except OSError as error:
-        path, size, what = Path(), None, f"cannot be read: {error.strerror}"
-    if size == place.bytes:
-        return path
-    raise StoreError(
-        f"The part {where} of {location.display} {what}: it holds probes that are nowhere else.",
+        fault = f"cannot be read: {error.strerror}"
+    raise damaged_part(location, where, fault)
+
+
+def damaged_part(location: StoreLocation, where: str, fault: str) -> StoreError:
+    """The error of a part that is gone, or is not what was registered."""
+    return StoreError(
+        f"The part {where} of {location.display} {fault}. It holds probes that are nowhere else.",
         hint="Put the file back from a backup, or name the folder with SWEEPDB_PARTS if it has moved;"
-        f" sweepdb db check{location.argument} lists all that is missing",
+        f" sweepdb db check{location.argument} lists all that is missing or changed",
     )
 
 
@@ -128,16 +133,31 @@ def part_faults(location: StoreLocation, transaction: ReadTransaction) -> Iterat
         yield f"There are {stray:,} ranges of parts without a block, or that overlap others."
 
 
-def orphaned_files(location: StoreLocation, transaction: ReadTransaction) -> tuple[str, ...]:
-    """Files on the shelf of parts that are none, by name: of workers that were stopped. Nothing reads them."""
-    shelf = own_shelf(location)
-    if shelf is None:
-        return ()
-    try:
-        named = "SELECT name FROM part UNION ALL SELECT name FROM part_thinned"
-        return tuple(shelf.strangers(set(transaction.values(str, named))))
-    except OSError:  # that it does not answer is said of each part
-        return ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesBeside:
+    """Files in the folders of a store that are none of its parts."""
+
+    unneeded: tuple[str, ...] = ()  # of workers that were stopped: no database ever named them
+    unknown: tuple[str, ...] = ()  # another state of this database may name them, or a copy of it
+
+
+def files_beside(transaction: ReadTransaction) -> FilesBeside:
+    """Files that are no parts of this store, in folders that belong to it alone; others are not looked at."""
+    root = parts_root(transaction.location)
+    ownership = Ownership.read(transaction)
+    unneeded: list[str] = []
+    unknown: list[str] = []
+    known = set(transaction.values(str, "SELECT name FROM part"))
+    thinned = set(transaction.values(str, "SELECT name FROM part_thinned"))
+    for home in sorted(ownership.claims) if root is not None else ():
+        if root is None or home == AT_THE_ROOT or not ownership.says_so(home):
+            continue
+        shelf = root.below(home)
+        with suppress(OSError):  # that it does not answer is said of each part
+            if ownership.may_change(shelf, home):
+                unneeded += shelf.unneeded(thinned)
+                unknown += [name for name in shelf.named() if name not in known]
+    return FilesBeside(unneeded=tuple(unneeded), unknown=tuple(unknown))
 
 
 _STRAY = """SELECT COUNT(*) FROM part_block p WHERE NOT EXISTS (

@@ -1,19 +1,43 @@
 """Shelves of parts: a folder that every machine sees, or a bucket. A file never changes under its name.
 
-Not here: which shelf is a store's (store.placing.folders), buckets (store.placing.buckets)."""
+A file waits under another name until a database is about to name it. What waits may be deleted when nobody comes for
+it; what has its name may be in some database, a copy or a backup, and is not deleted for being unknown here. Not here:
+which shelf is a store's (store.placing.folders), buckets (store.placing.buckets)."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
-_WRITTEN = "shard-*.parquet"
-_HIDDEN = ".shard-*.parquet"
+WAITING = "waiting-"
+THINNED = "shard-thin-"
+_NAMED = "shard-*.parquet"
+_UNNEEDED = (f"{WAITING}{_NAMED}", f".{_NAMED}", f"{THINNED}*.parquet")
+_LOCK = ".lock"
+
+
+class FileTimes(NamedTuple):
+    """When a file changed, and its number: whoever touches it changes one of them."""
+
+    mtime_ns: int | None
+    ctime_ns: int | None
+    inode: int | None
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileTimes:
+        """The times that the system says."""
+        return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_ino & (2**63 - 1))
+
+
+NO_TIMES = FileTimes(None, None, None)
 
 
 class Shelf(ABC):
@@ -24,8 +48,16 @@ class Shelf(ABC):
     """A folder of this machine, for files that are not finished."""
 
     @abstractmethod
+    def below(self, home: str) -> Shelf:
+        """The shelf of this name in this one."""
+
+    @abstractmethod
     def put(self, temporary: Path, name: str) -> None:
-        """Give a finished file of `scratch` its place; it appears whole, or not at all."""
+        """Let a finished file of `scratch` wait for its name; it appears whole, or not at all."""
+
+    @abstractmethod
+    def settle(self, name: str) -> FileTimes:
+        """Give a file that waits its name, and say how it is then; what has it already is left alone."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
@@ -44,8 +76,26 @@ class Shelf(ABC):
         """Delete a file; one that is not there is no error."""
 
     @abstractmethod
-    def strangers(self, names: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
-        """Files of workers that are not among these names, by name."""
+    def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
+        """Files that no database can have named, unfinished or waiting; and thinned ones, which are made again, but for
+        some."""
+
+    @abstractmethod
+    def named(self) -> list[str]:
+        """Files of parts that some database may have named."""
+
+    @abstractmethod
+    def note(self, name: str) -> str | None:
+        """The text of a small file; None where there is none."""
+
+    @abstractmethod
+    def put_note(self, name: str, text: str) -> None:
+        """Write a small file in one step."""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep everybody else of this machine, or of the shared folder, from changing whose it is."""
+        yield
 
 
 class Folder(Shelf):
@@ -56,14 +106,24 @@ class Folder(Shelf):
         self.address = str(path)
         self.scratch = path
 
+    def below(self, home: str) -> Folder:
+        """The folder in it."""
+        return Folder(self.path / home)
+
     def put(self, temporary: Path, name: str) -> None:
+        """Rename it."""
+        temporary.replace(self.path / f"{WAITING}{name}")
+
+    def settle(self, name: str) -> FileTimes:
         """Rename it, and have that flushed."""
-        temporary.replace(self.path / name)
-        descriptor = os.open(self.path, os.O_RDONLY)
+        path = self.path / name
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            (self.path / f"{WAITING}{name}").replace(path)
+        except FileNotFoundError:
+            if not path.is_file():
+                raise
+        self._flush()
+        return FileTimes.of(path.stat())
 
     def has(self, name: str) -> bool:
         """Whether it is a file here."""
@@ -84,12 +144,49 @@ class Folder(Shelf):
         """Delete it."""
         (self.path / name).unlink(missing_ok=True)
 
-    def strangers(self, names: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
-        """Files that no row names, finished or not."""
+    def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
+        """Files that wait, and thinned ones, by their age."""
         found = []
-        for pattern in (_WRITTEN, _HIDDEN):
-            for path in self.path.glob(pattern):
-                with suppress(OSError):
-                    if path.name not in names and time.time() - path.stat().st_mtime >= older_than_s:
-                        found.append(path.name)
+        for path in (path for pattern in _UNNEEDED for path in self.path.glob(pattern)):
+            with suppress(OSError):
+                if path.name not in thinned and time.time() - path.stat().st_mtime >= older_than_s:
+                    found.append(path.name)
         return sorted(found)
+
+    def named(self) -> list[str]:
+        """Its finished files."""
+        return sorted(path.name for path in self.path.glob(_NAMED) if not path.name.startswith(THINNED))
+
+    def note(self, name: str) -> str | None:
+        """The text of a file."""
+        try:
+            return (self.path / name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def put_note(self, name: str, text: str) -> None:
+        """Write it beside, and rename it."""
+        temporary = self.path / f".{name}.{secrets.token_hex(4)}"
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._flush()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold a lock that the system frees when its holder dies."""
+        with (self.path / _LOCK).open("a", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _flush(self) -> None:
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from store.location import StoreLocation
+from store.placing.file_states import FileState, changed_since, states_of_files
 from store.placing.folders import found_shelf
 from store.placing.places import Place
 from store.placing.shelves import Folder
@@ -38,11 +39,12 @@ def thinned_in_use(transaction: ReadTransaction) -> list[ThinnedRow]:
     return list(transaction.rows(ThinnedRow, _THINNED))
 
 
-def is_whole(location: StoreLocation, thinned: ThinnedRow) -> bool:
-    """Whether the file is there with the bytes that were written; one in a bucket is copied for that."""
+def is_whole(location: StoreLocation, thinned: ThinnedRow, state: FileState | None) -> bool:
+    """Whether the file is there and nobody touched it; one in a bucket is copied for that."""
     try:
         shelf = found_shelf(location, thinned.name, thinned.folder)
-        return shelf.fetched(thinned.name, thinned.bytes, thinned.sha256).stat().st_size == thinned.bytes
+        path = shelf.fetched(thinned.name, thinned.bytes, thinned.sha256)
+        return changed_since(path, thinned.bytes, thinned.sha256, state) is None
     except OSError:
         return False
 
@@ -57,17 +59,19 @@ def is_registered(location: StoreLocation, thinned: ThinnedRow) -> bool:
 
 
 def thinned_places(
-    location: StoreLocation, places: Sequence[Place], thinned: Sequence[ThinnedRow], suits: Callable[[Place], bool]
+    transaction: ReadTransaction, places: Sequence[Place], thinned: Sequence[ThinnedRow], suits: Callable[[Place], bool]
 ) -> tuple[list[Place], list[Place]]:
     """The places of blocks, those that suit in the thinned file of their part; and these blocks as they were."""
-    beside = {row.part_name: row for row in thinned}
+    named = {place.name for place in places}
+    beside = {row.part_name: row for row in thinned if row.part_name in named}
+    states = states_of_files(transaction, [row.name for row in beside.values()])
     good: dict[str, bool] = {}
     found: list[Place] = []
     replaced: list[Place] = []
     for place in places:
         row = beside.get(place.name)
         if row is not None and row.name not in good:
-            good[row.name] = is_whole(location, row)
+            good[row.name] = is_whole(transaction.location, row, states.get(row.name))
         if row is None or not good[row.name] or not suits(place):
             found.append(place)
             continue

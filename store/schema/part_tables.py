@@ -74,6 +74,27 @@ PART_TABLES = (
         ),
     ),
     Table(
+        "part_file",
+        "how files of parts, thinned ones too, were when they were named; where none is known the digest tells",
+        (
+            Column("name", NAME, "none", "file name", primary=True),
+            Column("footer", DIGEST, "sha256", "digest of the footer, which says where every column lies"),
+            optional("mtime_ns", LONG, "ns", "when the content changed; NULL: the place keeps no such times"),
+            optional("ctime_ns", LONG, "ns", "when anything of the file changed, which nobody can set back"),
+            optional("inode", LONG, "none", "number of the file on its disk"),
+        ),
+    ),
+    Table(
+        "part_claim",
+        "folders of parts that this database may change, by the database that said so: a copy is another",
+        (
+            Column("home", text(60), "none", "name of the folder below the place of parts, or . for it", primary=True),
+            Column("token", text(32), "hex", "secret that the folder names, too, while it belongs to this database"),
+            Column("database", TEXT, "none", "the database that said so: its file, or its server"),
+            moment("claimed_at", "when"),
+        ),
+    ),
+    Table(
         "shard",
         "pieces of sweeps that workers evaluate, each a part",
         (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from store.sealing.damage import damage_named, damaged_snapshot
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.held import HeldRows
     from store.sealing.into_duckdb import PARQUET, create_table, fetched_arrays, insert_rows, quoted
@@ -41,6 +42,8 @@ __all__ = [
     "complement",
     "create_load_relation",
     "create_table",
+    "damage_named",
+    "damaged_snapshot",
     "fetched_arrays",
     "groups_of",
     "insert_from_store",

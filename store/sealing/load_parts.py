@@ -86,6 +86,12 @@ def parts_of_loads(transaction: ReadTransaction, location: StoreLocation, relati
     return [(path, part.loads) for path, part in _valid_parts(transaction, location, relation, {})]
 
 
+def parts_in_manifests(transaction: ReadTransaction, location: StoreLocation) -> dict[Path, str]:
+    """The digest of each file of loads, as manifests say it."""
+    folders = snapshot_directories(location, transaction.store_id)
+    return {path: part.sha256 for folder in folders for path, part in _listed(folder)}
+
+
 def seal_loads(
     connection: duckdb.DuckDBPyConnection,
     transaction: ReadTransaction,

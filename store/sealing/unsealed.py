@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.errors import UnreadableRowsError
-from store.location import StoreLocation
 from store.placing import Place, paths_of, places_of
 from store.reading import ReadTransaction
 from store.schema.joins import BLOCKS_FIRST
@@ -116,16 +115,16 @@ def _loaded(
         (as_parameter(without(ranges, elsewhere)),),
     )
     insert_rows(connection, rows, _MEASURES, probes, arrays=True)
-    return _with_parts(connection, transaction.location, places, schema) if places else ()
+    return _with_parts(connection, transaction, places, schema) if places else ()
 
 
 def _with_parts(
-    connection: duckdb.DuckDBPyConnection, location: StoreLocation, places: Sequence[Place], schema: str
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, places: Sequence[Place], schema: str
 ) -> tuple[Path, ...]:
     """Make `unsealed_probe` the rows of the database and, block by block, those of parts."""
     import duckdb
 
-    paths = paths_of(location, places)
+    paths = paths_of(transaction, places)
     create_table(connection, f"{schema}.unsealed_place", _PLACE)
     handed = ((*place[:4], str(paths[place.name])) for place in places)
     insert_rows(connection, f"{schema}.unsealed_place", _PLACE, handed)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from store.errors import NotAStoreError, StoreError
 from store.faults import store_faults
 from store.location import StoreLocation
-from store.placing import orphaned_files, part_faults, thinned_faults
+from store.placing import NotOwned, files_beside, part_faults, parts_not_owned, thinned_faults
 from store.reading import ReadTransaction, read_transaction
 from store.reading.connecting import connect_sqlite, read_store_id
 from store.reading.silent_duckdb import in_memory
@@ -106,7 +106,9 @@ class CheckReport:
     probes: int
     snapshot_probes: int
     faults: tuple[str, ...]
-    orphans: tuple[str, ...] = ()  # names of files beside parts that are none: no fault, and nothing reads them
+    orphans: tuple[str, ...] = ()  # files of workers that were stopped, by name: no fault, and nothing reads them
+    unknown: tuple[str, ...] = ()  # files that another state of this database may name: no fault, and they stay
+    elsewhere: tuple[NotOwned, ...] = ()  # folders of parts that do not belong to this database: it only reads there
 
     @property
     def whole(self) -> bool:
@@ -126,7 +128,7 @@ def check_store(location: StoreLocation) -> CheckReport:
     _collect(faults, _count_rows(location, counts))
     _collect(faults, _row_faults(location, counts))
     with read_transaction(location) as transaction:
-        left = orphaned_files(location, transaction)
+        beside, elsewhere = files_beside(transaction), tuple(parts_not_owned(transaction))
     return CheckReport(
         store=location.display,
         revision=HEAD_REVISION,  # another one would not have been opened
@@ -136,7 +138,9 @@ def check_store(location: StoreLocation) -> CheckReport:
         probes=counts["probe"],
         snapshot_probes=counts["snapshot"],
         faults=tuple(dict.fromkeys(faults)),
-        orphans=left,
+        orphans=beside.unneeded,
+        unknown=beside.unknown,
+        elsewhere=elsewhere,
     )
 
 

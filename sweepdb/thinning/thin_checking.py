@@ -11,7 +11,7 @@ import duckdb
 from queries.thinned import RULES
 from store.errors import StoreError
 from store.location import StoreLocation
-from store.placing import found_shelf, is_registered, part_shelf, parts_in_use, thinned_in_use
+from store.placing import found_shelf, is_registered, parts_in_use, thinned_in_use
 from store.reading import read_transaction
 from store.sealing import quoted
 from sweepdb.thinning.thin_writing import digest_of, winners_of
@@ -24,8 +24,9 @@ def winner_faults(location: StoreLocation) -> Iterator[str]:
         parts = {part.id: part for part in parts_in_use(transaction)}
     for row in rows:
         try:
-            path = found_shelf(location, row.name, row.folder).fetched(row.name, row.bytes, row.sha256)
-            with winners_of(location, part_shelf(location), parts[row.part_id]) as (connection, source):
+            shelf = found_shelf(location, row.name, row.folder)
+            path = shelf.fetched(row.name, row.bytes, row.sha256)
+            with winners_of(location, shelf.scratch, parts[row.part_id]) as (connection, source):
                 held = digest_of(connection, f"FROM read_parquet({quoted(path)}) AS f")
                 right = held == digest_of(connection, source) and held[0] == row.row_count
         except (StoreError, OSError, duckdb.Error):  # that a file cannot be read is said of the file

@@ -15,8 +15,8 @@ from queries.thinned import RULES, create_winners
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import open_store
-from store.parts import ThinnedFile, disk_fault, put_in_place, register_thinned
-from store.placing import PartRow, Shelf, is_registered, part_shelf, parts_in_use, thinned_in_use
+from store.parts import ThinnedFile, checked_path, disk_fault, part_shelf, put_in_place, register_thinned
+from store.placing import WAITING, PartRow, Shelf, is_registered, parts_in_use, thinned_in_use
 from store.reading import in_memory, read_transaction
 from store.schema import MEASURES
 from store.sealing import PARQUET, quoted
@@ -55,15 +55,15 @@ def thin_parts(location: StoreLocation) -> ThinReport:
     missing = [part for part in parts if part.id not in right]
     written = 0
     if missing:
-        shelf = part_shelf(location)
         with open_store(location.url) as store:
+            shelf = part_shelf(store)
             for part in missing:
                 file = write_thinned(location, shelf, part)
                 if register_thinned(store, part.id, file):
                     written += 1
                     continue
                 with suppress(OSError):  # a compaction has replaced the part meanwhile
-                    shelf.remove(file.name)
+                    shelf.remove(f"{WAITING}{file.name}")
     with read_transaction(location) as transaction:
         rows = thinned_in_use(transaction)
     return ThinReport(
@@ -75,11 +75,14 @@ def thin_parts(location: StoreLocation) -> ThinReport:
 
 
 @contextmanager
-def winners_of(location: StoreLocation, shelf: Shelf, part: PartRow) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
+def winners_of(
+    location: StoreLocation, scratch: Path, part: PartRow
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
     """A DuckDB and the SQL of the rows of a part that can win, in the order they have there."""
+    checked_path(location, part)
     with in_memory() as connection, read_transaction(location) as transaction:
         connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
-        connection.execute("SET temp_directory = $folder", {"folder": str(shelf.scratch / ".thinning")})
+        connection.execute("SET temp_directory = $folder", {"folder": str(scratch / ".thinning")})
         ranges = tuple(
             transaction.rows(
                 _Range, "SELECT first_block, last_block FROM part_block WHERE part_id = ? ORDER BY 1", (part.id,)
@@ -104,7 +107,7 @@ def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> Thinn
     name = f"shard-thin-{secrets.token_hex(6)}.parquet"
     temporary = shelf.scratch / f".{name}"
     try:
-        with winners_of(location, shelf, part) as (connection, source):
+        with winners_of(location, shelf.scratch, part) as (connection, source):
             connection.execute(
                 f"COPY (SELECT {_COLUMNS} {source} ORDER BY file_row_number) TO {quoted(temporary)} ({PARQUET})"
             )
@@ -114,16 +117,14 @@ def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> Thinn
                     f"The thinned file {name} does not hold what was written to it, so it is not used.",
                     hint="Check the disk; the parts are as they were.",
                 )
-        size, sha256 = put_in_place(shelf, temporary, name)
+        put = put_in_place(shelf, temporary, name)
     except duckdb.IOException as error:
         raise disk_fault(shelf, name, OSError(str(error).partition("\n")[0])) from error
     except OSError as error:
         raise disk_fault(shelf, name, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-    return ThinnedFile(
-        folder=shelf.address, name=name, bytes=size, sha256=sha256, row_count=went_in[0], rules=RULES
-    )  # fmt: skip
+    return ThinnedFile(folder=shelf.address, name=name, **put._asdict(), row_count=went_in[0], rules=RULES)
 
 
 def digest_of(connection: duckdb.DuckDBPyConnection, source: str) -> tuple[int, int | None]:

@@ -26,8 +26,7 @@ from evaluator.sweep import (
 )
 from evaluator.together import Readying, ReadyScenario
 from store.errors import EvaluationError, InputError
-from store.parts import fail_shard, put_shards, record_known, register_part
-from store.placing import part_shelf
+from store.parts import fail_shard, part_shelf, put_shards, record_known, register_part
 from store.records import ScenarioRef, SweepRecord
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, loads_of_scenarios, missing_intervals, put_scenarios
@@ -84,7 +83,7 @@ def run_on_workers(
     planned = list(planned_scenarios(request))
     if not planned:
         raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
-    shelf = part_shelf(store.location)
+    shelf = part_shelf(store)
     engine = engine_of(workers) if engine is None else engine
     key = secrets.token_hex(6)
     record = SweepRecord(

@@ -36,8 +36,8 @@ from queries.asking.question import Question
 from queries.session import Session
 from store.location import parse_url
 from store.opening import Store, open_store
-from store.parts import ShardBlock, register_part, write_part
-from store.placing import part_shelf, parts_in_use
+from store.parts import ShardBlock, part_shelf, register_part, write_part
+from store.placing import parts_in_use
 from store.reading import read_transaction
 from store.sealing import pruning
 from store.writing import begin_sweep, finish_sweep, put_scenarios
@@ -112,7 +112,7 @@ def many_parts(url: str, parts: int, rows: int) -> tuple[str, str]:
         found = [record for record in scenarios(seed=1) if record.status == "ok"]
         asked = next(record for record in found if record.subject.phase == "aggregated")
         records = [asked, *(record for record in islice(found, parts) if record is not asked)][:parts]
-        shelf = part_shelf(store.location)
+        shelf = part_shelf(store)
         refs = put_scenarios(store, sweep_id, records)
         for number, (record, ref) in enumerate(zip(records, refs, strict=True)):
             plan = record.subject.plan

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import generator
 
 from store.opening import Store, open_store
-from store.parts import PartFile, ShardBlock, register_part, write_part
-from store.placing import Shelf, part_shelf
+from store.parts import PartFile, ShardBlock, part_shelf, register_part, write_part
+from store.placing import Shelf
 from store.records import ScenarioRecord
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
@@ -66,7 +66,7 @@ def make(url: str, probes: int) -> dict[str, object]:
     done = in_workers = parts = size = 0
     with open_store(url, create=True) as store, ProcessPoolExecutor(WORKERS) as pool:
         sweep_id = begin_sweep(store, generator.sweep_record(key="large"))
-        shelf = part_shelf(store.location)
+        shelf = part_shelf(store)
         source = records()
         running: set[Future[tuple[str, PartFile, float]]] = set()
         for number in count():
@@ -108,15 +108,16 @@ def link(real: Path, linked: Path, times: int) -> dict[str, object]:
     """Copy a store's database, and name each of its parts `times` times, by hard links, under other models."""
     started = time.perf_counter()
     shutil.copy(real, linked)
-    folder = linked.with_name(f"{linked.name}.parts")
-    folder.mkdir()
-    before = real.with_name(f"{real.name}.parts")
     with closing(sqlite3.connect(linked, isolation_level=None)) as database:
         database.execute("PRAGMA synchronous = OFF")
         database.execute("BEGIN")
         steps = {name: database.execute(f"SELECT MAX(id) FROM {name}").fetchone()[0] for name in COPIED[:5]}
         names = [name for (name,) in database.execute("SELECT name FROM part WHERE retired_at IS NULL")]
+        before = Path(database.execute("SELECT folder FROM part WHERE retired_at IS NULL").fetchone()[0])
+        folder = linked.with_name(f"{linked.name}.parts") / before.name
+        folder.mkdir(parents=True)
         database.execute("UPDATE part SET folder = ?", (str(folder),))
+        database.execute(_NO_TIMES)  # a link changes those of the file
         for name in names:
             os.link(before / name, folder / name)
         for copy in range(1, times):
@@ -124,10 +125,16 @@ def link(real: Path, linked: Path, times: int) -> dict[str, object]:
                 _copied(database, table, copy, steps)
             for name in names:
                 os.link(before / name, folder / f"{copy:03d}-{name}")
+            database.execute(
+                f"INSERT INTO part_file (name, footer) SELECT '{copy:03d}-' || name, footer FROM part_file"
+                " WHERE name LIKE 'shard-%'"
+            )
         database.execute("COMMIT")
         database.execute("ANALYZE")
         rows, parts = database.execute("SELECT SUM(row_count), COUNT(*) FROM part").fetchone()
         scenarios = database.execute("SELECT COUNT(*) FROM scenario").fetchone()[0]
+    with closing(sqlite3.connect(real, isolation_level=None)) as database:
+        database.execute(_NO_TIMES)
     return {
         "probes": rows,
         "parts": parts,
@@ -138,6 +145,7 @@ def link(real: Path, linked: Path, times: int) -> dict[str, object]:
     }
 
 
+_NO_TIMES = "UPDATE part_file SET mtime_ns = NULL, ctime_ns = NULL, inode = NULL"
 _IDS = {"id", "model_id", "subject_id", "scenario_id", "part_id", "first_block", "last_block"}
 _TABLES_OF = {
     "model_id": "model", "subject_id": "subject", "scenario_id": "scenario", "part_id": "part",

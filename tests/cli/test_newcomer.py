@@ -230,6 +230,14 @@ def test_without_a_store_every_way_of_asking_is_the_same_error(tmp_path, command
     assert outcome.out == ""
 
 
+def test_a_bundle_whose_description_is_a_pipe_is_refused_not_waited_for(tmp_path):
+    (tmp_path / "bundle").mkdir()
+    os.mkfifo(tmp_path / "bundle" / "bundle.json")
+    outcome = sweepdb(["import", str(tmp_path / "bundle")], f"sqlite:///{tmp_path}/other.sqlite")
+    assert outcome.code == 2
+    assert "it holds no bundle.json that is a file" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

@@ -64,7 +64,9 @@ def noisy_records(folder):
     records = read_measurements(written(folder / "mine.csv", TRUTH)).records
     random = np.random.default_rng(11)
     return [
-        replace(one, metrics={name: value * np.exp(0.08 * random.standard_normal()) for name, value in one.metrics.items()})
+        replace(
+            one, metrics={name: value * np.exp(0.08 * random.standard_normal()) for name, value in one.metrics.items()}
+        )
         for one in records
     ]
 
@@ -97,7 +99,7 @@ def test_own_points_have_one_fit(records, own_fit, seed):
 @settings(max_examples=examples(6), deadline=None)
 @given(st.data())
 def test_a_fit_ends_at_the_same_numbers_wherever_it_begins(records, data):
-    points = [one for one in _fit_points(served_points(records, None), engine_profile("vllm"), None)]
+    points = _fit_points(served_points(records, None), engine_profile("vllm"), None)
     start = unfitted_engine("vllm")
     names = ("prefill_factor", "decode_factor", "step_ms", "request_ms")
     begin = with_numbers(
@@ -140,7 +142,8 @@ def test_a_shipped_engine_has_one_fit(name):
     ]  # fmt: skip
     engine = fitted_engine(name)
     fits = [
-        fit_with_pairs_held_out(engine_points(points, name), engine, "") for points in (records, nudged(records, seed=5))
+        fit_with_pairs_held_out(engine_points(points, name), engine, "")
+        for points in (records, nudged(records, seed=5))
     ]
     for one in ("profile", *engine.held_out):
         ours, theirs = (fit.profile if one == "profile" else fit.held_out.get(one) for fit in fits)
@@ -213,7 +216,9 @@ def test_expected_errors_have_one_answer(seed):
     random = np.random.default_rng(seed)
     moved = [replace(one, error=one.error * (1 + DIGIT * random.uniform(-1, 1))) for one in errors]
     donors = {one.device: one.calibrated_from for one in shipped_devices()}
-    ours, theirs = (regions_of(points, donors) for points in (errors, [moved[at] for at in random.permutation(len(moved))]))
+    ours, theirs = (
+        regions_of(points, donors) for points in (errors, [moved[at] for at in random.permutation(len(moved))])
+    )
     assert len(ours) == len(theirs) > 50
     for one, other in zip(ours, theirs, strict=True):
         for name in ("median_ape_percent", "p90_ape_percent", "bias_percent"):

@@ -13,8 +13,7 @@ from queries.narrow import scope_tables
 from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store
-from store.parts import ShardBlock, register_part, write_part
-from store.placing import part_shelf
+from store.parts import ShardBlock, part_shelf, register_part, write_part
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
 ASKED = [
@@ -44,7 +43,7 @@ def place(tmp_path_factory):
             )
             for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True)
         ]
-        register_part(store, sweep_id, "b" * 64, write_part(part_shelf(store.location), "b" * 64, blocks))
+        register_part(store, sweep_id, "b" * 64, write_part(part_shelf(store), "b" * 64, blocks))
         finish_sweep(store, sweep_id, "finished")
     return parse_url(store.url)
 

@@ -31,8 +31,8 @@ from queries.vocabulary import VIEWS
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
-from store.parts import ShardBlock, compact_parts, register_part, write_part
-from store.placing import part_shelf, thinned_in_use
+from store.parts import ShardBlock, adopt_parts, compact_parts, part_shelf, register_part, write_part
+from store.placing import thinned_in_use
 from store.reading import read_state, read_transaction
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.voiding import void
@@ -105,12 +105,10 @@ def written(url, records, rows_of_record):
             elif cut < SIZES:
                 put_block(store, first, ref.id, shard(ref, record, rows, cut + 1, SIZES).record)
         for number, blocks in enumerate(parts[:2]):
-            register_part(
-                store, first, f"{number:064d}", write_part(part_shelf(store.location), f"{number:064d}", blocks)
-            )
+            register_part(store, first, f"{number:064d}", write_part(part_shelf(store), f"{number:064d}", blocks))
         finish_sweep(store, first, "finished")
         second = begin_sweep(store, sweep_record(key="b" * 32))
-        register_part(store, second, f"{2:064d}", write_part(part_shelf(store.location), f"{2:064d}", parts[2]))
+        register_part(store, second, f"{2:064d}", write_part(part_shelf(store), f"{2:064d}", parts[2]))
         finish_sweep(store, second, "finished")
         # What both asked for is asked again in part, by a sweep that cuts blocks.
         third = begin_sweep(store, sweep_record(key="c" * 32))
@@ -145,15 +143,25 @@ def engines():
 
 
 def copied(place, name):
-    """The store once more, with its parts."""
+    """The store once more, with its parts, which are its own."""
     to = place.path.with_name(name)
     shutil.copy(place.path, to)
     shutil.copytree(f"{place.path}.parts", f"{to}.parts")
     with closing(sqlite3.connect(to)) as connection:
         for table in ("part", "part_thinned"):
-            connection.execute(f"UPDATE {table} SET folder = ?", (f"{to}.parts",))
+            connection.execute(
+                f"UPDATE {table} SET folder = replace(folder, ?, ?)", (f"{place.path}.parts", f"{to}.parts")
+            )
         connection.commit()
-    return parse_url(f"sqlite:///{to}")
+    location = parse_url(f"sqlite:///{to}")
+    adopt_parts(location, move=True)
+    return location
+
+
+def shelf_of(place):
+    """The folder of its parts."""
+    with open_store(place.url) as store:
+        return part_shelf(store)
 
 
 @pytest.fixture(scope="module")
@@ -367,7 +375,7 @@ def test_answers_hold_whatever_becomes_of_thinned_files(places):
     with Session(whole) as session:
         expected = session.ask(question)
     with read_transaction(place) as transaction:
-        files = [part_shelf(place).path / row.name for row in thinned_in_use(transaction)]
+        files = [shelf_of(place).path / row.name for row in thinned_in_use(transaction)]
     files[0].unlink()
     files[1].write_bytes(files[1].read_bytes()[:-1])
     with Session(place) as session:
@@ -400,7 +408,7 @@ def test_compaction_forgets_thinned_files_and_writes_them_for_its_parts(places, 
     with Session(whole) as plain, Session(place) as session:
         assert session.ask(question) == plain.ask(question)
         assert session._connection.thinned
-    assert len(list(part_shelf(place).path.iterdir())) == 2
+    assert len(shelf_of(place).named()) == 2
 
 
 NUMBERS = st.sampled_from((None, 1.0, 1.0, 2.0, 2.5, 3.0, 4.0, 0.0, float("inf"), float("nan")))

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from attack import attack
 
-ROUNDS = 14
+ROUNDS = 18
 
 
 @pytest.mark.survival

@@ -14,8 +14,8 @@ from generator import block, put, scenarios, sweep_record
 from queries.connect import connect
 from store.errors import InputError, StoreError
 from store.opening import open_store
-from store.parts import ShardBlock, compact_parts, compacting, register_part, write_part
-from store.placing import buckets, part_shelf, shelf_at
+from store.parts import ShardBlock, compact_parts, compacting, part_shelf, register_part, removing, write_part
+from store.placing import WAITING, buckets, shelf_at
 from store.upkeep import check_store
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
@@ -56,7 +56,7 @@ def filled(store):
     """Store every scenario in two parts; returns their names."""
     sweep_id = begin_sweep(store, sweep_record(key="b" * 32))
     refs = put_scenarios(store, sweep_id, RECORDS)
-    shelf = part_shelf(store.location)
+    shelf = part_shelf(store)
     names = []
     for low, high in pairwise((0, 5, len(RECORDS))):
         blocks = [
@@ -91,19 +91,19 @@ def test_files_that_no_row_names_are_reported_and_compaction_rewrites_in_the_buc
     store, expected, bucket, monkeypatch
 ):
     before = filled(store)
-    shelf = part_shelf(store.location)
+    shelf = part_shelf(store)
     stray = shelf.scratch / ".shard-stray.parquet"
     stray.write_bytes(b"half")
     shelf.put(stray, "shard-stray.parquet")
-    assert check_store(store.location).orphans == ("shard-stray.parquet",)
+    assert check_store(store.location).orphans == (f"{WAITING}shard-stray.parquet",)
     done = compact_parts(store.location)
     assert (done.parts_before, done.parts, done.probes_rewritten, done.files_removed) == (2, 1, len(expected), 0)
     assert rows(store.url) == expected
     monkeypatch.setattr(compacting, "RETIRED_KEPT_S", -1.0)
-    monkeypatch.setattr(compacting, "ORPHANS_KEPT_S", -1.0)
+    monkeypatch.setattr(removing, "LEFT_S", -1.0)
     assert compact_parts(store.location).files_removed == 3
-    (left,) = bucket.ls("/bucket/sweeps", detail=False)
-    assert left.rpartition("/")[2] not in before
+    (left,) = shelf.named()
+    assert left not in before
     assert rows(store.url) == expected
     assert check_store(store.location).faults == ()
 
@@ -127,10 +127,10 @@ def change(bucket, path):
 )
 def test_what_a_bucket_lost_or_changed_is_named(store, bucket, damage, said, found):
     name = filled(store)[1]
-    damage(bucket, f"/bucket/sweeps/{name}")
+    damage(bucket, f"{part_shelf(store).address.removeprefix('memory:/')}/{name}")
     with pytest.raises(StoreError, match=said) as caught:
         rows(store.url)
-    assert f"memory://bucket/sweeps/{name}" in caught.value.message
+    assert f"{part_shelf(store).address}/{name}" in caught.value.message
     assert any(found in fault and name in fault for fault in check_store(store.location).faults)
     with pytest.raises(StoreError, match="nothing is rewritten"):
         compact_parts(store.location)
@@ -169,7 +169,7 @@ def test_nothing_is_stored_of_an_upload_that_was_cut(store, monkeypatch):
 
     monkeypatch.setattr(MemoryFileSystem, "put_file", cut)
     with pytest.raises(
-        StoreError, match=r"could not be written to memory://bucket/sweeps: [\d,]+ of [\d,]+ bytes arrived"
+        StoreError, match=r"could not be written to memory://bucket/sweeps/[-0-9a-f]+: [\d,]+ of [\d,]+ bytes arrived"
     ):
         filled(store)
     assert rows(store.url) == []
@@ -183,6 +183,7 @@ def test_copies_that_nobody_uses_make_room_and_those_in_use_stay(bucket, monkeyp
         made = shelf.scratch / f".{name}"
         made.write_bytes(bytes([number]) * 1_000)
         shelf.put(made, name)
+        shelf.settle(name)
         digests[name] = shelf.sha256(name)
     monkeypatch.setenv(buckets.COPIES, "0.000002")  # two of them
     for name, digest in digests.items():
@@ -208,4 +209,4 @@ def test_copies_that_nobody_uses_make_room_and_those_in_use_stay(bucket, monkeyp
 def test_an_address_that_nothing_reads_is_refused(monkeypatch, store):
     monkeypatch.setenv("SWEEPDB_PARTS", "nowhere://bucket/sweeps")
     with pytest.raises(InputError, match="no place for parts"):
-        part_shelf(store.location)
+        part_shelf(store)

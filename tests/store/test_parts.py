@@ -9,41 +9,31 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import pytest
-from generator import block, interval_length, put, scenarios, sweep_record
+from generator import block, interval_length, put, sweep_record
 from hypothesis import given
 from hypothesis import strategies as st
+from part_cases import MEAN, RECORDS, ROWS, begun, registered, rows, shard_blocks, shards
 
 from queries.connect import connect
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
-from store.parts import ShardBlock, compact_parts, compacting, files, register_part, write_part
-from store.placing import PartRow, part_shelf, parts_in_use, places_of
+from store.parts import adopt_parts, compact_parts, compacting, files, part_shelf, register_part, write_part
+from store.placing import WAITING, PartRow, made_root, parts_in_use, places_of
 from store.reading import read_transaction
-from store.schema.measures import MEASURES
 from store.sealing import LARGEST_KEY, seal
 from store.upkeep import check_store
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 from store.writing.blocks import require_same
-
-NAMES = ", ".join(["scenario", "model", "workload", "phase", "batch_size", *(column.name for column in MEASURES)])
-ROWS = f"SELECT {NAMES} FROM raw.stored_probe ORDER BY scenario, batch_size"
-RECORDS = [record for record in islice(scenarios(), 200) if record.status == "ok"][:24]
-MEAN = 20
 
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SWEEPDB_PARTS", str(tmp_path / "parts"))
-
-
-def rows(url):
-    with connect(url) as connection:
-        return connection.execute(ROWS).fetchall()
 
 
 @pytest.fixture(scope="module")
@@ -56,33 +46,6 @@ def expected(tmp_path_factory):
             put(store, sweep_id, record, ref, first=1, last=interval_length(record, MEAN))
         finish_sweep(store, sweep_id, "finished")
     return rows(url)
-
-
-def begun(store, key="b"):
-    """A sweep that has begun, and its scenarios."""
-    sweep_id = begin_sweep(store, sweep_record(key=key * 32))
-    return sweep_id, put_scenarios(store, sweep_id, RECORDS)
-
-
-def shard_blocks(refs, chosen=slice(None)):
-    return [
-        ShardBlock(
-            scenario_id=ref.id, scenario_key=ref.key, replicas=record.subject.plan.dp * record.subject.plan.pp,
-            record=block(record, 1, interval_length(record, MEAN)),
-        )
-        for record, ref in list(zip(RECORDS, refs, strict=True))[chosen]
-    ]  # fmt: skip
-
-
-def registered(store, *, cuts=(0, 9, 24)):
-    """Store every scenario in parts."""
-    sweep_id, refs = begun(store)
-    folder = part_shelf(store.location)
-    for low, high in pairwise(cuts):
-        file = write_part(folder, f"{low:064d}", shard_blocks(refs, slice(low, high)))
-        register_part(store, sweep_id, f"{low:064d}", file)
-    finish_sweep(store, sweep_id, "finished")
-    return sweep_id, refs
 
 
 def test_parts_answer_as_rows_do_and_hold_no_row(store, expected):
@@ -107,7 +70,7 @@ def test_parts_answer_as_rows_do_and_hold_no_row(store, expected):
 def test_rows_and_parts_of_one_scenario_stand_side_by_side(store, expected):
     sweep_id, refs = begun(store)
     put(store, sweep_id, RECORDS[3], refs[3], first=1, last=4)
-    file = write_part(part_shelf(store.location), "c" * 64, shard_blocks(refs))
+    file = write_part(part_shelf(store), "c" * 64, shard_blocks(refs))
     done = register_part(store, sweep_id, "c" * 64, file)
     assert done.left == 1  # of the fourth only a part is missing, which the next attempt adds
     put(store, sweep_id, RECORDS[3], refs[3], first=5, last=interval_length(RECORDS[3], MEAN))
@@ -120,7 +83,7 @@ def test_rows_and_parts_of_one_scenario_stand_side_by_side(store, expected):
 
 def test_a_lost_race_leaves_no_file_and_no_row_twice(store, expected):
     sweep_id, refs = begun(store)
-    folder = part_shelf(store.location)
+    folder = part_shelf(store)
     attempts = [write_part(folder, "d" * 64, shard_blocks(refs)) for _ in range(3)]
     outcomes = []
 
@@ -134,15 +97,15 @@ def test_a_lost_race_leaves_no_file_and_no_row_twice(store, expected):
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == [0, 0, len(expected)]
-    assert len(list(folder.path.iterdir())) == 1
+    assert len(shards(folder)) == 1
     assert rows(store.url) == expected
     assert check_store(store.location).faults == ()
 
 
 def test_a_file_that_was_never_registered_is_reported_never_read_and_removed_after_a_day(store, expected):
     _, refs = registered(store)
-    folder = part_shelf(store.location)
-    orphan = folder.path / write_part(folder, "e" * 64, shard_blocks(refs)).name
+    folder = part_shelf(store)
+    orphan = folder.path / f"{WAITING}{write_part(folder, 'e' * 64, shard_blocks(refs)).name}"
     unfinished = folder.path / ".shard-0-0.parquet"
     unfinished.write_bytes(b"half")
     assert rows(store.url) == expected
@@ -152,7 +115,8 @@ def test_a_file_that_was_never_registered_is_reported_never_read_and_removed_aft
     for path in (orphan, unfinished):
         os.utime(path, (0, 0))
     assert compact_parts(store.location).files_removed == 2
-    assert folder.strangers(set()) != []  # the parts themselves
+    assert folder.unneeded(()) == []
+    assert len(folder.named()) == 3  # the part, and the two that it replaced
     assert rows(store.url) == expected
 
 
@@ -175,7 +139,7 @@ def test_a_part_that_is_not_what_was_registered_is_named(store, damage):
     registered(store)
     with read_transaction(store.location) as transaction:
         name = places_of(transaction, ((0, LARGEST_KEY),))[0].name
-    damage(part_shelf(store.location).path / name)
+    damage(part_shelf(store).path / name)
     assert any(name in fault for fault in check_store(store.location).faults)
     if damage is not flip:
         with pytest.raises(StoreError, match=name):
@@ -196,7 +160,7 @@ def test_a_catalogue_that_says_something_else_than_blocks_is_named(store):
 
 def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
     _, refs = begun(store)
-    folder = part_shelf(store.location)
+    folder = part_shelf(store)
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -204,18 +168,18 @@ def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StoreError, match="No space left on device"):
         write_part(folder, "f" * 64, shard_blocks(refs))
-    assert list(folder.path.iterdir()) == []
+    assert shards(folder) == set()
 
 
 def test_compaction_sorts_merges_and_keeps_replaced_files_for_readers(store, expected, monkeypatch):
     registered(store, cuts=(0, 5, 11, 13, 20, 24))
-    folder = part_shelf(store.location)
-    before = set(folder.path.iterdir())
+    folder = part_shelf(store)
+    before = shards(folder)
     with connect(store.url) as reader:
         reader.provide({"probe"})
         report = compact_parts(store.location)
         assert (report.parts_before, report.parts, report.probes_rewritten) == (5, 1, len(expected))
-        assert before < set(folder.path.iterdir())
+        assert before < shards(folder)
         assert reader.execute(ROWS).fetchall() == expected
     assert rows(store.url) == expected
     assert check_store(store.location).faults == ()
@@ -223,7 +187,7 @@ def test_compaction_sorts_merges_and_keeps_replaced_files_for_readers(store, exp
     assert (again.parts, again.probes_rewritten, again.files_removed) == (1, 0, 0)
     monkeypatch.setattr(compacting, "RETIRED_KEPT_S", 0.0)
     assert compact_parts(store.location).files_removed == 5
-    assert len(list(folder.path.iterdir())) == 1
+    assert len(shards(folder)) == 1
     assert rows(store.url) == expected
     assert check_store(store.location).orphans == ()
 
@@ -259,7 +223,7 @@ def test_compaction_cuts_at_the_largest_size_and_settles(store, expected, monkey
 
 def test_a_small_sweep_is_sorted_by_itself_and_merged_when_it_is_no_longer_small(store, expected):
     sweep_id, refs = begun(store)
-    folder = part_shelf(store.location)
+    folder = part_shelf(store)
 
     def register(low, high):
         file = write_part(folder, f"{low:064d}", shard_blocks(refs, slice(low, high)))
@@ -305,7 +269,7 @@ def test_a_backup_is_a_copy_of_the_database_and_then_of_the_files(tmp_path, expe
     saved.mkdir()
     with open_store(url, create=True) as store:
         sweep_id, refs = begun(store)
-        folder = part_shelf(store.location)
+        folder = part_shelf(store)
         file = write_part(folder, "1" * 64, shard_blocks(refs, slice(0, 9)))
         register_part(store, sweep_id, "1" * 64, file)
         then = rows(url)
@@ -316,16 +280,21 @@ def test_a_backup_is_a_copy_of_the_database_and_then_of_the_files(tmp_path, expe
             live.backup(copy)
         file = write_part(folder, "2" * 64, shard_blocks(refs, slice(9, 24)))
         register_part(store, sweep_id, "2" * 64, file)
-        shutil.copytree(folder.path, saved / "store.sqlite.parts")
+        shutil.copytree(folder.path.parent, saved / "store.sqlite.parts")
     assert rows(url) == expected
     shutil.rmtree(tmp_path / "store.sqlite.parts")  # lost, with its database
     restored = f"sqlite:///{saved}/store.sqlite"
     assert rows(restored) == then
     report = check_store(parse_url(restored))
     assert report.faults == ()
-    assert report.orphans == (file.name,)
+    assert (report.orphans, report.unknown) == ((), ())  # of a folder that it has not claimed
+    assert [one.parts for one in report.elsewhere] == [1]
+    with pytest.raises(StoreError, match="belongs to"):
+        compact_parts(parse_url(restored))
+    assert adopt_parts(parse_url(restored), move=True).noted == 1
+    assert check_store(parse_url(restored)).unknown == (file.name,)
     with open_store(restored) as store:
-        file = write_part(part_shelf(store.location), "3" * 64, shard_blocks(refs, slice(9, 24)))
+        file = write_part(part_shelf(store), "3" * 64, shard_blocks(refs, slice(9, 24)))
         register_part(store, sweep_id, "3" * 64, file)
     assert rows(restored) == expected
 
@@ -344,7 +313,7 @@ def test_a_store_that_moves_with_its_parts_is_read_where_it_is(tmp_path, expecte
 def test_a_store_on_a_server_needs_a_folder_that_is_named(monkeypatch):
     monkeypatch.delenv("SWEEPDB_PARTS")
     with pytest.raises(StoreError, match="no place is named") as caught:
-        part_shelf(parse_url("postgresql://nobody@localhost/none"))
+        made_root(parse_url("postgresql://nobody@localhost/none"))
     assert "SWEEPDB_PARTS=/shared" in caught.value.hint
 
 
@@ -359,7 +328,7 @@ def test_other_numbers_under_the_key_of_a_block_in_a_part_are_refused(store):
 
 def test_a_write_that_failed_does_not_break_the_next_of_this_process(tmp_path, monkeypatch):
     with open_store(f"sqlite:///{tmp_path}/store.sqlite", create=True) as store:
-        blocks, shelf = shard_blocks(begun(store)[1]), part_shelf(store.location)
+        blocks, shelf = shard_blocks(begun(store)[1]), part_shelf(store)
     real = files._copy
 
     def failing(connection, select, path):

@@ -11,7 +11,7 @@ from evaluator.sweep import run_sweep
 from store.errors import EvaluationError, StoreError
 from store.opening import open_store
 from store.parts import compact_parts
-from store.placing import part_shelf
+from store.placing import made_root
 from store.upkeep import check_store
 from sweepdb.working import parse_workers, run_on_workers
 from sweepdb.working.process_engine import InlineEngine
@@ -57,7 +57,7 @@ def bucket(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)  # it waits longer each time
     s3fs.S3FileSystem.clear_instance_cache()  # which remembers the port of the test before
-    shelf = part_shelf(None)
+    shelf = made_root(None)
     shelf._files.mkdir(shelf._root.partition("/")[0])
     yield served
     served.stop()

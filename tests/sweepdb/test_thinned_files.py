@@ -14,8 +14,8 @@ from generator import block, scenarios, sweep_record
 from queries.asking import question_of
 from queries.session import Session
 from store.errors import StoreError
-from store.parts import ShardBlock, compact_parts, compacting, register_part, thin_files, write_part
-from store.placing import found_shelf, part_shelf, thinned_in_use
+from store.parts import ShardBlock, compact_parts, compacting, part_shelf, register_part, thin_files, write_part
+from store.placing import WAITING, found_shelf, thinned_in_use
 from store.reading import read_transaction
 from store.schema.sql_tables import PART_THINNED
 from store.upkeep import check_store
@@ -52,7 +52,7 @@ def filled(store):
             )
             for record, ref in list(zip(RECORDS, refs, strict=True))[low:high]
         ]
-        register_part(store, sweep_id, f"{low:064d}", write_part(part_shelf(store.location), f"{low:064d}", blocks))
+        register_part(store, sweep_id, f"{low:064d}", write_part(part_shelf(store), f"{low:064d}", blocks))
     finish_sweep(store, sweep_id, "finished")
 
 
@@ -100,7 +100,7 @@ def test_a_file_that_is_lost_or_changed_is_named_not_read_and_written_anew(sqlit
         filled(store)
         expected, _ = answers(store)
         thin_parts(store.location)
-        lost, changed = (part_shelf(store.location).path / row.name for row in named(store))
+        lost, changed = (part_shelf(store).path / row.name for row in named(store))
         lost.unlink()
         changed.write_bytes(changed.read_bytes() + b"more")
         faults = check_store(store.location).faults
@@ -185,8 +185,15 @@ def test_whoever_registers_again_takes_the_place_of_the_file_before(sqlite_url, 
         thin_parts(store.location)
         one = named(store)[0]
         again = thin_files.ThinnedFile(
-            folder=one.folder, name="shard-thin-again.parquet", bytes=1, sha256="0" * 64, row_count=1, rules=one.rules
+            folder=one.folder,
+            name="shard-thin-again.parquet",
+            bytes=1,
+            sha256="0" * 64,
+            footer="0" * 64,
+            row_count=1,
+            rules=one.rules,
         )
+        (part_shelf(store).path / f"{WAITING}{again.name}").write_bytes(b"x")
         assert thin_files.register_thinned(store, one.part_id, again)
         assert not thin_files.register_thinned(store, 10_000, again)
         with store.reading() as connection:
