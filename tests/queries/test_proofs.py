@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -118,7 +119,7 @@ def test_rows_altered_behind_an_intact_snapshot_are_noticed(proven, stored, tmp_
         changed.commit()
     outcome = verdict(proven[question], f"sqlite:///{tmp_path}/copy.sqlite", tmp_path)
     assert outcome.code == 3, outcome.err
-    assert "are not those of the proof" in outcome.err
+    assert re.search("are not those (of the proof|that were committed)", outcome.err)
 
 
 def copy_of(stored, folder):
