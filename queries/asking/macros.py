@@ -17,6 +17,8 @@ FILES = tuple(
     _FOLDER / f"{name}.sql"
     for name in (
         "scoped",
+        "waits",
+        "counts",
         "paired",
         "ranked",
         "deployed",

@@ -29,7 +29,7 @@
 -- column: decode_plan | none | split of a decode instance
 WITH most AS (
     SELECT *
-    FROM deployments(getvariable('target_qps'), FALSE)
+    FROM deployments(getvariable('target_qps'), NULL, FALSE, NULL::BIGINT[], TRUE)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, devices
         ORDER BY system_qps DESC, mode, prefill_instances, first_key, second_key
