@@ -266,9 +266,26 @@ engine_held AS (
     WHERE decode_instances > 0
     QUALIFY system_qps = max(system_qps) OVER (PARTITION BY question_group, within)
 ),
--- A rate that more devices carry no better is that of the fewest.
-engine_best AS (
-    SELECT *, prefill_instances * prefill_size + decode_instances * decode_size AS devices
+-- As many decode instances of any row as hold the users where none waits, or some less where enough others do.
+engine_populated AS (
+    SELECT
+        * EXCLUDE (most_qps_each), most_devices AS within,
+        greatest(
+            ceil(target_users * 1000.0 / (qps * (unqueued_ms + answer_ms)))::BIGINT - unnest([0, 1, 2, 3, 4, 6, 8]),
+            coalesce(least_count(qps, target_qps), 1), 1
+        ) AS decode_instances,
+        decode_instances * qps AS system_qps
+    FROM engine_rows
+    JOIN ends USING (question_group)
+    WHERE target_users IS NOT NULL
+),
+-- The fewest prefill instances beside them.
+engine_counts AS (
+    SELECT
+        *, prefill_instances * prefill_size + decode_instances * decode_size AS devices,
+        system_qps / 1000.0 * (unqueued_ms + answer_ms + pair_wait_ms(
+            system_qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each
+        )) AS users
     FROM (
         SELECT
             *, held_prefills(
@@ -276,7 +293,24 @@ engine_best AS (
                 (within - decode_instances * decode_size) // prefill_size, decode_instances, qps, unqueued_ms, answer_ms,
                 service_ms, servers_each, first_share, ttft_ratio, answer_ratio
             ) AS prefill_instances
-        FROM engine_held
+        FROM (
+            SELECT *, FALSE AS of_users FROM engine_held
+            UNION ALL BY NAME
+            SELECT *, TRUE AS of_users FROM engine_populated
+        )
+    )
+    WHERE prefill_instances IS NOT NULL
+),
+-- A rate that more devices carry no better is that of the fewest.
+engine_best AS (
+    SELECT *
+    FROM (
+        SELECT *
+        FROM engine_counts
+        WHERE NOT of_users OR users >= target_users
+        QUALIFY NOT of_users OR row_number() OVER (
+            PARTITION BY question_group, of_users ORDER BY devices, system_qps DESC, prefill_number, decode_number
+        ) = 1
     )
     QUALIFY row_number() OVER (
         PARTITION BY question_group, system_qps

@@ -60,8 +60,7 @@ carrying AS (
                     AND (getvariable('target_users') IS NULL OR coalesce(users >= getvariable('target_users'), false))
         END AS carries_target
     FROM deployments(
-        getvariable('target_qps'), getvariable('target_users'), TRUE, getvariable('budgets'),
-        getvariable('target_users') IS NOT NULL
+        getvariable('target_qps'), getvariable('target_users'), TRUE, getvariable('budgets'), FALSE
     )
     JOIN budgets ON budget IS NULL OR devices <= budget
 ),
