@@ -314,6 +314,8 @@ class ScopeTables:
             self._is_there = False
             duckdb.execute(_NO_VIEW)
             duckdb.execute(_EMPTY_TABLE.format(self._view[self._view.index(_VIEW) + len(_VIEW) :].rstrip().rstrip(";")))
+        elif missing:
+            self.show()  # planned over what is kept, they would miss what was given up since
         for macro in missing:
             duckdb.execute(macro.sql)
             self._created[macro.name] = macro.sql
