@@ -175,13 +175,12 @@ def held(examples_):
 
 @held(36)
 @given(
-    engine=engines, formula=formulas, limit=limits, devices=st.none() | st.integers(1, 40),
+    rows=st.tuples(engines, formulas), limit=limits, devices=st.none() | st.integers(1, 40),
     target=st.none() | st.floats(0.1, 60.0), every_mode=st.booleans(),
     consumed=st.sampled_from(((COMPARED, False), (CARRIED, False), (FRONTIER, True))),
 )  # fmt: skip
-def test_deployments_are_those_of_listing_every_count(
-    duck, engine, formula, limit, devices, target, every_mode, consumed
-):
+def test_deployments_are_those_of_listing_every_count(duck, *, rows, limit, devices, target, every_mode, consumed):
+    engine, formula = rows
     stored(duck, engine, formula, {**limit, "num_devices": devices, "target_qps": target})
     asked = f"getvariable('target_qps'), {every_mode}"
     statement, stepwise = consumed
@@ -191,8 +190,9 @@ def test_deployments_are_those_of_listing_every_count(
 
 @held(36)
 @given(engine=engines, limit=limits, devices=st.none() | st.integers(1, 40), exact=st.booleans(),
-       objective=st.sampled_from(("system_qps", "qps_per_device", "balanced_qps")), kept=st.sampled_from((1, 3, 10)))  # fmt: skip
-def test_pairs_of_an_engine_are_those_of_listing_every_count(duck, engine, limit, devices, exact, objective, kept):
+       ranked=st.tuples(st.sampled_from(("system_qps", "qps_per_device", "balanced_qps")), st.sampled_from((1, 3, 10))))  # fmt: skip
+def test_pairs_of_an_engine_are_those_of_listing_every_count(duck, *, engine, limit, devices, exact, ranked):
+    objective, kept = ranked
     stored(duck, engine, ((), (), ()), {**limit, "num_devices": devices})
     rule = "exact" if exact and devices is not None else "budget"
     best = f"('{rule}', getvariable('num_devices'), FALSE, {kept}, '{objective}') ORDER BY {objective} DESC, ALL LIMIT {kept}"
