@@ -29,6 +29,7 @@ from sweepdb.web.statements_apart import rows_apart
 MOST_ROWS = 100
 MOST_BYTES = 32_000  # as they are sent: the document is a text within another
 _MOST_LETTERS = 1_000  # of a text, where an answer is too long
+_MOST_SAID = 1_500  # letters of a refusal
 _SAID = 300  # letters of what is repeated of a wrong call
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _KEPT = ("report", "summary", "columns", "rows", "groups", "nearest", "limits", "rules", "versions", "expected_error",
@@ -158,6 +159,7 @@ class _Server(MCPServer):
             raise
         except ToolError as error:
             text = _sentence(name, error)
+            text = text if len(text) <= _MOST_SAID else f"{text[: _MOST_SAID // 2]} ... {text[-_SAID:]}"
             return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 

@@ -41,7 +41,7 @@ def soaked(url, questions, at_once):
     """Memory and files at half and at the end of so many questions, and the statuses of so many at once."""
 
     async def asking():
-        pool = SessionPool(parse_url(url))
+        pool = SessionPool(parse_url(url), timeout_s=600.0)
         app = build_web(pool, names=frozenset(LOOPBACK))
 
         async def one(number):
@@ -80,7 +80,7 @@ def check(url, questions, at_once):
 
 
 def test_memory_and_files_level_over_a_few_questions(url):
-    check(url, 32, 24)
+    check(url, 24, 16)
 
 
 @pytest.mark.survival
