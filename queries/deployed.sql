@@ -257,13 +257,22 @@ engine_held AS (
     SELECT *, decode_instances * qps AS system_qps
     FROM (
         SELECT
-            *, held_decodes(
-                within, 1, 1, (within - prefill_size) // decode_size, prefill_size, decode_size, qps, unqueued_ms,
-                answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
-            ) AS decode_instances
-        FROM engine_tried
+            * EXCLUDE (least_instances, held_more), least_instances - 1 + held_more AS decode_instances
+        FROM (
+            SELECT
+                *, greatest(floor(least_qps / qps)::BIGINT, 1) AS least_instances,
+                held_decodes(
+                    within, least_instances, 1,
+                    least(
+                        (within - prefill_size) // decode_size, floor(most_qps_each * within * (1 + 1e-9) / qps)::BIGINT
+                    ) - least_instances + 1,
+                    prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share,
+                    ttft_ratio, answer_ratio
+                ) AS held_more
+            FROM engine_tried
+        )
+        WHERE held_more > 0
     )
-    WHERE decode_instances > 0
     QUALIFY system_qps = max(system_qps) OVER (PARTITION BY question_group, within)
 ),
 -- As many decode instances of any row as hold the users where none waits, or some less where enough others do.

@@ -295,6 +295,7 @@ class Session:
         of_probes = not asked.of_loads or options.mode == "pd" or bool(asked.needs)
         about = (
             of_probes,
+            asked.of_loads,
             kind,
             report(question.report).by_device,
             question.scope,

@@ -6,6 +6,7 @@ import pytest
 from served_store import write_served
 
 import queries
+from store.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +24,10 @@ def test_a_report_after_another_was_asked_again_answers_as_by_itself(stored):
         for kept in (1.0, 0.5):
             notebook.report("by-length", prefill_degradation=kept)
         assert notebook.capacity(target_qps=5.0).rows == expected
+
+
+def test_a_rate_after_the_same_report_without_one_says_that_no_loads_are_stored(stored):
+    with queries.open(stored) as notebook:
+        notebook.capacity(num_devices=8)
+        with pytest.raises(InputError, match="loads|arriv"):
+            notebook.capacity(rate=5.0)
