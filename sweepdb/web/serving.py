@@ -38,7 +38,7 @@ class Served:
     timeout_s: float = 30.0
 
 
-class _Prompt(H11Protocol):
+class PromptProtocol(H11Protocol):
     """HTTP whose requests must be there in time: half of one would hold a connection for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -107,7 +107,7 @@ def serve(served: Served, listening: socket.socket, on_ready: Callable[[str], No
     app = build_web(pool, names=names, token=token, sql=served.sql)
     config = uvicorn.Config(
         app, log_level="error", access_log=False, server_header=False, timeout_keep_alive=_IDLE_S, lifespan="on",
-        timeout_graceful_shutdown=_IDLE_S, http=_Prompt,
+        timeout_graceful_shutdown=_IDLE_S, http=PromptProtocol,
     )  # fmt: skip
     shown = f"[{served.host}]" if ":" in served.host else served.host
     on_ready(f"http://{shown}:{bound}/")

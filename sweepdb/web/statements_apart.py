@@ -52,7 +52,7 @@ def main() -> int:
     try:
         with run_sql(parse_url(asked["store"]), asked["statement"], limits) as result:
             told = json.dumps(table_document([column.name for column in result.columns], ()))
-            rows, more = _bounded(result, MOST_BYTES - len(told))
+            rows, more = bounded_rows(result, MOST_BYTES - len(told))
     except SweepdbError as error:
         json.dump({"error": error.message, "hint": error.hint}, sys.stdout)
         return _ENDED
@@ -60,7 +60,7 @@ def main() -> int:
     return 0
 
 
-def _bounded(result: Iterable[tuple[object, ...]], most_bytes: int) -> tuple[list[str], bool]:
+def bounded_rows(result: Iterable[tuple[object, ...]], most_bytes: int) -> tuple[list[str], bool]:
     """Rows as JSON, as many as are sent, and whether there are more: 10,000 rows and 8 MiB at most."""
     rows: list[str] = []
     for row in result:

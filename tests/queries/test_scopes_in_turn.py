@@ -29,5 +29,5 @@ def test_a_report_after_another_was_asked_again_answers_as_by_itself(stored):
 def test_a_rate_after_the_same_report_without_one_says_that_no_loads_are_stored(stored):
     with queries.open(stored) as notebook:
         notebook.capacity(num_devices=8)
-        with pytest.raises(InputError, match="loads|arriv"):
+        with pytest.raises(InputError, match=r"loads|arriv"):
             notebook.capacity(rate=5.0)
