@@ -5,7 +5,7 @@ Only what a statement needs is brought in, in one read transaction. Not here: li
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,10 +19,10 @@ from queries.scenarios import load_scenarios
 from queries.scoping.voided import read_hidden
 from queries.thinned.binding import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
-from store.errors import StoreError
+from store.errors import InputError, StoreError
 from store.location import StoreLocation, parse_url
 from store.placing import parts_elsewhere, places_of
-from store.reading import Cells, ReadTransaction, in_memory, read_store_id, read_transaction
+from store.reading import Cells, ReadTransaction, in_memory, machine_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
 from store.sealing import (
@@ -63,12 +63,15 @@ class StoreConnection:
     """DuckDB over one store as it was at one moment; `refresh` moves to the present.
 
     `execute` brings in the relations, views and macros a statement refers to, then runs it. `unsealed` names scenarios
-    by content key whose rows alone are read, from the database itself and from no snapshot."""
+    by content key whose rows alone are read, from the database itself and no snapshot. DuckDB may use `most_bytes`."""
 
-    def __init__(self, location: StoreLocation, *, unsealed: Collection[str] | None = None) -> None:
+    def __init__(
+        self, location: StoreLocation, *, unsealed: Collection[str] | None = None, most_bytes: int | None = None
+    ) -> None:
         self.location = location
+        self._most_bytes = most_bytes
         self._straight = None if unsealed is None else tuple(unsealed)
-        self.duckdb = in_memory()
+        self.duckdb = in_memory(most_bytes)
         self.snapshot = Snapshot()
         self.parts_elsewhere: tuple[str, ...] = ()  # folders of parts that another database has claimed
         self.unsealed_probes = 0
@@ -94,6 +97,23 @@ class StoreConnection:
     def part_bytes(self) -> int:
         """Bytes of the files that were opened in place of rows."""
         return sum(path.stat().st_size for path in self._part_files)
+
+    @contextmanager
+    def within_limits(self) -> Iterator[None]:
+        """Say in a sentence that a question took more memory than it may, or counts beyond what can be counted."""
+        try:
+            yield
+        except (duckdb.OutOfMemoryException, MemoryError) as error:
+            limit = self._most_bytes or machine_memory()
+            raise InputError(
+                f"The answer takes more than the {limit / 2**30:.1f} GiB of memory that a question may use.",
+                hint="Narrow it down: fewer models, devices or workloads, a smaller `top`.",
+            ) from error
+        except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
+            raise InputError(
+                "A number of the question leads to numbers of instances beyond what can be counted.",
+                hint="Ask for a smaller rate, or for fewer users or devices.",
+            ) from error
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
         """Run one statement and return its cursor; parts that were replaced meanwhile are looked up again."""

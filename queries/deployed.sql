@@ -1,18 +1,10 @@
 -- Whole deployments: so many instances that do both, or so many of each side.
--- The smallest whole number of instances that carries a rate; the quotient may be off by one, the products decide.
-CREATE OR REPLACE TEMP MACRO least_count(qps, target_qps) AS
-    CASE
-        WHEN ceil(target_qps / qps) > 1 AND (ceil(target_qps / qps) - 1) * qps >= target_qps
-            THEN ceil(target_qps / qps)::BIGINT - 1
-        WHEN ceil(target_qps / qps) * qps >= target_qps THEN greatest(ceil(target_qps / qps)::BIGINT, 1)
-        ELSE ceil(target_qps / qps)::BIGINT + 1
-    END;
-
--- Every useful number of instances within a device budget, aggregated or split: so many of one side, and the fewest of
--- the other that keep up. Of each size only the side with the most requests/s can matter; under an engine every decode
--- row can, as prefill must keep up with it, and the prefill plans that no other of their size beats. Without a budget up
--- to what the target needs of the one kind that needs less, or of each with `every_mode`.
-CREATE OR REPLACE TEMP MACRO deployments(target_qps, every_mode) AS TABLE
+-- The best deployments within numbers of devices, aggregated or split: those of `budgets`, what a target takes, and with
+-- `stepwise` every number up to 1,024 and beyond that 64 to each doubling; all up to the device budget, else to what the
+-- target needs of the one kind that needs less, or of each with `every_mode`. Of each size only the side with the most
+-- requests/s can matter; under an engine every decode row can, as prefill must keep up with it, and the prefill plans
+-- that no other of their size beats.
+CREATE OR REPLACE TEMP MACRO deployments(target_qps, target_users, every_mode, budgets, stepwise) AS TABLE
 WITH aggregated_side AS (
     SELECT
         question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms,
@@ -88,11 +80,15 @@ engine_decode_side AS MATERIALIZED (
     FROM engine_decodes()
 ),
 -- Numbers alone: names are looked up for what is answered.
-engine_rows AS (
+engine_rows AS MATERIALIZED (
     SELECT
         p.question_group, prefill_number, decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps,
-        p.service_ms, p.lone_ms, p.servers_each, p.first_share, p.ttft_ratio, d.answer_ms, d.slot_wait_ms,
-        d.answer_ratio
+        p.service_ms, lone_ms + slot_wait_ms AS unqueued_ms, p.servers_each, p.first_share, p.ttft_ratio, d.answer_ms,
+        d.answer_ratio,
+        d.qps / least_devices_each(
+            p.size, d.size, d.qps, lone_ms + slot_wait_ms, d.answer_ms, p.service_ms, p.servers_each, p.first_share,
+            p.ttft_ratio, d.answer_ratio
+        ) AS most_qps_each
     FROM engine_prefill_front AS p
     JOIN engine_decode_side AS d ON p.question_group = d.question_group
 ),
@@ -101,31 +97,36 @@ engine_enough AS (
     SELECT question_group, prefill_instances * prefill_size + decode_instances * decode_size AS devices
     FROM (
         SELECT
-            *,
-            unnest(range(
-                greatest(floor(decode_instances * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1),
-                4 * floor(decode_instances * qps / 1000.0 * service_ms / servers_each)::BIGINT + 9
-            )) AS prefill_instances
-        FROM (SELECT *, least_count(qps, target_qps) AS decode_instances FROM engine_rows WHERE target_qps IS NOT NULL)
+            *, held_prefills(
+                greatest(fewest_prefills, 1), 4 * fewest_prefills + 8, decode_instances, qps, unqueued_ms, answer_ms,
+                service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+            ) AS prefill_instances
+        FROM (
+            SELECT
+                *, least_count(qps, target_qps) AS decode_instances,
+                busy_prefills(decode_instances, qps, service_ms, servers_each) AS fewest_prefills
+            FROM engine_rows
+            WHERE target_qps IS NOT NULL
+        )
     )
-    WHERE pair_holds(
-        decode_instances * qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_ratio, answer_ratio
-    )
+    WHERE prefill_instances IS NOT NULL
 ),
-enough AS (
-    SELECT question_group, 'aggregated' AS mode, least_count(qps, target_qps) * size AS devices FROM aggregated_side
+enough AS MATERIALIZED (
+    SELECT question_group, 'aggregated' AS mode, min(least_count(qps, target_qps) * size) AS devices
+    FROM aggregated_side
+    GROUP BY question_group
     UNION ALL
     SELECT
         question_group, 'pd',
-        least_count(prefill_qps, target_qps) * prefill_size + least_count(decode_qps, target_qps) * decode_size
+        min(least_count(prefill_qps, target_qps) * prefill_size + least_count(decode_qps, target_qps) * decode_size)
     FROM pairs
+    GROUP BY question_group
     UNION ALL
-    SELECT question_group, 'pd', devices FROM engine_enough
+    SELECT question_group, 'pd', min(devices) FROM engine_enough GROUP BY question_group
     UNION ALL
-    SELECT question_group, 'pd', NULL FROM engine_rows
+    SELECT DISTINCT question_group, 'pd', NULL FROM engine_rows
 ),
-ends AS (
+ends AS MATERIALIZED (
     SELECT
         question_group,
         coalesce(getvariable('num_devices'), CASE WHEN every_mode THEN max(devices) ELSE min(devices) END, 64)::BIGINT
@@ -133,107 +134,199 @@ ends AS (
     FROM (SELECT question_group, mode, min(devices) AS devices FROM enough GROUP BY question_group, mode)
     GROUP BY question_group
 ),
+enough_users AS (
+    SELECT
+        question_group,
+        greatest(ceil(target_users / concurrency)::BIGINT, coalesce(least_count(qps, target_qps), 1)) * size AS devices
+    FROM aggregated_side
+    WHERE target_users IS NOT NULL
+),
+-- The numbers of devices that are looked at.
+stops AS MATERIALIZED (
+    SELECT DISTINCT question_group, devices
+    FROM (
+        SELECT question_group, most_devices AS devices FROM ends
+        UNION ALL
+        SELECT question_group, unnest(budgets) FROM ends
+        UNION ALL
+        SELECT question_group, devices FROM enough
+        UNION ALL
+        SELECT question_group, devices FROM enough_users
+        UNION ALL
+        SELECT question_group, unnest(range(1, least(most_devices, 1024) + 1)) FROM ends WHERE stepwise
+        UNION ALL
+        SELECT
+            question_group,
+            unnest(list_transform(
+                range(1, (64 * log2(greatest(most_devices / 1024, 1)))::BIGINT + 1),
+                lambda part: floor(1024 * pow(2, part / 64))::BIGINT
+            ))
+        FROM ends
+        WHERE stepwise
+    )
+    JOIN ends USING (question_group)
+    WHERE devices <= most_devices
+),
 aggregated_counts AS (
-    SELECT s.*, unnest(range(1, most_devices // size + 1)) AS instances
-    FROM aggregated_side AS s
-    JOIN ends ON ends.question_group = s.question_group
+    SELECT s.*, instances
+    FROM (
+        SELECT DISTINCT question_group, size, devices // size AS instances
+        FROM (SELECT DISTINCT question_group, size FROM aggregated_side)
+        JOIN stops USING (question_group)
+    ) AS counts
+    JOIN aggregated_side AS s ON s.question_group = counts.question_group AND s.size = counts.size
+    WHERE instances > 0
 ),
-fitting AS (
-    SELECT pairs.*, most_devices
+-- Around the place where both sides carry the same: with whole instances the best is beside it.
+pair_places AS (
+    SELECT
+        pairs.*, devices AS within, unnest([-2, -1, 0, 1, 2]) AS beside,
+        divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS even_qps,
+        (devices - decode_size) // prefill_size AS most_prefills, (devices - prefill_size) // decode_size AS most_decodes
     FROM pairs
-    JOIN ends ON ends.question_group = pairs.question_group
-    WHERE prefill_size + decode_size <= most_devices
+    JOIN stops ON stops.question_group = pairs.question_group
+    WHERE prefill_size + decode_size <= devices
 ),
-by_prefill AS (
-    SELECT *, unnest(range(1, (most_devices - decode_size) // prefill_size + 1)) AS wanted FROM fitting
-),
-by_decode AS (
-    SELECT *, unnest(range(1, (most_devices - prefill_size) // decode_size + 1)) AS wanted FROM fitting
+pair_turns AS (
+    SELECT
+        *, least(greatest(floor(even_qps / prefill_qps)::BIGINT + beside, 1), most_prefills) AS prefills,
+        (within - prefills * prefill_size) // decode_size AS decodes
+    FROM pair_places
+    UNION ALL
+    SELECT
+        *, (within - least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes) * decode_size)
+            // prefill_size,
+        least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes)
+    FROM pair_places
 ),
 pair_counts AS (
-    SELECT *, wanted AS prefill_instances, least_count(decode_qps, wanted * prefill_qps) AS decode_instances
-    FROM by_prefill
-    UNION ALL
-    SELECT *, least_count(prefill_qps, wanted * decode_qps), wanted
-    FROM by_decode
-),
--- The quotient is the fewest prefill instances that keep up, or one less.
-engine_counts AS (
     SELECT
-        *,
-        greatest(floor(decode_instances * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1) AS fewest_prefills,
-        (most_devices - decode_instances * decode_size) // prefill_size AS most_prefills
-    FROM (
-        SELECT
-            r.*, most_devices, lone_ms + slot_wait_ms AS unqueued_ms,
-            unnest(range(1, (most_devices - prefill_size) // decode_size + 1)) AS decode_instances
-        FROM engine_rows AS r
-        JOIN ends ON ends.question_group = r.question_group
-        WHERE prefill_size + decode_size <= most_devices
-    )
+        *, needed_prefills(prefills, decodes, prefill_qps, decode_qps) AS prefill_instances,
+        needed_decodes(prefills, decodes, prefill_qps, decode_qps) AS decode_instances,
+        prefill_instances * prefill_size + decode_instances * decode_size AS devices,
+        least(prefill_instances * prefill_qps, decode_instances * decode_qps) AS system_qps
+    FROM pair_turns
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, within
+        ORDER BY system_qps DESC, devices, prefill_instances, prefill_scenario, decode_scenario
+    ) = 1
 ),
--- A frontier that some rows reach with few prefill instances: others are worth a look only above it.
-engine_sample AS (
-    SELECT *, prefill_instances * prefill_size + decode_instances * decode_size AS devices
-    FROM (
-        SELECT *, unnest(range(fewest_prefills, least(fewest_prefills + 4, most_prefills + 1))) AS prefill_instances
-        FROM engine_counts
-        WHERE decode_number % 8 = 0 AND fewest_prefills <= most_prefills
-    )
-    WHERE pair_holds(
-        decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_ratio, answer_ratio
-    )
+-- What the likeliest decode row of each two plans carries within each number of devices: others are worth a look only
+-- where they may carry as much.
+engine_likely AS (
+    SELECT *
+    FROM engine_rows
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, prefill_number, decode_size ORDER BY most_qps_each DESC, decode_number
+    ) = 1
+),
+engine_carried AS (
+    SELECT
+        e.question_group, devices,
+        qps * held_decodes(
+            devices, 1, 1, (devices - prefill_size) // decode_size, prefill_size, decode_size, qps, unqueued_ms,
+            answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+        ) AS carried_qps
+    FROM engine_likely AS e
+    JOIN stops ON stops.question_group = e.question_group
+    WHERE prefill_size + decode_size <= devices
 ),
 engine_floor AS MATERIALIZED (
     SELECT
-        n.question_group, n.devices,
-        coalesce(max(max(decode_instances * qps)) OVER (PARTITION BY n.question_group ORDER BY n.devices), 0.0)
-            AS least_qps
-    FROM (SELECT question_group, unnest(range(0, most_devices + 1)) AS devices FROM ends) AS n
-    LEFT JOIN engine_sample AS e ON e.question_group = n.question_group AND e.devices = n.devices
+        n.question_group, n.devices, floor(8 * log2(n.devices)) AS lot,
+        max(coalesce(max(carried_qps), 0.0)) OVER (PARTITION BY n.question_group ORDER BY n.devices) AS least_qps
+    FROM stops AS n
+    LEFT JOIN engine_carried AS c ON c.question_group = n.question_group AND c.devices = n.devices
     GROUP BY n.question_group, n.devices
 ),
--- The most prefill instances that fit decide whether any number of them does.
-engine_bounded AS (
-    SELECT c.*
-    FROM engine_counts AS c
-    JOIN engine_floor AS f ON f.question_group = c.question_group
-        AND f.devices = fewest_prefills * prefill_size + decode_instances * decode_size
-        AND decode_instances * qps >= f.least_qps
-    WHERE fewest_prefills <= most_prefills
-        AND pair_holds(
-            decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, most_prefills * servers_each,
-            first_share, ttft_ratio, answer_ratio
-        )
+engine_hopeful AS (
+    SELECT r.*, lot
+    FROM engine_rows AS r
+    JOIN (
+        SELECT question_group, lot, min(least_qps / devices) AS least_qps_each FROM engine_floor GROUP BY question_group, lot
+    ) AS lots ON lots.question_group = r.question_group AND most_qps_each * (1 + 1e-9) >= least_qps_each
 ),
 engine_tried AS (
-    SELECT *, unnest(range(fewest_prefills, most_prefills + 1)) AS prefill_instances FROM engine_bounded
+    SELECT h.*, devices AS within, least_qps
+    FROM engine_hopeful AS h
+    JOIN engine_floor AS f ON f.question_group = h.question_group AND f.lot = h.lot
+    WHERE prefill_size + decode_size <= devices
+        AND most_qps_each * devices * (1 + 1e-9) >= least_qps AND (devices - prefill_size) // decode_size * qps >= least_qps
 ),
-engine_held AS MATERIALIZED (
-    SELECT *, prefill_instances * prefill_size + decode_instances * decode_size AS devices
-    FROM engine_tried
-    WHERE pair_holds(
-        decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_ratio, answer_ratio
+engine_held AS (
+    SELECT *, decode_instances * qps AS system_qps
+    FROM (
+        SELECT
+            * EXCLUDE (least_instances, held_more), least_instances - 1 + held_more AS decode_instances
+        FROM (
+            SELECT
+                *, greatest(floor(least_qps / qps)::BIGINT, 1) AS least_instances,
+                held_decodes(
+                    within, least_instances, 1,
+                    least(
+                        (within - prefill_size) // decode_size, floor(most_qps_each * within * (1 + 1e-9) / qps)::BIGINT
+                    ) - least_instances + 1,
+                    prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share,
+                    ttft_ratio, answer_ratio
+                ) AS held_more
+            FROM engine_tried
+        )
+        WHERE held_more > 0
     )
+    QUALIFY system_qps = max(system_qps) OVER (PARTITION BY question_group, within)
 ),
-engine_most AS (
-    SELECT question_group, devices, max(decode_instances * qps) AS system_qps
-    FROM engine_held
-    GROUP BY question_group, devices
+-- As many decode instances of any row as hold the users where none waits, or some less where enough others do.
+engine_populated AS (
+    SELECT
+        * EXCLUDE (most_qps_each), most_devices AS within,
+        greatest(
+            ceil(target_users * 1000.0 / (qps * (unqueued_ms + answer_ms)))::BIGINT - unnest([0, 1, 2, 3, 4, 6, 8]),
+            coalesce(least_count(qps, target_qps), 1), 1
+        ) AS decode_instances,
+        decode_instances * qps AS system_qps
+    FROM engine_rows
+    JOIN ends USING (question_group)
+    WHERE target_users IS NOT NULL
 ),
+-- The fewest prefill instances beside them.
+engine_counts AS (
+    SELECT
+        *, prefill_instances * prefill_size + decode_instances * decode_size AS devices,
+        system_qps / 1000.0 * (unqueued_ms + answer_ms + pair_wait_ms(
+            system_qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each
+        )) AS users
+    FROM (
+        SELECT
+            *, held_prefills(
+                greatest(busy_prefills(decode_instances, qps, service_ms, servers_each), 1),
+                (within - decode_instances * decode_size) // prefill_size, decode_instances, qps, unqueued_ms, answer_ms,
+                service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+            ) AS prefill_instances
+        FROM (
+            SELECT *, FALSE AS of_users FROM engine_held
+            UNION ALL BY NAME
+            SELECT *, TRUE AS of_users FROM engine_populated
+        )
+    )
+    WHERE prefill_instances IS NOT NULL
+),
+-- A rate that more devices carry no better is that of the fewest.
 engine_best AS (
-    SELECT h.*, m.system_qps
-    FROM engine_held AS h
-    JOIN engine_most AS m ON m.question_group = h.question_group AND m.devices = h.devices
-        AND m.system_qps = h.decode_instances * h.qps
+    SELECT *
+    FROM (
+        SELECT *
+        FROM engine_counts
+        WHERE NOT of_users OR users >= target_users
+        QUALIFY NOT of_users OR row_number() OVER (
+            PARTITION BY question_group, of_users ORDER BY devices, system_qps DESC, prefill_number, decode_number
+        ) = 1
+    )
     QUALIFY row_number() OVER (
-        PARTITION BY h.question_group, h.devices
+        PARTITION BY question_group, system_qps
         ORDER BY
+            devices,
             pair_ttft_ms(
-                h.decode_instances * h.qps / 1000.0, unqueued_ms, answer_ms, service_ms,
-                prefill_instances * servers_each, first_share
+                system_qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each, first_share
             ),
             prefill_instances, prefill_number, decode_number
     ) = 1
@@ -267,15 +360,13 @@ SELECT
 FROM aggregated_counts
 UNION ALL
 SELECT
-    question_group, prefill_instances * prefill_size + decode_instances * decode_size,
-    least(prefill_instances * prefill_qps, decode_instances * decode_qps), 'pd', NULL, prefill_instances,
+    question_group, devices, system_qps, 'pd', NULL, prefill_instances,
     decode_instances, ttft_ms, tpot_ms, NULL, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL,
     kv_transfer_ms, NULL,
     least(1, decode_instances * decode_qps / (prefill_instances * prefill_qps)),
     least(1, prefill_instances * prefill_qps / (decode_instances * decode_qps)), NULL, NULL, NULL, prefill_probe,
     prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, NULL, prefill_scenario, decode_scenario
 FROM pair_counts
-WHERE prefill_instances * prefill_size + decode_instances * decode_size <= most_devices
 UNION ALL
 SELECT
     question_group, devices, system_qps, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms,

@@ -1,53 +1,5 @@
 -- Pairs of a prefill and a decode instance under an engine: TTFT holds the wait for a prefill server, the transfer of
--- keys and values and the wait for a decode slot. The formulas are those of evaluator/serving/pairs.py, which says why;
--- times in ms, rates in requests/ms.
--- Mean wait for one of `servers` that are busy a share `load` of the time (Sakasegawa 1977).
-CREATE OR REPLACE TEMP MACRO queueing_ms(load, service_ms, servers) AS
-    0.5 * pow(load, sqrt(2.0 * (servers + 1)) - 1.0) / (servers * (1.0 - load)) * service_ms;
-
--- The wait behind the other users' prompts: of users = rate x time, one does not wait for itself.
-CREATE OR REPLACE TEMP MACRO pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers) AS
-    queueing_ms(
-        greatest(rate * (unqueued_ms + answer_ms) - 1.0, 0.0) / (rate * (unqueued_ms + answer_ms))
-            * (rate * service_ms / servers),
-        service_ms, servers
-    );
-
--- The wait of first requests, which come all at once.
-CREATE OR REPLACE TEMP MACRO pair_burst_ms(users, service_ms, servers) AS
-    service_ms * greatest(0.5 * (users / servers - 1.0), 0.0);
-
--- The mean TTFT where `first_share` of the requests are first ones; only where rate x service < servers.
-CREATE OR REPLACE TEMP MACRO pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share) AS
-    unqueued_ms + (1.0 - first_share) * pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers)
-        + first_share * pair_burst_ms(
-            rate * (unqueued_ms + pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers) + answer_ms),
-            service_ms, servers
-        );
-
--- The limit on the end-to-end time of pairs, where limits are read with a confidence: both parts of the time stay
--- within their own ratio of measured to predicted. It admits nothing where a ratio is not known.
-CREATE OR REPLACE TEMP MACRO pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio) AS
-    CASE
-        WHEN getvariable('e2e_limit_ms') IS NULL OR (ttft_ratio = 1.0 AND answer_ratio = 1.0)
-            THEN getvariable('e2e_limit_ms')
-        ELSE coalesce((getvariable('e2e_limit_ms') - answer_ms * answer_ratio) / ttft_ratio + answer_ms, -1e300)
-    END;
-
--- Whether a pair keeps up and meets its limits; NULL does not limit. DuckDB evaluates every branch: no division by 0.
-CREATE OR REPLACE TEMP MACRO pair_holds(
-    rate, unqueued_ms, answer_ms, service_ms, servers, first_share, ttft_ratio, answer_ratio
-) AS
-    rate * service_ms < servers
-    AND (
-        (getvariable('ttft_limit_ms') / ttft_ratio IS NULL
-            AND pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio) IS NULL)
-        OR pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share) <= least(
-            coalesce(getvariable('ttft_limit_ms') / ttft_ratio, 1e300),
-            coalesce(pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio), 1e300) - answer_ms
-        )
-    );
-
+-- keys and values and the wait for a decode slot (waits.sql).
 -- Decoded tokens that requests/s of decode rows count, of an answer of so many tokens.
 CREATE OR REPLACE TEMP MACRO decoded_tokens(tokens) AS
     CASE getvariable('decode_qps_rule') WHEN 'full' THEN tokens ELSE greatest(tokens - 1.0, 1.0) END;
@@ -96,6 +48,31 @@ FROM admitted('decode')
 WHERE by_engine
     AND takes_decode(device, num_devices);
 
+-- The numbers of decode instances to try of a row: up to 8 without a budget, else the most that it holds, which carries
+-- most. `exact` leaves no device idle, so only every few of them fit.
+CREATE OR REPLACE TEMP MACRO tried_decodes(
+    allocation_rule, budget, prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each,
+    first_share, ttft_ratio, answer_ratio
+) AS
+    CASE
+        WHEN budget IS NULL THEN range(1, 9)
+        ELSE list_transform(
+            CASE
+                WHEN allocation_rule = 'exact' THEN list_filter(
+                    range(1, prefill_size + 1), lambda y: (budget - y * decode_size) % prefill_size = 0
+                )[:1]
+                ELSE [1]
+            END,
+            lambda first: first + (held_decodes(
+                budget, first, CASE WHEN allocation_rule = 'exact' THEN prefill_size // gcd(prefill_size, decode_size) ELSE 1 END,
+                ((budget - prefill_size) // decode_size - first)
+                    // CASE WHEN allocation_rule = 'exact' THEN prefill_size // gcd(prefill_size, decode_size) ELSE 1 END + 1,
+                prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio,
+                answer_ratio
+            ) - 1) * CASE WHEN allocation_rule = 'exact' THEN prefill_size // gcd(prefill_size, decode_size) ELSE 1 END
+        )
+    END;
+
 -- The best counts and decode row of the best pairs of plans, of each workload by itself. Within a budget: most requests/s, then fewest devices.
 -- Without: up to 8 instances a side, most requests/s per device. Only pairs that may be among the best `kept` are
 -- looked at: `most` is what a pair would reach if nothing ever waited, and the first few that are tried say what the
@@ -136,10 +113,8 @@ pairs AS MATERIALIZED (
         ttft_ratio, p.size AS prefill_size, d.size AS decode_size,
         CASE
             WHEN wanted_objective = 'balanced_qps' THEN least(p.qps, most_qps)
-            WHEN wanted_objective = 'system_qps' AND budget IS NOT NULL THEN list_max([
-                least(x * p.qps, (budget - x * p.size) // d.size * most_qps)
-                FOR x IN range(1, (budget - d.size) // p.size + 1)
-            ])
+            WHEN wanted_objective = 'system_qps' AND budget IS NOT NULL
+                THEN divided_qps(budget, p.size, d.size, p.qps, most_qps)
             ELSE 1 / (p.size / p.qps + d.size / most_qps)
         END AS most
     FROM prefills AS p
@@ -157,7 +132,10 @@ tried AS (
 tried_counts AS (
     SELECT
         tried.*, d.qps, d.answer_ms, d.answer_ratio, lone_ms + slot_wait_ms AS unqueued_ms,
-        unnest(range(1, CASE WHEN budget IS NULL THEN 9 ELSE (budget - prefill_size) // decode_size + 1 END)) AS y
+        unnest(tried_decodes(
+            allocation_rule, budget, prefill_size, decode_size, d.qps, lone_ms + slot_wait_ms, d.answer_ms, service_ms,
+            servers_each, first_share, ttft_ratio, d.answer_ratio
+        )) AS y
     FROM tried
     JOIN decodes AS d ON d.question_group = tried.question_group AND d.decode_rank = tried.decode_rank
 ),
@@ -178,7 +156,7 @@ tried_best AS (
             END
         ) AS reached
     FROM tried_most
-    WHERE (coalesce(allocation_rule, '') <> 'exact' OR x_most * prefill_size + y * decode_size = budget)
+    WHERE y > 0 AND (coalesce(allocation_rule, '') <> 'exact' OR x_most * prefill_size + y * decode_size = budget)
         AND pair_holds(
             y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each,
             first_share, ttft_ratio, answer_ratio
@@ -200,7 +178,10 @@ wanted AS MATERIALIZED (
 counts AS (
     SELECT
         w.*, d.batch_size, d.qps, d.answer_ms, d.answer_ratio, lone_ms + slot_wait_ms AS unqueued_ms,
-        unnest(range(1, CASE WHEN budget IS NULL THEN 9 ELSE (budget - prefill_size) // decode_size + 1 END)) AS y
+        unnest(tried_decodes(
+            allocation_rule, budget, prefill_size, decode_size, d.qps, lone_ms + slot_wait_ms, d.answer_ms, service_ms,
+            servers_each, first_share, ttft_ratio, d.answer_ratio
+        )) AS y
     FROM wanted AS w
     JOIN decodes AS d ON d.question_group = w.question_group AND d.decode_rank = w.decode_rank
 ),
@@ -210,7 +191,7 @@ bounded AS (
         *, CASE WHEN budget IS NULL THEN 8 ELSE (budget - y * decode_size) // prefill_size END AS x_most,
         CASE
             WHEN allocation_rule = 'exact' THEN (budget - y * decode_size) // prefill_size
-            ELSE greatest(floor(y * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1)
+            ELSE greatest(busy_prefills(y, qps, service_ms, servers_each), 1)
         END AS x_least
     FROM counts
 ),
@@ -220,7 +201,7 @@ measured AS (
             AS at_most,
         CASE WHEN budget IS NULL THEN y * qps / (x_most * prefill_size + y * decode_size) ELSE y * qps END AS at_least
     FROM bounded
-    WHERE x_least <= x_most
+    WHERE y > 0 AND x_least <= x_most
         AND (coalesce(allocation_rule, '') <> 'exact' OR x_most * prefill_size + y * decode_size = budget)
 ),
 reached AS (
@@ -233,7 +214,11 @@ reached AS (
     GROUP BY question_group, prefill_rank, decode_rank
 ),
 hopeful AS (
-    SELECT m.*, unnest(range(x_least, x_most + 1)) AS x
+    SELECT
+        m.*, held_prefills(
+            x_least, x_most, y, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio,
+            answer_ratio
+        ) AS x
     FROM measured AS m
     JOIN reached AS r ON r.question_group = m.question_group AND r.prefill_rank = m.prefill_rank
         AND r.decode_rank = m.decode_rank AND m.at_most >= r.reached
@@ -243,10 +228,7 @@ chosen AS (
         question_group, place, prefill_rank, decode_rank, batch_size, x, y, y * qps AS system_qps,
         x * prefill_size + y * decode_size AS devices_used
     FROM hopeful
-    WHERE pair_holds(
-        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each,
-        first_share, ttft_ratio, answer_ratio
-    )
+    WHERE x IS NOT NULL
     QUALIFY row_number() OVER (
         PARTITION BY question_group, prefill_rank, decode_rank
         ORDER BY

@@ -1,6 +1,6 @@
 """Answers about pairs that take more than one statement, and the sentence that says which deployment wins.
 
-Not here: the formulas (queries/paired.sql), and asking (queries.session)."""
+Not here: the formulas (queries/waits.sql), and asking (queries.session)."""
 
 from __future__ import annotations
 

@@ -120,44 +120,61 @@ pairs AS (
         ON p.question_group = d.question_group AND p.place = d.place
         AND p.size_rank <= pairs_kept(most_listed) // d.size_rank
 ),
--- One row for each number of prefill instances, with the decode instances that serve best beside them.
-prefill_counts AS (
+-- Around the place where both sides carry the same, where the best whole numbers lie: every few numbers of prefill
+-- instances where no device may be idle.
+allocation_places AS (
     SELECT
-        *,
-        unnest(range(1, (getvariable('num_devices') - decode_size) // prefill_size + 1)) AS prefill_instances
+        *, unnest([-2, -1, 0, 1, 2]) AS beside,
+        divided_qps(getvariable('num_devices'), prefill_size, decode_size, prefill_qps, decode_qps) AS even_qps,
+        (getvariable('num_devices') - decode_size) // prefill_size AS most_prefills,
+        (getvariable('num_devices') - prefill_size) // decode_size AS most_decodes,
+        decode_size // gcd(prefill_size, decode_size) AS step,
+        list_filter(
+            range(1, decode_size + 1), lambda x: (getvariable('num_devices') - x * prefill_size) % decode_size = 0
+        )[1] AS first
     FROM pairs
     WHERE getvariable('num_devices') IS NOT NULL AND prefill_size + decode_size <= getvariable('num_devices')
 ),
-most_decodes AS (
+turns AS (
     SELECT
-        *,
-        (getvariable('num_devices') - prefill_instances * prefill_size) // decode_size AS decode_most,
-        ceil(prefill_instances * prefill_qps / decode_qps)::BIGINT AS decode_about
-    FROM prefill_counts
-),
-counts AS (
-    SELECT
-        *,
-        -- The fewest decode instances that keep up with the prefill ones (the quotient may be off by one: compare the
-        -- products); all there is room for where none do.
-        CASE
-            WHEN getvariable('allocation_rule') = 'exact' OR decode_most * decode_qps < prefill_instances * prefill_qps
-                THEN decode_most
-            WHEN decode_about > 1 AND (decode_about - 1) * decode_qps >= prefill_instances * prefill_qps
-                THEN decode_about - 1
-            WHEN decode_about * decode_qps >= prefill_instances * prefill_qps THEN greatest(decode_about, 1)
-            ELSE decode_about + 1
-        END AS decode_instances
-    FROM most_decodes
+        *, least(greatest(floor(even_qps / prefill_qps)::BIGINT + beside, 1), most_prefills) AS prefills,
+        (getvariable('num_devices') - prefills * prefill_size) // decode_size AS decodes
+    FROM allocation_places
     WHERE getvariable('allocation_rule') <> 'exact'
-        OR prefill_instances * prefill_size + decode_most * decode_size = getvariable('num_devices')
+    UNION ALL
+    SELECT
+        *,
+        (
+            getvariable('num_devices')
+            - least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes) * decode_size
+        ) // prefill_size,
+        least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes)
+    FROM allocation_places
+    WHERE getvariable('allocation_rule') <> 'exact'
+    UNION ALL
+    SELECT
+        *,
+        first + step * least(
+            greatest(floor((even_qps / prefill_qps - first) / step)::BIGINT + beside, 0), (most_prefills - first) // step
+        ) AS exactly,
+        (getvariable('num_devices') - exactly * prefill_size) // decode_size
+    FROM allocation_places
+    WHERE getvariable('allocation_rule') = 'exact' AND first <= most_prefills
 ),
 allocated AS (
     SELECT
-        *,
+        * EXCLUDE (prefills, decodes),
+        CASE
+            WHEN getvariable('allocation_rule') = 'exact' THEN prefills
+            ELSE needed_prefills(prefills, decodes, prefill_qps, decode_qps)
+        END AS prefill_instances,
+        CASE
+            WHEN getvariable('allocation_rule') = 'exact' THEN decodes
+            ELSE needed_decodes(prefills, decodes, prefill_qps, decode_qps)
+        END AS decode_instances,
         prefill_instances * prefill_size + decode_instances * decode_size AS devices_used,
         least(prefill_instances * prefill_qps, decode_instances * decode_qps) AS system_qps
-    FROM counts
+    FROM turns
 ),
 allocation AS (
     SELECT

@@ -23,6 +23,7 @@ from queries.vocabulary import vocabulary
 from store.errors import InputError
 from store.interrupts import InterruptBell, interrupts_noticed
 from store.location import StoreLocation
+from store.reading import machine_memory
 from store.whole_files import written_whole
 
 # A WITH clause of DuckDB 2.0 may hold COPY, INSERT and others in a statement that still counts as a SELECT; only these
@@ -211,8 +212,7 @@ def _lock(connection: StoreConnection, limits: StatementLimits, outputs: tuple[P
 
 
 def _memory(limits: StatementLimits) -> int:
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return limits.memory_bytes or min(4 * _GIBIBYTE, physical // 2)
+    return limits.memory_bytes or min(4 * _GIBIBYTE, machine_memory() // 2)
 
 
 @contextmanager

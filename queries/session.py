@@ -40,8 +40,10 @@ from queries.scoping.workload_blend import keyed_blend
 from queries.thinned.binding import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.reading import read_transaction
+from store.reading import machine_memory, read_transaction
 
+_MACHINE_SHARE = 0.5
+_LEAST_BYTES = 2**30
 _OF_A_RUN = ("columns", "rows", "sql", "parameters")
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 
@@ -58,9 +60,10 @@ class Session:
     ) -> None:
         """Open a store; `unsealed` scenarios, by content key, are read from the database alone and nothing else is.
 
-        `memory_share` is what it may keep probes in, of what a session by itself may."""
+        `memory_share` is what it may use and keep probes in, of what a session by itself may: half of the machine."""
         self.location = location
-        self._connection = StoreConnection(location, unsealed=unsealed)
+        most_bytes = max(int(_MACHINE_SHARE * memory_share * machine_memory()), _LEAST_BYTES)
+        self._connection = StoreConnection(location, unsealed=unsealed, most_bytes=most_bytes)
         self._scope: ResolvedScope | None = None
         self._asked: object = None
         self._looked_at: frozenset[str] = frozenset()
@@ -103,10 +106,10 @@ class Session:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope.
 
         An answer that is only for a table has no columns beside those that a table can show, and is there sooner."""
-        with self._connection.damage_named():
-            return self._asked_of(answered_instead(question), pinned, for_table=for_table)
+        with self._connection.damage_named(), self._connection.within_limits():
+            return self._asked_within(answered_instead(question), pinned, for_table=for_table)
 
-    def _asked_of(self, question: Question, pinned: Pinned | None, *, for_table: bool) -> Answer:
+    def _asked_within(self, question: Question, pinned: Pinned | None, *, for_table: bool) -> Answer:
         answer = self._answered(question, pinned, for_table=for_table)
         if not report(question.report).predicts:
             return answer
@@ -293,6 +296,7 @@ class Session:
         of_probes = not asked.of_loads or options.mode == "pd" or bool(asked.needs)
         about = (
             of_probes,
+            asked.of_loads,
             kind,
             report(question.report).by_device,
             question.scope,

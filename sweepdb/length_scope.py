@@ -21,6 +21,7 @@ _BINS = (
     " FROM workload w JOIN workload_bin b ON b.workload_id = w.id ORDER BY w.id, b.bin_index"
 )
 _Row = tuple[float, ...]
+_SHOWN = 200  # letters of a name
 
 
 class _Bin(NamedTuple):
@@ -41,15 +42,23 @@ def with_lengths(given: Mapping[str, object], store_url: str | None) -> dict[str
     if not isinstance(asked, str | os.PathLike) or str(asked).isdecimal():
         return dict(given)
     text, others = str(asked), {name: value for name, value in given.items() if name != "input_length"}
-    if Path(text).exists():
+    if _is_there(text):
         length = given.get("output_length")
         return {
             **others,
             "workload_keys": _keys_of(text, length if isinstance(length, int | float) else None, store_url),
         }
     if given.get("workload") is not None:
-        raise InputError(f"`input_length={text}`: not a whole number, and no such file")
+        raise InputError(f"`input_length={text[:_SHOWN]}`: not a whole number, and no such file")
     return {**others, "workload": text}
+
+
+def _is_there(text: str) -> bool:
+    """Whether a text names a file; one that is too long for a name does not."""
+    try:
+        return Path(text).exists()
+    except OSError:
+        return False
 
 
 def _keys_of(text: str, output_length: float | None, store_url: str | None) -> tuple[str, ...]:

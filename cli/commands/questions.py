@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sweepdb.asking import Answer, Question
     from sweepdb.stores import StoreLocation
 
+_DIGITS = 18  # of a number that is typed
 PICTURES = ("svg", "png", "pdf", "html", "vl")
 FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full", *PICTURES)
 # What a command line writes otherwise than Python: a number or a file, and NAME=WEIGHT once for each.
@@ -127,7 +128,7 @@ def typed_keywords(options: Mapping[str, Any], store: str | None) -> dict[str, A
 
     text = options["input_length"]
     mix = tuple(map(_weighted, options.get("mix") or ())) or None
-    length = int(text) if text is not None and text.isdecimal() else text
+    length = int(text) if text is not None and text.isdecimal() and len(text) <= _DIGITS else text
     return with_lengths({**options, "input_length": length, "mix": mix}, store)
 
 

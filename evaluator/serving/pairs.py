@@ -1,6 +1,6 @@
 """Prefill instances and decode instances apart, in closed form over one stored row of each side.
 
-The SQL of questions says the same (queries/paired.sql), and tests hold both to each other. Not here: the rows
+The SQL of questions says the same (queries/waits.sql), and tests hold both to each other. Not here: the rows
 themselves (evaluator.serving.models), and an instance that does both (evaluator.serving.engine.closed_loop)."""
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.asking.declaring import (
+        Bounds,
         Declared,
         above_zero,
         check_declared,
@@ -16,12 +17,22 @@ if TYPE_CHECKING:
         one_of,
         option,
         plain_types,
+        shown,
         sides_of,
     )
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
     from queries.asking.library import NEAREST, question_report, report, reports, variables_taken
-    from queries.asking.options import PARTS, PRESETS, Limits, PairOptions, ReportOptions, Scope, option_table
+    from queries.asking.options import (
+        MOST_RATE,
+        PARTS,
+        PRESETS,
+        Limits,
+        PairOptions,
+        ReportOptions,
+        Scope,
+        option_table,
+    )
     from queries.asking.parameters import given_options, instance_budget
     from queries.asking.pictures import Json, picture_looks, picture_of, report_pictures
     from queries.asking.question import Answer, Question, question_of
@@ -29,10 +40,12 @@ if TYPE_CHECKING:
     from queries.asking.variables import known_variables
 
 __all__ = [
+    "MOST_RATE",
     "NEAREST",
     "PARTS",
     "PRESETS",
     "Answer",
+    "Bounds",
     "Declared",
     "Framed",
     "Json",
@@ -63,6 +76,7 @@ __all__ = [
     "report",
     "report_pictures",
     "reports",
+    "shown",
     "shown_names",
     "sides_of",
     "variables_taken",

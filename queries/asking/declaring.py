@@ -14,7 +14,12 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from store.errors import InputError
 
+MOST = 1e15  # of a number for which nothing less is declared: beyond it whole numbers are no longer exact
+MOST_LETTERS = 10_000  # of a text
+MOST_TEXTS = 1_000  # of a list
 _LONGEST_SAID = 500  # of what is wrong with a value, which names the value
+_SHOWN_DIGITS = 18
+_SHOWN_WHOLE = 10**_SHOWN_DIGITS
 
 Check = Callable[[Any], str | None]  # what is wrong with a value, as in "must be above 0"
 
@@ -62,24 +67,50 @@ def option(default: object, help: str, **more: Any) -> Any:  # noqa: A002, ANN40
     return field(default=default, metadata={"option": Option(help=help, **more)})
 
 
-def above_zero(value: float) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The check of a number that lies in a range; `told` says what is expected of one below it."""
+
+    low: float
+    high: float
+    told: str
+    above: bool = False  # whether the least number itself is too small
+
+    def __call__(self, value: float) -> str | None:
+        """The fault of a number outside; None where there is none."""
+        if not value >= self.low or (self.above and value == self.low):  # NaN is not
+            return f"must {self.told}, not {shown(value)}"
+        return None if value <= self.high else f"must be at most {shown(self.high)}, not {shown(value)}"
+
+
+def above_zero(most: float = MOST) -> Bounds:
     """Refuse what no time and no rate can be."""
-    return None if math.isfinite(value) and value > 0 else f"must be a number above 0, not {value:g}"
+    return Bounds(0, most, "be a number above 0", above=True)
 
 
-def not_negative(value: float) -> str | None:
+def not_negative(most: float = MOST) -> Bounds:
     """Refuse what no amount can be."""
-    return None if math.isfinite(value) and value >= 0 else f"must be a number of at least 0, not {value:g}"
+    return Bounds(0, most, "be a number of at least 0")
 
 
-def positive_whole(value: int) -> str | None:
-    """Refuse what counts nothing."""
-    return None if value >= 1 else f"must be a positive whole number, not {value}"
+def positive_whole(most: int) -> Bounds:
+    """Refuse what counts nothing, or more than can be listed."""
+    return Bounds(1, most, "be a positive whole number")
 
 
-def share(value: float) -> str | None:
-    """Refuse what is no share of something."""
-    return None if 0 < value <= 1 else f"must lie in (0, 1], not {value:g}"
+def within(low: float, high: float) -> Bounds:
+    """Refuse what lies outside a range."""
+    return Bounds(low, high, f"lie in {low:g}..{high:g}")
+
+
+def shown(value: object) -> str:
+    """A value as an error repeats it: short, however long it is."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value}" if abs(value) < _SHOWN_WHOLE else f"one of more than {_SHOWN_DIGITS} digits"
+    if isinstance(value, float):
+        return f"{value:g}" if value < _SHOWN_WHOLE or not value.is_integer() or math.isinf(value) else f"{value:.0e}"
+    text = repr(value)
+    return text if len(text) < _LONGEST_SAID else f"{text[:100]} ... {text[-100:]}"
 
 
 class OneOf:
@@ -121,11 +152,6 @@ def sides_of(size: str) -> tuple[int, int]:
     return int(width), int(height)
 
 
-def within(low: float, high: float) -> Check:
-    """Refuse what lies outside a range."""
-    return lambda value: None if low <= value <= high else f"must lie in {low:g}..{high:g}, not {value:g}"
-
-
 _DECLARED: dict[type, tuple[Declared, ...]] = {}
 
 
@@ -154,7 +180,7 @@ def check_declared(part: object) -> None:
         if value is None and type(None) in get_args(item.type):
             continue
         _check_type(item, value)
-        wrong = item.option.check(value) if item.option.check is not None else None
+        wrong = _beyond(value) or (item.option.check(value) if item.option.check is not None else None)
         if wrong is not None:
             said = wrong if len(wrong) < _LONGEST_SAID else f"{wrong[:150]} ... {wrong[-150:]}"
             raise InputError(f"`{item.keyword}` {said}")
@@ -165,7 +191,22 @@ def _check_type(item: Declared, value: object) -> None:
     known = {float: Real, int: Integral, str: str, bool: bool, tuple: tuple}
     fits = any(isinstance(value, known[kind]) and (kind is bool or not isinstance(value, bool)) for kind in kinds)
     if not fits or (item.takes_several and not all(isinstance(one, str) for one in value)):  # type: ignore[attr-defined]
-        raise InputError(f"`{item.keyword}` is {_NAMES[kinds[0]]}, not {value!r}")
+        raise InputError(f"`{item.keyword}` is {_NAMES[kinds[0]]}, not {shown(value)}")
+
+
+def _beyond(value: object) -> str | None:
+    """What is wrong with a value that no option takes: without end, too large or too long."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        if value != value:  # noqa: PLR0124  NaN alone differs from itself
+            return "must be a number, not nan"
+        return f"must lie in {-MOST:g}..{MOST:g}, not {shown(value)}" if not -MOST <= value <= MOST else None
+    if isinstance(value, str):
+        return f"has at most {MOST_LETTERS:,} letters, not {len(value):,}" if len(value) > MOST_LETTERS else None
+    if isinstance(value, tuple) and len(value) <= MOST_TEXTS:
+        return next((wrong for one in value if isinstance(one, str) and (wrong := _beyond(one))), None)
+    return f"names at most {MOST_TEXTS:,}, not {len(value):,}" if isinstance(value, tuple) else None
 
 
 def _words(hint: Any) -> tuple[str, ...]:  # noqa: ANN401  a type hint is of no one type

@@ -15,6 +15,7 @@ from queries.asking.options import option_table
 from store.errors import InputError
 
 NEAREST = "nearest"  # the report that is asked where nothing satisfies the limits
+_LONGEST = 100  # letters of a name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 FOLDER = Path(__file__).parents[1] / "reports"
 # The view of a scope again, where limits are read with a confidence.
@@ -75,11 +76,11 @@ def variables_taken(name: str) -> frozenset[str]:
 @cache  # a question asks for the same ones a dozen times
 def report(name: str) -> Report:
     """One report, without reading the others; an unknown name lists the nearest."""
-    path = _path_of(name)
-    if _NAME.fullmatch(name) and path.is_file():
-        found = _complete(path)
+    if len(name) <= _LONGEST and _NAME.fullmatch(name) and _path_of(name).is_file():
+        found = _complete(_path_of(name))
         if found.name == name:
             return found
+    name = name[:_LONGEST]
     asked = [item.name for item in reports().values() if item.part_of is None]
     nearest = difflib.get_close_matches(name, asked, n=3, cutoff=0.3)
     raise InputError(f"unknown report {name!r}", hint=_nearest(nearest, asked))

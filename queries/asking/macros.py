@@ -18,6 +18,8 @@ FILES = tuple(
     _FOLDER / f"{name}.sql"
     for name in (
         "scoped",
+        "waits",
+        "counts",
         "paired",
         "ranked",
         "deployed",

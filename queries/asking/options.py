@@ -6,15 +6,14 @@ An option is `--keyword-with-dashes` on the command line. Not here: what a repor
 
 from __future__ import annotations
 
-import difflib
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from queries.asking.declaring import (
+    MOST_LETTERS,
     Declared,
     above_zero,
     check_declared,
@@ -24,9 +23,8 @@ from queries.asking.declaring import (
     not_negative,
     one_of,
     option,
-    plain_types,
     positive_whole,
-    share,
+    shown,
     within,
 )
 from queries.errors.figures import LEVELS
@@ -41,6 +39,15 @@ KvCharge = Literal["full", "mean"]
 Blend = tuple[tuple[str, float], ...]  # a workload by name, and its weight
 MODES = ("aggregated", "prefill", "decode", "pd")
 VARIED_LIMITS = ("ttft", "tpot", "e2e", "memory")
+MOST_DEVICES = 1_000_000  # of a budget
+MOST_ROWS = 10_000  # of a group, and points of a frontier
+MOST_BUDGETS = 100  # side by side
+MOST_RATE = 1e9  # requests/s, requests in flight, GB/s
+MOST_GIB = 1e6
+MOST_WEIGHT = 1e9
+_DIGITS = 7  # of a number of devices
+LONGEST_NAME = 100
+_LEAST_SHARE = 1e-3  # kept of a side's rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,27 +117,27 @@ class Limits:
 
     ttft_ms: float | None = option(
         None, "most ms to the first token", keyword="ttft_limits", also=("--ttft-limit",),
-        variable="ttft_limit_ms", unit="ms", without="no limit", check=above_zero,
+        variable="ttft_limit_ms", unit="ms", without="no limit", check=above_zero(),
     )  # fmt: skip
     tpot_ms: float | None = option(
         None, "most ms per output token", keyword="tpot_limits", also=("--tpot-limit",),
-        variable="tpot_limit_ms", unit="ms", without="no limit", check=above_zero,
+        variable="tpot_limit_ms", unit="ms", without="no limit", check=above_zero(),
     )  # fmt: skip
     tbt_ms: float | None = option(
         None, "most ms between two tokens, for the wanted share of them", keyword="tbt_limits",
-        also=("--tbt-limit",), variable="tbt_limit_ms", unit="ms", without="no limit", check=above_zero,
+        also=("--tbt-limit",), variable="tbt_limit_ms", unit="ms", without="no limit", check=above_zero(),
     )  # fmt: skip
     e2e_ms: float | None = option(
         None, "most ms of a whole request", keyword="e2e_limits", also=("--e2e-limit",),
-        variable="e2e_limit_ms", unit="ms", without="no limit", check=above_zero,
+        variable="e2e_limit_ms", unit="ms", without="no limit", check=above_zero(),
     )  # fmt: skip
     min_tokens_per_s_per_user: float | None = option(
         None, "least tokens/s of one user", variable="min_user_rate", unit="tokens/s", without="no limit",
-        check=above_zero,
+        check=above_zero(),
     )  # fmt: skip
     reserved_gib: float = option(
         10.0, "GiB of each device that stay free", keyword="reserved_memory_gb", variable="reserved_gib", unit="GiB",
-        check=not_negative,
+        check=not_negative(MOST_GIB),
     )  # fmt: skip
     confidence: float | None = option(
         None, "limits are of measured values, kept with this probability each, such as 0.8",
@@ -197,7 +204,7 @@ PRESETS: Mapping[str, Definitions] = {
 def preset_named(name: str) -> Definitions:
     """A preset by its name."""
     if name not in PRESETS:
-        raise InputError(f"`preset` {name} is not one of {', '.join(PRESETS)}")
+        raise InputError(f"`preset` {name[:LONGEST_NAME]} is not one of {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
@@ -207,7 +214,7 @@ class PairOptions:
 
     num_devices: int | None = option(
         None, "device budget; copies of an instance share it", variable="num_devices", unit="devices",
-        without="no device budget", check=positive_whole,
+        without="no device budget", check=positive_whole(MOST_DEVICES),
     )  # fmt: skip
     budgets: tuple[str, ...] = option(
         (), "the best within each of these numbers of devices, up to num_devices", variable="budgets",
@@ -215,11 +222,11 @@ class PairOptions:
     )  # fmt: skip
     target_qps: float | None = option(
         None, "requests/s to carry", variable="target_qps", unit="requests/s", without="no target: only the frontier",
-        check=above_zero,
+        check=above_zero(MOST_RATE),
     )  # fmt: skip
     target_users: float | None = option(
         None, "requests in flight to serve", variable="target_users", unit="requests",
-        without="no target: only the frontier", check=above_zero,
+        without="no target: only the frontier", check=above_zero(MOST_RATE),
     )  # fmt: skip
     prefill_device: str | None = option(
         None, "prefill instances on this device", variable="prefill_device",
@@ -231,35 +238,45 @@ class PairOptions:
     )  # fmt: skip
     prefill_devices_per_instance: int | None = option(
         None, "only prefill instances of this size", variable="prefill_instance_devices", unit="devices",
-        without="prefill instances of any size", check=positive_whole,
+        without="prefill instances of any size", check=positive_whole(MOST_DEVICES),
     )  # fmt: skip
     decode_devices_per_instance: int | None = option(
         None, "only decode instances of this size", variable="decode_instance_devices", unit="devices",
-        without="decode instances of any size", check=positive_whole,
+        without="decode instances of any size", check=positive_whole(MOST_DEVICES),
     )  # fmt: skip
     kv_transfer_gb_per_s: float | None = option(
         None, "decimal GB/s between instances", variable="kv_transfer_bytes_per_s", unit="bytes/s",
         without="under an engine the outermost link of the devices that hold a prompt; else no transfer",
-        check=above_zero,
+        check=above_zero(MOST_RATE),
     )  # fmt: skip
     all_pairs: bool = option(
         False, "every stored row of both sides", flag="--all-pairs", variable="all_pairs",
         without="never NULL: whether every stored row is paired",
     )  # fmt: skip
     prefill_degradation: float = option(
-        1.0, "share of prefill QPS kept in service", variable="prefill_degradation", unit="ratio", check=share
+        1.0,
+        "share of prefill QPS kept in service",
+        variable="prefill_degradation",
+        unit="ratio",
+        check=within(_LEAST_SHARE, 1),
     )
     decode_degradation: float = option(
-        1.0, "share of decode QPS kept in service", variable="decode_degradation", unit="ratio", check=share
+        1.0,
+        "share of decode QPS kept in service",
+        variable="decode_degradation",
+        unit="ratio",
+        check=within(_LEAST_SHARE, 1),
     )
 
     def __post_init__(self) -> None:
         """Refuse counts and rates that mean nothing."""
         check_declared(self)
+        if len(self.budgets) > MOST_BUDGETS:
+            raise InputError(f"`budgets` are {MOST_BUDGETS} numbers of devices at most, not {len(self.budgets):,}")
         for text in self.budgets:
-            if not text.isdecimal() or not 0 < int(text) <= (self.num_devices or 0):
+            if not text.isdecimal() or len(text) > _DIGITS or not 0 < int(text) <= (self.num_devices or 0):
                 raise InputError(
-                    f"`budgets={text}`: whole numbers of devices are expected, and `num_devices` as large as any",
+                    f"`budgets={text[:100]}`: whole numbers of devices are expected, and `num_devices` as large as any",
                     hint="such as `budgets=4,8,16` and `num_devices=16`",
                 )
 
@@ -305,7 +322,7 @@ class ReportOptions:
     rate: float | None = option(
         None, "arrivals a second of one instance; capacity: of all together", variable="rate", unit="requests/s",
         without="no rate",
-        check=above_zero,
+        check=above_zero(MOST_RATE),
     )  # fmt: skip
     by: str | None = option(
         None, "goodput: deployments by requests that arrive, not by probes", check=one_of("goodput")
@@ -320,10 +337,14 @@ class ReportOptions:
     )  # fmt: skip
     max_points: int | None = option(
         None, "pareto: most points of a frontier, for pictures", variable="max_points", unit="points",
-        without="every point", check=positive_whole,
+        without="every point", check=positive_whole(MOST_ROWS),
     )  # fmt: skip
     top: int = option(
-        10, "rows a group [default: 10; 40 of curves and steps]", variable="top", unit="rows", check=positive_whole
+        10,
+        "rows a group [default: 10; 40 of curves and steps]",
+        variable="top",
+        unit="rows",
+        check=positive_whole(MOST_ROWS),
     )
 
     def __post_init__(self) -> None:
@@ -334,11 +355,25 @@ class ReportOptions:
         for name in self.vary:
             if (wrong := one_of(*VARIED_LIMITS)(name)) is not None:
                 raise InputError(f"`vary` {wrong}")
-        if not all(isinstance(share_, tuple) and len(share_) == 2 for share_ in self.mix):
-            raise InputError(f"`mix` is pairs of a workload and its weight, not {self.mix!r}")
+        for keyword, names in (("probes", self.probes), ("sweeps", self.sweeps)):
+            if not (
+                isinstance(names, tuple) and all(isinstance(name, str) and len(name) < MOST_LETTERS for name in names)
+            ):
+                raise InputError(f"`{keyword}` is a list of texts, not {shown(names)}")
+        if not all(_is_share(one) for one in self.mix):
+            raise InputError(f"`mix` is pairs of a workload and its weight, not {shown(self.mix)}")
         for name, weight in self.mix:
-            if not (math.isfinite(weight) and weight > 0):
-                raise InputError(f"`mix={name}={weight:g}`: a weight is a number above 0")
+            if not 0 < weight <= MOST_WEIGHT:
+                raise InputError(
+                    f"`mix={name[:100]}={shown(weight)}`: a weight is a number above 0 and at most {MOST_WEIGHT:g}"
+                )
+
+
+def _is_share(one: object) -> bool:
+    """Whether it is a workload by name and a number."""
+    if not isinstance(one, tuple) or len(one) != 2:
+        return False
+    return isinstance(one[0], str) and isinstance(one[1], Real) and not isinstance(one[1], bool)
 
 
 PARTS: Mapping[str, type] = {
@@ -354,63 +389,3 @@ PARTS: Mapping[str, type] = {
 def option_table() -> Mapping[str, Declared]:
     """Every option by its keyword."""
     return {item.keyword: item for kind in PARTS.values() for item in declared(kind)}
-
-
-@cache
-def _homes() -> Mapping[str, str]:
-    """The part of a question that holds each keyword; three are no options of their own on a command line."""
-    homes = {item.keyword: part for part, kind in PARTS.items() for item in declared(kind)}
-    return {**homes, "workload_keys": "scope", "probes": "options", "sweeps": "options"}
-
-
-@cache
-def _other_keywords() -> Mapping[str, str]:
-    """Keywords by their other spellings."""
-    return {
-        other.removeprefix("--").replace("-", "_"): item.keyword
-        for item in option_table().values()
-        for other in item.option.also
-    }
-
-
-def parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
-    """Keywords as the parts of a question; what is None was not given. An unknown keyword lists the nearest."""
-    values = {_other_keywords().get(name, name): value for name, value in given.items() if value is not None}
-    if "eager" in values:
-        values["compile"] = not values.pop("eager")
-    base = preset_named(_text("preset", values.pop("preset", "sweepdb")))
-    held: dict[str, dict[str, object]] = {part: {} for part in PARTS}
-    held["definitions"] = {item.name: getattr(base, item.name) for item in fields(base)}
-    for keyword, value in values.items():
-        if keyword not in _homes():
-            raise _unknown(keyword, report)
-        item = option_table().get(keyword)
-        several = item is None or tuple in plain_types(item.type)
-        held[_homes()[keyword]][keyword if item is None else item.field] = _several(value) if several else _plain(value)
-    return {part: kind(**held[part]) for part, kind in PARTS.items()}
-
-
-def _plain(value: object) -> object:
-    """Numbers of a table as Python's own, which databases know."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return value
-    return int(value) if isinstance(value, Integral) else float(value)
-
-
-def _several(value: object) -> object:
-    """One text stands for a list of it; text with commas for its parts, without repetitions."""
-    if isinstance(value, str):
-        return tuple(dict.fromkeys(part for part in value.split(",") if part))
-    return tuple(value) if isinstance(value, Sequence) else value
-
-
-def _text(keyword: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"`{keyword}` is a text, not {value!r}")
-    return value
-
-
-def _unknown(keyword: str, report: str) -> InputError:
-    known = [*option_table(), "preset", "eager"]
-    nearest = difflib.get_close_matches(keyword, known, n=3, cutoff=0.5)
-    return InputError(f"unknown option {keyword!r} of {report}", hint=f"nearest: {', '.join(nearest or sorted(known))}")

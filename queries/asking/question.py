@@ -1,18 +1,33 @@
 """A question: what to look at, which limits hold, which definition is meant; and its answer.
 
-Not here: the options (queries.asking.options), SQL, and how answers look."""
+Keywords become a question here. Not here: the options (queries.asking.options), SQL, and how answers look."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
 from html import escape
-from typing import TYPE_CHECKING, Literal
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal
 
-from queries.asking.declaring import declared
+from queries.asking.declaring import declared, plain_types, shown
 from queries.asking.frames import Framed, html_table
-from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
+from queries.asking.options import (
+    LONGEST_NAME,
+    PARTS,
+    Definitions,
+    Limits,
+    PairOptions,
+    ReportOptions,
+    Scope,
+    TpotRule,
+    option_table,
+    preset_named,
+)
 from queries.errors.expected import ExpectedError
+from store.errors import InputError
 from store.schema import FORMULA_MODELS
 
 if TYPE_CHECKING:
@@ -48,7 +63,71 @@ class Question:
 
 def question_of(report: str, given: Mapping[str, object]) -> Question:
     """A question from keywords: those of Python, and of the command line's options."""
-    return Question(report=report, **parts_of(given, report))
+    return Question(report=report, **_parts_of(given, report))
+
+
+@cache
+def _homes() -> Mapping[str, str]:
+    """The part of a question that holds each keyword; three are no options of their own on a command line."""
+    homes = {item.keyword: part for part, kind in PARTS.items() for item in declared(kind)}
+    return {**homes, "workload_keys": "scope", "probes": "options", "sweeps": "options"}
+
+
+@cache
+def _other_keywords() -> Mapping[str, str]:
+    """Keywords by their other spellings."""
+    return {
+        other.removeprefix("--").replace("-", "_"): item.keyword
+        for item in option_table().values()
+        for other in item.option.also
+    }
+
+
+def _parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
+    """Keywords as the parts of a question; what is None was not given. An unknown keyword lists the nearest."""
+    values = {_other_keywords().get(name, name): value for name, value in given.items() if value is not None}
+    if "eager" in values:
+        values["compile"] = not values.pop("eager")
+    base = preset_named(_text("preset", values.pop("preset", "sweepdb")))
+    held: dict[str, dict[str, object]] = {part: {} for part in PARTS}
+    held["definitions"] = {item.name: getattr(base, item.name) for item in fields(base)}
+    for keyword, value in values.items():
+        if keyword not in _homes():
+            raise _unknown(keyword, report)
+        item = option_table().get(keyword)
+        several = item is None or tuple in plain_types(item.type)
+        held[_homes()[keyword]][keyword if item is None else item.field] = _several(value) if several else _plain(value)
+    return {part: kind(**held[part]) for part, kind in PARTS.items()}
+
+
+def _plain(value: object) -> object:
+    """Numbers of a table as Python's own, which databases know."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _several(value: object) -> object:
+    """One text stands for a list of it; text with commas for its parts, without repetitions."""
+    if isinstance(value, str):
+        return tuple(dict.fromkeys(part for part in value.split(",") if part))
+    if not isinstance(value, Sequence):
+        return value
+    return tuple(tuple(one) if isinstance(one, list) else one for one in value)
+
+
+def _text(keyword: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"`{keyword}` is a text, not {shown(value)}")
+    return value
+
+
+def _unknown(keyword: str, report: str) -> InputError:
+    known = [*option_table(), "preset", "eager"]
+    nearest = difflib.get_close_matches(keyword[:LONGEST_NAME], known, n=3, cutoff=0.5)
+    return InputError(
+        f"unknown option {keyword[:LONGEST_NAME]!r} of {report}", hint=f"nearest: {', '.join(nearest or sorted(known))}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from functools import cache, reduce
 from operator import or_
 from typing import Any, Literal, get_args, get_origin
 
-from queries.asking.declaring import Declared, declared
+from queries.asking.declaring import Bounds, Declared, declared
 from queries.asking.headers import Report
 from queries.asking.library import report, reports, variables_taken
 from queries.asking.options import PARTS, PRESETS, option_table
@@ -29,6 +29,7 @@ class Keyword:
     default: object  # None: not given
     help: str
     required: bool = False
+    bounds: Bounds | None = None  # of a number
 
 
 def asked_reports() -> Mapping[str, Report]:
@@ -59,6 +60,7 @@ def _keywords(asked: Report) -> Iterator[Keyword]:
                 default=None if item.default in {None, (), False} else item.default,
                 help=item.option.help,
                 required=keyword in required,
+                bounds=item.option.check if isinstance(item.option.check, Bounds) else None,
             )
     presets = Literal[tuple(PRESETS)]  # type: ignore[valid-type]
     yield Keyword(name="preset", hint=presets, default=None, help="a set of definitions by its name")

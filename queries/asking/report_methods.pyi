@@ -621,8 +621,8 @@ class ReportMethods(ABC):
         """Configurations that no other beats in both tokens/s/device and tokens/s/user, aggregated and split."""
 
     def pd_counts(self, **options: Unpack[PdCountsKeywords]) -> Answer:
-        """Every number of prefill and decode instances within the budget, for the best pair of plans, and what each
-        carries."""
+        """Numbers of prefill and decode instances within the budget, for the best pair of plans, and what each carries:
+        all, or the 10,000 that carry most."""
 
     def pd_ratio(self, **options: Unpack[PdRatioKeywords]) -> Answer:
         """Prefill and decode instances paired, each plan at its best batch size under its limits, with instance

@@ -22,6 +22,7 @@ from queries.asking.parameters import OBJECTIVES
 from queries.asking.variables import literal, settings
 from queries.thinned.binding import COUNT_THINNED, THINNED
 from store.errors import InputError
+from store.reading import machine_memory
 from store.schema import NAMED_COLUMNS
 from store.sealing import insert_rows
 
@@ -313,6 +314,8 @@ class ScopeTables:
             self._is_there = False
             duckdb.execute(_NO_VIEW)
             duckdb.execute(_EMPTY_TABLE.format(self._view[self._view.index(_VIEW) + len(_VIEW) :].rstrip().rstrip(";")))
+        elif missing:
+            self.show()  # planned over what is kept, they would miss what was given up since
         for macro in missing:
             duckdb.execute(macro.sql)
             self._created[macro.name] = macro.sql
@@ -398,7 +401,7 @@ def memory_given() -> float:
     """Bytes that a session may keep probes in."""
     asked = os.environ.get(MEMORY)
     if asked is None:
-        return _SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return _SHARE * machine_memory()
     try:
         given = float(asked)
     except ValueError:

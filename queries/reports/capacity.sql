@@ -9,7 +9,7 @@
 -- narrow: judged
 -- suffices: winners
 -- column: question_group | none | group of model, workload, precision and convention
--- column: devices | devices | from this number on, to the next row's, nothing carries more; up to the budget, else to what the target needs, else to 64
+-- column: devices | devices | from this number on, to the next row's, nothing carries more; up to the budget, else to what the target needs, else to 64; every number up to 1,024, beyond that 64 to each doubling
 -- column: system_qps | requests/s | carried by that number of devices
 -- column: qps_per_device | requests/s | system_qps / devices
 -- column: carries_target | none | whether system_qps reaches the target; NULL without one
@@ -29,7 +29,7 @@
 -- column: decode_plan | none | split of a decode instance
 WITH most AS (
     SELECT *
-    FROM deployments(getvariable('target_qps'), FALSE)
+    FROM deployments(getvariable('target_qps'), NULL, FALSE, NULL::BIGINT[], TRUE)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, devices
         ORDER BY system_qps DESC, mode, prefill_instances, first_key, second_key

@@ -38,7 +38,7 @@
 -- column: decode_plan | none | NULL unless pd
 WITH winners AS (
     SELECT *
-    FROM deployments(NULL, FALSE)
+    FROM deployments(NULL, NULL, FALSE, NULL::BIGINT[], FALSE)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, mode
         ORDER BY system_qps DESC, devices, prefill_instances, first_key, second_key

@@ -59,7 +59,9 @@ carrying AS (
                 THEN (getvariable('target_qps') IS NULL OR system_qps >= getvariable('target_qps'))
                     AND (getvariable('target_users') IS NULL OR coalesce(users >= getvariable('target_users'), false))
         END AS carries_target
-    FROM deployments(getvariable('target_qps'), TRUE)
+    FROM deployments(
+        getvariable('target_qps'), getvariable('target_users'), TRUE, getvariable('budgets'), FALSE
+    )
     JOIN budgets ON budget IS NULL OR devices <= budget
 ),
 chosen AS (

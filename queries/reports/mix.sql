@@ -76,8 +76,28 @@ sized AS (
     ) = 1
 ),
 -- The best split carries exactly what some workload's instances carry, so these rates are all that need be tried.
+-- It carries no more than divided instances would, nor less than such with one instance less of each workload.
+divided AS (
+    SELECT
+        question_group, getvariable('num_devices') / sum(devices_each) AS most_target,
+        (getvariable('num_devices') - sum(size)) / sum(devices_each) AS least_target
+    FROM (
+        SELECT
+            question_group, workload_key, min(size / blend_qps) AS devices_each, arg_min(size, size / blend_qps) AS size
+        FROM sized
+        GROUP BY question_group, workload_key
+    )
+    GROUP BY question_group
+),
 counted AS (
-    SELECT question_group, blend_qps, unnest(range(1, getvariable('num_devices') // size + 1)) AS instances FROM sized
+    SELECT
+        sized.question_group, blend_qps,
+        unnest(range(
+            greatest(floor(least_target / blend_qps)::BIGINT, 1),
+            least(getvariable('num_devices') // size, ceil(most_target / blend_qps)::BIGINT + 1) + 1
+        )) AS instances
+    FROM sized
+    JOIN divided ON divided.question_group = sized.question_group
 ),
 targets AS (
     SELECT DISTINCT question_group, instances * blend_qps AS target FROM counted

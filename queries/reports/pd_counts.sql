@@ -1,5 +1,5 @@
 -- name: pd-counts
--- summary: every number of prefill and decode instances within the budget, for the best pair of plans, and what each carries
+-- summary: numbers of prefill and decode instances within the budget, for the best pair of plans, and what each carries: all, or the 10,000 that carry most
 -- needs: prefill, decode
 -- allocates: pairs
 -- timed: pairs
@@ -19,11 +19,35 @@
 -- column: qps_per_device | requests/s | system_qps / devices_used
 -- column: prefill_probe | none | the prefill side
 -- column: decode_probe | none | the decode side
-WITH counts AS (
-    SELECT p.range AS prefill_instances, d.range AS decode_instances
-    FROM range(1, getvariable('num_devices') // getvariable('prefill_size') + 1) AS p
-    JOIN range(1, getvariable('num_devices') // getvariable('decode_size') + 1) AS d
-        ON p.range * getvariable('prefill_size') + d.range * getvariable('decode_size') <= getvariable('num_devices')
+WITH least AS (
+    -- what at least 10,000 of the counts carry: those within a triangle of counts below the best
+    SELECT greatest(
+        divided_qps(
+            getvariable('num_devices') - getvariable('prefill_size') - getvariable('decode_size')
+                - sqrt(2.0 * 10000 * getvariable('prefill_size') * getvariable('decode_size')),
+            getvariable('prefill_size'), getvariable('decode_size'), getvariable('prefill_qps'), getvariable('decode_qps')
+        ),
+        0.0
+    ) AS least_qps
+),
+prefills AS (
+    SELECT
+        least_qps,
+        unnest(range(
+            greatest(floor(least_qps / getvariable('prefill_qps'))::BIGINT, 1),
+            (getvariable('num_devices') - getvariable('decode_size')
+                * greatest(floor(least_qps / getvariable('decode_qps'))::BIGINT, 1)) // getvariable('prefill_size') + 1
+        )) AS prefill_instances
+    FROM least
+),
+counts AS (
+    SELECT
+        prefill_instances,
+        unnest(range(
+            greatest(floor(least_qps / getvariable('decode_qps'))::BIGINT, 1),
+            (getvariable('num_devices') - prefill_instances * getvariable('prefill_size')) // getvariable('decode_size') + 1
+        )) AS decode_instances
+    FROM prefills
 ),
 carried AS (
     SELECT
@@ -43,4 +67,5 @@ SELECT
     devices_used = getvariable('num_devices') AS exact, ratio, system_qps, system_qps / devices_used AS qps_per_device,
     getvariable('prefill_probe') AS prefill_probe, getvariable('decode_probe') AS decode_probe
 FROM carried
+QUALIFY rank <= 10000
 ORDER BY rank;

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,11 +19,30 @@ _SILENCED = (
 )
 
 
-def in_memory() -> duckdb.DuckDBPyConnection:
-    """An empty DuckDB that prints nothing: where no script is run, as in `python -c`, it would draw a progress bar."""
+_GIVEN = Path("/sys/fs/cgroup/memory.max")  # what a container may use
+
+
+@cache
+def machine_memory() -> int:
+    """Bytes of memory of this machine, or of the container."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        given = _GIVEN.read_text(encoding="ascii").strip()
+    except OSError:
+        return physical
+    return min(physical, int(given)) if given.isdecimal() else physical
+
+
+def in_memory(most_bytes: int | None = None) -> duckdb.DuckDBPyConnection:
+    """An empty DuckDB that prints nothing: where no script is run, as in `python -c`, it would draw a progress bar.
+
+    With `most_bytes` it refuses what takes more, and lays nothing down on a disk instead."""
     import duckdb
 
     connection = duckdb.connect()
+    if most_bytes is not None:
+        connection.execute("SET memory_limit = $limit", {"limit": f"{most_bytes} bytes"})
+        connection.execute("SET temp_directory = ''")
     for statement in _SILENCED:
         with suppress(duckdb.InvalidInputException):
             connection.execute(statement)

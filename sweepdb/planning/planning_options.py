@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from queries.asking import PARTS, Declared, above_zero, check_declared, declared, option, option_table
+from queries.asking import MOST_RATE, PARTS, Declared, above_zero, check_declared, declared, option, option_table
 from store.errors import InputError
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -31,10 +31,16 @@ class PlanOptions:
     """Options that neither `evaluate` nor a question has, or has under another name."""
 
     qps: float | None = option(
-        None, "requests/s to carry, by the fewest devices or the least money", unit="requests/s", check=above_zero
+        None,
+        "requests/s to carry, by the fewest devices or the least money",
+        unit="requests/s",
+        check=above_zero(MOST_RATE),
     )
     concurrency: float | None = option(
-        None, "requests in flight to serve, by the fewest devices or the least money", unit="requests", check=above_zero
+        None,
+        "requests in flight to serve, by the fewest devices or the least money",
+        unit="requests",
+        check=above_zero(MOST_RATE),
     )
 
     def __post_init__(self) -> None:

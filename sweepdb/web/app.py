@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -69,7 +69,7 @@ def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = N
         routes=[*pages, *Endpoints(pool, sql=sql).routes(), *files],
         lifespan=life,
         middleware=[Middleware(GZipMiddleware, minimum_size=2_000, compresslevel=1)],
-        exception_handlers={SweepdbError: _told, HTTPException: _not_found},
+        exception_handlers={SweepdbError: _told, HTTPException: _not_found, ClientDisconnect: _gone},
     )
     return Guard(inner, names=names, token=token, posts=frozenset({"/api/v1/sql"} if sql else ()))
 
@@ -121,6 +121,11 @@ async def _told(request: Request, error: Exception) -> Response:
         return JSONResponse({"refused": status, "error": error.message, "hint": error.hint})
     headers = {"retry-after": _BUSY_S} if status == 503 else None
     return JSONResponse({"error": error.message, "hint": error.hint}, status, headers)
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    """Who left in the middle of a request reads no answer: nothing for the log."""
+    return Response(status_code=400)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from queries.asking import Declared, Question, option_table, plain_types, question_of, question_report
+from queries.asking import Declared, Question, option_table, plain_types, question_of, question_report, shown
 from store.errors import InputError
 
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -48,17 +48,17 @@ def _typed(item: Declared, text: str) -> object:
     kinds = [kind for kind in plain_types(item.type) if kind is not type(None)]
     if bool in kinds:
         if text.lower() not in _WORDS:
-            raise InputError(f"`{item.keyword}` is true or false, not {text!r}")
+            raise InputError(f"`{item.keyword}` is true or false, not {shown(text)}")
         return _WORDS[text.lower()]
     for kind in (int, float):
         if kind in kinds:
             try:
                 return kind(text)
-            except ValueError:
+            except ValueError:  # a whole number of 5,000 digits is none, either
                 continue
     if str in kinds:
         return text
-    raise InputError(f"`{item.keyword}` is a {'whole ' if kinds == [int] else ''}number, not {text!r}")
+    raise InputError(f"`{item.keyword}` is a {'whole ' if kinds == [int] else ''}number, not {shown(text)}")
 
 
 def _weighted(text: str) -> tuple[str, float]:
@@ -68,4 +68,4 @@ def _weighted(text: str) -> tuple[str, float]:
             return name, float(weight)
     except ValueError:
         pass
-    raise InputError(f"`mix={text}`: a workload and its weight are expected", hint="such as `mix=chat=0.6`")
+    raise InputError(f"`mix={text[:100]}`: a workload and its weight are expected", hint="such as `mix=chat=0.6`")

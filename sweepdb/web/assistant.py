@@ -11,9 +11,10 @@ from functools import wraps
 from importlib.metadata import version
 from typing import Any
 
-from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from pydantic import ValidationError
 
 from queries.asking import asked_reports, question_of, question_report
 from queries.dictionary import dictionary
@@ -26,7 +27,10 @@ from sweepdb.web.pool import SessionPool
 from sweepdb.web.statements_apart import rows_apart
 
 MOST_ROWS = 100
-MOST_BYTES = 32_000
+MOST_BYTES = 32_000  # as they are sent: the document is a text within another
+_MOST_LETTERS = 1_000  # of a text, where an answer is too long
+_MOST_SAID = 1_500  # letters of a refusal
+_SAID = 300  # letters of what is repeated of a wrong call
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _KEPT = ("report", "summary", "columns", "rows", "groups", "nearest", "limits", "rules", "versions", "expected_error",
          "ttft_intervals", "verdict", "notes", "left_out", "considered")  # fmt: skip
@@ -37,7 +41,8 @@ _ABOUT = (
     " ttft_limits (ms), num_devices, model, device, workload, top. Say the expected error with every number."
 )
 Options = dict[str, Any]
-_Tool = Callable[..., Awaitable[dict[str, Any]]]
+Document = dict[str, Any]
+_Tool = Callable[..., Awaitable[Document]]
 
 
 class Assistant:
@@ -46,13 +51,13 @@ class Assistant:
     def __init__(self, pool: SessionPool) -> None:
         self._pool = pool
 
-    async def scope(self) -> dict[str, Any]:
+    async def scope(self) -> Document:
         """Models, devices, workloads and formats that are stored, the newest first; and the reports there are."""
         rows = await self._pool.run(lambda: stored_scopes(self._pool.location))
         reports = {one.name: one.summary for one in asked_reports().values()}
         return _short({**table_document(ScopeEntry._fields, rows), "reports": reports})
 
-    async def ask(self, report: str, options: Options | None = None) -> dict[str, Any]:
+    async def ask(self, report: str, options: Options | None = None) -> Document:
         """The answer of a report under options: limits in ms, scope, a device budget; an unknown one names the nearest.
 
         Rows come with units, rules and the expected error; where nothing satisfies the limits, the nearest misses."""
@@ -60,15 +65,15 @@ class Assistant:
         document = answer_document(told)
         return _short({name: document[name] for name in _KEPT})
 
-    async def why(self, first: str, second: str, options: Options | None = None) -> dict[str, Any]:
+    async def why(self, first: str, second: str, options: Options | None = None) -> Document:
         """Two stored rows side by side, such as a1b2c3d4:18: which limits each meets, and where steps spend time."""
         return await self.ask("why", {**(options or {}), "probes": (first, second)})
 
-    async def coverage(self, options: Options | None = None) -> dict[str, Any]:
+    async def coverage(self, options: Options | None = None) -> Document:
         """Everything that is stored: how densely, and with how many failures."""
         return await self.ask("coverage", options)
 
-    async def explain(self, probe: str, other: str | None = None) -> dict[str, Any]:
+    async def explain(self, probe: str, other: str | None = None) -> Document:
         """The operators of a stored row's steps with their times, the longest first; or of two rows, side by side."""
         from sweepdb.explaining import explain_probes
 
@@ -77,7 +82,7 @@ class Assistant:
         columns, rows = found.side_by_side(None) if other is not None else found.rows(None)
         return _short({**table_document(columns, rows), "stored": [line for line in found.headline() if line]})
 
-    async def sql_schema(self, relation: str | None = None) -> dict[str, Any]:
+    async def sql_schema(self, relation: str | None = None) -> Document:
         """Relations of SQL with what they are; the columns of one by its name."""
         known = {one.name: one for one in await self._pool.run(dictionary)}
         if relation is None:
@@ -87,37 +92,92 @@ class Assistant:
         rows = [(one.name, one.type, one.unit, one.meaning) for one in known[relation].columns]
         return _short(table_document(("column", "type", "unit", "meaning"), rows))
 
-    async def sql(self, statement: str) -> dict[str, Any]:
+    async def sql(self, statement: str) -> Document:
         """The rows of one read-only SELECT of DuckDB's dialect over the stored relations."""
-        return _short(json.loads(await self._pool.run(lambda: rows_apart(self._pool.location, statement))))
+        return _short(await self._pool.run(lambda: json.loads(rows_apart(self._pool.location, statement))))
 
 
-def _short(document: dict[str, Any]) -> dict[str, Any]:
-    """A document of at most 100 rows and 32 kB; how many rows it leaves out is said."""
+def _short(document: Document) -> Document:
+    """A document of at most 100 rows and 32 kB; how many rows it leaves out is said, texts that are cut end in dots."""
     rows = document["rows"]
-    kept = rows[:MOST_ROWS]
-    while kept and len(json.dumps({**document, "rows": kept}, ensure_ascii=False).encode()) > MOST_BYTES:
-        kept = kept[: len(kept) // 2]
-    left = len(rows) - len(kept)
-    return {**document, "rows": kept, **({"more_rows": left} if left else {})}
+    kept = {**document, "rows": rows[:MOST_ROWS], "more_rows": len(rows)}
+    if _bytes_of(kept) > MOST_BYTES:
+        kept = _cut(kept)
+    while _bytes_of(kept) > MOST_BYTES and len(kept["rows"]) > 1:
+        kept["rows"] = kept["rows"][: len(kept["rows"]) // 2]
+    while _bytes_of(kept) > MOST_BYTES:  # one row, or columns without end
+        longest = max(
+            (name for name in kept if kept[name] and name != "report"), key=lambda name: _bytes_of(kept[name])
+        )
+        held = kept[longest]
+        kept[longest] = held[: len(held) // 2] if isinstance(held, list | str) else None
+    left = len(rows) - len(kept["rows"])
+    return {name: value for name, value in kept.items() if name != "more_rows"} | ({"more_rows": left} if left else {})
 
 
-def _told(work: _Tool) -> _Tool:
-    """A tool whose errors are two sentences."""
+def _bytes_of(value: object) -> int:
+    """Bytes of a document as it is sent: a text of JSON, as a value of JSON."""
+    return len(json.dumps(_text_of(value), ensure_ascii=False).encode(errors="replace"))
+
+
+def _text_of(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _cut(value: Any) -> Any:  # noqa: ANN401  of JSON
+    """A document whose texts are short."""
+    if isinstance(value, str):
+        return value if len(value) <= _MOST_LETTERS else f"{value[:_MOST_LETTERS]} ..."
+    if isinstance(value, dict):
+        return {_cut(name): _cut(item) for name, item in value.items()}
+    return [_cut(item) for item in value] if isinstance(value, list) else value
+
+
+def _told(work: _Tool) -> Callable[..., Awaitable[str]]:
+    """A tool that sends its document as a text; its errors are two sentences."""
 
     @wraps(work)
-    async def tool(*arguments: Any, **named: Any) -> dict[str, Any]:  # noqa: ANN401  those of the tool
+    async def tool(*arguments: Any, **named: Any) -> str:  # noqa: ANN401  those of the tool
         try:
-            return await work(*arguments, **named)
+            return _text_of(await work(*arguments, **named))
         except SweepdbError as error:
-            raise ToolError(str(error)) from None
+            raise ToolError(str(error)) from error
 
     return tool
 
 
+class _Server(MCPServer):
+    """A server that refuses in sentences of its own."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; what is wrong with the call is its result, as a sentence."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            text = _sentence(name, error)
+            text = text if len(text) <= _MOST_SAID else f"{text[: _MOST_SAID // 2]} ... {text[-_SAID:]}"
+            return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def _sentence(name: str, error: ToolError) -> str:
+    """What is wrong with a call, without the words of the library."""
+    cause = error.__cause__
+    if isinstance(cause, ValidationError):
+        wrong = cause.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, wrong["loc"])) or "the call"
+        return f"`{place[:_SAID]}` of {name}: {wrong['msg'][:_SAID]}."
+    if cause is not None:
+        return str(cause)
+    return f"There is no tool {name[:_SAID]!r}."
+
+
 def assistant_server(pool: SessionPool, *, sql: bool) -> MCPServer:
     """A server with its tools; all of them only read."""
-    server = MCPServer("sweepdb", instructions=_ABOUT, version=version("sweepdb"), log_level="ERROR")
+    server = _Server("sweepdb", instructions=_ABOUT, version=version("sweepdb"), log_level="ERROR")
     tools = Assistant(pool)
     offered: list[_Tool] = [tools.scope, tools.ask, tools.why, tools.coverage, tools.explain, tools.sql_schema]
     for work in (*offered, tools.sql) if sql else offered:

@@ -5,7 +5,6 @@ Not here: who may ask (guard), sessions (pool), the shape of an answer (document
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
@@ -80,17 +79,17 @@ class Endpoints:
         question = question_of_parameters(name, parameters)
         told = await self._pool.ask(question, request.query_params.get("state"))
         if form == "csv":
-            return PlainTextResponse(
-                csv_text(told.answer.columns, told.answer.rows[:MOST_LINES]), media_type="text/csv"
-            )
+            lines = await asyncio.to_thread(csv_text, told.answer.columns, told.answer.rows[:MOST_LINES])
+            return PlainTextResponse(lines, media_type="text/csv")
         if form == "vl":
-            return JSONResponse(picture_of(told.answer))
+            return await _document(lambda: picture_of(told.answer))
         if form == "svg":
-            return await self._drawn(picture_of(told.answer))
+            return await self._drawn(await asyncio.to_thread(picture_of, told.answer))
         picture = request.query_params.get("picture")
         picture = picture if picture in {"true", PICTURE_SHAPE} else None
-        document = await asyncio.to_thread(answer_document, told, picture=picture)
-        return JSONResponse(document, headers={"etag": f'"{told.state}"'})
+        response = await _document(lambda: answer_document(told, picture=picture))
+        response.headers["etag"] = f'"{told.state}"'
+        return response
 
     async def reports(self, _: Request) -> Response:
         """Reports with their parameters and columns."""
@@ -153,18 +152,18 @@ class Endpoints:
         found = await self._pool.run(lambda: listing(self._pool.location))
         form = request.url.path.rpartition("/")[2].partition(".")[2]
         if form == "csv":
-            return PlainTextResponse(csv_text(found.columns, found.rows[:MOST_LINES]), media_type="text/csv")
+            lines = await asyncio.to_thread(csv_text, found.columns, found.rows[:MOST_LINES])
+            return PlainTextResponse(lines, media_type="text/csv")
         if form in {"vl", "svg"} and found.picture is None:
             raise UnknownPathError(f"there is no picture at {request.url.path}", hint="name a metric with `metric`")
         if form == "vl":
-            return JSONResponse(found.picture)
+            return await _document(lambda: found.picture)
         if form == "svg":
             return await self._drawn(dict(found.picture or {}))
         if form:
             raise UnknownPathError(f"there is no form {form!r}", hint=f"forms: {', '.join(_FORMATS)}")
-        document = table_document(found.columns, found.rows)
         told = {"sql": found.sql, "command": found.command, "headline": list(found.told), "state": state}
-        return JSONResponse({**document, **told})
+        return await _document(lambda: {**table_document(found.columns, found.rows), **told})
 
     async def _drawn(self, spec: dict[str, Json]) -> Response:
         drawn = await self._pool.run(lambda: str(drawing_engine().vegalite_to_svg(spec)))
@@ -180,9 +179,15 @@ class Endpoints:
         async for piece in request.stream():
             body += piece
             if len(body) > STATEMENT_LETTERS:
-                raise InputError(f"a statement has at most {STATEMENT_LETTERS:,} bytes")
+                raise InputError(f"A statement has at most {STATEMENT_LETTERS:,} bytes.")
         text = body.decode("utf-8", errors="replace")
-        return JSONResponse(json.loads(await self._pool.run(lambda: rows_apart(self._pool.location, text))))
+        told = await self._pool.run(lambda: rows_apart(self._pool.location, text))
+        return Response(told, media_type="application/json")
+
+
+async def _document(made: Callable[[], object]) -> Response:
+    """A document, made and written beside the loop that answers everybody: it may be of megabytes."""
+    return await asyncio.to_thread(lambda: JSONResponse(made()))
 
 
 def _named(request: Request) -> str:

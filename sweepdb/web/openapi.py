@@ -68,12 +68,15 @@ def parameter_of(keyword: Keyword) -> dict[str, object]:
         "name": keyword.name,
         "in": "query",
         "required": keyword.required,
-        "schema": schema_of(keyword.hint),
         "description": keyword.help,
     }
+    schema = schema_of(keyword.hint)
+    if keyword.bounds is not None:
+        least = "exclusiveMinimum" if keyword.bounds.above else "minimum"
+        schema |= {least: keyword.bounds.low, "maximum": keyword.bounds.high}
     if keyword.default is not None:
-        found["schema"] = {**schema_of(keyword.hint), "default": keyword.default}
-    return found
+        schema["default"] = keyword.default
+    return {**found, "schema": schema}
 
 
 def schema_of(hint: Any) -> dict[str, object]:  # noqa: ANN401  a type hint is of no one type

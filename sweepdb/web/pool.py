@@ -26,6 +26,7 @@ SESSIONS = 8
 _STATE_HOLDS_S = 2.0
 _FRESH_S = 5.0  # while a sweep is written, whoever names no moment shares one that is as old
 _AGAIN_S = 0.05
+_MOST_ASKED = 1_000  # of a session: the 10 kB that DuckDB keeps of each question go with it
 _MEMORY_SHARE = 2 / SESSIONS  # all keep at most twice as many probes as a session by itself may
 _Result = TypeVar("_Result")
 _Key = tuple[object, str]
@@ -40,6 +41,7 @@ class _Held:
     opened: float
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
+    asked: int = 0
     dropped: bool = False
 
 
@@ -117,6 +119,7 @@ class SessionPool:
         for last in (False, True):
             key, one = await self._session(question, state)
             one.users += 1
+            one.asked += 1
             try:
                 async with one.turn:
                     read = one.session.times_read
@@ -130,7 +133,10 @@ class SessionPool:
                     raise
             finally:
                 one.users -= 1
-                self._release(one)
+                if one.asked >= _MOST_ASKED and self._held.get(key) is one:
+                    self._drop(key)
+                else:
+                    self._release(one)
         raise AssertionError
 
     async def _on_thread(self, key: _Key, one: _Held, question: Question) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
 import socket
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from store.errors import InputError
 from store.location import StoreLocation
@@ -20,6 +22,7 @@ from sweepdb.web.pool import SessionPool
 
 _LEAST_TOKEN = 16  # letters
 _IDLE_S = 5
+_HEADERS_S = 10.0  # that a request may take to say what it wants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,40 @@ class Served:
     token_file: Path | None = None
     sql: bool = False
     timeout_s: float = 30.0
+
+
+class PromptProtocol(H11Protocol):
+    """HTTP whose requests must be there in time: half of one would hold a connection for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._waited: asyncio.TimerHandle | None = None
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a piece; what is no whole request yet is waited for."""
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        super().connection_lost(exc)
+        if self._waited is not None:
+            self._waited.cancel()
+
+    def _wait(self) -> None:
+        """Close what says nothing whole within 10 s."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            if self._waited is not None:
+                self._waited.cancel()
+                self._waited = None
+        elif self._waited is None or self._waited.cancelled():
+            self._waited = self.loop.call_later(_HEADERS_S, self._close)
+
+    def _close(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
 
 
 def is_loopback(host: str) -> bool:
@@ -70,7 +107,7 @@ def serve(served: Served, listening: socket.socket, on_ready: Callable[[str], No
     app = build_web(pool, names=names, token=token, sql=served.sql)
     config = uvicorn.Config(
         app, log_level="error", access_log=False, server_header=False, timeout_keep_alive=_IDLE_S, lifespan="on",
-        timeout_graceful_shutdown=_IDLE_S,
+        timeout_graceful_shutdown=_IDLE_S, http=PromptProtocol,
     )  # fmt: skip
     shown = f"[{served.host}]" if ":" in served.host else served.host
     on_ready(f"http://{shown}:{bound}/")

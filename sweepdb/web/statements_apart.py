@@ -8,15 +8,16 @@ import json
 import os
 import subprocess
 import sys
-from itertools import islice
+from collections.abc import Iterable
 
 from queries.sandbox import StatementLimits, run_sql
 from store.errors import InputError, SweepdbError
 from store.location import StoreLocation, parse_url
-from sweepdb.web.documents import table_document
+from sweepdb.web.documents import plain, table_document
 
 STATEMENT_LETTERS = 100_000
 _MOST_ROWS = 10_000
+MOST_BYTES = 8 * 2**20  # of a result as JSON
 _TIMEOUT_S = 10.0
 _GRACE_S = 10.0  # to start, and to stop what does not look up
 _MEMORY_BYTES = 2**30
@@ -25,6 +26,8 @@ _ENDED = 2
 
 def rows_apart(location: StoreLocation, statement: str) -> str:
     """The rows of a statement as a JSON document; what is wrong with it is an error."""
+    if len(statement.encode(errors="replace")) > STATEMENT_LETTERS:
+        raise InputError(f"A statement has at most {STATEMENT_LETTERS:,} bytes.")
     asked = json.dumps({"store": location.url, "statement": statement})
     command = [sys.executable, "-m", "sweepdb.web.statements_apart"]
     try:
@@ -48,13 +51,30 @@ def main() -> int:
     limits = StatementLimits(timeout_s=_TIMEOUT_S, memory_bytes=_MEMORY_BYTES, when_stuck=lambda _: os._exit(_ENDED))
     try:
         with run_sql(parse_url(asked["store"]), asked["statement"], limits) as result:
-            rows = list(islice(result, _MOST_ROWS + 1))
-            document = table_document([column.name for column in result.columns], rows[:_MOST_ROWS])
+            told = json.dumps(table_document([column.name for column in result.columns], ()))
+            rows, more = bounded_rows(result, MOST_BYTES - len(told))
     except SweepdbError as error:
         json.dump({"error": error.message, "hint": error.hint}, sys.stdout)
         return _ENDED
-    json.dump({**document, "more_rows": len(rows) > _MOST_ROWS}, sys.stdout)
+    sys.stdout.write(f'{told.removesuffix("[]}")}[{",".join(rows)}], "more_rows": {json.dumps(more)}}}')
     return 0
+
+
+def bounded_rows(result: Iterable[tuple[object, ...]], most_bytes: int) -> tuple[list[str], bool]:
+    """Rows as JSON, as many as are sent, and whether there are more: 10,000 rows and 8 MiB at most."""
+    rows: list[str] = []
+    for row in result:
+        text = json.dumps(plain(row))  # ASCII: a letter is a byte
+        most_bytes -= len(text) + 1
+        if most_bytes < 0 and not rows:
+            raise InputError(
+                f"One row of the result is larger than the {MOST_BYTES // 2**20} MiB that are sent.",
+                hint="Select fewer columns, or cut texts with left().",
+            )
+        if most_bytes < 0 or len(rows) == _MOST_ROWS:
+            return rows, True
+        rows.append(text)
+    return rows, False
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ ORDER BY question_group, rank;
 """
 OPTION = """    most_batch: int | None = option(
         None, "most requests of a batch", variable="most_batch", unit="requests", without="no limit",
-        check=positive_whole,
+        check=positive_whole(1000),
     )
     confidence: float"""
 

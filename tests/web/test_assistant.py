@@ -78,7 +78,7 @@ def test_an_assistant_asks_what_the_command_line_asks(url):
     assert coverage[1]["rows"]
     assert relations[1]["rows"]
     assert [row[0] for row in columns[1]["rows"] if row[0] == "batch_size"] == ["batch_size"]
-    assert all(size <= 40_000 for _, _, size in found)
+    assert all(size <= 32_000 for _, _, size in found)
 
 
 def test_sql_is_a_tool_only_where_it_is_switched_on(url):

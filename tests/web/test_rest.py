@@ -20,10 +20,12 @@ from web_client import send
 from queries.asking import asked_reports, keywords_of
 from queries.measured import MeasuredPoints
 from queries.session import Session
+from store.errors import InputError
 from store.location import parse_url
 from sweepdb.web import SessionPool, build_web, listings, pool
 from sweepdb.web.documents import table_document
 from sweepdb.web.guard import LOOPBACK
+from sweepdb.web.statements_apart import bounded_rows
 
 ASKED = {"tpot_limits": 40, "top": 3}
 
@@ -330,3 +332,52 @@ def test_sql_only_reads_the_store(url, statement, said):
     answered = got(url, "sql", method="POST", body=statement, sql=True)
     assert answered.status == 400
     assert said in answered.json()["error"]
+
+
+def test_a_result_of_sql_ends_where_its_bytes_do():
+    taken = []
+
+    def rows():
+        for number in range(50):
+            taken.append(number)
+            yield (number, "x" * 1000)
+
+    found, more = bounded_rows(rows(), 10_000)
+    assert more
+    assert sum(map(len, found)) <= 10_000
+    assert len(taken) == len(found) + 1  # nothing is fetched that is not sent
+    assert bounded_rows(iter([(1, None)]), 10_000) == (["[1, null]"], False)
+    with pytest.raises(InputError, match=r"One row of the result is larger than the 8 MiB"):
+        bounded_rows(iter([("x" * 20_000,)]), 10_000)
+
+
+def test_a_session_is_made_anew_after_many_questions(url, monkeypatch):
+    monkeypatch.setattr(pool, "_MOST_ASKED", 2)
+
+    async def asking():
+        async with served(url) as get:
+            return [(await get("answer/best", {"tpot_limits": 40 + number})).status for number in range(5)]
+
+    assert asyncio.run(asking()) == [200] * 5
+
+
+def test_who_leaves_in_the_middle_of_a_statement_is_no_fault_of_the_server(url):
+    async def asking():
+        sessions = SessionPool(parse_url(url))
+        app = build_web(sessions, names=frozenset(LOOPBACK), sql=True)
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+                 "path": "/api/v1/sql", "raw_path": b"/api/v1/sql", "query_string": b"", "root_path": "",
+                 "headers": [(b"host", b"localhost:8787")], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8787)}  # fmt: skip
+        told = []
+
+        async def gone():
+            return {"type": "http.disconnect"}
+
+        async def answered(message):
+            told.append(message)
+
+        await app(scope, gone, answered)
+        await asyncio.to_thread(sessions.close)
+        return told
+
+    assert asyncio.run(asking())[0]["status"] == 400

@@ -1,7 +1,7 @@
 """A launched deployment as its client sees it: rate, users and times of requests of the client's mean length.
 
 An instance that does both is stored for requests of nominal length; a pair is joined from a row of each side in closed
-form (evaluator.serving.pairs), as answers about pairs are (queries/paired.sql)."""
+form (evaluator.serving.pairs), as answers about pairs are (queries/waits.sql)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,53 @@
+-- The waits of a pair of prefill and decode instances under an engine, and whether it meets its limits. The formulas are those
+-- of evaluator/serving/pairs.py, which says why; times in ms, rates in requests/ms.
+-- Mean wait for one of `servers` that are busy a share `load` of the time (Sakasegawa 1977).
+CREATE OR REPLACE TEMP MACRO queueing_ms(load, service_ms, servers) AS
+    0.5 * pow(load, sqrt(2.0 * (servers + 1)) - 1.0) / (servers * (1.0 - load)) * service_ms;
+
+-- The wait behind the other users' prompts: of users = rate x time, one does not wait for itself.
+CREATE OR REPLACE TEMP MACRO pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers) AS
+    queueing_ms(
+        greatest(rate * (unqueued_ms + answer_ms) - 1.0, 0.0) / (rate * (unqueued_ms + answer_ms))
+            * (rate * service_ms / servers),
+        service_ms, servers
+    );
+
+-- The wait of first requests, which come all at once.
+CREATE OR REPLACE TEMP MACRO pair_burst_ms(users, service_ms, servers) AS
+    service_ms * greatest(0.5 * (users / servers - 1.0), 0.0);
+
+-- The mean TTFT where `first_share` of the requests are first ones; only where rate x service < servers.
+CREATE OR REPLACE TEMP MACRO pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share) AS
+    unqueued_ms + (1.0 - first_share) * pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers)
+        + first_share * pair_burst_ms(
+            rate * (unqueued_ms + pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers) + answer_ms),
+            service_ms, servers
+        );
+
+-- The limit on the end-to-end time of pairs, where limits are read with a confidence: both parts of the time stay
+-- within their own ratio of measured to predicted. It admits nothing where a ratio is not known.
+CREATE OR REPLACE TEMP MACRO pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio) AS
+    CASE
+        WHEN getvariable('e2e_limit_ms') IS NULL OR (ttft_ratio = 1.0 AND answer_ratio = 1.0)
+            THEN getvariable('e2e_limit_ms')
+        ELSE coalesce((getvariable('e2e_limit_ms') - answer_ms * answer_ratio) / ttft_ratio + answer_ms, -1e300)
+    END;
+
+-- The longest TTFT of a pair within both limits; 1e300 where neither is given.
+CREATE OR REPLACE TEMP MACRO pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio) AS
+    least(
+        coalesce(getvariable('ttft_limit_ms') / ttft_ratio, 1e300),
+        coalesce(pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio), 1e300) - answer_ms
+    );
+
+-- Whether a pair keeps up and meets its limits; NULL does not limit. DuckDB evaluates every branch: no division by 0.
+CREATE OR REPLACE TEMP MACRO pair_holds(
+    rate, unqueued_ms, answer_ms, service_ms, servers, first_share, ttft_ratio, answer_ratio
+) AS
+    rate * service_ms < servers
+    AND (
+        (getvariable('ttft_limit_ms') / ttft_ratio IS NULL
+            AND pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio) IS NULL)
+        OR pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share)
+            <= pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
+    );
