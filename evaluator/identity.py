@@ -25,6 +25,7 @@ from evaluator.inputs.workloads.workload_labels import label_of
 from evaluator.scenario import Scenario, default_routing
 from evaluator.serving.models import serving_model_of
 from evaluator.version import formula_version
+from store.names import LONGEST_TEXT, escaped
 from store.records import (
     DeviceRecord,
     ModelRecord,
@@ -219,7 +220,7 @@ class RecordBuilder:
             device=device,
             formula_version=version,
             status=status,
-            reason=reason,
+            reason=None if reason is None else escaped(reason)[:LONGEST_TEXT],
             assumptions=assumptions,
             launchable_by="" if status == "illegal" else self._launchable(scenario.model, scenario.plan),
         )

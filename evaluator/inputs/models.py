@@ -31,6 +31,7 @@ from evaluator.inputs.model import (
 from evaluator.inputs.native_formats import BY_NAME, named_format
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
+from store.names import checked_name
 
 LARGEST_CONFIG_BYTES = 10_000_000
 FETCH_TIMEOUT_S = 5.0
@@ -38,7 +39,7 @@ FETCH_TIMEOUT_S = 5.0
 
 def load_model(name: str) -> tuple[str, ModelSpec]:
     """(canonical name, hyper-parameters) of a catalogue id, a directory, a config.json, or a Hugging Face id."""
-    path = Path(name).expanduser()
+    path = Path(checked_name(name, "The name of a model")).expanduser()
     if path.is_dir():
         named = str(path) if path.name not in {"", ".."} else path.resolve().name  # "." would name nothing
         return named, _from_file(path / "config.json")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
 from store.errors import InputError
+from store.names import checked_name, checked_text
 
 Kind = Literal["key", "integer", "long", "short", "double", "flag", "text", "moment", "bytes"]
 
@@ -87,11 +88,13 @@ class Table:
     def row_of(self, record: object, **more: object) -> dict[str, Any]:
         """Return the columns that a record has under the same names, and `more`.
 
-        Raise where a value is missing, or is none that its column may hold."""
+        Raise where a value is missing, is none that its column may hold, or breaks the rule of names and texts."""
         row = {name: getattr(record, name) for name in self._read_of(record) if name not in more} | more
         for column in self.columns:
             if (not column.nullable or column.one_of) and column.name in row:
                 self._check(column, row[column.name])
+            if column.type.kind == "text" and isinstance(given := row.get(column.name), str):
+                self._check_text(column, given)
         return row
 
     def _read_of(self, record: object) -> tuple[str, ...]:
@@ -104,6 +107,13 @@ class Table:
                 return names
             kept = _READ[id(self), kind] = (names, self)
         return kept[0]
+
+    def _check_text(self, column: Column, value: str) -> None:
+        """A column of bounded length holds names, another texts; JSON is checked by whoever made it."""
+        if column.type.length is not None:
+            checked_name(value, f"The {column.name} of a {self.name.partition('_')[0]}", longest=column.type.length)
+        elif column.unit != "JSON":
+            checked_text(value, f"The {column.name} of a {self.name}")
 
     def _check(self, column: Column, value: object) -> None:
         if value is None and not column.nullable:

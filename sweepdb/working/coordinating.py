@@ -26,6 +26,7 @@ from evaluator.sweep import (
 )
 from evaluator.together import Readying, ReadyScenario
 from store.errors import EvaluationError, InputError
+from store.names import LONGEST_TEXT, escaped
 from store.parts import fail_shard, put_shards, record_known, register_part
 from store.placing import part_shelf
 from store.records import ScenarioRef, SweepRecord
@@ -278,7 +279,7 @@ class _Coordinating:
             self.stored += registered.probes_added
             self.known += registered.probes_known
         for scenario_id, reason in outcome.failures.items():
-            record = replace(ready[scenario_id].record, status="error", reason=reason)
+            record = replace(ready[scenario_id].record, status="error", reason=escaped(reason)[:LONGEST_TEXT])
             put_scenarios(self.store, self.sweep_id, [record])
             self.failures["error", reason] += 1
         if registered is not None and registered.left:  # somebody else stored a piece meanwhile: add the rest
