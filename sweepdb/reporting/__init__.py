@@ -8,7 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.reporting.deciding import Decision, decide, of_plan
-    from sweepdb.reporting.drawing import drawing_engine, vega_script
+    from sweepdb.reporting.drawing import drawable, drawing_engine, drawn, vega_script
     from sweepdb.reporting.page_file import plain_page, report_page
     from sweepdb.reporting.page_text import table_text
     from sweepdb.reporting.pictured_steps import explained_picture
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Decision",
     "decide",
+    "drawable",
     "drawing_engine",
+    "drawn",
     "explained_picture",
     "of_plan",
     "plain_page",

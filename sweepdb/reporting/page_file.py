@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweepdb.reporting.drawing import drawing_engine, vega_script
+from sweepdb.reporting.drawing import drawing_engine, drawn, vega_script
 from sweepdb.reporting.frontier_picture import frontier_picture, won_mark
 from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
 from sweepdb.reporting.page_text import cell_text
@@ -47,14 +47,14 @@ class _Pieces:
 
 def report_page(decision: Decision, *, command: str, spoken: Callable[[str], str]) -> str:
     """The whole file. `command` repeats it; `spoken` writes `keyword` in sentences as the user would type it."""
-    engine = drawing_engine()
+    drawing_engine()
     best = _winners(decision)
     limit = decision.answer.question.limits.tpot_ms
     marked = decision.answer.tpot == "exclusive"  # then a TPOT is a speed of the picture
     picture = None
     if decision.frontier.rows:
         picture = frontier_picture(decision.frontier, best if marked else (), limit if marked else None)
-    still = None if picture is None else _still(engine.vegalite_to_svg({**picture, "width": _WIDTH}))
+    still = None if picture is None else _still(drawn({**picture, "width": _WIDTH}, "svg"))
     parts = page_parts(decision, best, command=command, spoken=spoken, still=still)
     data = _data(decision, picture, marked=marked)
     pieces = _Pieces(
@@ -135,8 +135,8 @@ def _row(decision: Decision, row: Mapping[str, object]) -> dict[str, Json]:
     }
 
 
-def _still(svg: str) -> str:
-    return "data:image/svg+xml;base64," + b64encode(svg.encode()).decode()
+def _still(svg: bytes) -> str:
+    return "data:image/svg+xml;base64," + b64encode(svg).decode()
 
 
 def _digest(text: str) -> str:
