@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from queries.asking.declaring import declared
 from queries.asking.frames import Framed, html_table
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
 from queries.errors.expected import FORMULAS, ExpectedError
+from store.markup import element, joined
 
 if TYPE_CHECKING:
     from queries.judging.first_tokens import TtftInterval
@@ -110,10 +110,11 @@ class Answer(Framed):
         from queries.asking.headers import shown_names
         from queries.asking.library import NEAREST, report
 
-        said = f"<p>{escape(repr(self)[1:-1])}</p>"
+        said = element("p", repr(self)[1:-1])
         given = self.question.given
         if not self.rows and self.nearest:
             shown = shown_names(report(NEAREST), given)
             nearest = html_table(self.nearest_columns, self.nearest, shown)
-            return f"{said}<p>Nothing satisfies the limits. The nearest misses:</p>{nearest}"
-        return said + html_table(self.columns, self.rows, shown_names(report(self.report), given))
+            told = element("p", "Nothing satisfies the limits. The nearest misses:")
+            return str(joined([said, told, nearest]))
+        return str(joined([said, html_table(self.columns, self.rows, shown_names(report(self.report), given))]))

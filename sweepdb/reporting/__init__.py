@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sweepdb.reporting.deciding import Decision, decide, of_plan
     from sweepdb.reporting.drawing import drawable, drawing_engine, drawn, vega_script
     from sweepdb.reporting.page_file import plain_page, report_page
-    from sweepdb.reporting.page_text import table_text
+    from sweepdb.reporting.page_text import paragraph, preformatted, table_text
     from sweepdb.reporting.pictured_steps import explained_picture
     from sweepdb.reporting.pictured_validation import validated_picture
     from sweepdb.reporting.taken_options import report_options
@@ -23,7 +23,9 @@ __all__ = [
     "drawn",
     "explained_picture",
     "of_plan",
+    "paragraph",
     "plain_page",
+    "preformatted",
     "report_options",
     "report_page",
     "table_text",

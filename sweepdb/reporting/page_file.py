@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from html import escape
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.markup import Html, document, element, embedded
+from store.names import escaped
 from sweepdb.reporting.drawing import drawing_engine, drawn, vega_script
 from sweepdb.reporting.frontier_picture import frontier_picture, won_mark
 from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
@@ -61,32 +62,35 @@ def report_page(decision: Decision, *, command: str, spoken: Callable[[str], str
         style=_text("report.css"),
         scripts=(f"(() => {{ {vega_script()} }})();", _text("report.js")),
     )
-    return "".join(_page(pieces, parts, data, title=f"{parts[0][0]}: {decision.answer.scope[0]}"))
+    held = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    below = [embedded("script", held, type="application/json", id="data")]
+    below += [embedded("script", script) for script in pieces.scripts]
+    title = f"{parts[0][0]}: {decision.answer.scope[0]}"
+    return str(_page(pieces, title, _sections(parts), below))
 
 
-def plain_page(title: str, text: str) -> str:
+def plain_page(title: str, text: Iterable[Html]) -> str:
     """A page of text and tables in the same look, which runs nothing."""
     pieces = _Pieces(style=_text("report.css"), scripts=())
-    head = "".join(_head(pieces, title))
-    return f"{head}<h1>{escape(title)}</h1>\n{text}</main>\n</body>\n</html>\n"
+    return str(_page(pieces, title, [element("h1", title), "\n", *text], []))
 
 
-def _page(pieces: _Pieces, parts: Sequence[tuple[str, str]], data: Mapping[str, Json], *, title: str) -> Iterator[str]:
-    yield from _head(pieces, title)
+def _sections(parts: Sequence[tuple[str, Html]]) -> Iterator[Html | str]:
     for number, (heading, text) in enumerate(parts):
-        level = "h1" if number == 0 else "h2"
-        yield f"<section>\n<{level}>{escape(heading)}</{level}>\n{text}</section>\n"
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    yield f'</main>\n<script type="application/json" id="data">{text}</script>\n'
-    yield from (f"<script>{script}</script>\n" for script in pieces.scripts)
-    yield "</body>\n</html>\n"
+        yield element("section", "\n", element("h1" if number == 0 else "h2", heading), "\n", text)
+        yield "\n"
 
 
-def _head(pieces: _Pieces, title: str) -> Iterator[str]:
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{pieces.policy}">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-    yield f"<title>{escape(title)}</title>\n<style>{pieces.style}</style>\n</head>\n<body>\n<main>\n"
+def _page(pieces: _Pieces, title: str, inner: Iterable[Html | str], below: Iterable[Html]) -> Html:
+    head = [
+        element("meta", http_equiv="Content-Security-Policy", content=pieces.policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("link", rel="icon", href="data:,"),
+        element("title", title),
+        embedded("style", pieces.style),
+    ]
+    body = [element("main", "\n", *inner), *below]
+    return document([part for one in head for part in (one, "\n")], [part for one in body for part in (one, "\n")])
 
 
 def _winners(decision: Decision) -> list[Mapping[str, object]]:
@@ -122,7 +126,7 @@ def _row(decision: Decision, row: Mapping[str, object]) -> dict[str, Json]:
     paid = _number(row["devices_used"]) + (_number(row["devices_idle"]) if row["carries_target"] is None else 0.0)
     served = _number(row["served_qps"]) / _number(row["system_qps"]) if _number(row["system_qps"]) else 0.0
     return {
-        "sentence": decision.plan.sentence(row),
+        "sentence": escaped(decision.plan.sentence(row)),
         "cells": [cell_text(value) for value in cells_of(row)],
         "device": str(row["device"]),
         "carries": row["carries_target"] is not False,
