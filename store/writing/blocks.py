@@ -13,6 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, join, select
 
 from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
+from store.faults import store_faults
 from store.opening import Store
 from store.reading import read_transaction
 from store.records import BlockRecord, SweepRecord
@@ -109,7 +110,7 @@ def finish_sweep(store: Store, sweep_id: int, status: SweepOutcome, *, finished_
 def checkpoint(store: Store) -> None:
     """Move SQLite's log into the file and flush it, as far as readers allow: it then survives a power cut."""
     if store.kind == "sqlite":
-        with store.engine.connect() as connection:
+        with store_faults(store.location), store.engine.connect() as connection:
             driver = connection.connection.dbapi_connection
             if driver is not None:
                 driver.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
