@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -12,8 +10,10 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
+from cli.quiet import is_exact
 from cli.render.pieces import Table
 from cli.visible import visible
+from store.spreadsheets import csv_line
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
 _CONTROLS = re.compile("[\x7f-\x9f\ud800-\udfff]")
@@ -32,16 +32,11 @@ def rendered(columns: Sequence[str], rows: Iterable[Sequence[object]], format_: 
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """RFC 4180 with plain line breaks; missing is empty."""
-    yield _csv_line(columns)
+    """RFC 4180 with plain line breaks; missing is empty. Texts that a spreadsheet would run are told to it as texts."""
+    exact = is_exact()
+    yield csv_line(columns, exact=exact)
     for row in rows:
-        yield _csv_line([plain(value) for value in row])
-
-
-def _csv_line(row: Sequence[object]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(["" if value is None else value for value in row])
-    return buffer.getvalue()
+        yield csv_line([plain(value) for value in row], exact=exact)
 
 
 def json_array(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:

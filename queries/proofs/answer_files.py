@@ -15,6 +15,7 @@ from queries.asking.question import Answer
 from queries.proofs.document import SIGNIFICANT_DIGITS, is_local
 from store.errors import InputError, StoreError
 from store.reading import in_memory
+from store.spreadsheets import from_text
 
 _KINDS = "a file of `format` csv, json, jsonl, json-full or parquet"
 _Table = tuple[list[str], list[list[object]]]
@@ -48,7 +49,8 @@ def _read(path: Path) -> _Table:
         if text.lstrip().startswith(("[", "{")):
             return _json(text)
         lines = list(csv.reader(text.splitlines()))
-        return lines[0], [list(line) for line in lines[1:]]
+        named, *rows = [[from_text(cell) for cell in line] for line in lines]
+        return named, [list[object](row) for row in rows]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, csv.Error, duckdb.Error) as error:

@@ -17,6 +17,7 @@ from evaluator.ledger.readers.circumstances import Circumstances, kept
 from store.errors import InputError
 from store.loads import MeasuredRequests
 from store.records import MeasurementRecord, SideRecord
+from store.spreadsheets import from_text
 
 Document = Mapping[str, Any]
 LARGEST_FILE_BYTES = 1 << 28
@@ -161,7 +162,7 @@ def _complete(row: Mapping[str | Any, str | Any]) -> Mapping[str, str]:
         raise BadItem("more or fewer fields than the header has")
     if any(UNDECODED.search(value) for value in row.values()):
         raise BadItem("not UTF-8 text")
-    return row
+    return {name: from_text(value) for name, value in row.items()}
 
 
 def inner(document: Document, name: str) -> Document:
