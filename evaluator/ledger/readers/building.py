@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from evaluator.canonical import content_key
 from evaluator.ledger.readers.circumstances import Circumstances, kept
 from store.errors import InputError
 from store.loads import MeasuredRequests
+from store.names import checked_name
 from store.records import MeasurementRecord, SideRecord
 from store.spreadsheets import from_text
 
@@ -81,6 +82,12 @@ class Item:
     requests: MeasuredRequests | None = None  # a log, kept beside the record and in no key
 
 
+_SAME_NAME = tuple(
+    name for name in Item.__slots__ if name not in {"circumstances", "requests", "metrics", "definitions", "extra"}
+)
+_WRITTEN = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+
+
 def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     """The record of an item, keyed by its content and not by the file it stood in: importing again adds nothing."""
     metrics = {name: value for name, value in item.metrics.items() if value is not None}
@@ -90,25 +97,23 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
         if not 0 < value < math.inf:
             raise BadItem(f"{name} is {value:g}: a measured value must be above 0")
     for name, longest in LONGEST_TEXT.items():
-        if len(getattr(item, name) or "") > longest:
-            raise BadItem(f"{name} has more than {longest} characters")
-    beside = {"circumstances", "requests"}
-    values = {name: getattr(item, name) for name in Item.__slots__ if name not in beside}
+        try:
+            checked_name(getattr(item, name) or "", name, longest=longest)
+        except InputError as error:
+            raise BadItem(error.message.rstrip(".")) from None
+    values: dict[str, Any] = {name: getattr(item, name) for name in _SAME_NAME}
+    values |= {
+        "source_format": source_format,
+        "metrics": metrics,
+        "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
+    }
     try:
-        made = MeasurementRecord(
-            **{
-                **values,
-                "key": "",
-                "source": "",
-                "source_format": source_format,
-                "metrics": metrics,
-                "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
-                "extra": json.dumps(_plain(dict(item.extra)), sort_keys=True, ensure_ascii=False),
-            }
-        )
+        extra = _WRITTEN(_plain(dict(item.extra)))
+        key = content_key(MeasurementRecord(**values, key="", source="", extra=extra))
         # What is said of the circumstances follows from the other fields: it is in no key.
-        whole_extra = json.dumps(json.loads(made.extra) | kept(item.circumstances), sort_keys=True, ensure_ascii=False)
-        return replace(made, key=content_key(made), source=source, extra=whole_extra)
+        if unusual := kept(item.circumstances):
+            extra = _WRITTEN(json.loads(extra) | unusual)
+        return MeasurementRecord(**values, key=key, source=source, extra=extra)
     except (UnicodeEncodeError, RecursionError) as error:
         what = "halves of characters" if isinstance(error, UnicodeEncodeError) else "fields nested too deeply"
         raise BadItem(f"it holds {what}") from None
