@@ -4,12 +4,14 @@ Not here: which columns are names (store.schema), and markup (sweepdb.reporting.
 
 from __future__ import annotations
 
+import json
 import re
 
 from store.errors import InputError
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 100_000
+LONGEST_ARGUMENTS = 4_000_000
 # The controls of C0 but tab and line break, DEL and those of C1; marks that turn the direction of what follows; the
 # line breaks of Unicode, at which a table would fall apart; halves of characters, which no encoding can write; and the
 # two that no XML may hold, which end the program that draws pictures.
@@ -31,6 +33,27 @@ def checked_name(name: str, what: str, *, longest: int = LONGEST_NAME) -> str:
 def checked_text(text: str, what: str, *, longest: int = LONGEST_TEXT) -> str:
     """The text as it is, or an error: a name, but for its length and its breaks."""
     return _checked(text, what, _IN_TEXTS, longest)
+
+
+def checked_arguments(text: str) -> str:
+    """What a sweep was asked for, as JSON: an object that every reader can take in at once."""
+    if len(text) > LONGEST_ARGUMENTS:
+        raise InputError(
+            f"The arguments of a sweep have {len(text):,} characters, more than {LONGEST_ARGUMENTS:,}.",
+            hint="Ask for less in one sweep.",
+        )
+    if arguments_of(text) is None:
+        raise InputError("The arguments of a sweep are no JSON object that can be read.", hint="Export it again.")
+    return text
+
+
+def arguments_of(text: str) -> dict[str, object] | None:
+    """The arguments of a sweep; None where they are none that this program wrote."""
+    try:
+        found = json.loads(text) if len(text) <= LONGEST_ARGUMENTS else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def escaped(text: str) -> str:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from queries.probes import find_probe
     from store.location import StoreLocation, parse_url
     from store.migrating import create_store, current_revision, upgrade_store
+    from store.names import arguments_of
     from store.opening import open_store
     from store.parts import compact_parts
     from store.reading import NameKind, StoredName, in_memory, read_store_id, stored_names
@@ -32,6 +33,7 @@ __all__ = [
     "StoredName",
     "SweepDetail",
     "SweepSummary",
+    "arguments_of",
     "check_store",
     "compact_parts",
     "create_store",

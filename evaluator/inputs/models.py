@@ -58,6 +58,11 @@ def load_model(name: str) -> tuple[str, ModelSpec]:
     return name, _fetched(name)
 
 
+def catalogued_model(name: str) -> ModelSpec | None:
+    """The hyper-parameters that the catalogue has under a name as it is written there; None where it has none."""
+    return _entry(name) if name in _names() else None
+
+
 def is_catalogued(name: str) -> bool:
     """Whether the catalogue knows a name, with or without its publisher."""
     return name.lower() in {form for known in _names() for form in (known.lower(), known.split("/")[-1].lower())}

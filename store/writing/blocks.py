@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, join, select
 from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
 from store.faults import store_faults
+from store.names import checked_arguments
 from store.opening import Store
 from store.reading import read_transaction
 from store.records import BlockRecord, SweepRecord
@@ -60,6 +61,7 @@ def begin_sweep(store: Store, record: SweepRecord, *, held: bool = True) -> int:
     """Record a request as running and return its integer id; what writers that are gone left running is settled.
 
     It counts as running while this process has the store open; not `held`, only what is stored of it is known."""
+    checked_arguments(record.arguments)
     if held:
         _settle(store)
     row = TABLES["sweep"].row_of(
