@@ -12,6 +12,7 @@ from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from sweepdb.sharing.adding import add_bundle
+from sweepdb.sharing.believable import refuse_unbelievable
 from sweepdb.sharing.identities import engines_of, refuse_forged, refuse_misnamed
 
 
@@ -38,4 +39,4 @@ def import_bundle(folder: str | os.PathLike[str], *, store: str | None = None) -
     refuse_misnamed(scenarios, bundle.names())
     create_if_missing(parse_url(store))
     with open_store(store) as opened:
-        return add_bundle(opened, bundle)
+        return add_bundle(opened, bundle, refuse_unbelievable)
