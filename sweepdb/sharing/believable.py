@@ -55,7 +55,9 @@ def refuse_unbelievable_load(load: LoadRecord) -> None:
         bins, mean = held[:, column], getattr(load, name)
         if not bins.size:
             continue
-        least = edges[bins.min()] if column == 0 and bins.min() > 0 else 0.0  # TPOT: of answers of two tokens and more
+        least = (
+            edges[min(bins.min(), edges.size - 1)] if column == 0 and bins.min() > 0 else 0.0
+        )  # TPOT: of answers of two tokens and more
         most = edges[bins.max() + 1] if bins.max() + 2 < edges.size else np.inf  # the last bin holds what is beyond
         if not least * (1 - _SAME) <= mean <= most * (1 + _SAME):
             raise InputError(
