@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.output import say, write_text
+from cli.render.rows import json_text
 from store.errors import InputError
 from sweepdb.asking import picture_of
 from sweepdb.reporting import drawable, drawing_engine, drawn
@@ -43,7 +44,7 @@ def check_picture(format_: str, output: Path | None) -> None:
 def write_specification(spec: dict[str, Json], format_: str, output: Path | None) -> None:
     """Write a Vega-Lite specification as it is, or drawn."""
     if format_ == "vl":
-        write_text((json.dumps(spec, ensure_ascii=False, indent=1), "\n"), output)
+        write_text((json_text(spec, indent=1), "\n"), output)
         return
     if format_ in _BYTES and output is not None:
         picture = drawn({**spec, "background": "white"}, "pdf" if format_ == "pdf" else "png", scale=_SCALE)

@@ -16,7 +16,7 @@ from cli.visible import visible
 from store.spreadsheets import csv_line
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
-_CONTROLS = re.compile("[\x7f-\x9f\ud800-\udfff]")
+_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 Format = Literal["table", "csv", "json", "jsonl"]
 
 
@@ -50,7 +50,12 @@ def json_array(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iter
 
 def _object(columns: Sequence[str], row: Sequence[object]) -> str:
     """One row. JSON escapes the controls of C0 by itself; the others are escaped too, which changes no value."""
-    text = json.dumps(_mapping(columns, row), ensure_ascii=False)
+    return json_text(_mapping(columns, row))
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """JSON that a terminal may be given."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

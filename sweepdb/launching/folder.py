@@ -17,6 +17,7 @@ from queries.asking import Answer, question_of
 from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
+from store.names import escaped
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
 from sweepdb.launching.dynamo_target import dynamo_version, graph_name
 from sweepdb.launching.expecting.expected_file import DEPLOYMENT, EXPECTED, MEASURED_AS
@@ -239,7 +240,7 @@ def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]
     first = commands[0]
     names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
     lines = [
-        f"# {first.instance.model_name} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}",
+        f"# {escaped(first.instance.model_name)} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}",
         "",
         "| role | instances | device | devices each | row |",
         "|---|---|---|---|---|",

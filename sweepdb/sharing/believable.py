@@ -24,6 +24,7 @@ _Columns = Mapping[str, np.ndarray]
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.3, 8.0  # bytes a parameter: of 4 bits in part, and of 16 with copies and drafts
 _IN_A_STEP = 100.0  # a first token comes no faster than this share of a full step: steps are shared by requests
 _QUEUED = 50.0  # steps that a request waits for, by those of all before it
+_FEW_TOKENS = 16.0
 _BESIDE_MS = 10_000.0  # what engines take beside steps
 _SAME = 1e-3
 _OF_ENGINES = 0.3  # requests of several lengths have a mean each of their times and their lengths
@@ -132,7 +133,7 @@ def _broken_times(scenario: Scenario, sizes: np.ndarray, columns: _Columns) -> I
     yield columns["ttft_ms"] > waited, "ttft_ms is too long for its steps"
     yield columns["makespan_ms"] > waited, "makespan_ms is too long for its steps"
     own = columns["tpot_inclusive_ms" if scenario.phase == "decode" else "tpot_exclusive_ms"]
-    if length > 1.0 or scenario.phase == "decode":
+    if length > _FEW_TOKENS or scenario.phase == "decode":  # engines give few tokens within one step
         yield own * _IN_A_STEP < a_token, "its time per token is too short for its decode_step_ms"
     if length > 1.0:
         shared = _QUEUED * (a_token + prompts / (length - 1.0)) + beside / length
