@@ -239,8 +239,9 @@ def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> l
 def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
     first = commands[0]
     names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
+    model = escaped(first.instance.model_name)
     lines = [
-        f"# {escaped(first.instance.model_name)} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}",
+        f"# {model} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}",
         "",
         "| role | instances | device | devices each | row |",
         "|---|---|---|---|---|",
