@@ -50,12 +50,12 @@ def _mapped(value: object) -> object:
 
 
 def _said(record: Any) -> list[str]:  # noqa: ANN401  a frozen record of any class
-    return [name for name, usual in _named(type(record)) if usual is _NEVER or getattr(record, name) != usual]
+    return [name for name, usual in _named(record.__class__) if usual is _NEVER or getattr(record, name) != usual]
 
 
 @functools.cache
-def _named(kind: Any) -> tuple[tuple[str, object], ...]:  # noqa: ANN401  a class of records
-    """Fields of a class that texts have, each with the value at which they leave it out, or none."""
+def _named(kind: type) -> tuple[tuple[str, object], ...]:
+    """Fields of a class of records that texts have, each with the value at which they leave it out, or none."""
     return tuple(
         (item.name, item.default if item.metadata.get(IF_SET) else _NEVER)
         for item in fields(kind)

@@ -95,8 +95,8 @@ def _layout(columns: tuple[str, ...]) -> _Layout:
 def _own_side(row: Mapping[str, str], sizes: Mapping[str, tuple[str, ...]]) -> SideRecord:
     if not sizes:
         return _NO_SIDE
-    found = {name: (number if name == "batch_size" else whole)(row, *of) for name, of in sizes.items()}
-    return SideRecord(**found)  # type: ignore[arg-type]  batch_size alone is no whole number
+    found = {name: whole(row, *of) for name, of in sizes.items() if name != "batch_size"}
+    return SideRecord(**found, batch_size=number(row, *sizes.get("batch_size", ())))
 
 
 _NO_SIDE = SideRecord()
