@@ -4,6 +4,6 @@ Every writer of `cli` to the standard streams goes through here; tests/cli/test_
 
 from __future__ import annotations
 
-from store.names import escaped as visible
+from sweepdb.stores import escaped as visible
 
 __all__ = ["visible"]

@@ -25,7 +25,6 @@ from evaluator.inputs.workloads.workload_labels import label_of
 from evaluator.scenario import Scenario, default_routing
 from evaluator.serving.models import serving_model_of
 from evaluator.version import formula_version
-from store.names import LONGEST_TEXT, escaped
 from store.records import (
     DeviceRecord,
     ModelRecord,
@@ -37,6 +36,7 @@ from store.records import (
     WorkloadRecord,
 )
 from store.schema import Family, Status
+from store.texts import LONGEST_TEXT, escaped
 
 if TYPE_CHECKING:
     from evaluator.inputs.workloads.traces import TraceSummary

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from store.errors import InputError
 from store.location import StoreLocation
-from store.names import LONGEST_NAME, LONGEST_TEXT, arguments_of
 from store.reading.transactions import ReadTransaction, read_transaction
 from store.running_lock import status_now
 from store.schema.joins import with_scenarios
+from store.texts import LONGEST_NAME, LONGEST_TEXT, arguments_of
 
 # The counts of a finished sweep are stored with it; those of a running one are taken from its blocks.
 _SUMMARY = """

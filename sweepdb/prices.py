@@ -15,7 +15,7 @@ from store.migrating import create_if_missing
 from store.opening import Store, open_store
 from store.records import PriceRecord
 from store.schema import DEVICE
-from store.spreadsheets import from_text
+from store.texts import from_text
 from store.writing import get_prices, put_prices
 
 COLUMNS = ("device", "effective_from", "usd_per_device_hour", "watts_per_device", "source")

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from queries.probes import find_probe
     from store.location import StoreLocation, parse_url
     from store.migrating import create_store, current_revision, upgrade_store
-    from store.names import arguments_of
     from store.opening import open_store
     from store.parts import compact_parts
     from store.reading import NameKind, StoredName, in_memory, read_store_id, stored_names
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from store.revision import HEAD_REVISION
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
+    from store.texts import arguments_of, csv_line, escaped
     from store.upkeep import repair_store, vacuum_store
     from store.waiting import wait_at_most
     from store.whole_files import drop_unfinished_files, unwritable, written_whole
@@ -37,8 +37,10 @@ __all__ = [
     "check_store",
     "compact_parts",
     "create_store",
+    "csv_line",
     "current_revision",
     "drop_unfinished_files",
+    "escaped",
     "find_probe",
     "in_memory",
     "list_sweeps",

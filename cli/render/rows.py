@@ -13,7 +13,7 @@ from typing import Literal
 from cli.quiet import is_exact
 from cli.render.pieces import Table
 from cli.visible import visible
-from store.spreadsheets import csv_line
+from sweepdb.stores import csv_line
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
 _CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cli.render.rows import cell
 from cli.render.validation import COLUMNS, SHOWN_GROUPS, flat_rows
-from store.markup import Html, document, element, embedded, joined
 from sweepdb.measuring import Comparison, Validation
+from sweepdb.reporting import Html, element, embedded, html_of, html_page
 
 UNITS = {"ttft": "ms", "tpot": "ms"}
 # Okabe and Ito's colours, told apart by people who see colours differently.
@@ -43,7 +43,7 @@ def page(validation: Validation, *, against: str | None) -> str:
     legend = element("p", *(_legend(device, colour) for device, colour in colours.items()))
     head: list[Html | str] = [element("title", title), "\n", embedded("style", _STYLE), "\n"]
     return str(
-        document(head, [element("h1", title), element("p", told), legend, *panels, *_tables(validation, against)])
+        html_page(head, [element("h1", title), element("p", told), legend, *panels, *_tables(validation, against)])
     )
 
 
@@ -71,7 +71,7 @@ def _panel(metric: str, found: Sequence[Comparison], colours: dict[str, str]) ->
     size = f"{SIZE:.0f}"
     drawn = element("svg", *_axes(low, high, across), *lines, *dots, width=size, height=size,
                     viewBox=f"0 0 {size} {size}", role="img")  # fmt: skip
-    return joined([element("figure", element("figcaption", f"{metric} ({unit}), {len(found)} points"), drawn), "\n"])
+    return html_of([element("figure", element("figcaption", f"{metric} ({unit}), {len(found)} points"), drawn), "\n"])
 
 
 def _decades(values: Iterable[float]) -> tuple[int, int]:
@@ -138,5 +138,5 @@ def _tables(validation: Validation, against: str | None) -> Iterator[Html]:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Html:
     head = element("tr", *(element("th", head) for head in heads))
-    lines = (joined(["\n", element("tr", *(element("td", cell(value)) for value in row))]) for row in rows)
-    return joined([element("table", head, *lines), "\n"])
+    lines = (html_of(["\n", element("tr", *(element("td", cell(value)) for value in row))]) for row in rows)
+    return html_of([element("table", head, *lines), "\n"])

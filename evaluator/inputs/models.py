@@ -31,7 +31,7 @@ from evaluator.inputs.model import (
 from evaluator.inputs.native_formats import BY_NAME, named_format
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
-from store.names import checked_name
+from store.texts import checked_name
 
 LARGEST_CONFIG_BYTES = 10_000_000
 FETCH_TIMEOUT_S = 5.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from store.errors import InputError
-from store.markup import Html, element, joined
+from store.texts import Html, element, html_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +77,7 @@ def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: 
     )
     table = element("table", element("thead", head), element("tbody", *body))
     left = len(rows) - _ROWS_SHOWN
-    return joined([table, *([element("p", f"... {left:,} more rows")] if left > 0 else [])])
+    return html_of([table, *([element("p", f"... {left:,} more rows")] if left > 0 else [])])
 
 
 def _cell(value: object) -> str:

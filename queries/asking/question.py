@@ -12,7 +12,7 @@ from queries.asking.declaring import declared
 from queries.asking.frames import Framed, html_table
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
 from queries.errors.expected import FORMULAS, ExpectedError
-from store.markup import element, joined
+from store.texts import element, html_of
 
 if TYPE_CHECKING:
     from queries.judging.first_tokens import TtftInterval
@@ -116,5 +116,5 @@ class Answer(Framed):
             shown = shown_names(report(NEAREST), given)
             nearest = html_table(self.nearest_columns, self.nearest, shown)
             told = element("p", "Nothing satisfies the limits. The nearest misses:")
-            return str(joined([said, told, nearest]))
-        return str(joined([said, html_table(self.columns, self.rows, shown_names(report(self.report), given))]))
+            return str(html_of([said, told, nearest]))
+        return str(html_of([said, html_table(self.columns, self.rows, shown_names(report(self.report), given))]))

@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from store.names import checked_text
+from store.texts import checked_text
 
 _Record = TypeVar("_Record")
 _LARGEST = 2**63 - 1

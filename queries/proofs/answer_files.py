@@ -15,7 +15,7 @@ from queries.asking.question import Answer
 from queries.proofs.document import SIGNIFICANT_DIGITS, is_local
 from store.errors import InputError, StoreError
 from store.reading import in_memory
-from store.spreadsheets import from_text
+from store.texts import from_text
 
 _KINDS = "a file of `format` csv, json, jsonl, json-full or parquet"
 _Table = tuple[list[str], list[list[object]]]

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from sqlalchemy import update
 
-from store.names import escaped
 from store.opening import Store
 from store.reading import ReadTransaction
 from store.schema.sql_tables import SHARD
+from store.texts import escaped
 from store.writing.statements import insert_missing, utc_now
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
 from store.errors import InputError
-from store.names import checked_name, checked_text
+from store.texts import checked_name, checked_text
 
 Kind = Literal["key", "integer", "long", "short", "double", "flag", "text", "moment", "bytes"]
 

@@ -14,7 +14,6 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, join, select
 from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
 from store.faults import store_faults
-from store.names import checked_arguments
 from store.opening import Store
 from store.reading import read_transaction
 from store.records import BlockRecord, SweepRecord
@@ -24,6 +23,7 @@ from store.schema.measures import MEASURES
 from store.schema.sql_tables import BLOCK, PLAN, PROBE, SCENARIO, SUBJECT, SWEEP, SWEEP_INTERVAL
 from store.schema.tables import TABLES
 from store.sealing.held import HeldBlock, HeldRows, held_block
+from store.texts import checked_arguments
 from store.writing.arrays import MissingRows, check_block, insert_block_arrays
 from store.writing.plausible import refuse_impossible
 from store.writing.scenarios import merge_intervals, missing_intervals

@@ -17,7 +17,7 @@ from queries.asking import Answer, question_of
 from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.names import escaped
+from store.texts import escaped
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
 from sweepdb.launching.dynamo_target import dynamo_version, graph_name
 from sweepdb.launching.expecting.expected_file import DEPLOYMENT, EXPECTED, MEASURED_AS

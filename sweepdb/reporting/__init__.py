@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from store.texts import Html, element, embedded, html_of, html_page
     from sweepdb.reporting.deciding import Decision, decide, of_plan
     from sweepdb.reporting.drawing import drawable, drawing_engine, drawn, vega_script
     from sweepdb.reporting.page_file import plain_page, report_page
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Decision",
+    "Html",
     "decide",
     "drawable",
     "drawing_engine",
     "drawn",
+    "element",
+    "embedded",
     "explained_picture",
+    "html_of",
+    "html_page",
     "of_plan",
     "paragraph",
     "plain_page",

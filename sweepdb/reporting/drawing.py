@@ -21,7 +21,7 @@ from threading import Lock, Timer
 from typing import TYPE_CHECKING, Literal
 
 from store.errors import InputError, SweepdbError
-from store.names import escaped
+from store.texts import escaped
 from store.whole_files import written_whole
 from sweepdb.reporting.drawn_apart import HEAD
 

@@ -14,7 +14,7 @@ from sweepdb.reporting.page_text import listed, paragraph
 
 if TYPE_CHECKING:
     from queries.asking import Answer
-    from store.markup import Html
+    from store.texts import Html
     from sweepdb.reporting.deciding import Decision
 
 Row = Mapping[str, object]

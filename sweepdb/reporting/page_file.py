@@ -13,8 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.markup import Html, document, element, embedded
-from store.names import escaped
+from store.texts import Html, element, embedded, escaped, html_page
 from sweepdb.reporting.drawing import drawing_engine, drawn, vega_script
 from sweepdb.reporting.frontier_picture import frontier_picture, won_mark
 from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
@@ -90,7 +89,7 @@ def _page(pieces: _Pieces, title: str, inner: Iterable[Html | str], below: Itera
         embedded("style", pieces.style),
     ]
     body = [element("main", "\n", *inner), *below]
-    return document([part for one in head for part in (one, "\n")], [part for one in body for part in (one, "\n")])
+    return html_page([part for one in head for part in (one, "\n")], [part for one in body for part in (one, "\n")])
 
 
 def _winners(decision: Decision) -> list[Mapping[str, object]]:

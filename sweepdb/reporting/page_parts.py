@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from queries.pairs import rate_error
-from store.markup import Html, element, joined
+from store.texts import Html, element, html_of
 from sweepdb.planning import short_plan
 from sweepdb.reporting.frontier_picture import unmeasured
 from sweepdb.reporting.page_answer import answer_part, words_part
@@ -50,15 +50,15 @@ def page_parts(
 ) -> list[tuple[str, Html]]:
     """Each part's heading and HTML. `best`: what satisfies the limits asked for; `still`: the drawn picture."""
     return [
-        ("What to deploy", joined(answer_part(decision, best, spoken))),
-        ("The deployments, and other limits", joined(_moving(decision, best))),
-        ("The frontier", joined(_frontier(decision, still))),
-        ("What it costs", joined(_costs(decision, best, spoken))),
-        ("How far off it may be", joined(_errors(decision, best))),
-        ("What would change it", joined(_changes(decision, best, spoken))),
-        ("What is assumed", joined(_assumed(decision.answer, decision, spoken))),
+        ("What to deploy", html_of(answer_part(decision, best, spoken))),
+        ("The deployments, and other limits", html_of(_moving(decision, best))),
+        ("The frontier", html_of(_frontier(decision, still))),
+        ("What it costs", html_of(_costs(decision, best, spoken))),
+        ("How far off it may be", html_of(_errors(decision, best))),
+        ("What would change it", html_of(_changes(decision, best, spoken))),
+        ("What is assumed", html_of(_assumed(decision.answer, decision, spoken))),
         ("What the words mean", words_part(() if decision.stops is None else decision.stops.rows)),
-        ("Where it comes from", joined(_source(decision, command))),
+        ("Where it comes from", html_of(_source(decision, command))),
     ]
 
 
@@ -92,8 +92,8 @@ def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[Html]:
     prices = {str(row["device"]): row["usd_per_device_hour"] for row in stops.rows}
     fields = [*map(_slider, stops.sliders), *(_price(place, one, prices[one]) for place, one in enumerate(devices))]
     reset = element("button", "as asked", type="reset")
-    yield joined([element("form", "\n", *fields, reset, "\n", id="sliders", hidden=True), "\n"])
-    yield joined([element("p", id="moved", role="status", hidden=True), "\n"])
+    yield html_of([element("form", "\n", *fields, reset, "\n", id="sliders", hidden=True), "\n"])
+    yield html_of([element("p", id="moved", role="status", hidden=True), "\n"])
     yield table_text([called for _, called in CELLS], map(cells_of, best), id_="deployments", named="Deployments")
     yield paragraph(_reach(stops), kind="note reach")
 
@@ -102,13 +102,13 @@ def _slider(slider: Slider) -> Html:
     called = f"{slider.called[0].upper()}{slider.called[1:]} at most "
     told = element("output", id=f"{slider.name}-told")
     moved = element("input", type="range", id=slider.name, min=0, step=1)
-    return joined([element("label", called, told, moved, for_=slider.name), "\n"])
+    return html_of([element("label", called, told, moved, for_=slider.name), "\n"])
 
 
 def _price(number: int, device: str, price: object) -> Html:
     value = f"{price:g}" if isinstance(price, int | float) else None
     field = element("input", type="number", min=0, step="any", data_device=number, value=value)
-    return joined([element("label", f"USD an hour of a {cell_text(device)}", field, class_="price"), "\n"])
+    return html_of([element("label", f"USD an hour of a {cell_text(device)}", field, class_="price"), "\n"])
 
 
 def _reach(stops: Stops) -> str:
@@ -148,7 +148,7 @@ def _frontier(decision: Decision, still: str | None) -> Iterator[Html]:
         " it have the numbers",
     )
     live = element("div", id="live")
-    yield joined([element("figure", live, picture, "\n", element("figcaption", told), id="frontier"), "\n"])
+    yield html_of([element("figure", live, picture, "\n", element("figcaption", told), id="frontier"), "\n"])
 
 
 def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
@@ -326,7 +326,7 @@ def _source(decision: Decision, command: str) -> Iterator[Html]:
     parameters = "\n".join(f"{name} = {value}" for name, value in decision.answer.parameters.items())
     heading = element("summary", "the SQL that chose the deployments, and what it was asked with")
     asked = preformatted(f"{decision.answer.sql.strip()}\n\n-- variables\n{parameters}")
-    yield joined([element("details", heading, "\n", asked), "\n"])
+    yield html_of([element("details", heading, "\n", asked), "\n"])
 
 
 def _number(value: object) -> float:

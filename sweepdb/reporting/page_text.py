@@ -1,11 +1,10 @@
-"""Text of pages: numbers as people read them, tables, paragraphs. Markup is made by store.markup alone."""
+"""Text of pages: numbers as people read them, tables, paragraphs. Markup is made by store.texts alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from store.markup import Html, element, joined
-from store.names import escaped
+from store.texts import Html, element, escaped, html_of
 
 NOTHING = "\N{EN DASH}"
 
@@ -36,7 +35,7 @@ def table_text(heads: Sequence[str], rows: Iterable[Sequence[object]], *, named:
         else None
         for place in range(len(heads))
     ]
-    lines = (joined([*_row("td", [cell_text(value) for value in row], kinds), "\n"]) for row in held)
+    lines = (html_of([*_row("td", [cell_text(value) for value in row], kinds), "\n"]) for row in held)
     table = element(
         "table",
         "\n",
@@ -46,7 +45,7 @@ def table_text(heads: Sequence[str], rows: Iterable[Sequence[object]], *, named:
         id=id_,
         aria_label=named,
     )
-    return joined([element("div", table, class_="wide", tabindex=0, role="region", aria_label=named), "\n"])
+    return html_of([element("div", table, class_="wide", tabindex=0, role="region", aria_label=named), "\n"])
 
 
 def _row(tag: str, texts: Iterable[str], kinds: Sequence[str | None]) -> Iterator[Html]:
@@ -55,15 +54,15 @@ def _row(tag: str, texts: Iterable[str], kinds: Sequence[str | None]) -> Iterato
 
 def paragraph(text: str, *, kind: str | None = None, id_: str | None = None) -> Html:
     """A paragraph of plain text."""
-    return joined([element("p", text, class_=kind, id=id_), "\n"])
+    return html_of([element("p", text, class_=kind, id=id_), "\n"])
 
 
 def listed(items: Iterable[str]) -> Html:
     """A list of sentences, nothing where there is none."""
-    lines = [joined([element("li", item), "\n"]) for item in items]
-    return joined([element("ul", "\n", *lines), "\n"] if lines else [])
+    lines = [html_of([element("li", item), "\n"]) for item in items]
+    return html_of([element("ul", "\n", *lines), "\n"] if lines else [])
 
 
 def preformatted(text: str) -> Html:
     """Code, as it is."""
-    return joined([element("pre", element("code", text)), "\n"])
+    return html_of([element("pre", element("code", text)), "\n"])

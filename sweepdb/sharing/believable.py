@@ -12,13 +12,13 @@ from functools import lru_cache
 import numpy as np
 
 from evaluator.arrivals import edges_ms
-from evaluator.cached_bytes import cached_bytes
 from evaluator.scenario import Scenario
 from evaluator.version import formula_version
 from store.errors import InputError
 from store.loads import LoadRecord
 from store.records import BlockRecord, ScenarioRecord
 from sweepdb.restoring import planned_of, specs_of
+from sweepdb.sharing.cached_bytes import cached_bytes
 
 _Columns = Mapping[str, np.ndarray]
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.3, 8.0  # bytes a parameter: of 4 bits in part, and of 16 with copies and drafts

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from queries.asking import NEAREST, Answer, Report, given_options, picture_of, report, report_pictures, shown_names
 from queries.judging import relaxed_to
-from store.spreadsheets import csv_line
+from store.texts import csv_line
 from sweepdb.planning import short_plan
 from sweepdb.web.pool import Told
 

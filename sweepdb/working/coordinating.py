@@ -26,11 +26,11 @@ from evaluator.sweep import (
 )
 from evaluator.together import Readying, ReadyScenario
 from store.errors import EvaluationError, InputError
-from store.names import LONGEST_TEXT, escaped
 from store.parts import fail_shard, put_shards, record_known, register_part
 from store.placing import part_shelf
 from store.records import ScenarioRef, SweepRecord
 from store.sealing import seal
+from store.texts import LONGEST_TEXT, escaped
 from store.writing import begin_sweep, finish_sweep, loads_of_scenarios, missing_intervals, put_scenarios
 from sweepdb.working.process_engine import InlineEngine, ProcessEngine
 from sweepdb.working.tasks import EngineLostError, ShardEngine, ShardOutcome, ShardTask

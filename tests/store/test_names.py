@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from evaluator.inputs import load_model
 from store.errors import InputError, SweepdbError
 from store.location import parse_url
-from store.names import LONGEST_NAME, checked_name, checked_text, escaped
 from store.opening import open_store
 from store.reading import read_transaction
 from store.records import MeasurementRecord, PriceRecord
-from store.spreadsheets import as_text, csv_line, from_text
+from store.texts import LONGEST_NAME, as_text, checked_name, checked_text, csv_line, escaped, from_text
 from store.writing import put_measurements, put_prices, void
 from sweepdb.sharing import export_bundle, import_bundle
 

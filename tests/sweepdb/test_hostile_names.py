@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import re
+import shlex
 import sqlite3
 import subprocess
 from collections import Counter
@@ -25,8 +26,7 @@ from queries_stores import mission_records, write_sweep
 from cli.render.rows_page import rows_page
 from queries.sandbox import StatementLimits
 from store.location import parse_url
-from store.names import escaped
-from store.spreadsheets import from_text
+from store.texts import escaped, from_text
 from sweepdb.launching import write_launch
 from sweepdb.reporting import drawable, drawn, stops
 from sweepdb.statements import rows_of as rows_of_statement
@@ -191,10 +191,18 @@ def test_scripts_and_manifests_hold_a_name_as_one_word(kind, tmp_path):
         folder = tmp_path / target
         write_launch(rows_of(url, ("aggregated", "tp2pp1dp4ep8moetp1moedp1")), folder, store=url, target=target)
         for file in folder.iterdir():
-            text = file.read_text(encoding="utf-8")
+            text = file.read_bytes().decode()
             if file.suffix == ".sh":
                 subprocess.run(["bash", "-n"], input=text, text=True, check=True)
-                assert not re.search(r"^\s*touch|^\$\(|[^'\"]\$\(touch /tmp/owned\)", text, re.MULTILINE)
+                if file.name == "server.sh":
+                    started = text.partition("exec ")[2].replace("\\\n", " ")
+                    assert NAMES[kind] in shlex.split(started)
+                if file.name == "bench.sh":
+                    (line,) = re.findall(r"^TOKENIZER=.*?(?=\nUSERS=)", text, re.MULTILINE | re.DOTALL)
+                    said = subprocess.run(
+                        ["bash", "-c", f'{line}\nprintf %s "$TOKENIZER"'], capture_output=True, check=True
+                    )
+                    assert said.stdout.decode() == NAMES[kind]
             elif file.suffix in {".yaml", ".yml"}:
                 assert [*yaml.safe_load_all(text)]
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from store.errors import InputError
-from store.names import checked_name, checked_text
 from store.schema import Family
+from store.texts import checked_name, checked_text
 
 _Dtype = Literal["fp32", "bf16", "fp16", "int8", "fp8", "fp4", "int4"]
 

@@ -16,9 +16,8 @@ from evaluator.canonical import content_key
 from evaluator.ledger.readers.circumstances import Circumstances, kept
 from store.errors import InputError
 from store.loads import MeasuredRequests
-from store.names import checked_name
 from store.records import MeasurementRecord, SideRecord
-from store.spreadsheets import from_text
+from store.texts import checked_name, from_text
 
 Document = Mapping[str, Any]
 LARGEST_FILE_BYTES = 1 << 28

@@ -6,17 +6,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from evaluator.arithmetic import Integers
 from evaluator.evaluate import cost_of, moved_bytes
 from evaluator.scenario import Scenario
-from evaluator.serving.interface import Run
-from evaluator.serving.models import serving_model_of
-from evaluator.serving.occupancy import cache_bytes
+from evaluator.serving import Run, cache_bytes, serving_model_of
 
 Bytes = dict[str, np.ndarray]
 
 
-def cached_bytes(scenario: Scenario, batch_sizes: Integers) -> Bytes:
+def cached_bytes(scenario: Scenario, batch_sizes: np.ndarray) -> Bytes:
     """Columns of the KV cache as an evaluation rounds them; without the full one, where batches would be composed."""
     run = Run(
         scenario=scenario,

@@ -8,7 +8,7 @@ import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from store.names import escaped
+from store.texts.naming import escaped
 
 _VOID = frozenset({"img", "input", "link", "meta"})
 Value = str | int | float | bool | None
@@ -24,7 +24,7 @@ class Html:
         return self.source
 
 
-def joined(parts: Iterable[Html | str]) -> Html:
+def html_of(parts: Iterable[Html | str]) -> Html:
     """Parts after each other; texts among them are escaped, and characters that no reader sees are written out."""
     return Html("".join(one.source if isinstance(one, Html) else html.escape(escaped(one)) for one in parts))
 
@@ -32,7 +32,7 @@ def joined(parts: Iterable[Html | str]) -> Html:
 def element(tag: str, /, *inner: Html | str, **attributes: Value) -> Html:
     """An element. `class_` is the attribute class and `aria_label` aria-label; None and False leave one out."""
     begin = f"<{tag}{_written(attributes)}>"
-    return Html(begin if tag in _VOID else f"{begin}{joined(inner)}</{tag}>")
+    return Html(begin if tag in _VOID else f"{begin}{html_of(inner)}</{tag}>")
 
 
 def embedded(tag: str, source: str, /, **attributes: Value) -> Html:
@@ -42,7 +42,7 @@ def embedded(tag: str, source: str, /, **attributes: Value) -> Html:
     return Html(f"<{tag}{_written(attributes)}>{source}</{tag}>")
 
 
-def document(head: Iterable[Html | str], body: Iterable[Html | str]) -> Html:
+def html_page(head: Iterable[Html | str], body: Iterable[Html | str]) -> Html:
     """A whole page in English and UTF-8."""
     first = element("head", "\n", element("meta", charset="utf-8"), "\n", *head)
     whole = element("html", "\n", first, "\n", element("body", "\n", *body), "\n", lang="en")
