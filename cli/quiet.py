@@ -1,4 +1,4 @@
-"""What every command takes: whether only answers and errors are wanted, and whether texts of CSV stay as they are."""
+"""Two switches that every command takes: only answers and errors, and texts of CSV as they are stored."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _said(record: Any) -> list[str]:  # noqa: ANN401  a frozen record of any cla
 
 @functools.cache
 def _named(kind: type) -> tuple[tuple[str, object], ...]:
-    """Fields of a class of records that texts have, each with the value at which they leave it out, or none."""
+    """Fields that texts of a class have, each with the value at which it is left out, if any."""
     return tuple(
         (item.name, item.default if item.metadata.get(IF_SET) else _NEVER)
         for item in fields(kind)

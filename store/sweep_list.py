@@ -123,7 +123,7 @@ def show_sweep(location: StoreLocation, reference: str) -> SweepDetail:
 
 
 def _of_now(location: StoreLocation, sweep: SweepSummary) -> SweepSummary:
-    """The sweep with its status of now; what no sweep of this program has is cut to what a reader can take in."""
+    """The sweep with its status of now. Texts longer than any of this program are cut, so that a list stays one."""
     return sweep._replace(
         status=status_now(location, sweep.id, sweep.key, sweep.status),
         label=None if sweep.label is None else sweep.label[:LONGEST_NAME],

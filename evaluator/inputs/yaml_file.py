@@ -68,7 +68,7 @@ def parse_yaml(text: str, where: str) -> object:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping that is being read; of a mapping, the keys so far and whether a key comes next."""
+    """A list or mapping that is being read. Of a mapping: the keys so far, and whether one comes next."""
 
     keys: set[str] | None
     at_key: bool = True

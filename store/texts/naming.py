@@ -1,4 +1,4 @@
-"""The one rule of names and texts that a store keeps, checked wherever one enters, and how one that breaks it is shown.
+"""The one rule of names and texts that a store keeps. Every way in checks it; what breaks it is shown escaped.
 
 Not here: which columns are names (store.schema), and markup (sweepdb.reporting.page_text)."""
 
@@ -36,7 +36,7 @@ def checked_text(text: str, what: str, *, longest: int = LONGEST_TEXT) -> str:
 
 
 def checked_arguments(text: str) -> str:
-    """What a sweep was asked for, as JSON: an object that every reader can take in at once."""
+    """The arguments of a sweep as they are, or an error: a JSON object of bounded length and depth."""
     if len(text) > LONGEST_ARGUMENTS:
         raise InputError(
             f"The arguments of a sweep have {len(text):,} characters, more than {LONGEST_ARGUMENTS:,}.",

@@ -72,7 +72,7 @@ def _own_item(row: Mapping[str, str]) -> Item:
 
 
 class _Layout(NamedTuple):
-    """What a file's header says of every line."""
+    """Columns of a file, by what is read from them."""
 
     measured: tuple[str, ...]
     sides: tuple[Mapping[str, tuple[str, ...]], ...]  # columns by the field of a side that they may fill
