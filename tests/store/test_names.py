@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from bundle_forgery import made_right, with_lines
@@ -200,9 +199,6 @@ def test_a_store_that_holds_nested_arguments_and_long_labels_is_listed(url):
         assert len(outcome.out) < 20_000
 
 
-LAYERED = Path(__file__).parents[1]
-
-
 @pytest.mark.parametrize("key", ["num_hidden_layers", "num_attention_heads", "num_key_value_heads", "num_experts"])
 def test_a_config_of_a_thousand_million_layers_is_refused_before_memory_is_taken(key, tmp_path):
     config = {
@@ -230,3 +226,21 @@ def test_a_key_that_is_said_twice_is_refused(text, tmp_path):
     (tmp_path / "d.yaml").write_text(text)
     outcome = sweepdb(["devices", str(tmp_path / "d.yaml")])
     assert (outcome.code, "is said twice" in outcome.err) == (2, True)
+
+
+def test_a_first_token_in_seconds_is_a_line_that_cannot_be_read(url, tmp_path):
+    file = tmp_path / "points.csv"
+    file.write_text("model,device,input_length,output_length,ttft_ms\nm,d,100,10,0.05\nm,d,100,10,50\n")
+    outcome = sweepdb(["measurements", "import", str(file)], url)
+    assert (outcome.code, "points.csv:2: ttft_ms_mean is 0.05 ms" in outcome.err) == (4, True)
+
+
+def test_a_list_of_many_points_is_bounded_for_a_person_and_whole_for_programs(url, tmp_path):
+    file = tmp_path / "points.csv"
+    lines = [f"m,d,{100 + n},10,5" for n in range(1_200)]
+    file.write_text("\n".join(["model,device,input_length,output_length,ttft_ms", *lines, ""]))
+    assert sweepdb(["measurements", "import", str(file)], url).code == 0
+    shown = sweepdb("measurements list", url)
+    assert len(shown.out.splitlines()) == 1_002
+    assert "the first 1,000 of 1,200 points" in shown.err
+    assert len(sweepdb("measurements list --format jsonl", url).out.splitlines()) == 1_200

@@ -81,6 +81,8 @@ class Item:
     requests: MeasuredRequests | None = None  # a log, kept beside the record and in no key
 
 
+_SHORTEST_MS = 0.2  # a network alone takes longer
+_OF_REQUESTS = ("ttft_ms", "e2e_ms")
 _SAME_NAME = tuple(
     name for name in Item.__slots__ if name not in {"circumstances", "requests", "metrics", "definitions", "extra"}
 )
@@ -95,6 +97,8 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     for name, value in metrics.items():
         if not 0 < value < math.inf:
             raise BadItem(f"{name} is {value:g}: a measured value must be above 0")
+        if value < _SHORTEST_MS and name.startswith(_OF_REQUESTS):
+            raise BadItem(f"{name} is {value:g} ms, shorter than any first token: is it in seconds?")
     for name, longest in LONGEST_TEXT.items():
         try:
             checked_name(getattr(item, name) or "", name, longest=longest)
