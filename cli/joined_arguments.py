@@ -68,7 +68,7 @@ def root_options_first(arguments: Sequence[str]) -> list[str]:
         if argument == "--":
             rest.extend(arguments[position:])
             break
-        alone = argument.startswith("--wait=") or argument in {"--quiet", "-q"}
+        alone = argument.startswith("--wait=") or argument in {"--quiet", "-q", "--exact-csv"}
         width = 1 if alone else 2 if argument == "--wait" else 0
         (first if width else rest).extend(arguments[position : position + (width or 1)])
         position += width or 1

@@ -1,10 +1,11 @@
-"""Whether only answers and errors are wanted: an option of every command, which whoever speaks beside answers obeys."""
+"""Two switches that every command takes: only answers and errors, and texts of CSV as they are stored."""
 
 from __future__ import annotations
 
 
 class _Quiet:
     wanted = False
+    exact = False
 
 
 def be_quiet(wanted: bool) -> None:
@@ -15,3 +16,13 @@ def be_quiet(wanted: bool) -> None:
 def is_quiet() -> bool:
     """Whether only answers and errors are wanted."""
     return _Quiet.wanted
+
+
+def be_exact(wanted: bool) -> None:
+    """Leave texts of CSV as they are stored, or mark those that a spreadsheet would run."""
+    _Quiet.exact = wanted
+
+
+def is_exact() -> bool:
+    """Whether texts of CSV stay as they are stored."""
+    return _Quiet.exact

@@ -6,16 +6,19 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 IN_NO_KEY = "in_no_key"  # metadata of a field that canonical texts leave out
 IF_SET = "if_set"  # of one that they leave out where it is its default: keys of before it came do not move
+_WRITTEN = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_NEVER = object()
+_AS_THEY_ARE = frozenset({str, int, bool})
 
 
 def canonical(record: object) -> str:
     """Canonical JSON of a frozen record (or of plain lists, mappings and scalars): sorted keys, no spaces."""
-    return json.dumps(_plain(record), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _WRITTEN(_plain(record))
 
 
 def content_key(record: object) -> str:
@@ -37,7 +40,7 @@ def scalar_text(value: str | float | bool | None) -> str:
 
 def keyed(record: object) -> dict[str, Any]:
     """Nested mappings of a frozen record and all in it, by the fields that keys have."""
-    return {item.name: _mapped(getattr(record, item.name)) for item in _said(record)}
+    return {name: _mapped(getattr(record, name)) for name in _said(record)}
 
 
 def _mapped(value: object) -> object:
@@ -46,19 +49,26 @@ def _mapped(value: object) -> object:
     return [_mapped(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _said(record: Any) -> list[Field[Any]]:  # noqa: ANN401  a frozen record of any class
-    return [
-        item
-        for item in fields(record)
+def _said(record: Any) -> list[str]:  # noqa: ANN401  a frozen record of any class
+    return [name for name, usual in _named(record.__class__) if usual is _NEVER or getattr(record, name) != usual]
+
+
+@functools.cache
+def _named(kind: type) -> tuple[tuple[str, object], ...]:
+    """Fields that texts of a class have, each with the value at which it is left out, if any."""
+    return tuple(
+        (item.name, item.default if item.metadata.get(IF_SET) else _NEVER)
+        for item in fields(kind)
         if not item.metadata.get(IN_NO_KEY)
-        and not (item.metadata.get(IF_SET) and getattr(record, item.name) == item.default)
-    ]
+    )
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401  JSON values have no narrower type
+    if value is None or type(value) in _AS_THEY_ARE:
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         # The class name tells apart records that would otherwise look alike (two kinds of attention).
-        return {"": type(value).__name__, **{item.name: _plain(getattr(value, item.name)) for item in _said(value)}}
+        return {"": type(value).__name__, **{name: _plain(getattr(value, name)) for name in _said(value)}}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

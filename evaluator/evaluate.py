@@ -380,12 +380,12 @@ def _blank(run: Run) -> ProbeBlock:
         kv_cache_bytes=_whole(memory.kv_full),
         kv_cache_mean_bytes=_whole(memory.kv_mean),
         activation_bytes=_whole(memory.activations),
-        kv_bytes_per_request=_moved(run),
+        kv_bytes_per_request=moved_bytes(run),
         **absent,
     )
 
 
-def _moved(run: Run) -> Integers:
+def moved_bytes(run: Run) -> Integers:
     """KV cache of a prompt, which a pair moves."""
     scenario, source = run.scenario, run.source
     if isinstance(source, SideBySide):

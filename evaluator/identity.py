@@ -36,6 +36,7 @@ from store.records import (
     WorkloadRecord,
 )
 from store.schema import Family, Status
+from store.texts import LONGEST_TEXT, escaped
 
 if TYPE_CHECKING:
     from evaluator.inputs.workloads.traces import TraceSummary
@@ -219,7 +220,7 @@ class RecordBuilder:
             device=device,
             formula_version=version,
             status=status,
-            reason=reason,
+            reason=None if reason is None else escaped(reason)[:LONGEST_TEXT],
             assumptions=assumptions,
             launchable_by="" if status == "illegal" else self._launchable(scenario.model, scenario.plan),
         )

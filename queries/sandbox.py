@@ -24,7 +24,7 @@ from store.errors import InputError
 from store.interrupts import InterruptBell, interrupts_noticed
 from store.location import StoreLocation
 from store.reading import machine_memory
-from store.whole_files import written_whole
+from store.whole_files import number_of, unwritable, written_whole
 
 # A WITH clause of DuckDB 2.0 may hold COPY, INSERT and others in a statement that still counts as a SELECT; only these
 # kinds of node are queries through and through.
@@ -111,7 +111,7 @@ def write_parquet(
         connection.require_store()
         _lock(connection, limits, (temporary,))
         target = str(temporary).replace("'", "''")
-        with _bounded(connection.duckdb, limits), connection.damage_named():
+        with _bounded(connection.duckdb, limits, output=path), connection.damage_named():
             kind = "TABLE" if values else "VIEW"  # no view takes parameters
             connection.duckdb.execute(f"CREATE TEMP {kind} asked AS {sql}", dict(values or {}))
             row = connection.duckdb.execute(
@@ -216,7 +216,9 @@ def _memory(limits: StatementLimits) -> int:
 
 
 @contextmanager
-def _bounded(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) -> Iterator[None]:
+def _bounded(
+    connection: duckdb.DuckDBPyConnection, limits: StatementLimits, *, output: Path | None = None
+) -> Iterator[None]:
     """Hold the limits while the block runs, and say which one a statement met."""
     try:
         with _memory_ceiling(limits), _deadline(connection, limits) as bell:
@@ -240,6 +242,8 @@ def _bounded(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) -> 
     except duckdb.CatalogException as error:
         raise _unknown_name(error) from error
     except duckdb.Error as error:
+        if output is not None and isinstance(error, duckdb.IOException) and number_of(error) is not None:
+            raise unwritable(output, error) from error
         raise InputError(f"DuckDB could not run the statement: {error}", hint=_SCHEMA_HINT) from error
 
 

@@ -13,6 +13,7 @@ from store.location import StoreLocation
 from store.reading.transactions import ReadTransaction, read_transaction
 from store.running_lock import status_now
 from store.schema.joins import with_scenarios
+from store.texts import LONGEST_NAME, LONGEST_TEXT, arguments_of
 
 # The counts of a finished sweep are stored with it; those of a running one are taken from its blocks.
 _SUMMARY = """
@@ -122,7 +123,14 @@ def show_sweep(location: StoreLocation, reference: str) -> SweepDetail:
 
 
 def _of_now(location: StoreLocation, sweep: SweepSummary) -> SweepSummary:
-    return sweep._replace(status=status_now(location, sweep.id, sweep.key, sweep.status))
+    """The sweep with its status of now. Texts longer than any of this program are cut, so that a list stays one."""
+    return sweep._replace(
+        status=status_now(location, sweep.id, sweep.key, sweep.status),
+        label=None if sweep.label is None else sweep.label[:LONGEST_NAME],
+        voided=None if sweep.voided is None else sweep.voided[:LONGEST_TEXT],
+        program_version=sweep.program_version[:LONGEST_NAME],
+        arguments=sweep.arguments[:LONGEST_NAME] if arguments_of(sweep.arguments) is None else sweep.arguments,
+    )
 
 
 def _find(transaction: ReadTransaction, reference: str) -> SweepSummary:

@@ -154,11 +154,21 @@ def _behind_links(path: Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
+def number_of(error: Exception) -> int | None:
+    """The number that the system gave an error, in the words of DuckDB too; None where it gave none."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    found = re.search(r'"errno":"(\d+)"', str(error))
+    if found is None:
+        return errno.ENOSPC if os.strerror(errno.ENOSPC) in str(error) else None
+    return int(found[1])
+
+
 def unwritable(path: Path, error: Exception) -> SweepdbError:
     """The error of a path that could not be written: a full or failing disk is not the user's mistake."""
-    found = re.search(r'"errno":"(\d+)"', str(error))  # as DuckDB tells it
-    number = error.errno if isinstance(error, OSError) else int(found[1]) if found else None
+    number = number_of(error)
     said = str(error).partition("\n")[0] if number is None else os.strerror(number)
     if number in _DISK:
-        return StoreError(f"{path}: cannot be written: {said}", hint="free some space, or name another place")
+        free = "" if number == errno.EROFS else "free some space, or "
+        return StoreError(f"{path}: cannot be written: {said}", hint=f"{free}name another place")
     return InputError(f"{path}: cannot be written: {said}", hint="name a place that you may write")

@@ -15,6 +15,7 @@ from store.migrating import create_if_missing
 from store.opening import Store, open_store
 from store.records import PriceRecord
 from store.schema import DEVICE
+from store.texts import from_text
 from store.writing import get_prices, put_prices
 
 COLUMNS = ("device", "effective_from", "usd_per_device_hour", "watts_per_device", "source")
@@ -73,7 +74,8 @@ def _records(rows: csv.DictReader[str], path: Path) -> Iterator[PriceRecord]:
     if missing or unknown:
         what = f"{', '.join(missing)} missing" if missing else f"unknown column {shortened(unknown[0])}"
         raise InputError(f"{path}: {what}", hint=f"columns: {', '.join(COLUMNS)}")
-    for row in rows:
+    for line in rows:
+        row = {name: cell if cell is None else from_text(cell) for name, cell in line.items()}
         where = f"{path}, line {rows.line_num}"
         yield PriceRecord(
             device_name=row["device"] or "",

@@ -99,7 +99,7 @@ def _write(done: Validation, against: str | None, format_: str, output: Path | N
     elif format_ == "html":
         from cli.render.scatter import page
 
-        write_text(page(done, against=against), output)
+        write_text([page(done, against=against)], output)
     elif format_ in PICTURES:
         from sweepdb.reporting import validated_picture
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sweepdb.measuring import PointSelection, ShownPoint
 
 ACTIONS = ("import", "list", "show", "set", "delete", "suggest")
+_MOST_LISTED = 1_000  # in a table
 _TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
 
@@ -127,10 +128,13 @@ def _import(files: Sequence[Path], stated: Sequence[str], format_: str, output: 
 def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, store: str | None) -> int:
     from sweepdb.measuring import MEASUREMENT_COLUMNS, listed_measurements
 
-    rows: Iterable[Sequence[object]] = listed_measurements(store, **filters)
+    found = listed_measurements(store, **filters)
+    rows: Iterable[Sequence[object]] = found
     if format_ == "table":
-        listed = [_listed(dict(zip(MEASUREMENT_COLUMNS, row, strict=True))) for row in rows]
+        listed = [_listed(dict(zip(MEASUREMENT_COLUMNS, row, strict=True))) for row in found[:_MOST_LISTED]]
         write_text(narrow_table(_LISTED, listed, names=("model", "device", "engine")), output)
+        if len(found) > _MOST_LISTED:
+            say(f"the first {_MOST_LISTED:,} of {len(found):,} points; --model, --device and --source choose others")
         say(
             "sweepdb measurements show POINT has metrics and source; --format csv has every column"
             if listed

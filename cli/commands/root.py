@@ -30,6 +30,14 @@ def options(  # noqa: PLR0917  one parameter an option
         bool,
         typer.Option("--quiet", "-q", help="only answers and errors, no notes and no progress; any command takes it"),
     ] = False,
+    exact_csv: Annotated[
+        bool,
+        typer.Option(
+            "--exact-csv",
+            help="texts of CSV as they are stored; without it, one that a spreadsheet would run begins with an"
+            " apostrophe; any command takes it",
+        ),
+    ] = False,
     wait: Annotated[
         float | None,
         typer.Option(
@@ -43,9 +51,10 @@ def options(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Set what every command obeys; two of them print something in a command's place."""
     from cli.output import write_text
-    from cli.quiet import be_quiet
+    from cli.quiet import be_exact, be_quiet
 
     be_quiet(quiet)
+    be_exact(exact_csv)
     if version:
         write_text((_versions() if as_json else f"sweepdb {_installed()}\n",))
         raise typer.Exit

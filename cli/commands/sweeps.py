@@ -76,18 +76,15 @@ def _told(item: SweepSummary) -> list[object]:
 
 def _asked(arguments: str) -> str:
     """Models and devices of a sweep, from its recorded arguments."""
-    import json
+    from sweepdb.stores import arguments_of
 
-    try:
-        asked = json.loads(arguments)
-    except json.JSONDecodeError:
-        return ""
+    asked = arguments_of(arguments) or {}
     return f"{_some(asked.get('models'))} on {_some(asked.get('devices'))}"
 
 
-def _some(names: list[str] | None) -> str:
+def _some(names: object) -> str:
     """The first two of a list, and whether there are more."""
-    shown = names or []
+    shown = [str(one) for one in names] if isinstance(names, list) else []
     return ", ".join(shown[:2]) + (" ..." if len(shown) > 2 else "")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -12,11 +10,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
+from cli.quiet import is_exact
 from cli.render.pieces import Table
 from cli.visible import visible
+from sweepdb.stores import csv_line
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
-_CONTROLS = re.compile("[\x7f-\x9f\ud800-\udfff]")
+_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 Format = Literal["table", "csv", "json", "jsonl"]
 
 
@@ -32,16 +32,11 @@ def rendered(columns: Sequence[str], rows: Iterable[Sequence[object]], format_: 
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """RFC 4180 with plain line breaks; missing is empty."""
-    yield _csv_line(columns)
+    """RFC 4180 with plain line breaks; missing is empty. Texts that a spreadsheet would run are told to it as texts."""
+    exact = is_exact()
+    yield csv_line(columns, exact=exact)
     for row in rows:
-        yield _csv_line([plain(value) for value in row])
-
-
-def _csv_line(row: Sequence[object]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(["" if value is None else value for value in row])
-    return buffer.getvalue()
+        yield csv_line([plain(value) for value in row], exact=exact)
 
 
 def json_array(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
@@ -55,7 +50,12 @@ def json_array(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iter
 
 def _object(columns: Sequence[str], row: Sequence[object]) -> str:
     """One row. JSON escapes the controls of C0 by itself; the others are escaped too, which changes no value."""
-    text = json.dumps(_mapping(columns, row), ensure_ascii=False)
+    return json_text(_mapping(columns, row))
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """JSON that a terminal may be given."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

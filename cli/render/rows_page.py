@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweepdb.asking import dictionary
-from sweepdb.reporting import plain_page, table_text
+from sweepdb.reporting import paragraph, plain_page, preformatted, table_text
 from sweepdb.stores import written_whole
 
 if TYPE_CHECKING:
@@ -33,10 +32,10 @@ def rows_page(rows: SqlRows, statement: str, values: Mapping[str, object]) -> st
     heads = [f"{name} [{units[name]}]" if units.get(name, "none") != "none" else name for name in rows.columns]
     left = len(rows.rows) - _MOST_ROWS
     given = "".join(f"\n${name} = {value!r}" for name, value in values.items())
-    asked = escape(f"{statement.strip()}{given and chr(10)}{given}")
-    told = f"<p>{len(rows.rows):,} rows{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}</p>\n"
+    asked = preformatted(f"{statement.strip()}{given and chr(10)}{given}")
+    told = paragraph(f"{len(rows.rows):,} rows{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}")
     table = table_text(heads, rows.rows[:_MOST_ROWS], named="Rows")
-    return plain_page("Rows of a statement", f"<pre><code>{asked}</code></pre>\n{told}{table}")
+    return plain_page("Rows of a statement", [asked, told, table])
 
 
 def _own_file() -> Path:

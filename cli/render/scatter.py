@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from html import escape
 
 from cli.render.rows import cell
 from cli.render.validation import COLUMNS, SHOWN_GROUPS, flat_rows
 from sweepdb.measuring import Comparison, Validation
+from sweepdb.reporting import Html, element, embedded, html_of, html_page
 
 UNITS = {"ttft": "ms", "tpot": "ms"}
 # Okabe and Ito's colours, told apart by people who see colours differently.
@@ -27,29 +27,31 @@ tr:nth-child(even) td { background: #f5f5f5 } .key { margin-right: 1.2em; white-
 """
 
 
-def page(validation: Validation, *, against: str | None) -> Iterator[str]:
-    """The whole file, piece by piece."""
+def page(validation: Validation, *, against: str | None) -> str:
+    """The whole file."""
     devices = sorted({one.device for one in validation.of("asked")})
     colours = {device: COLOURS[index % len(COLOURS)] for index, device in enumerate(devices)}
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f"<title>Predicted against measured</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-    yield "<h1>Predicted against measured</h1>\n"
-    yield "<p>Each dot is a measured value; on the diagonal the prediction is right,"
-    yield f" between the dashed lines it is off by at most {WITHIN:.0%}. Both axes are logarithmic.</p>\n<p>"
-    yield from (_legend(device, colour) for device, colour in colours.items())
-    yield "</p>\n"
-    for metric in validation.metrics():
-        found = [one for one in validation.of("asked") if one.metric == metric]
-        yield from _panel(metric, found, colours)
-    yield from _tables(validation, against)
-    yield "</body>\n</html>\n"
+    title = "Predicted against measured"
+    told = (
+        "Each dot is a measured value; on the diagonal the prediction is right, between the dashed lines it is off by"
+        f" at most {WITHIN:.0%}. Both axes are logarithmic."
+    )
+    panels = (
+        _panel(metric, [one for one in validation.of("asked") if one.metric == metric], colours)
+        for metric in validation.metrics()
+    )
+    legend = element("p", *(_legend(device, colour) for device, colour in colours.items()))
+    head: list[Html | str] = [element("title", title), "\n", embedded("style", _STYLE), "\n"]
+    return str(
+        html_page(head, [element("h1", title), element("p", told), legend, *panels, *_tables(validation, against)])
+    )
 
 
-def _legend(device: str, colour: str) -> str:
-    return f'<span class="key"><span class="dot" style="background:{colour}"></span>{escape(device)}</span>'
+def _legend(device: str, colour: str) -> Html:
+    return element("span", element("span", class_="dot", style=f"background:{colour}"), device, class_="key")
 
 
-def _panel(metric: str, found: Sequence[Comparison], colours: dict[str, str]) -> Iterator[str]:
+def _panel(metric: str, found: Sequence[Comparison], colours: dict[str, str]) -> Html:
     low, high = _decades(value for one in found for value in (one.measured, one.predicted))
     scale = (SIZE - 2 * MARGIN) / (high - low)
 
@@ -60,16 +62,16 @@ def _panel(metric: str, found: Sequence[Comparison], colours: dict[str, str]) ->
         return SIZE - across(value)
 
     unit = UNITS.get(metric, metric.rsplit("_", 1)[-1] if metric.endswith("_ms") else "1/s")
-    yield f"<figure><figcaption>{escape(metric)} ({escape(unit)}), {len(found)} points</figcaption>\n"
-    yield f'<svg width="{SIZE:.0f}" height="{SIZE:.0f}" viewBox="0 0 {SIZE:.0f} {SIZE:.0f}" role="img">\n'
-    yield from _axes(low, high, across)
-    for share, dashed in ((1.0, ""), (1 + WITHIN, "4 3"), (1 - WITHIN, "4 3")):
-        yield _line(low, high, share, across, dashed)
-    for one in found:
-        yield f'<circle cx="{across(one.measured):.1f}" cy="{up(one.predicted):.1f}" r="2.6"'
-        yield f' fill="{colours[one.device]}"'
-        yield f' fill-opacity="0.55"><title>{escape(_tooltip(one))}</title></circle>\n'
-    yield "</svg></figure>\n"
+    lines = (_line(low, high, *one, across) for one in ((1.0, ""), (1 + WITHIN, "4 3"), (1 - WITHIN, "4 3")))
+    dots = (
+        element("circle", element("title", _tooltip(one)), cx=f"{across(one.measured):.1f}",
+                cy=f"{up(one.predicted):.1f}", r=2.6, fill=colours[one.device], fill_opacity=0.55)
+        for one in found
+    )  # fmt: skip
+    size = f"{SIZE:.0f}"
+    drawn = element("svg", *_axes(low, high, across), *lines, *dots, width=size, height=size,
+                    viewBox=f"0 0 {size} {size}", role="img")  # fmt: skip
+    return html_of([element("figure", element("figcaption", f"{metric} ({unit}), {len(found)} points"), drawn), "\n"])
 
 
 def _decades(values: Iterable[float]) -> tuple[int, int]:
@@ -79,26 +81,28 @@ def _decades(values: Iterable[float]) -> tuple[int, int]:
     return low, max(low + 1, math.ceil(max(powers)))
 
 
-def _axes(low: int, high: int, across: Scale) -> Iterator[str]:
+def _axes(low: int, high: int, across: Scale) -> Iterator[Html]:
     inner, outer = MARGIN, SIZE - MARGIN
     for power in range(low, high + 1):
         at = across(10.0**power)
         mark = f"{10.0**power:g}"
-        yield f'<path d="M{at:.1f} {inner}V{outer}M{inner} {SIZE - at:.1f}H{outer}" stroke="#e4e4e4" fill="none"/>\n'
-        yield f'<text x="{at:.1f}" y="{outer + 16}" text-anchor="middle">{mark}</text>\n'
-        yield f'<text x="{inner - 6}" y="{SIZE - at + 4:.1f}" text-anchor="end">{mark}</text>\n'
+        lines = f"M{at:.1f} {inner}V{outer}M{inner} {SIZE - at:.1f}H{outer}"
+        yield element("path", d=lines, stroke="#e4e4e4", fill="none")
+        yield element("text", mark, x=f"{at:.1f}", y=outer + 16, text_anchor="middle")
+        yield element("text", mark, x=inner - 6, y=f"{SIZE - at + 4:.1f}", text_anchor="end")
     middle = SIZE / 2
-    yield f'<text x="{middle}" y="{SIZE - 14}" text-anchor="middle">measured</text>\n'
-    yield f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">predicted</text>\n'
+    yield element("text", "measured", x=middle, y=SIZE - 14, text_anchor="middle")
+    turned = f"rotate(-90 14 {middle})"
+    yield element("text", "predicted", x=14, y=middle, text_anchor="middle", transform=turned)
 
 
-def _line(low: int, high: int, share: float, across: Scale, dashed: str) -> str:
+def _line(low: int, high: int, share: float, dashed: str, across: Scale) -> Html:
     """predicted = share * measured, as far as both lie inside the frame."""
     first, last = 10.0**low, 10.0**high
     start, stop = max(first, first / share), min(last, last / share)
     ends = ((across(one), SIZE - across(one * share)) for one in (start, stop))
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in ends)
-    return f'<path d="M{path}" stroke="#777" fill="none" stroke-dasharray="{dashed}"/>\n'
+    return element("path", d=f"M{path}", stroke="#777", fill="none", stroke_dasharray=dashed)
 
 
 def _tooltip(one: Comparison) -> str:
@@ -109,28 +113,30 @@ def _tooltip(one: Comparison) -> str:
     )
 
 
-def _tables(validation: Validation, against: str | None) -> Iterator[str]:
+def _tables(validation: Validation, against: str | None) -> Iterator[Html]:
     columns, rows = flat_rows(validation, against=against)
     heads = columns[2:]
-    yield "<h2>Errors in percent</h2>\n"
-    yield from _table(["", *heads], [["all", *row[2:]] for row in rows if row[0] == "all"])
+    yield element("h2", "Errors in percent")
+    yield _table(["", *heads], [["all", *row[2:]] for row in rows if row[0] == "all"])
     for by in SHOWN_GROUPS:
         name = " + ".join(by)
         found = [row[1:] for row in rows if row[0] == name]
-        yield f"<h2>By {escape(name.replace('_', ' '))}</h2>\n"
-        yield from _table([name, *heads], found)
+        yield element("h2", f"By {name.replace('_', ' ')}")
+        yield _table([name, *heads], found)
     for title, repaired in (("Points left out, by rule", False), ("Points repaired and kept, by rule", True)):
         counted = [[one.rule, one.rows] for one in validation.excluded if one.repaired is repaired]
         if counted:
-            yield f"<h2>{title}</h2>\n"
-            yield from _table(["rule", COLUMNS[3]], counted)
+            yield element("h2", title)
+            yield _table(["rule", COLUMNS[3]], counted)
     if (ranking := validation.ranking()) is not None:
-        yield f"<p>Ranking: mean Kendall tau {ranking[0]:.2f} of predicted against measured tokens/s/device over"
-        yield f" {ranking[1]} groups that differ in plan or batch.</p>\n"
+        yield element(
+            "p",
+            f"Ranking: mean Kendall tau {ranking[0]:.2f} of predicted against measured tokens/s/device over"
+            f" {ranking[1]} groups that differ in plan or batch.",
+        )
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    yield "<table><tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>\n"
-    for row in rows:
-        yield "<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row) + "</tr>\n"
-    yield "</table>\n"
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Html:
+    head = element("tr", *(element("th", head) for head in heads))
+    lines = (html_of(["\n", element("tr", *(element("td", cell(value)) for value in row))]) for row in rows)
+    return html_of([element("table", head, *lines), "\n"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.arrivals.histograms import edges_ms
     from evaluator.arrivals.load_rows import arrival_record, is_stream, load_key
     from evaluator.arrivals.loads import PlaySettings, unplayable
     from evaluator.arrivals.play_rules import Dispatch, KvAdmission
@@ -27,6 +28,7 @@ __all__ = [
     "PoolSettings",
     "PrefillPolicy",
     "arrival_record",
+    "edges_ms",
     "is_stream",
     "load_key",
     "prefix_tokens",

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.launchable import RULES, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp
     from evaluator.inputs.model_ids import catalogue_ids
-    from evaluator.inputs.models import list_models, load_model
+    from evaluator.inputs.models import catalogued_model, list_models, load_model
     from evaluator.inputs.native_formats import BY_NAME
     from evaluator.inputs.parameters import parameter_count
     from evaluator.inputs.plan import Plan
@@ -130,6 +130,7 @@ __all__ = [
     "calibration_to_mapping",
     "carried_to",
     "catalogue_ids",
+    "catalogued_model",
     "check_images",
     "check_precision",
     "checked_yaml",

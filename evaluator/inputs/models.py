@@ -31,6 +31,7 @@ from evaluator.inputs.model import (
 from evaluator.inputs.native_formats import BY_NAME, named_format
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
+from store.texts import checked_name
 
 LARGEST_CONFIG_BYTES = 10_000_000
 FETCH_TIMEOUT_S = 5.0
@@ -38,7 +39,7 @@ FETCH_TIMEOUT_S = 5.0
 
 def load_model(name: str) -> tuple[str, ModelSpec]:
     """(canonical name, hyper-parameters) of a catalogue id, a directory, a config.json, or a Hugging Face id."""
-    path = Path(name).expanduser()
+    path = Path(checked_name(name, "The name of a model")).expanduser()
     if path.is_dir():
         named = str(path) if path.name not in {"", ".."} else path.resolve().name  # "." would name nothing
         return named, _from_file(path / "config.json")
@@ -55,6 +56,11 @@ def load_model(name: str) -> tuple[str, ModelSpec]:
     if path.suffix == ".json" or name.startswith((".", "/", "~")):
         raise InputError(f"{name}: no such file or directory")
     return name, _fetched(name)
+
+
+def catalogued_model(name: str) -> ModelSpec | None:
+    """The hyper-parameters that the catalogue has under a name as it is written there; None where it has none."""
+    return _entry(name) if name in _names() else None
 
 
 def is_catalogued(name: str) -> bool:

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from store.errors import InputError
 
@@ -55,16 +58,42 @@ def parse_yaml(text: str, where: str) -> object:
     # libyaml is ten times faster, but nesting without end would overflow its stack: events are looked at first.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        depth = 0
-        for event in yaml.parse(text, Loader=loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST:
-                raise InputError(f"{where}: not a YAML file of ours: more than {DEEPEST} levels deep")
+        _refuse_odd(yaml.parse(text, Loader=loader), where)
         return yaml.load(text, Loader=loader)  # noqa: S506  both are safe loaders
     except yaml.YAMLError as error:
         raise InputError(f"{where}: not a YAML file: {_problem(error)}") from error
     except ValueError as error:  # a date in month 13, a number of five thousand digits
         raise InputError(f"{where}: not a YAML file: {error}") from error
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping that is being read. Of a mapping: the keys so far, and whether one comes next."""
+
+    keys: set[str] | None
+    at_key: bool = True
+
+
+def _refuse_odd(events: Iterable[Any], where: str) -> None:
+    """Refuse nesting without end, and a key that stands twice in a mapping: the last one would win in silence."""
+    import yaml
+
+    outer: list[_Open] = []
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            outer.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            if outer and (keys := outer[-1].keys) is not None:
+                if outer[-1].at_key and isinstance(event, yaml.ScalarEvent):
+                    if event.value in keys:
+                        line = getattr(event.start_mark, "line", 0) + 1
+                        raise InputError(f"{where}: line {line}: the key {shortened(event.value)} is said twice")
+                    keys.add(event.value)
+                outer[-1].at_key = not outer[-1].at_key
+            if isinstance(event, yaml.CollectionStartEvent):
+                outer.append(_Open(set() if isinstance(event, yaml.MappingStartEvent) else None))
+                if len(outer) > DEEPEST:
+                    raise InputError(f"{where}: not a YAML file of ours: more than {DEEPEST} levels deep")
 
 
 def parse_json(text: str | bytes, where: str) -> object:

@@ -11,7 +11,9 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.serving.engine.in_step import APART, DRIFTING
     from evaluator.serving.engine.stored_engines import ENGINE_OWNER, keep_engine, stored_engine
+    from evaluator.serving.interface import Run
     from evaluator.serving.models import list_serving_models, serving_model_of
+    from evaluator.serving.occupancy import cache_bytes
     from evaluator.serving.pairs import (
         PROMPTS_PER_USER,
         DecodeSide,
@@ -30,6 +32,8 @@ __all__ = [
     "DecodeSide",
     "PairLoad",
     "PrefillSide",
+    "Run",
+    "cache_bytes",
     "keep_engine",
     "list_serving_models",
     "moving_bytes_per_s",

@@ -5,10 +5,10 @@ Not here: which rows (queries.asking.question), and tables of a terminal (cli.re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 from store.errors import InputError
+from store.texts import Html, element, html_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,23 +60,24 @@ class Framed:
         return pl.DataFrame(self.rows, schema=list(self.columns), orient="row", infer_schema_length=None)
 
     def _repr_html_(self) -> str:
-        return html_table(self.columns, self.rows)
+        return str(html_table(self.columns, self.rows))
 
 
 def _missing(package: str, method: str) -> InputError:
     return InputError(f"{method}() needs {package}, which is not installed", hint=f"pip install {package}; or df()")
 
 
-def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str] | None = None) -> str:
+def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str] | None = None) -> Html:
     """The first rows as an HTML table, of all columns or of those `shown`; every text is escaped."""
     places = range(len(columns)) if shown is None else [columns.index(name) for name in shown if name in columns]
-    head = "".join(f'<th style="{_STYLE}">{escape(columns[place])}</th>' for place in places)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{_STYLE}">{escape(_cell(row[place]))}</td>' for place in places) + "</tr>"
+    head = element("tr", *(element("th", columns[place], style=_STYLE) for place in places))
+    body = (
+        element("tr", *(element("td", _cell(row[place]), style=_STYLE) for place in places))
         for row in rows[:_ROWS_SHOWN]
     )
-    more = f"<p>... {len(rows) - _ROWS_SHOWN:,} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+    table = element("table", element("thead", head), element("tbody", *body))
+    left = len(rows) - _ROWS_SHOWN
+    return html_of([table, *([element("p", f"... {left:,} more rows")] if left > 0 else [])])
 
 
 def _cell(value: object) -> str:

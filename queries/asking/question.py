@@ -8,7 +8,6 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from html import escape
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +28,7 @@ from queries.asking.options import (
 from queries.errors.expected import ExpectedError
 from store.errors import InputError
 from store.schema import FORMULA_MODELS
+from store.texts import element, html_of
 
 if TYPE_CHECKING:
     from queries.judging.first_tokens import TtftInterval
@@ -190,10 +190,11 @@ class Answer(Framed):
         from queries.asking.headers import shown_names
         from queries.asking.library import NEAREST, report
 
-        said = f"<p>{escape(repr(self)[1:-1])}</p>"
+        said = element("p", repr(self)[1:-1])
         given = self.question.given
         if not self.rows and self.nearest:
             shown = shown_names(report(NEAREST), given)
             nearest = html_table(self.nearest_columns, self.nearest, shown)
-            return f"{said}<p>Nothing satisfies the limits. The nearest misses:</p>{nearest}"
-        return said + html_table(self.columns, self.rows, shown_names(report(self.report), given))
+            told = element("p", "Nothing satisfies the limits. The nearest misses:")
+            return str(html_of([said, told, nearest]))
+        return str(html_of([said, html_table(self.columns, self.rows, shown_names(report(self.report), given))]))

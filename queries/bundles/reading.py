@@ -90,8 +90,9 @@ class Bundle:
         if not folder.is_dir():
             kind = "a file, not a folder" if folder.exists() else "no such folder"
             raise InputError(f"{folder} is no bundle: {kind}", hint=_MAKE_ONE)
-        if not (folder / "bundle.json").is_file():  # a pipe of that name would be waited for
-            raise InputError(f"{folder} is no bundle: it holds no bundle.json that is a file", hint=_MAKE_ONE)
+        if not (folder / "bundle.json").is_file():
+            kind = "its bundle.json is no file" if (folder / "bundle.json").exists() else "it holds no bundle.json"
+            raise InputError(f"{folder} is no bundle: {kind}", hint=_MAKE_ONE)
         with _readable(folder / "bundle.json"):
             description = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
             format_, files = description["format"], description["files"]

@@ -5,14 +5,14 @@ Not here: whether values fit together (sweepdb.sharing.identities)."""
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from store.texts import checked_text
+
 _Record = TypeVar("_Record")
-_BREAKS = "\n\t"
 _LARGEST = 2**63 - 1
 _DECLARED: dict[object, tuple[dict[str, Any], frozenset[str]]] = {}
 
@@ -31,8 +31,8 @@ def record_of(type_: type[_Record], item: Mapping[str, Any]) -> _Record:
     for name, value in item.items():
         if not _fits(value, hints[name]):
             raise ValueError(f"{name} of {type_.__name__} is {value!r:.40}, which it cannot be")
-        if isinstance(value, str) and (odd := _control_character(value)):
-            raise ValueError(f"{name} of {type_.__name__} holds the control character {odd!r}")
+        if isinstance(value, str):
+            checked_text(value, f"{name} of {type_.__name__}", longest=len(value))
     return type_(**item)
 
 
@@ -55,8 +55,3 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401  as typing gives it
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
     return isinstance(value, origin or hint)
-
-
-def _control_character(text: str) -> str:
-    """The first character of a text that would steer a terminal, or nothing."""
-    return next((one for one in text if unicodedata.category(one) == "Cc" and one not in _BREAKS), "")

@@ -19,6 +19,7 @@ from queries.proofs.canonical import SIGNIFICANT_DIGITS, first_difference, plain
 from queries.proofs.document import in_one_form, is_local, shown_digest
 from store.errors import InputError, StoreError
 from store.reading import in_memory
+from store.texts import from_text
 
 Written = Callable[[Answer, str, bool], Iterable[str]]  # an answer in a format, with composition or not, in pieces
 _KINDS = "a file of `format` csv, json, jsonl, json-full or parquet"
@@ -123,7 +124,8 @@ def _kind_of(raw: bytes) -> str:
 
 def _read(text: str, kind: str) -> _Kept:
     if kind == "csv":
-        names, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+        read = csv.reader(io.StringIO(text, newline=""), strict=True)
+        names, *lines = ([from_text(cell) for cell in line] for line in read)
         if any(len(line) != len(names) for line in lines):
             raise ValueError("a line has another number of cells than the first")
         return _Kept([_Row(names, [*map(_cell, line)]) for line in lines], [], {"columns": names})

@@ -27,6 +27,7 @@ from store.records import BlockRecord
 from store.schema.declaring import LONG
 from store.schema.measures import MEASURES
 from store.sealing.into_duckdb import PARQUET, quoted
+from store.whole_files import number_of
 from store.writing.arrays import check_block
 from store.writing.plausible import refuse_impossible
 
@@ -102,8 +103,10 @@ def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
 
 def disk_fault(shelf: Shelf, name: str, error: OSError) -> StoreError:
     """The error of a file that could not be written."""
+    number = number_of(error)
+    said = (error.strerror or str(error).partition("\n")[0]) if number is None else os.strerror(number)
     return StoreError(
-        f"The part {name} could not be written to {shelf.address}: {error.strerror or error}.",
+        f"The part {name} could not be written to {shelf.address}: {said}.",
         hint="Nothing of it is stored. Free some space; the same command again adds what is missing.",
     )
 

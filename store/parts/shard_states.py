@@ -12,6 +12,7 @@ from sqlalchemy import update
 from store.opening import Store
 from store.reading import ReadTransaction
 from store.schema.sql_tables import SHARD
+from store.texts import escaped
 from store.writing.statements import insert_missing, utc_now
 
 
@@ -45,7 +46,9 @@ def fail_shard(store: Store, sweep_id: int, key: str, reason: str) -> None:
     """Record why a shard was given up."""
     mine = (SHARD.c.sweep_id == sweep_id) & (SHARD.c.key == key)
     with store.writing() as connection:
-        connection.execute(update(SHARD).where(mine).values(state="failed", reason=reason, changed_at=utc_now()))
+        connection.execute(
+            update(SHARD).where(mine).values(state="failed", reason=escaped(reason), changed_at=utc_now())
+        )
 
 
 def shard_counts(transaction: ReadTransaction) -> dict[int, ShardCounts]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
 from store.errors import InputError
+from store.texts import checked_name, checked_text
 
 Kind = Literal["key", "integer", "long", "short", "double", "flag", "text", "moment", "bytes"]
 
@@ -96,12 +97,20 @@ class Table:
     def row_of(self, record: object, **more: object) -> dict[str, Any]:
         """Return the columns that a record has under the same names, and `more`.
 
-        Raise where a value is missing, or is none that its column may hold."""
+        Raise where a value is missing, is none that its column may hold, or breaks the rule of names and texts."""
         row = {name: getattr(record, name) for name in self._read_of(record) if name not in more} | more
-        for column in self.columns:
-            if (not column.nullable or column.one_of) and column.name in row:
+        for column in self._checked():
+            if column.name in row:
                 self._check(column, row[column.name])
         return row
+
+    def _checked(self) -> tuple[Column, ...]:
+        """Columns whose values are looked at: those that are never missing, and those of text."""
+        kept = _CHECKED.get(id(self))
+        if kept is None:
+            found = tuple(one for one in self.columns if not one.nullable or one.one_of or one.type.kind == "text")
+            kept = _CHECKED[id(self)] = (found, self)
+        return kept[0]
 
     def _read_of(self, record: object) -> tuple[str, ...]:
         """Columns that a record has; all of a class have the same where its fields are declared."""
@@ -121,10 +130,17 @@ class Table:
             raise InputError(
                 f"The column {column.name} of {self.name} is {value!r}, none of {', '.join(column.one_of)}."
             )
+        if isinstance(value, str) and column.unit != "JSON":  # which is checked by whoever made it
+            what = f"The {column.name} of a {self.name.partition('_')[0]}"
+            if column.type.length is None:
+                checked_text(value, what)
+            else:
+                checked_name(value, what, longest=column.type.length)
 
 
 # The columns that records of a class have, by table: looking for them takes longer than reading them.
 _READ: dict[tuple[int, type], tuple[tuple[str, ...], Table]] = {}
+_CHECKED: dict[int, tuple[tuple[Column, ...], Table]] = {}
 
 
 def identifier(meaning: str = "integer key") -> Column:

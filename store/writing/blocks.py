@@ -13,6 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, join, select
 
 from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
+from store.faults import store_faults
 from store.opening import Store
 from store.reading import read_transaction
 from store.records import BlockRecord, SweepRecord
@@ -22,6 +23,7 @@ from store.schema.measures import MEASURES
 from store.schema.sql_tables import BLOCK, PLAN, PROBE, SCENARIO, SUBJECT, SWEEP, SWEEP_INTERVAL
 from store.schema.tables import TABLES
 from store.sealing.held import HeldBlock, HeldRows, held_block
+from store.texts import checked_arguments
 from store.writing.arrays import MissingRows, check_block, insert_block_arrays
 from store.writing.plausible import refuse_impossible
 from store.writing.scenarios import merge_intervals, missing_intervals
@@ -59,6 +61,7 @@ def begin_sweep(store: Store, record: SweepRecord, *, held: bool = True) -> int:
     """Record a request as running and return its integer id; what writers that are gone left running is settled.
 
     It counts as running while this process has the store open; not `held`, only what is stored of it is known."""
+    checked_arguments(record.arguments)
     if held:
         _settle(store)
     row = TABLES["sweep"].row_of(
@@ -109,7 +112,7 @@ def finish_sweep(store: Store, sweep_id: int, status: SweepOutcome, *, finished_
 def checkpoint(store: Store) -> None:
     """Move SQLite's log into the file and flush it, as far as readers allow: it then survives a power cut."""
     if store.kind == "sqlite":
-        with store.engine.connect() as connection:
+        with store_faults(store.location), store.engine.connect() as connection:
             driver = connection.connection.dbapi_connection
             if driver is not None:
                 driver.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")

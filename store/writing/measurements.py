@@ -23,6 +23,8 @@ from store.writing.statements import as_utc, chunks, insert_missing, insert_or_u
 # key of the point as the file has it, where a person has corrected it since.
 PROVENANCE = "provenance"
 _SIDES = ("prefill", "decode")
+_WRITTEN = json.JSONEncoder(sort_keys=True).encode
+_OF_SIDES = tuple((f"{side}_{name}", side, name) for side in _SIDES for name in SideRecord.__slots__)
 _MADE = {"prefill", "decode", "metrics", "definitions", "measured_at"}  # of other form in the record
 _SAME_NAME = tuple(name for name in MeasurementRecord.__slots__ if name not in _MADE)
 
@@ -66,8 +68,7 @@ def put_files(
             stored = select(MEASUREMENT.c.key, MEASUREMENT.c.extra).where(MEASUREMENT.c.key.in_(chunk))
             known |= {row.key: row.extra for row in connection.execute(stored)}
         new = sorted(rows.keys() - known.keys() - corrected)
-        for part in chunks(new, 50):
-            insert_missing(connection, MEASUREMENT, [rows[key] for key in part])
+        insert_missing(connection, MEASUREMENT, [rows[key] for key in new])
         for key in sorted(key for key, extra in known.items() if extra != rows[key]["extra"]):
             if "read_as" not in marked.get(key, {}):
                 connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(extra=rows[key]["extra"]))
@@ -204,11 +205,11 @@ def _ids(connection: Connection, table: Table, keys: set[str]) -> dict[str, int]
 
 
 def _row(record: MeasurementRecord) -> dict[str, Any]:
-    sides = {f"{side}_{name}": getattr(getattr(record, side), name) for side in _SIDES for name in SideRecord.__slots__}
+    sides = {column: getattr(getattr(record, side), name) for column, side, name in _OF_SIDES}
     return TABLES["measurement"].row_of(
         record,
-        metrics=json.dumps(dict(record.metrics), sort_keys=True),
-        definitions=json.dumps(dict(record.definitions), sort_keys=True),
+        metrics=_WRITTEN(dict(record.metrics)),
+        definitions=_WRITTEN(dict(record.definitions)),
         measured_at=None if record.measured_at is None else as_utc(record.measured_at),
         imported_at=utc_now(),
         **sides,

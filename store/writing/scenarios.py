@@ -137,7 +137,10 @@ def put_workload_rows(
 
 def name_workloads(connection: Connection, names: Mapping[str, int]) -> None:
     """Give workloads names; a name stays with its workload."""
-    rows = [{"name": name, "workload_id": id_, "created_at": utc_now()} for name, id_ in sorted(names.items())]
+    rows = [
+        TABLES["workload_name"].row_of(None, name=name, workload_id=id_, created_at=utc_now())
+        for name, id_ in sorted(names.items())
+    ]
     insert_missing(connection, WORKLOAD_NAME, rows)
     for chunk in chunks(names):
         stored = select(WORKLOAD_NAME.c.name, WORKLOAD_NAME.c.workload_id).where(WORKLOAD_NAME.c.name.in_(chunk))
@@ -185,7 +188,10 @@ def _subject_ids(
     named = {(item.model.name, item.model.key): item.model for item in subjects}
     models = dimensions.ids(MODEL, {key: TABLES["model"].row_of(model) for (_, key), model in named.items()})
     aliases = {(name, models[key]) for name, key in named}
-    insert_missing(connection, MODEL_ALIAS, [{"alias": alias, "model_id": id_} for alias, id_ in sorted(aliases)])
+    of_models = TABLES["model_alias"]
+    insert_missing(
+        connection, MODEL_ALIAS, [of_models.row_of(None, alias=alias, model_id=id_) for alias, id_ in sorted(aliases)]
+    )
     formats = {item.precision.key: item.precision for item in subjects}
     precisions = dimensions.ids(PRECISION, {key: TABLES["precision"].row_of(one) for key, one in formats.items()})
     # By identity: records of one sweep share their plans, and a plan's key is all of its columns.

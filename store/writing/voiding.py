@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, exists, func, insert, select, 
 from store.errors import InputError
 from store.opening import Store
 from store.schema.sql_tables import SCENARIO, SWEEP, SWEEP_INTERVAL, TOMBSTONE
+from store.schema.tables import TABLES
 from store.writing.statements import utc_now
 
 _SHORTEST_REFERENCE = 4
@@ -35,7 +36,7 @@ def void(store: Store, reference: str, reason: str) -> VoidReport:
         kind, id_, key = find_target(connection, reference)
         if current := connection.execute(select(TOMBSTONE).where(_active(kind, id_))).first():
             raise InputError(f"The {kind} {key[:12]} is already voided: {current.reason}")
-        row = {f"{kind}_id": id_, "reason": reason.strip(), "voided_at": utc_now()}
+        row = TABLES["tombstone"].row_of(None, **{f"{kind}_id": id_}, reason=reason.strip(), voided_at=utc_now())
         connection.execute(insert(TOMBSTONE).values(row))
         still = _asked_by_others(connection, id_) if kind == "sweep" else 0
     return VoidReport(kind=kind, key=key, reason=reason.strip(), still_asked=still)

@@ -60,7 +60,7 @@ def benchmark_script(commands: list[ServerCommand], users: int) -> str:
 {bins}set -euo pipefail
 HERE="$(cd "$(dirname "$0")" && pwd)"
 BASE_URL="${{BASE_URL:-http://127.0.0.1:8000}}"
-TOKENIZER="${{TOKENIZER:-{instance.model_name}}}"
+TOKENIZER={_or_else("TOKENIZER", instance.model_name)}
 USERS="${{USERS:-{asked.users}}}"
 REQUESTS="${{REQUESTS:-$((USERS * {_PROMPTS_A_USER}))}}"
 RESULTS="$HERE/results"
@@ -225,3 +225,9 @@ def _wrapped(*words: str | Mapping[str, str | _Variable | None]) -> str:
         for name, value in flags.items()
     ]
     return " \\\n    ".join([shlex.join(program), *lines])
+
+
+def _or_else(variable: str, value: str) -> str:
+    """A variable of the shell, or a value where it is not set: in double quotes a value with signs would be run."""
+    quoted = shlex.quote(value)
+    return f'"${{{variable}:-{value}}}"' if quoted == value else f"${{{variable}:-{quoted}}}"

@@ -19,6 +19,7 @@ from queries.asking import Answer, question_of
 from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
+from store.texts import escaped
 from store.whole_files import is_stream, written_whole
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
 from sweepdb.launching.dynamo_target import dynamo_version, graph_name
@@ -242,8 +243,9 @@ def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> l
 def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
     first = commands[0]
     names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
+    model = escaped(first.instance.model_name)
     lines = [
-        f"# {first.instance.model_name} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}",
+        f"# {model} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}",
         "",
         "| role | instances | device | devices each | row |",
         "|---|---|---|---|---|",

@@ -14,6 +14,7 @@ from sweepdb.reporting.page_text import listed, paragraph
 
 if TYPE_CHECKING:
     from queries.asking import Answer
+    from store.texts import Html
     from sweepdb.reporting.deciding import Decision
 
 Row = Mapping[str, object]
@@ -37,7 +38,7 @@ _TIMES = (
 )
 
 
-def answer_part(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[str]:
+def answer_part(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
     """The answer, the question, and all that a decision needs to know first."""
     yield paragraph(_subject(decision), kind="scope")
     first, *others = map(spoken, decision.plan.sentences())
@@ -47,7 +48,7 @@ def answer_part(decision: Decision, best: Sequence[Row], spoken: Callable[[str],
     yield listed([*told, *(one for one in others if one.startswith(_FIRST))])
 
 
-def words_part(rows: Sequence[Row]) -> str:
+def words_part(rows: Sequence[Row]) -> Html:
     """The words that a report uses, for people who do not speak them every day."""
     plans = " ".join(short_plan(str(row[name])) for row in rows for name in _PLANS if row[name] is not None)
     used = set(_SPLIT.findall(plans))

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from html import escape
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweepdb.reporting.drawing import drawing_engine, vega_script
+from store.texts import Html, element, embedded, escaped, html_page
+from sweepdb.reporting.drawing import drawing_engine, drawn, vega_script
 from sweepdb.reporting.frontier_picture import frontier_picture, won_mark
 from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
 from sweepdb.reporting.page_text import cell_text
@@ -47,46 +47,49 @@ class _Pieces:
 
 def report_page(decision: Decision, *, command: str, spoken: Callable[[str], str]) -> str:
     """The whole file. `command` repeats it; `spoken` writes `keyword` in sentences as the user would type it."""
-    engine = drawing_engine()
+    drawing_engine()
     best = _winners(decision)
     limit = decision.answer.question.limits.tpot_ms
     marked = decision.answer.tpot == "exclusive"  # then a TPOT is a speed of the picture
     picture = None
     if decision.frontier.rows:
         picture = frontier_picture(decision.frontier, best if marked else (), limit if marked else None)
-    still = None if picture is None else _still(engine.vegalite_to_svg({**picture, "width": _WIDTH}))
+    still = None if picture is None else _still(drawn({**picture, "width": _WIDTH}, "svg"))
     parts = page_parts(decision, best, command=command, spoken=spoken, still=still)
     data = _data(decision, picture, marked=marked)
     pieces = _Pieces(
         style=_text("report.css"),
         scripts=(f"(() => {{ {vega_script()} }})();", _text("report.js")),
     )
-    return "".join(_page(pieces, parts, data, title=f"{parts[0][0]}: {decision.answer.scope[0]}"))
+    held = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    below = [embedded("script", held, type="application/json", id="data")]
+    below += [embedded("script", script) for script in pieces.scripts]
+    title = f"{parts[0][0]}: {decision.answer.scope[0]}"
+    return str(_page(pieces, title, _sections(parts), below))
 
 
-def plain_page(title: str, text: str) -> str:
+def plain_page(title: str, text: Iterable[Html]) -> str:
     """A page of text and tables in the same look, which runs nothing."""
     pieces = _Pieces(style=_text("report.css"), scripts=())
-    head = "".join(_head(pieces, title))
-    return f"{head}<h1>{escape(title)}</h1>\n{text}</main>\n</body>\n</html>\n"
+    return str(_page(pieces, title, [element("h1", title), "\n", *text], []))
 
 
-def _page(pieces: _Pieces, parts: Sequence[tuple[str, str]], data: Mapping[str, Json], *, title: str) -> Iterator[str]:
-    yield from _head(pieces, title)
+def _sections(parts: Sequence[tuple[str, Html]]) -> Iterator[Html | str]:
     for number, (heading, text) in enumerate(parts):
-        level = "h1" if number == 0 else "h2"
-        yield f"<section>\n<{level}>{escape(heading)}</{level}>\n{text}</section>\n"
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    yield f'</main>\n<script type="application/json" id="data">{text}</script>\n'
-    yield from (f"<script>{script}</script>\n" for script in pieces.scripts)
-    yield "</body>\n</html>\n"
+        yield element("section", "\n", element("h1" if number == 0 else "h2", heading), "\n", text)
+        yield "\n"
 
 
-def _head(pieces: _Pieces, title: str) -> Iterator[str]:
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{pieces.policy}">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-    yield f"<title>{escape(title)}</title>\n<style>{pieces.style}</style>\n</head>\n<body>\n<main>\n"
+def _page(pieces: _Pieces, title: str, inner: Iterable[Html | str], below: Iterable[Html]) -> Html:
+    head = [
+        element("meta", http_equiv="Content-Security-Policy", content=pieces.policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("link", rel="icon", href="data:,"),
+        element("title", title),
+        embedded("style", pieces.style),
+    ]
+    body = [element("main", "\n", *inner), *below]
+    return html_page([part for one in head for part in (one, "\n")], [part for one in body for part in (one, "\n")])
 
 
 def _winners(decision: Decision) -> list[Mapping[str, object]]:
@@ -122,7 +125,7 @@ def _row(decision: Decision, row: Mapping[str, object]) -> dict[str, Json]:
     paid = _number(row["devices_used"]) + (_number(row["devices_idle"]) if row["carries_target"] is None else 0.0)
     served = _number(row["served_qps"]) / _number(row["system_qps"]) if _number(row["system_qps"]) else 0.0
     return {
-        "sentence": decision.plan.sentence(row),
+        "sentence": escaped(decision.plan.sentence(row)),
         "cells": [cell_text(value) for value in cells_of(row)],
         "device": str(row["device"]),
         "carries": row["carries_target"] is not False,
@@ -135,8 +138,8 @@ def _row(decision: Decision, row: Mapping[str, object]) -> dict[str, Json]:
     }
 
 
-def _still(svg: str) -> str:
-    return "data:image/svg+xml;base64," + b64encode(svg.encode()).decode()
+def _still(svg: bytes) -> str:
+    return "data:image/svg+xml;base64," + b64encode(svg).decode()
 
 
 def _digest(text: str) -> str:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from queries.pairs import rate_error
+from store.texts import Html, element, html_of
 from sweepdb.planning import short_plan
 from sweepdb.reporting.frontier_picture import unmeasured
 from sweepdb.reporting.page_answer import answer_part, words_part
@@ -46,18 +47,18 @@ _METRICS = {
 
 def page_parts(
     decision: Decision, best: Sequence[Row], *, command: str, spoken: Callable[[str], str], still: str | None
-) -> list[tuple[str, str]]:
+) -> list[tuple[str, Html]]:
     """Each part's heading and HTML. `best`: what satisfies the limits asked for; `still`: the drawn picture."""
     return [
-        ("What to deploy", "".join(answer_part(decision, best, spoken))),
-        ("The deployments, and other limits", "".join(_moving(decision, best))),
-        ("The frontier", "".join(_frontier(decision, still))),
-        ("What it costs", "".join(_costs(decision, best, spoken))),
-        ("How far off it may be", "".join(_errors(decision, best))),
-        ("What would change it", "".join(_changes(decision, best, spoken))),
-        ("What is assumed", "".join(_assumed(decision.answer, decision, spoken))),
+        ("What to deploy", html_of(answer_part(decision, best, spoken))),
+        ("The deployments, and other limits", html_of(_moving(decision, best))),
+        ("The frontier", html_of(_frontier(decision, still))),
+        ("What it costs", html_of(_costs(decision, best, spoken))),
+        ("How far off it may be", html_of(_errors(decision, best))),
+        ("What would change it", html_of(_changes(decision, best, spoken))),
+        ("What is assumed", html_of(_assumed(decision.answer, decision, spoken))),
         ("What the words mean", words_part(() if decision.stops is None else decision.stops.rows)),
-        ("Where it comes from", "".join(_source(decision, command))),
+        ("Where it comes from", html_of(_source(decision, command))),
     ]
 
 
@@ -82,27 +83,32 @@ def _deployment(row: Row) -> str:
     return f"aggregated {row['instances']} x {short_plan(str(row['plan']))}"
 
 
-def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
+def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[Html]:
     stops = decision.stops
     if stops is None:
         yield paragraph("No deployment fits these devices, whatever the limits on time: nothing to move.")
         return
     devices = dict.fromkeys(str(row["device"]) for row in stops.rows)
     prices = {str(row["device"]): row["usd_per_device_hour"] for row in stops.rows}
-    yield '<form id="sliders" hidden>\n'
-    for slider in stops.sliders:
-        called = f"{slider.called[0].upper()}{slider.called[1:]} at most"
-        yield f'<label for="{slider.name}">{called} <output id="{slider.name}-told"></output>'
-        yield f'<input type="range" id="{slider.name}" min="0" step="1"></label>\n'
-    for number, device in enumerate(devices):
-        price = prices[device]
-        value = f' value="{price:g}"' if isinstance(price, int | float) else ""
-        yield f'<label class="price">USD an hour of a {cell_text(device)}'
-        yield f'<input type="number" min="0" step="any" data-device="{number}"{value}></label>\n'
-    yield '<button type="reset">as asked</button>\n</form>\n'
-    yield '<p id="moved" role="status" hidden></p>\n'
+    fields = [*map(_slider, stops.sliders), *(_price(place, one, prices[one]) for place, one in enumerate(devices))]
+    reset = element("button", "as asked", type="reset")
+    yield html_of([element("form", "\n", *fields, reset, "\n", id="sliders", hidden=True), "\n"])
+    yield html_of([element("p", id="moved", role="status", hidden=True), "\n"])
     yield table_text([called for _, called in CELLS], map(cells_of, best), id_="deployments", named="Deployments")
     yield paragraph(_reach(stops), kind="note reach")
+
+
+def _slider(slider: Slider) -> Html:
+    called = f"{slider.called[0].upper()}{slider.called[1:]} at most "
+    told = element("output", id=f"{slider.name}-told")
+    moved = element("input", type="range", id=slider.name, min=0, step=1)
+    return html_of([element("label", called, told, moved, for_=slider.name), "\n"])
+
+
+def _price(number: int, device: str, price: object) -> Html:
+    value = f"{price:g}" if isinstance(price, int | float) else None
+    field = element("input", type="number", min=0, step="any", data_device=number, value=value)
+    return html_of([element("label", f"USD an hour of a {cell_text(device)}", field, class_="price"), "\n"])
 
 
 def _reach(stops: Stops) -> str:
@@ -122,27 +128,30 @@ def _reach(stops: Stops) -> str:
     )
 
 
-def _frontier(decision: Decision, still: str | None) -> Iterator[str]:
+def _frontier(decision: Decision, still: str | None) -> Iterator[Html]:
     if still is None:
         yield paragraph("No point fits the devices' memory.")
         return
-    yield (
-        '<figure id="frontier"><div id="live"></div>'
-        f'<img id="still" src="{still}" alt="tokens/s of a device over tokens/s of a user, aggregated, and prefill and'
-        ' decode apart; the tables beside it have the numbers">\n<figcaption>'
-    )
-    yield (
+    told = (
         "Each step is a stored configuration that none beats at its speed, whatever its TTFT and however many devices"
         " it takes: so a line may lie above a deployment that wins within the limits. Half of the measured points near"
         " these configurations lie within the band. Diamonds are the deployments above, the dashed line is the TPOT"
         " limit."
     )
     if missing := unmeasured(decision.frontier):
-        yield f" Nobody measured anything near {' and '.join(missing)}: no band there."
-    yield "</figcaption></figure>\n"
+        told += f" Nobody measured anything near {' and '.join(missing)}: no band there."
+    picture = element(
+        "img",
+        id="still",
+        src=still,
+        alt="tokens/s of a device over tokens/s of a user, aggregated, and prefill and decode apart; the tables beside"
+        " it have the numbers",
+    )
+    live = element("div", id="live")
+    yield html_of([element("figure", live, picture, "\n", element("figcaption", told), id="frontier"), "\n"])
 
 
-def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[str]:
+def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
     priced = [row for row in best if row["usd_per_hour"] is not None]
     if priced:
         chosen = [(name, called) for name, called in _COST if any(row[name] is not None for row in priced)]
@@ -183,7 +192,7 @@ def _cost_band(decision: Decision, row: Row) -> str:
     return f" ({cost / (1 + off):,.3g} to {cost * (1 + off):,.3g} by the errors below)"
 
 
-def _errors(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
+def _errors(decision: Decision, best: Sequence[Row]) -> Iterator[Html]:
     if best:
         row = best[0]
         error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
@@ -225,7 +234,7 @@ def _percent(value: float | None) -> str | None:
     return None if value is None else f"±{value:.0f} %"
 
 
-def _changes(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[str]:
+def _changes(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
     said = [spoken(one) for one in decision.plan.sentences()]
     yield listed(one for one in said if one.startswith("A ") and " limit of " in one)
     stops = decision.stops
@@ -274,7 +283,7 @@ def _span(first: float | None, end: float | None, *, last: bool) -> str:
     return f"{first:,g}" if first == end else f"{first:,g} to {end:,g}"
 
 
-def _assumed(answer: Answer, decision: Decision, spoken: Callable[[str], str]) -> Iterator[str]:
+def _assumed(answer: Answer, decision: Decision, spoken: Callable[[str], str]) -> Iterator[Html]:
     rules = answer.question.definitions
     versions = answer.versions
     predicted = (
@@ -306,7 +315,7 @@ def _named(versions: Mapping[str, object], name: str) -> str:
     return ", ".join(map(str, values)) if isinstance(values, list) else str(values)
 
 
-def _source(decision: Decision, command: str) -> Iterator[str]:
+def _source(decision: Decision, command: str) -> Iterator[Html]:
     yield paragraph("This file again, from the store as it is then:")
     yield preformatted(command)
     yield paragraph(
@@ -315,9 +324,9 @@ def _source(decision: Decision, command: str) -> Iterator[str]:
         + f". Written {decision.written:%Y-%m-%d %H:%M} UTC."
     )
     parameters = "\n".join(f"{name} = {value}" for name, value in decision.answer.parameters.items())
-    yield "<details><summary>the SQL that chose the deployments, and what it was asked with</summary>\n"
-    yield preformatted(f"{decision.answer.sql.strip()}\n\n-- variables\n{parameters}")
-    yield "</details>\n"
+    heading = element("summary", "the SQL that chose the deployments, and what it was asked with")
+    asked = preformatted(f"{decision.answer.sql.strip()}\n\n-- variables\n{parameters}")
+    yield html_of([element("details", heading, "\n", asked), "\n"])
 
 
 def _number(value: object) -> float:

@@ -1,9 +1,10 @@
-"""Text of pages: numbers as people read them, tables, paragraphs. Everything that is stored is escaped here."""
+"""Text of pages: numbers as people read them, tables, paragraphs. Markup is made by store.texts alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
+
+from store.texts import Html, element, escaped, html_of
 
 NOTHING = "\N{EN DASH}"
 
@@ -21,47 +22,47 @@ def cell_text(value: object) -> str:
             return f"{value:.3g}"
         digits = next((places for bound, places in ((1000, 0), (100, 1), (10, 2)) if abs(value) >= bound), 3)
         return f"{value:,.{digits}f}"
-    return str(value)
+    return escaped(str(value))
 
 
-def table_text(heads: Sequence[str], rows: Iterable[Sequence[object]], *, named: str, id_: str | None = None) -> str:
+def table_text(heads: Sequence[str], rows: Iterable[Sequence[object]], *, named: str, id_: str | None = None) -> Html:
     """A table, `named` for whoever hears it; columns of numbers stand to the right."""
     held = [list(row) for row in rows]
-    right = [
-        any(isinstance(row[place], int | float) for row in held)
+    kinds = [
+        "number"
+        if any(isinstance(row[place], int | float) for row in held)
         and all(row[place] is None or isinstance(row[place], int | float) for row in held)
+        else None
         for place in range(len(heads))
     ]
-    return "".join(_table(heads, held, right, id_, escape(named)))
+    lines = (html_of([*_row("td", [cell_text(value) for value in row], kinds), "\n"]) for row in held)
+    table = element(
+        "table",
+        "\n",
+        element("thead", *_row("th", heads, kinds)),
+        "\n",
+        element("tbody", "\n", *lines),
+        id=id_,
+        aria_label=named,
+    )
+    return html_of([element("div", table, class_="wide", tabindex=0, role="region", aria_label=named), "\n"])
 
 
-def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[bool], id_: str | None, named: str
-) -> Iterator[str]:
-    kinds = [' class="number"' if one else "" for one in right]
-    label = f'aria-label="{named}"'
-    id_and = f'id="{id_}" ' if id_ else ""
-    yield f'<div class="wide" tabindex="0" role="region" {label}><table {id_and}{label}>\n<thead><tr>'
-    yield from (f"<th{kind}>{escape(head)}</th>" for head, kind in zip(heads, kinds, strict=True))
-    yield "</tr></thead>\n<tbody>\n"
-    for row in rows:
-        cells = (f"<td{kind}>{escape(cell_text(value))}</td>" for value, kind in zip(row, kinds, strict=True))
-        yield f"<tr>{''.join(cells)}</tr>\n"
-    yield "</tbody></table></div>\n"
+def _row(tag: str, texts: Iterable[str], kinds: Sequence[str | None]) -> Iterator[Html]:
+    yield element("tr", *(element(tag, text, class_=kind) for text, kind in zip(texts, kinds, strict=True)))
 
 
-def paragraph(text: str, *, kind: str | None = None, id_: str | None = None) -> str:
+def paragraph(text: str, *, kind: str | None = None, id_: str | None = None) -> Html:
     """A paragraph of plain text."""
-    told = "".join(f' {name}="{value}"' for name, value in (("class", kind), ("id", id_)) if value)
-    return f"<p{told}>{escape(text)}</p>\n"
+    return html_of([element("p", text, class_=kind, id=id_), "\n"])
 
 
-def listed(items: Iterable[str]) -> str:
+def listed(items: Iterable[str]) -> Html:
     """A list of sentences, nothing where there is none."""
-    lines = [f"<li>{escape(item)}</li>\n" for item in items]
-    return f"<ul>\n{''.join(lines)}</ul>\n" if lines else ""
+    lines = [html_of([element("li", item), "\n"]) for item in items]
+    return html_of([element("ul", "\n", *lines), "\n"] if lines else [])
 
 
-def preformatted(text: str) -> str:
+def preformatted(text: str) -> Html:
     """Code, as it is."""
-    return f"<pre><code>{escape(text)}</code></pre>\n"
+    return html_of([element("pre", element("code", text)), "\n"])

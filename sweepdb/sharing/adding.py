@@ -4,7 +4,7 @@ What was a request there is an import here, so that it never becomes what a ques
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,28 +17,31 @@ from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
 from store.records import BlockRecord, ScenarioRecord, ScenarioRef
 from store.schema import MEASURES, SweepOutcome
+from sweepdb.sharing.believable import refuse_unbelievable_load
 from sweepdb.sharing.tracing_again import traced_again
 
 if TYPE_CHECKING:
     from store.opening import Store
 
+RowCheck = Callable[[ScenarioRecord, BlockRecord], None]
 _COPY_AGAIN = "nothing was taken in; copy the whole bundle again, or export it again"
 
 
-def add_bundle(store: Store, bundle: Bundle) -> BundleSummary:
-    """Add what a bundle holds; the summary counts what was added."""
+def add_bundle(store: Store, bundle: Bundle, refuse_row: RowCheck | None = None) -> BundleSummary:
+    """Add what a bundle holds; the summary counts what was added. `refuse_row` raises where a block is none of its
+    scenario's."""
     from store.sealing import seal
 
     try:
         with store.together():
-            summary = _add(store, bundle)
+            summary = _add(store, bundle, refuse_row)
     except InputError as error:
         raise InputError(error.message, hint=error.hint or _COPY_AGAIN) from error
     seal(store)
     return summary
 
 
-def _add(store: Store, bundle: Bundle) -> BundleSummary:
+def _add(store: Store, bundle: Bundle, refuse_row: RowCheck | None) -> BundleSummary:
     from store.writing import finish_sweep, put_scenarios
 
     records, sweeps = bundle.scenarios(), list(bundle.sweeps())
@@ -55,7 +58,7 @@ def _add(store: Store, bundle: Bundle) -> BundleSummary:
         for ref in put_scenarios(store, ids[sweep.record.key], [records[key] for key in keys]):
             refs[ref.key] = ref
     _put_names(store, bundle)
-    added = _put_probes(store, bundle, sweeps, ids, refs)
+    added = _put_probes(store, _believed(bundle, records, refuse_row), sweeps, ids, refs)
     for sweep in sweeps:
         if sweep.record.key not in ended_before:
             ended: SweepOutcome = "finished" if sweep.status == "finished" else "interrupted"
@@ -117,9 +120,22 @@ def _put_beside(
     return operators.untraced
 
 
+def _believed(
+    bundle: Bundle, records: Mapping[str, ScenarioRecord], refuse_row: RowCheck | None
+) -> Iterator[tuple[BundledBlock, BlockRecord]]:
+    """Blocks with their rows, each what was exported and what an evaluation of its scenario can give."""
+    for block in bundle.blocks():
+        if block.scenario not in records:
+            raise InputError(f"scenario {block.scenario[:12]} has rows, but scenarios.jsonl lacks it")
+        made = block_record(block)
+        if refuse_row is not None:
+            refuse_row(records[block.scenario], made)
+        yield block, made
+
+
 def _put_probes(
     store: Store,
-    bundle: Bundle,
+    blocks: Iterable[tuple[BundledBlock, BlockRecord]],
     sweeps: Sequence[BundledSweep],
     ids: Mapping[str, int],
     refs: Mapping[str, ScenarioRef],
@@ -128,10 +144,10 @@ def _put_probes(
 
     askers = {key: ids[sweep.record.key] for sweep in sweeps for key, _, _ in sweep.intervals}
     added = 0
-    for block in bundle.blocks():
+    for block, record in blocks:
         if block.scenario not in refs:
             raise InputError(f"scenario {block.scenario[:12]} has rows, but no sweep of the bundle asked for it")
-        record, ref = block_record(block), refs[block.scenario]
+        ref = refs[block.scenario]
         if ref.known:
             require_same(store, ref.id, ref.key, record)
         # A sweep's own bundle may hold probes that an earlier sweep stored: they then come in with this one.
@@ -159,6 +175,7 @@ def _put_loads(store: Store, bundle: Bundle, ids: Mapping[str, int], refs: Mappi
         for load in block.loads:
             if load.key != load_key(load.settings_key, load.arrivals_per_s):
                 raise InputError(f"load {load.key[:12]} is not what an evaluation stores: its key is another")
+            refuse_unbelievable_load(load)
         ref = refs[block.scenario]
         require_same_loads(store, ref.key, block.arrival.key, block.loads)
         added += put_loads(store, ids.get(block.sweep, any_sweep), ref.id, block.arrival, block.loads)

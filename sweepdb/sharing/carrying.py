@@ -12,7 +12,8 @@ from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from sweepdb.sharing.adding import add_bundle
-from sweepdb.sharing.identities import engines_of, refuse_forged
+from sweepdb.sharing.believable import refuse_unbelievable
+from sweepdb.sharing.identities import engines_of, refuse_forged, refuse_misnamed
 
 
 def export_bundle(
@@ -33,7 +34,9 @@ def import_bundle(folder: str | os.PathLike[str], *, store: str | None = None) -
     """Add what a bundle holds and the store lacks, or nothing; a store that is missing is created. The summary counts
     the new."""
     bundle = Bundle(Path(folder))  # checked before a store is made for it
-    refuse_forged(bundle.scenarios().values(), engines_of(bundle.calibrations()))
+    scenarios = bundle.scenarios().values()
+    refuse_forged(scenarios, engines_of(bundle.calibrations()))
+    refuse_misnamed(scenarios, bundle.names())
     create_if_missing(parse_url(store))
     with open_store(store) as opened:
-        return add_bundle(opened, bundle)
+        return add_bundle(opened, bundle, refuse_unbelievable)

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from evaluator.canonical import content_key, keyed
 from evaluator.identity import device_record, model_record, precision_record, workload_record
-from evaluator.inputs import EngineProfile, Plan, engine_profile, key_of_engine, list_engines
+from evaluator.inputs import EngineProfile, Plan, catalogued_model, engine_profile, key_of_engine, list_engines
 from evaluator.restore import restored
 from evaluator.serving import ENGINE_OWNER, list_serving_models
 from queries.bundles import scenario_lines, scenario_of
@@ -31,6 +31,7 @@ from store.upkeep import check_store as check_rows
 from store.writing import list_calibrations
 
 _MOST_FAULTS = 20
+_SAME_SIZE = 0.01  # of a model whose entry in the catalogue was mended since
 _CLIENT = {"shortest": "shortest_length", "prompts_per_user": "prompts_per_user", "poll_steps": "poll_steps"}
 Engines = Mapping[str, tuple[EngineProfile, ...]]  # profiles by the name of the serving model
 
@@ -72,6 +73,23 @@ def refuse_forged(records: Iterable[ScenarioRecord], engines: Engines) -> int:
             raise _forged(record, "its key does not follow from its subject, device and engine")
         unknown += known is None
     return unknown
+
+
+def refuse_misnamed(records: Iterable[ScenarioRecord], names: Iterable[tuple[str, str, str]]) -> None:
+    """Raise where a name of the catalogue is given to another model than the catalogue's."""
+    models = {record.subject.model.key: record.subject.model for record in records}
+    given = [(name, models[key]) for kind, name, key in names if kind == "model" and key in models]
+    for name, model in (*given, *((model.name, model) for model in models.values())):
+        spec = catalogued_model(name)
+        if spec is None:
+            continue
+        known = model_record(name, spec)
+        alike = abs(model.parameters - known.parameters) <= _SAME_SIZE * known.parameters
+        if known.key != model.key and not (model.architecture == known.architecture and alike):
+            raise InputError(
+                f"the bundle calls a model of {model.parameters:,} parameters {name!r}, which has {known.parameters:,}",
+                hint="nothing of it was taken in; export it again from the store that evaluated it",
+            )
 
 
 def check_store(location: StoreLocation) -> CheckReport:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -12,6 +10,7 @@ from decimal import Decimal
 
 from queries.asking import NEAREST, Answer, Report, given_options, picture_of, report, report_pictures, shown_names
 from queries.judging import relaxed_to
+from store.texts import csv_line
 from sweepdb.planning import short_plan
 from sweepdb.web.pool import Told
 
@@ -101,12 +100,7 @@ def table_document(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """RFC 4180 with plain line breaks, as the command line writes it; missing is empty."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(["" if value is None else plain(value) for value in row])
-    return buffer.getvalue()
+    return "".join((csv_line(columns), *(csv_line([plain(value) for value in row]) for row in rows)))
 
 
 def _cells(rows: Iterable[Sequence[object]]) -> list[list[object]]:

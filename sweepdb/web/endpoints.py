@@ -18,7 +18,7 @@ from queries.dictionary import dictionary
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
-from sweepdb.reporting import drawing_engine
+from sweepdb.reporting import drawn
 from sweepdb.web.asked import question_of_parameters
 from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, plain, table_document
 from sweepdb.web.listings import (
@@ -166,8 +166,8 @@ class Endpoints:
         return await _document(lambda: {**table_document(found.columns, found.rows), **told})
 
     async def _drawn(self, spec: dict[str, Json]) -> Response:
-        drawn = await self._pool.run(lambda: str(drawing_engine().vegalite_to_svg(spec)))
-        return Response(drawn, media_type="image/svg+xml")
+        picture = await self._pool.run(lambda: drawn(spec, "svg"))
+        return Response(picture, media_type="image/svg+xml")
 
     async def openapi(self, _: Request) -> Response:
         """The document that clients are made from."""

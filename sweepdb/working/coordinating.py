@@ -29,6 +29,7 @@ from store.errors import EvaluationError, InputError
 from store.parts import fail_shard, part_shelf, put_shards, record_known, register_part
 from store.records import ScenarioRef, SweepRecord
 from store.sealing import seal
+from store.texts import LONGEST_TEXT, escaped
 from store.writing import begin_sweep, finish_sweep, loads_of_scenarios, missing_intervals, put_scenarios
 from sweepdb.working.process_engine import InlineEngine, ProcessEngine
 from sweepdb.working.tasks import EngineLostError, ShardEngine, ShardOutcome, ShardTask
@@ -277,7 +278,7 @@ class _Coordinating:
             self.stored += registered.probes_added
             self.known += registered.probes_known
         for scenario_id, reason in outcome.failures.items():
-            record = replace(ready[scenario_id].record, status="error", reason=reason)
+            record = replace(ready[scenario_id].record, status="error", reason=escaped(reason)[:LONGEST_TEXT])
             put_scenarios(self.store, self.sweep_id, [record])
             self.failures["error", reason] += 1
         if registered is not None and registered.left:  # somebody else stored a piece meanwhile: add the rest

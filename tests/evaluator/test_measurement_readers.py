@@ -349,7 +349,7 @@ def test_the_key_is_of_the_content_and_not_of_the_place(tmp_path):
         ({"tensor_parallel_size": 10**12}, "is not a whole number"),
         ({"model_id": ["a"]}, "model_id is not a text"),
         ({"model_id": "a\u0000b"}, "model_id is not a text"),
-        ({"model_id": "m" * 501}, "model has more than 500 characters"),
+        ({"model_id": "m" * 501}, "model has 501 characters, more than 500"),
         ({"note": "half \ud800"}, "it holds halves of characters"),
     ],
 )

@@ -193,7 +193,7 @@ def test_an_answer_in_a_notebook_is_escaped_and_short(store):
     bad = replace(answer, rows=(tuple("<script>" if name == "plan" else 1 for name in answer.columns),))
     assert "&lt;script&gt;" in bad._repr_html_()
     assert "<script>" not in bad._repr_html_()
-    page = html_table(("<b>", "n"), [("x&y", None)] * 25)
+    page = str(html_table(("<b>", "n"), [("x&y", None)] * 25))
     assert "&lt;b&gt;" in page
     assert "x&amp;y" in page
     assert "5 more rows" in page

@@ -24,7 +24,8 @@ def engine(monkeypatch, tmp_path):
     monkeypatch.setattr(drawing, "drawing_engine", lambda: made)
     monkeypatch.setattr(drawing, "version", lambda _: "1.2.3")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return made
+    yield made
+    vega_script.cache_clear()  # what it bundled is none
 
 
 def anew():

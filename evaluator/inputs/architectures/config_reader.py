@@ -5,6 +5,7 @@ Not here: which architectures there are (the modules beside this one), where a f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -15,7 +16,13 @@ from evaluator.inputs.yaml_file import shortened
 from store.errors import InputError
 
 Config = Mapping[str, Any]
-LARGEST_SIZE = 2**31  # of heads, layers, tokens: no published model comes near, and sums of products stay numbers
+LARGEST_SIZE = 2**31  # of widths and tokens: no published model comes near, and sums of products stay numbers
+# Of what a model is laid out in, by how its keys end: each layer, head and expert takes memory and time here.
+_MOST = (
+    (re.compile(r"(layers?|^depth|_dense_replace|layer_num_skipped)$"), 10_000),
+    (re.compile(r"(heads?|groups)$"), 100_000),
+    (re.compile(r"experts?($|_per_tok|_num)"), 100_000),
+)
 _T = TypeVar("_T")
 
 _GATED_ACTIVATIONS = {"silu", "swish", "swiglu"}
@@ -103,8 +110,9 @@ class ConfigReader:
     def _whole(self, name: str, value: object, least: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"{self.where}: {name} must be a whole number of at least {least}, not {shortened(value)}")
-        if value > LARGEST_SIZE:
-            raise InputError(f"{self.where}: {name} is {shortened(value)}: more than {LARGEST_SIZE:,}")
+        most = next((most for ends, most in _MOST if ends.search(name)), LARGEST_SIZE)
+        if value > most:
+            raise InputError(f"{self.where}: {name} is {shortened(value)}: more than {most:,}")
         return value
 
     def flag(self, name: str, *, default: bool = False) -> bool:

@@ -5,13 +5,15 @@ Ranges are far wider than any machine, narrow enough to catch a wrong unit. Not 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from store.errors import InputError
 from store.schema import Family
+from store.texts import checked_name, checked_text
 
-LONGEST_NAME = 200
 _Dtype = Literal["fp32", "bf16", "fp16", "int8", "fp8", "fp4", "int4"]
 
 
@@ -23,10 +25,20 @@ def _plain(value: object) -> object:
         return value
 
 
-def _named(name: str) -> str:
-    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise ValueError(f"must be a text of at most {LONGEST_NAME} printable characters")
+def _present(name: str) -> str:
+    if not name.strip():
+        raise ValueError("must be a text that is not empty")
     return name
+
+
+def _by(rule: Callable[[str, str], str]) -> AfterValidator:
+    def checked(text: str) -> str:
+        try:
+            return rule(text, "")
+        except InputError as error:
+            raise ValueError(error.message.strip(" .")) from None
+
+    return AfterValidator(checked)
 
 
 def _rated(rates: dict[str, float]) -> dict[str, float]:
@@ -40,6 +52,8 @@ def _within(low: float, high: float) -> Any:  # noqa: ANN401  what pydantic call
 
 
 _PLAIN = BeforeValidator(_plain)
+_Name = Annotated[str, _by(checked_name)]
+_Text = Annotated[str, _by(checked_text)]
 _Rate = Annotated[float, _within(1e6, 1e19), _PLAIN]
 _Rates = Annotated[dict[_Dtype, _Rate], AfterValidator(_rated)]
 _Bandwidth = Annotated[float, _within(1e6, 1e16), _PLAIN]
@@ -62,11 +76,11 @@ class DeviceKeys(BaseModel):
     """A device profile."""
 
     model_config = ConfigDict(extra="forbid", title="Device profile of sweepdb")
-    name: Annotated[str, AfterValidator(_named)]
-    vendor: str = ""
+    name: Annotated[_Name, AfterValidator(_present)]
+    vendor: _Name = ""
     family: Family = "theoretical"
-    aliases: list[str] = []
-    source: str = ""
+    aliases: list[_Name] = []
+    source: _Text = ""
     matrix_flops_per_s: _Rates
     vector_flops_per_s: _Rates
     memory_bytes: Annotated[float, _within(2**20, 2**50), _PLAIN]
@@ -81,9 +95,9 @@ class DeviceKeys(BaseModel):
     grid: Annotated[list[_Extent], Field(min_length=1)]
     links: list[LinkKeys]
     host_link_bytes_per_s: _Bandwidth | None = None
-    host_link_source: str = ""
+    host_link_source: _Text = ""
     cache_bytes: Annotated[float, _within(2**10, 2**40), _PLAIN] | None = None
-    cache_source: str = ""
+    cache_source: _Text = ""
     calibration: dict[str, Any] | None = None
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from evaluator.ledger.readers.circumstances import Circumstances, kept
 from store.errors import InputError
 from store.loads import MeasuredRequests
 from store.records import MeasurementRecord, SideRecord
+from store.texts import checked_name, from_text
 
 Document = Mapping[str, Any]
 LARGEST_FILE_BYTES = 1 << 28
@@ -80,6 +81,14 @@ class Item:
     requests: MeasuredRequests | None = None  # a log, kept beside the record and in no key
 
 
+_SHORTEST_MS = 0.2  # a network alone takes longer
+_OF_REQUESTS = ("ttft_ms", "e2e_ms")
+_SAME_NAME = tuple(
+    name for name in Item.__slots__ if name not in {"circumstances", "requests", "metrics", "definitions", "extra"}
+)
+_WRITTEN = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+
+
 def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     """The record of an item, keyed by its content and not by the file it stood in: importing again adds nothing."""
     metrics = {name: value for name, value in item.metrics.items() if value is not None}
@@ -88,26 +97,26 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     for name, value in metrics.items():
         if not 0 < value < math.inf:
             raise BadItem(f"{name} is {value:g}: a measured value must be above 0")
+        if value < _SHORTEST_MS and name.startswith(_OF_REQUESTS):
+            raise BadItem(f"{name} is {value:g} ms, shorter than any first token: is it in seconds?")
     for name, longest in LONGEST_TEXT.items():
-        if len(getattr(item, name) or "") > longest:
-            raise BadItem(f"{name} has more than {longest} characters")
-    beside = {"circumstances", "requests"}
-    values = {name: getattr(item, name) for name in Item.__slots__ if name not in beside}
+        try:
+            checked_name(getattr(item, name) or "", name, longest=longest)
+        except InputError as error:
+            raise BadItem(error.message.rstrip(".")) from None
+    values: dict[str, Any] = {name: getattr(item, name) for name in _SAME_NAME}
+    values |= {
+        "source_format": source_format,
+        "metrics": metrics,
+        "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
+    }
     try:
-        made = MeasurementRecord(
-            **{
-                **values,
-                "key": "",
-                "source": "",
-                "source_format": source_format,
-                "metrics": metrics,
-                "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
-                "extra": json.dumps(_plain(dict(item.extra)), sort_keys=True, ensure_ascii=False),
-            }
-        )
+        extra = _WRITTEN(_plain(dict(item.extra)))
+        key = content_key(MeasurementRecord(**values, key="", source="", extra=extra))
         # What is said of the circumstances follows from the other fields: it is in no key.
-        whole_extra = json.dumps(json.loads(made.extra) | kept(item.circumstances), sort_keys=True, ensure_ascii=False)
-        return replace(made, key=content_key(made), source=source, extra=whole_extra)
+        if unusual := kept(item.circumstances):
+            extra = _WRITTEN(json.loads(extra) | unusual)
+        return MeasurementRecord(**values, key=key, source=source, extra=extra)
     except (UnicodeEncodeError, RecursionError) as error:
         what = "halves of characters" if isinstance(error, UnicodeEncodeError) else "fields nested too deeply"
         raise BadItem(f"it holds {what}") from None
@@ -161,7 +170,7 @@ def _complete(row: Mapping[str | Any, str | Any]) -> Mapping[str, str]:
         raise BadItem("more or fewer fields than the header has")
     if any(UNDECODED.search(value) for value in row.values()):
         raise BadItem("not UTF-8 text")
-    return row
+    return {name: from_text(value) for name, value in row.items()}
 
 
 def inner(document: Document, name: str) -> Document:

@@ -5,7 +5,7 @@ They are typed, and set by the file's reader. Not here: what follows for a predi
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 from store.records import MeasurementRecord
 
@@ -31,10 +31,12 @@ class Circumstances:
     shortest_length: float | None = None  # of a client that spreads lengths: its shortest over its longest
 
 
+_FIELDS = fields(Circumstances)
+
+
 def kept(circumstances: Circumstances) -> dict[str, object]:
     """The circumstances that are not as usual, as a record keeps them; nothing where all are usual."""
-    usual = asdict(Circumstances())
-    unusual = {name: value for name, value in asdict(circumstances).items() if value != usual[name]}
+    unusual = {item.name: value for item in _FIELDS if (value := getattr(circumstances, item.name)) != item.default}
     return {FIELD: unusual} if unusual else {}
 
 

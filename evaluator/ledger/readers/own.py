@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from evaluator.ledger.readers.building import (
     TPOT_EXCLUSIVE,
@@ -40,15 +42,13 @@ def read_own_csv(path: Path) -> ReadResult:
 
 
 def _own_item(row: Mapping[str, str]) -> Item:
-    metrics = {name: number(row, name) for name in row if _METRIC.match(name)}
+    layout = _layout(tuple(row))
+    metrics = {name: number(row, name) for name in layout.measured}
     # A latency without a statistic is a mean.
     named = {
         name + "_mean" if name.endswith("_ms") else name: value for name, value in metrics.items() if value is not None
     }
-    sides = {side: _own_side(row, side) for side in ("prefill", "decode")}
-    used = {"model", "device", "engine", "engine_version", "mode", "precision", "kv_precision", "num_devices",
-            "input_length", "output_length", "concurrency", "request_rate", *metrics, *_SIZES}  # fmt: skip
-    used |= {f"{side}_{name}" for side in ("prefill", "decode") for name in (*_SIZES, "batch_size")}
+    prefill, decode = (_own_side(row, sizes) for sizes in layout.sides)
     return Item(
         model=text(row, "model"),
         device=text(row, "device"),
@@ -62,20 +62,44 @@ def _own_item(row: Mapping[str, str]) -> Item:
         output_length=number(row, "output_length"),
         concurrency=number(row, "concurrency"),
         request_rate=number(row, "request_rate"),
-        prefill=sides["prefill"],
-        decode=sides["decode"],
+        prefill=prefill,
+        decode=decode,
         metrics=named,
         definitions={name: text for name in named for known, text in _DEFINITIONS.items() if name.startswith(known)},
-        extra=rest(row, used),
+        extra=rest(row, layout.used),
         circumstances=Circumstances(point_id=text(row, "id") or ""),
     )
 
 
-def _own_side(row: Mapping[str, str], side: str) -> SideRecord:
-    sizes = {name: whole(row, f"{side}_{name}", name) for name in _SIZES}
-    return SideRecord(**sizes, batch_size=number(row, f"{side}_batch_size", "batch_size"))
+class _Layout(NamedTuple):
+    """Columns of a file, by what is read from them."""
+
+    measured: tuple[str, ...]
+    sides: tuple[Mapping[str, tuple[str, ...]], ...]  # columns by the field of a side that they may fill
+    used: frozenset[str]
 
 
+@functools.cache
+def _layout(columns: tuple[str, ...]) -> _Layout:
+    measured = tuple(name for name in columns if _METRIC.match(name))
+    wanted = [{name: (f"{side}_{name}", name) for name in (*_SIZES, "batch_size")} for side in ("prefill", "decode")]
+    used = {"model", "device", "engine", "engine_version", "mode", "precision", "kv_precision", "num_devices",
+            "input_length", "output_length", "concurrency", "request_rate", *measured, *_SIZES}  # fmt: skip
+    return _Layout(
+        measured=measured,
+        sides=tuple({name: of for name, of in side.items() if not set(of).isdisjoint(columns)} for side in wanted),
+        used=frozenset(used | {f"{side}_{name}" for side in ("prefill", "decode") for name in (*_SIZES, "batch_size")}),
+    )
+
+
+def _own_side(row: Mapping[str, str], sizes: Mapping[str, tuple[str, ...]]) -> SideRecord:
+    if not sizes:
+        return _NO_SIDE
+    found = {name: whole(row, *of) for name, of in sizes.items() if name != "batch_size"}
+    return SideRecord(**found, batch_size=number(row, *sizes.get("batch_size", ())))
+
+
+_NO_SIDE = SideRecord()
 _PEER_DEFINITIONS = {
     "ttft_ms_mean": TTFT,
     "tpot_exclusive_ms_mean": TPOT_EXCLUSIVE,

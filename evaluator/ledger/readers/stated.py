@@ -53,6 +53,8 @@ def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
     """The record with what it lacks; what its file says stays. What was filled is kept among the other fields.
 
     Sizes of one side say that prefill and decode are apart, which no client knows."""
+    if not stated:
+        return record
     plain: dict[str, Any] = {
         name: value
         for name, value in stated.items()
