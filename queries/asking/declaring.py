@@ -106,7 +106,7 @@ def within(low: float, high: float) -> Bounds:
 def shown(value: object) -> str:
     """A value as an error repeats it: short, however long it is."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value}" if abs(value) < _SHOWN_WHOLE else f"one of more than {_SHOWN_DIGITS} digits"
+        return f"{value}" if abs(value) < _SHOWN_WHOLE else f"a number of more than {_SHOWN_DIGITS} digits"
     if isinstance(value, float):
         return f"{value:g}" if value < _SHOWN_WHOLE or not value.is_integer() or math.isinf(value) else f"{value:.0e}"
     text = repr(value)
@@ -180,7 +180,9 @@ def check_declared(part: object) -> None:
         if value is None and type(None) in get_args(item.type):
             continue
         _check_type(item, value)
-        wrong = _beyond(value) or (item.option.check(value) if item.option.check is not None else None)
+        check = item.option.check
+        wrong = None if isinstance(check, Bounds) else _beyond(value)
+        wrong = wrong or (check(value) if check is not None else None)
         if wrong is not None:
             said = wrong if len(wrong) < _LONGEST_SAID else f"{wrong[:150]} ... {wrong[-150:]}"
             raise InputError(f"`{item.keyword}` {said}")
@@ -195,7 +197,7 @@ def _check_type(item: Declared, value: object) -> None:
 
 
 def _beyond(value: object) -> str | None:
-    """What is wrong with a value that no option takes: without end, too large or too long."""
+    """The fault of a value that no option takes: without end, too large or too long."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):

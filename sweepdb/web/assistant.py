@@ -98,7 +98,7 @@ class Assistant:
 
 
 def _short(document: Document) -> Document:
-    """A document of at most 100 rows and 32 kB; how many rows it leaves out is said, texts that are cut end in dots."""
+    """A document of at most 100 rows and 32 kB, with how many rows it leaves out. Texts that are cut end in dots."""
     rows = document["rows"]
     kept = {**document, "rows": rows[:MOST_ROWS], "more_rows": len(rows)}
     if _bytes_of(kept) > MOST_BYTES:
@@ -164,7 +164,7 @@ class _Server(MCPServer):
 
 
 def _sentence(name: str, error: ToolError) -> str:
-    """What is wrong with a call, without the words of the library."""
+    """The fault of a call, without the words of the library."""
     cause = error.__cause__
     if isinstance(cause, ValidationError):
         wrong = cause.errors(include_url=False, include_input=False)[0]
