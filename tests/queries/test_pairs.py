@@ -279,8 +279,8 @@ def split(connection, *, budget=None, target=None, ttft=None):
     set_variables(connection, ttft_limit_ms=ttft, num_devices=budget)
     return dicts(
         connection.execute(
-            "SELECT devices, max(system_qps) AS system_qps, max(ttft_ms) AS ttft_ms FROM deployments($target, FALSE)"
-            " WHERE mode = 'pd' GROUP BY devices ORDER BY devices",
+            "SELECT devices, max(system_qps) AS system_qps, max(ttft_ms) AS ttft_ms"
+            " FROM deployments($target, NULL, FALSE, NULL::BIGINT[], TRUE) WHERE mode = 'pd' GROUP BY devices ORDER BY devices",
             {"target": target},
         )
     )
