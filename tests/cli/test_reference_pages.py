@@ -22,7 +22,7 @@ def test_the_page_of_commands_is_current():
 
 def test_the_page_of_commands_has_every_command_and_option_once():
     page = command_page()
-    assert sorted(re.findall(r"^### (?:db )?(\w+)$", page, re.MULTILINE)) == sorted(EXAMPLES)
+    assert sorted(re.findall(r"^### (?:db )?([\w-]+)$", page, re.MULTILINE)) == sorted(EXAMPLES)
     (evaluate,) = re.findall(r"^### evaluate\n.*?(?=^### )", page, re.DOTALL | re.MULTILINE)
     for keyword, item in options_by_keyword().items():
         flag = (item.option.flag or f"--{keyword.replace('_', '-')}").partition("/")[0]
