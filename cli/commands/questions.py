@@ -188,11 +188,11 @@ def _composition_lines(rows: list[list[object]] | None) -> Iterable[str]:
 def _weighted(text: str) -> tuple[str, float]:
     name, separator, weight = text.rpartition("=")
     if not separator or not name:
-        raise InputError(f"--mix {text}: a workload and its weight are expected", hint="such as --mix chat=0.6")
+        raise InputError(f"--mix {text[:100]}: a workload and its weight are expected", hint="such as --mix chat=0.6")
     try:
         return name, float(weight)
     except ValueError:
-        raise InputError(f"--mix {text}: {weight!r} is no weight", hint="such as --mix chat=0.6") from None
+        raise InputError(f"--mix {text[:100]}: {weight!r} is no weight", hint="such as --mix chat=0.6") from None
 
 
 def _list_reports(format_: str, output: Path | None) -> int:
