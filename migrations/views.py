@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, inspect
 
-from queries.publishing.store_views import store_views
+from queries.publishing import store_views
 from store.engines import make_engine, make_reading_engine
 from store.errors import StoreError
 from store.faults import store_faults

@@ -19,7 +19,7 @@ def write_sweep(url, records, *, key, sizes=24, started_at=None, kind="request")
     """Store a finished sweep over scenarios, batch sizes 1 to `sizes`."""
     moment = {} if started_at is None else {"started_at": started_at}
     with open_store(url, create=True) as store:
-        asked = replace(sweep_record(key=key * 32, label=f"sweep {key}", **moment), kind=kind)
+        asked = replace(sweep_record(key=(key * 32)[:32], label=f"sweep {key}", **moment), kind=kind)
         sweep_id = begin_sweep(store, asked)
         for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True):
             if record.status == "ok":

@@ -69,7 +69,7 @@ def _alone(one: AskedSizes) -> ProbeBlock:
 
 
 def _tried(make: Callable[Given, Made], *given: Given.args, **named: Given.kwargs) -> Made | Exception:
-    """What is made, or why it cannot be: one scenario's failure is a row with its reason, not the others' end."""
+    """Make it, or say why it cannot be: one scenario's failure is a row with its reason, not the others' end."""
     try:
         return make(*given, **named)
     except Exception as error:  # noqa: BLE001  see above
@@ -77,7 +77,7 @@ def _tried(make: Callable[Given, Made], *given: Given.args, **named: Given.kwarg
 
 
 def _tell(fault: Exception | None, alone: Sequence[object]) -> None:
-    """Say that a group failed side by side where no scenario of it does by itself; else theirs is the reason."""
+    """Say that a group failed where none of its scenarios does alone; else theirs is the reason."""
     if fault is not None and not any(isinstance(one, Exception) for one in alone):
         said = f"{type(fault).__name__}: {fault}"
         _SIDE_FAULTS.append(said)

@@ -104,7 +104,7 @@ def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
 def disk_fault(shelf: Shelf, name: str, error: OSError) -> StoreError:
     """The error of a file that could not be written."""
     number = number_of(error)
-    said = (error.strerror or str(error).partition("\n")[0]) if number is None else os.strerror(number)
+    said = error.strerror or (str(error).partition("\n")[0] if number is None else os.strerror(number))
     return StoreError(
         f"The part {name} could not be written to {shelf.address}: {said}.",
         hint="Nothing of it is stored. Free some space; the same command again adds what is missing.",

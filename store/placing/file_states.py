@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from store.placing.shelves import NO_TIMES, FileTimes
 from store.reading import ReadTransaction
-from store.sealing.recalled import Recalled
+from store.recalled import Recalled
 
 _TAIL = 8  # the length of the footer, and four letters
 _AT_FIRST = 32_768

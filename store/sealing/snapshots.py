@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from store.location import StoreLocation
 from store.reading import ReadTransaction
+from store.recalled import Recalled
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import layout_digest
 from store.sealing.footers import footer_fault, known_footers
 from store.sealing.ranges import Ranges, as_parameter, meets, merged, ranges_of
-from store.sealing.recalled import Recalled
 
 if TYPE_CHECKING:
     import duckdb

@@ -110,7 +110,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path, command):
     [
         (f"{EVALUATE} --input-length nan --output-length 10", "--input-length must be a number of tokens, not nan"),
         (f"{EVALUATE} --input-length 1e400 --output-length 10", "--input-length must be a number of tokens, not inf"),
-        (f"{EVALUATE} --input-length 10 --output-length nan", "--output-length must be a number of tokens, not nan"),
+        (f"{EVALUATE} --input-length 10 --output-length nan", "--output-length must be a number, not nan"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --serving-model queue", "--serving-model queue is not one"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --jobs 0", "--jobs must be at least 1, not 0"),
         ("query best --tpot-limits abc", "'--tpot-limits'"),
@@ -235,7 +235,7 @@ def test_a_bundle_whose_description_is_a_pipe_is_refused_not_waited_for(tmp_path
     os.mkfifo(tmp_path / "bundle" / "bundle.json")
     outcome = sweepdb(["import", str(tmp_path / "bundle")], f"sqlite:///{tmp_path}/other.sqlite")
     assert outcome.code == 2
-    assert "it holds no bundle.json that is a file" in outcome.err
+    assert "its bundle.json is no file" in outcome.err
 
 
 @pytest.mark.parametrize(

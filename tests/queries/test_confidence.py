@@ -252,7 +252,7 @@ def test_a_ratio_lies_between_the_levels_that_are_kept():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"confidence": 0.99, "tpot_limits": 50}, "`confidence` must lie in 0.05..0.95, not 0.99"),
+        ({"confidence": 0.99, "tpot_limits": 50}, "`confidence` must be at most 0.95, not 0.99"),
         ({"confidence": 0.0, "tpot_limits": 50}, "`confidence` must lie in 0.05..0.95, not 0"),
         ({"confidence": 0.8}, "`confidence` reads limits, and none is given"),
         (

@@ -27,7 +27,7 @@ from quick import quick
 
 import queries
 from queries.asking.library import report, reports, variables_read
-from queries.asking.macros import without_comments
+from queries.asking.macros import macros_of, without_comments
 from queries.asking.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.asking.variables import known_variables, settings
@@ -64,7 +64,9 @@ def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
     }  # fmt: skip
     connection = duckdb.connect()
     connection.execute("\n".join(settings(parameters).values()))
-    cursor = connection.execute(report("pd-counts").sql)
+    asked = report("pd-counts").sql
+    connection.execute("\n".join(macro.sql for macro in macros_of(asked)))
+    cursor = connection.execute(asked)
     names = [item[0] for item in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 

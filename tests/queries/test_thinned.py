@@ -33,6 +33,7 @@ from store.location import parse_url
 from store.opening import open_store
 from store.parts import ShardBlock, adopt_parts, compact_parts, part_shelf, register_part, write_part
 from store.placing import thinned_in_use
+from store.placing.shelves import THINNED
 from store.reading import read_state, read_transaction
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.voiding import void
@@ -408,7 +409,10 @@ def test_compaction_forgets_thinned_files_and_writes_them_for_its_parts(places, 
     with Session(whole) as plain, Session(place) as session:
         assert session.ask(question) == plain.ask(question)
         assert session._connection.thinned
-    assert len(shelf_of(place).named()) == 2
+    (part,) = shelf_of(place).named()
+    files = {path.name for path in shelf_of(place).path.glob("*.parquet")}
+    assert files - {part} == {name for name in files if name.startswith(THINNED)}
+    assert len(files) == 2
 
 
 NUMBERS = st.sampled_from((None, 1.0, 1.0, 2.0, 2.5, 3.0, 4.0, 0.0, float("inf"), float("nan")))

@@ -87,7 +87,10 @@ def test_a_measurement_of_the_folder_is_compared_with_what_it_expects(mode, depl
     compared = sweepdb.validate(store=own)
     # The folder says who asked, so that as known the row itself is predicted.
     found = {one.metric: one.predicted for one in compared.of("known")}
+    # The answer's users are no whole number. Up to half a user more waits before prefill: half a request's share of a second.
+    half_a_user = 500 / expected["requests_per_s"] if mode == "pd" else 0.0
     for metric in ("ttft", "tpot") if mode == "aggregated" else MEASURED:
-        assert found[metric] == pytest.approx(expected[MEASURED[metric]], rel=0.01), metric
+        within = half_a_user if metric in {"ttft", "e2e_ms"} else 0.0
+        assert found[metric] == pytest.approx(expected[MEASURED[metric]], rel=0.01, abs=within), metric
     asked = {one.metric: one.predicted for one in compared.of("asked")}
     assert asked["e2e_ms"] == pytest.approx(expected["e2e_ms"], rel=0.1)

@@ -1,6 +1,4 @@
-"""Keeps what was read of a file while it is the same file: by name, inode, size and times.
-
-Not here: what is read (store.sealing.snapshots)."""
+"""Keeps what was read of a file while it is the same file: by name, inode, size and times."""
 
 from __future__ import annotations
 
