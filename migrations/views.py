@@ -1,6 +1,6 @@
 """The public views of a store's own database: laid down as today's program generates them, whatever the revision.
 
-No revision holds their text. Not here: what they select (queries.publishing.store_views)."""
+No revision holds their text. Not here: what they select (queries.publishing.view_texts)."""
 
 from __future__ import annotations
 

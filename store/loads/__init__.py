@@ -1,4 +1,4 @@
-"""Keeps what requests at a rate leave, as records and few bytes: loads, distributions, requests of plays and logs, digests.
+"""Keeps what requests at a rate leave: loads, distributions, requests of plays and logs, digests.
 
 Not here: tables (store.schema), writing (store.writing)."""
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store.placing.shelves import NO_TIMES, FileTimes
-from store.reading import ReadTransaction
-from store.recalled import Recalled
+from store.reading import ReadTransaction, Recalled
 
 _TAIL = 8  # the length of the footer, and four letters
 _AT_FIRST = 32_768

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.recalled import Recalled, Version
+from store.reading import Recalled, Version
 
 if TYPE_CHECKING:
     import duckdb

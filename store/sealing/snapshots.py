@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from store.location import StoreLocation
-from store.reading import ReadTransaction
-from store.recalled import Recalled
+from store.reading import ReadTransaction, Recalled
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import layout_digest
 from store.sealing.footers import footer_fault, known_footers

@@ -17,7 +17,7 @@ import store.reading
 import store.revision
 from queries.asking.options import Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
-from queries.publishing.store_views import store_views
+from queries.publishing.view_texts import store_views
 from queries.session import Session
 from store.engines import make_engine
 from store.errors import RevisionError, StoreError

@@ -252,7 +252,7 @@ def test_a_share_that_is_none_is_refused(notebook, share) -> None:
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_rate_that_is_none_is_refused(notebook, rate) -> None:
-    with pytest.raises(InputError, match="`rate` must be (a number|above 0|at most 1e)"):
+    with pytest.raises(InputError, match=r"`rate` must be (a number|above 0|at most 1e)"):
         notebook.percentiles(rate=rate)
 
 

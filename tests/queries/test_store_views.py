@@ -12,7 +12,7 @@ from queries_stores import mission_records, write_sweep
 
 from queries.connect import connect
 from queries.dictionary import dictionary
-from queries.publishing.store_views import _parts, store_views
+from queries.publishing.view_texts import _parts, store_views
 from store.location import parse_url
 
 SHOWN = (
