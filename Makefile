@@ -23,6 +23,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(INSTALLED)
 	@mkdir -p build
+	@# A store of an earlier program is upgraded; one that cannot be is made anew: it holds the example alone.
+	@[ ! -e build/demo.sqlite ] || $(BIN)/sweepdb db upgrade --store $(DEMO_STORE) >/dev/null 2>&1 || rm -rf build/demo.sqlite*
 	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 # The tests of every change: one case of each kind, PostgreSQL in a few. To end in less than five minutes of two idle cores.
