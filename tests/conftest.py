@@ -15,13 +15,21 @@ import pytest
 from examples import MOST, PROFILE, examples
 from hypothesis import settings
 from postgresql_server import Server, running_server, why_not
-from quick import quick
+from quick import further_cases, quick
 
 # No example has a deadline: a slow or busy machine takes longer, and that is no error. Examples are the same in every
 # run, so that a check is red by the change that it checks; `make long` looks for new ones.
 settings.register_profile("same", deadline=None, derandomize=True, database=None, max_examples=examples(MOST))
 settings.register_profile("new", deadline=None, max_examples=examples(MOST))
 settings.load_profile(PROFILE)
+
+
+@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
+def pytest_collection_modifyitems(items):
+    later = further_cases()
+    for item in items:
+        if item.nodeid in later:
+            item.add_marker(pytest.mark.survival)
 
 
 def pytest_configure(config):

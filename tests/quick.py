@@ -1,8 +1,12 @@
-"""Which cases of a test run with every change; the others run with `make survival`."""
+"""Which cases of a test run with every change; the others run with `make survival`.
+
+Cases whose number a parametrisation decides are chosen where it stands (`quick`, `one_each`). Cases that are merely dear are
+listed in further_cases.txt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,3 +39,9 @@ def _marked(case: Any, mark: pytest.MarkDecorator) -> Any:
     if hasattr(case, "marks"):  # a pytest.param
         return pytest.param(*case.values, id=case.id, marks=[*case.marks, mark])
     return pytest.param(*case, marks=mark) if isinstance(case, tuple) else pytest.param(case, marks=mark)
+
+
+def further_cases() -> set[str]:
+    """The cases that further_cases.txt lists."""
+    lines = Path(__file__).with_name("further_cases.txt").read_text(encoding="utf-8").splitlines()
+    return {line for line in lines if not line.startswith("#")}

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from typing import get_args
 
 import pytest
+from quick import further_cases
 from test_import_direction import MAY_IMPORT, ROOT, imported
 
 from store.schema import closed_sets
@@ -117,3 +118,9 @@ def test_a_module_that_another_points_to_is_there(package):
             place = ROOT.joinpath(root, *rest.strip(".").split("."))
             found = (place.with_suffix(".py"), place, place.with_suffix(".md"), place.parent.with_suffix(".py"))
             assert any(one.exists() for one in found), f"{path.relative_to(ROOT)} points to {root}{rest}"
+
+
+def test_a_case_that_is_listed_for_later_is_one_of_a_test():
+    for case in further_cases():
+        file, _, name = case.partition("[")[0].partition("::")
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), case
