@@ -21,7 +21,8 @@ ROWS = """
 def test_rows_that_no_plan_of_eight_devices_has_or_that_took_no_time_are_left_out(tmp_path):
     (tmp_path / "h200_sxm").mkdir()
     file = tmp_path / "h200_sxm" / "mla_generation_module_perf--vllm--0.24.0.parquet"
-    duckdb.execute(f"COPY ({ROWS}) TO '{file}' (FORMAT parquet)")
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({ROWS}) TO '{file}' (FORMAT parquet)")
     layers = Layers(said="latent", table="mla_{}_module", engine="vllm")
     one, many = layer_errors(tmp_path, "h200_sxm", layers, "generation")
     assert -100 < one < many  # the same time measured, the more predicted

@@ -126,7 +126,8 @@ def as_format_1(folder, format_):
     (folder / "bundle.json").write_text(json.dumps({**described, "format": 1, "columns": columns}))
     probes = folder / f"probes.{format_}"
     names = ", ".join(column["name"] for column in columns)
-    duckdb.sql(f"COPY (SELECT {names} FROM '{probes}') TO '{folder}/less.{format_}'")
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT {names} FROM '{probes}') TO '{folder}/less.{format_}'")
     (folder / f"less.{format_}").replace(probes)
     for name in ("sweeps", "scenarios"):
         lines = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]

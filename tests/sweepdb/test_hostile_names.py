@@ -115,7 +115,7 @@ def test_json_and_parquet_hold_the_name(place, name, tmp_path):
     (first, *_) = json.loads(sweepdb(f"{BEST} --format json", place).out)
     assert first["device"].startswith(name)
     assert sweepdb(f"{BEST} --format parquet --output {tmp_path}/a.parquet", place).code == 0
-    found = duckdb.execute(f"SELECT device FROM '{tmp_path}/a.parquet'").fetchone()
+    (found,) = duckdb.sql(f"SELECT device FROM '{tmp_path}/a.parquet' LIMIT 1").fetchall()
     assert found[0] == first["device"]
     assert sweepdb(f"{BEST} --proof {tmp_path}/p.json", place).code == 0
     held = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))
