@@ -237,7 +237,7 @@ def _has_tables(url: str) -> bool:
 
 
 def _bundled(ground: Ground) -> int:
-    return int(json.loads((ground.folder / "bundle" / "bundle.json").read_text())["probes"])
+    return len(rows(f"sqlite:///{ground.folder}/large.sqlite"))
 
 
 def _forget(ground: Ground, url: str, database: str, number: int) -> None:

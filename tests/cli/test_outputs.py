@@ -103,8 +103,8 @@ def told(ground, line, option, target):
 
 
 def wanted(ground, line, option):
-    """What the command writes to a file, asked once."""
-    if (line, option) not in ground["wanted"]:
+    """What the command writes to a file, asked once, or anew where it tells what commands have stored meanwhile."""
+    if (line, option) not in ground["wanted"] or line == "sweeps" or option == "--proof":
         target = ground["folder"] / f"wanted-{len(ground['wanted'])}"
         outcome = told(ground, line, option, target)
         assert outcome.code == 0, outcome.err

@@ -132,7 +132,13 @@ def test_runs_of_one_setting_are_held_out_together(records):
 
 
 @pytest.mark.parametrize(
-    "name", [name if name == "eager" else pytest.param(name, marks=pytest.mark.survival) for name in list_engines()]
+    "name",
+    [
+        name
+        if name == "eager"
+        else pytest.param(name, marks=pytest.mark.survival if name == "vllm" else pytest.mark.long)
+        for name in list_engines()
+    ],
 )
 def test_a_shipped_engine_has_one_fit(name):
     records = [

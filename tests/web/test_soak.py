@@ -83,8 +83,11 @@ def test_memory_and_files_level_over_a_few_questions(url):
     check(url, 24, 16)
 
 
-@pytest.mark.survival
-def test_memory_and_files_level_over_two_thousand_questions_and_two_hundred_at_once(url, capsys):
-    held, together = check(url, 2_000, 200)
+@pytest.mark.parametrize(
+    ("questions", "at_once"),
+    [pytest.param(200, 60, marks=pytest.mark.survival), pytest.param(2_000, 200, marks=pytest.mark.long)],
+)
+def test_memory_and_files_level_over_many_questions_and_many_at_once(url, questions, at_once, capsys):
+    held, together = check(url, questions, at_once)
     with capsys.disabled():
-        print(f" memory in kB and files at half, end, after 200 at once: {held}; {dict(together)}")
+        print(f" memory in kB and files at half, end, after {at_once} at once: {held}; {dict(together)}")
