@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`. Both are quick the second time. Times are of two idle
-# cores, measured on 2026-11-24; setting up .venv comes before the first of them and takes 70 s with packages at hand.
+# cores, measured on 2026-11-24; setting up .venv comes before the first of them and takes a minute and a half with packages at hand.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
