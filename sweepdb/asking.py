@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from queries.judging import HELD, relaxed_to
     from queries.proofs import KeptAnswer, probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet
-    from queries.session import open_session
+    from queries.session import Session, open_session
 
 __all__ = [
     "COMPOSITION_COLUMNS",
@@ -53,6 +53,7 @@ __all__ = [
     "Question",
     "RealisedMean",
     "Report",
+    "Session",
     "StatementLimits",
     "asked_reports",
     "composition_table",

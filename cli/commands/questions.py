@@ -20,7 +20,7 @@ from sweepdb.asking import option_table
 from sweepdb.stores import is_standard_output
 
 if TYPE_CHECKING:
-    from sweepdb.asking import Answer, Question
+    from sweepdb.asking import Answer, Question, Session
     from sweepdb.stores import StoreLocation
 
 _DIGITS = 18  # of a number that is typed
@@ -77,10 +77,7 @@ def query(
     if report == "reports":
         return _list_reports(format_, output)
     check_format(format_, output, known=FORMATS)
-    if proof is not None and is_standard_output(proof) and (output is None or is_standard_output(output)):
-        raise InputError(
-            "The proof and the answer would both go to standard output.", hint="Name a file for one: --output FILE."
-        )
+    _check_apart(proof, output)
     if report in STORELESS:
         return answer_storeless(report, names or [], options, format_, output)
     from sweepdb.asking import open_session
@@ -90,11 +87,7 @@ def query(
         more = wide or plot or show_sql or composition or proof is not None
         answer = _as_typed(session.ask(question, for_table=format_ == "table" and not more))
         if proof is not None:
-            from sweepdb.asking import write_proof
-
-            write_proof(answer, proof, session.location, session.pinned(), key_file=sign)
-            if not is_standard_output(proof):
-                say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
+            _prove(answer, session, proof, sign)
         chart = _chart(answer, format_) if plot else ()
         answer = _cut(answer, options["top"], format_)
         if format_ == "table":
@@ -105,6 +98,21 @@ def query(
         composed = _composition(answer, session.location, format_) if composition else None
     shown = _Shown(wide=wide, explain=explain, fail_empty=fail_empty, composition=composed, chart=chart)
     return _show(answer, format_, output, shown)
+
+
+def _check_apart(proof: Path | None, output: Path | None) -> None:
+    if proof is not None and is_standard_output(proof) and (output is None or is_standard_output(output)):
+        raise InputError(
+            "The proof and the answer would both go to standard output.", hint="Name a file for one: --output FILE."
+        )
+
+
+def _prove(answer: Answer, session: Session, proof: Path, sign: Path | None) -> None:
+    from sweepdb.asking import write_proof
+
+    write_proof(answer, proof, session.location, session.pinned(), key_file=sign)
+    if not is_standard_output(proof):
+        say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
 
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:

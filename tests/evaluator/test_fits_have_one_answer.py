@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -21,8 +21,13 @@ from evaluator.calibration.device_fit import fit_kernel
 from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.kernels import KernelSet, _ordered
+from evaluator.calibration.least_squares import Box, Effort, fit_log
+from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_mapping, calibration_to_mapping
 from evaluator.inputs.engines.engine_profiles import (
     NUMBERS,
+    FittedEngine,
+    as_yaml,
+    engine_from_file,
     engine_profile,
     fitted_engine,
     list_engines,
@@ -30,16 +35,19 @@ from evaluator.inputs.engines.engine_profiles import (
     with_numbers,
 )
 from evaluator.inputs.engines.nearness import Nearby
+from evaluator.ledger.fitting import user_points
 from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine
 from evaluator.ledger.fitting.near_fit import near_fit
 from evaluator.ledger.fitting.user_points import OwnFit, _fit_points, _folds, fit_own, served_points
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.scoring import setting_of
 from queries.errors import FOLDER, POINTS
+from sweepdb.measuring.engine_fitting import KeptFit
 from sweepdb.measuring.error_regions import read_points, regions_of
 from tools.engines import engine_points, fit_with_pairs_held_out
 from tools.ledger_summary import shipped_devices
 
+BOX = Box(low=np.full(2, -9.0), high=np.full(2, 9.0), standard=np.zeros(2))
 DIGIT = 1e-12  # relative, of every measured value: more than two processors differ in
 SAME_NUMBER, SAME_ERROR = 1e-3, 1e-2  # relative: what is promised of numbers, and of held-out errors
 
@@ -117,6 +125,21 @@ def test_a_fit_that_is_stopped_says_so(records):
     points = _fit_points(served_points(records, None), engine_profile("vllm"), None)
     stopped = fit_engine(points, unfitted_engine("vllm"), most_rounds=1)
     assert (stopped.converged, stopped.rounds) == (False, 1)
+
+
+def test_profiles_that_did_not_converge_say_so_in_their_files(records, monkeypatch, tmp_path):
+    monkeypatch.setattr(user_points, "fit_engine", partial(fit_engine, most_rounds=1))
+    fit = own(records)
+    assert fit.unconverged == ("in sample", "held out")
+    path = tmp_path / "mine.yaml"
+    path.write_text(as_yaml(FittedEngine(profile=fit.profile, held_out={}, source="", unconverged=fit.unconverged)))
+    assert engine_from_file(path).unconverged == ("in sample", "held out")
+    kept = KeptFit(fit=fit, output=path, version=1, read=20, problems=())
+    assert {(row[1], row[-1]) for row in kept.rows()} == {("before", None), ("in sample", "no"), ("held out", "no")}
+    stopped = fit_log(lambda point: point - np.array([3.0, 1.0]), np.zeros(2), BOX, Effort(tolerance=0.0, iterations=1))
+    assert not stopped.converged
+    calibration = Calibration(device="toy", kernels={"a": {"b": 1.0}}, accuracy={}, unconverged=("a",))
+    assert calibration_from_mapping(calibration_to_mapping(calibration)) == calibration
 
 
 def test_runs_of_one_setting_are_held_out_together(records):
