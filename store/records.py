@@ -118,9 +118,7 @@ class SubjectRecord(Served):
     compile: bool
     serving_model: str
     serving_cost_ms: float
-    unusual_service: str | None = (
-        None  # what of client, launch and routing is not as where nothing is said, joined by commas
-    )
+    unusual_service: str | None = None  # which of these are not as where nothing is said, joined by commas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
