@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from store.schema.joins import BLOCK_TABLES, SCENARIO_TABLES
-from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, view_select
+from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, view_sql
 from store.schema.raw_relations import SCENARIO, as_it_is
 from store.schema.tables import TABLES
 
@@ -33,8 +33,8 @@ def store_views() -> Mapping[str, str]:
 def _probes() -> str:
     stored = ", ".join(f"{column.source} AS {column.name}" for column in PROBE_COLUMNS)
     block = "pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size"
-    return (
-        f"SELECT {view_select()} FROM (SELECT {stored} FROM {BLOCK_TABLES} JOIN probe pb ON {block}"  # noqa: S608 - our text
+    return view_sql(
+        f"(SELECT {stored} FROM {BLOCK_TABLES} JOIN probe pb ON {block}"  # noqa: S608 - our text
         f" WHERE NOT {_hidden('pb.batch_size')}) AS stored"
     )
 
