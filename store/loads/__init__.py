@@ -31,33 +31,4 @@ if TYPE_CHECKING:
         whole_counts,
     )
 
-__all__ = [
-    "DISTRIBUTIONS",
-    "KEPT_COLUMNS",
-    "NEVER",
-    "PARTS_OF_A_BIN",
-    "PART_ROWS",
-    "PAYLOADS",
-    "REJECTED",
-    "ArrivalRecord",
-    "KeptRequests",
-    "LoadRecord",
-    "MeasuredRequests",
-    "PackedLoad",
-    "insert_distributions",
-    "kept_digest",
-    "loads_digest",
-    "pack_cells",
-    "pack_kept",
-    "pack_requests",
-    "pack_rows",
-    "split_counts",
-    "typed_columns",
-    "unpack_cells",
-    "unpack_kept",
-    "unpack_requests",
-    "unpack_rows",
-    "whole_counts",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -19,22 +19,4 @@ if TYPE_CHECKING:
     )
     from store.texts.spreadsheets import as_text, csv_line, from_text
 
-__all__ = [
-    "LONGEST_NAME",
-    "LONGEST_TEXT",
-    "Html",
-    "arguments_of",
-    "as_text",
-    "checked_arguments",
-    "checked_name",
-    "checked_text",
-    "csv_line",
-    "element",
-    "embedded",
-    "escaped",
-    "from_text",
-    "html_of",
-    "html_page",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -16,27 +16,4 @@ if TYPE_CHECKING:
     from sweepdb.reporting.pictured_validation import validated_picture
     from sweepdb.reporting.taken_options import report_options
 
-__all__ = [
-    "Decision",
-    "Html",
-    "decide",
-    "drawable",
-    "drawing_engine",
-    "drawn",
-    "element",
-    "embedded",
-    "explained_picture",
-    "html_of",
-    "html_page",
-    "of_plan",
-    "paragraph",
-    "plain_page",
-    "preformatted",
-    "report_options",
-    "report_page",
-    "table_text",
-    "validated_picture",
-    "vega_script",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -12,6 +12,4 @@ if TYPE_CHECKING:
     from sweepdb.sharing.identities import check_store
     from sweepdb.sharing.publishing_rows import publish
 
-__all__ = ["Publication", "check_store", "export_bundle", "import_bundle", "publish"]
-
 __getattr__, __dir__ = lazy_face(__name__)
