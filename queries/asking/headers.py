@@ -40,6 +40,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
+from store.schema import filled
+
 Verdict = Literal["deployments", "goodputs", "separation", "changes"]
 ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
 _LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
@@ -130,7 +132,7 @@ class Report:
 def read_header(path: Path) -> Report:
     """A SQL file as a report; a malformed header is an error of the program, named by file and line."""
     text = path.read_text(encoding="utf-8")
-    found: dict[str, object] = {"sql": text}
+    found: dict[str, object] = {"sql": filled(text)}
     several: dict[str, list[object]] = {}
     shows: dict[str, tuple[Shown, ...]] = {}
     for number, line in enumerate(_header_of(text), start=1):
