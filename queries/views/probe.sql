@@ -1,4 +1,3 @@
--- name: probe
 -- summary: every stored probe, one row a batch size, names joined and rates derived; voided rows are left out
 -- column: probe | none | short reference of the row: scenario and batch size; show, explain and why accept it
 -- column: plan | none | label of the split: tp8pp1dp1, with the expert split where there is one
