@@ -124,7 +124,7 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
     given = typed_keywords(options, store)
     named = question_report(report).names
     if named is not None:
-        given[named.option] = tuple(names)
+        given[named.options[0]] = tuple(names)
     elif names:
         raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     return question_of(report, given)

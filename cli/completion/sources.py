@@ -121,7 +121,7 @@ def _compared(line: Line, start: str) -> Iterable[Offer]:
     names = next((item.names for item in asked_reports().values() if item.name == line.first), None)
     if names is None:
         return []
-    return _stored("sweep" if names.option == "sweeps" else "probe")(line, start)
+    return _stored("sweep" if "sweeps" in names.options else "probe")(line, start)
 
 
 def _shown(line: Line, start: str) -> Iterable[Offer]:

@@ -47,7 +47,9 @@ def few_takers() -> dict[str, str]:
 
 def report_examples(asked: Report) -> Sequence[str]:
     """An example of a report with what it requires, and the same for a program."""
-    compared = "" if asked.names is None else _NAMES[asked.names.option]
-    required = "".join(f" --{one.option.replace('_', '-')} {_VALUES[one.option]}" for one in asked.requires)
+    compared = "" if asked.names is None else _NAMES[asked.names.options[0]]
+    required = "".join(f" --{option.replace('_', '-')} {_VALUES[option]}"
+        for one in asked.requires for option in one.options if option in _VALUES
+    )
     first = f"query {asked.name}{compared}{required}"
     return first, f"{first} --format json"

@@ -105,11 +105,11 @@ def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[
     limits = {keyword: asked.question.get(keyword) for keyword in ("ttft_limits", "tpot_limits")}
     given = {keyword: limit for keyword, limit in limits.items() if limit is not None}
     modes = {row["mode"] for row in found.dicts()} if given else set()
-    question = {**given, "sweep": found.sweep, "top": 1000}
+    question = {**given, "by": "goodput", "sweep": found.sweep, "top": 1000}
     if "aggregated" in modes:
-        yield session.ask(question_of("goodput", question))
+        yield session.ask(question_of("best", question))
     if "pd" in modes and (budget := asked.question.get("num_devices")) is not None:
-        yield session.ask(question_of("goodput", {**question, "mode": "pd", "num_devices": budget}))
+        yield session.ask(question_of("best", {**question, "mode": "pd", "num_devices": budget}))
 
 
 with_keywords(plan, plan_options())
