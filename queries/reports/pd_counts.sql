@@ -146,7 +146,7 @@ least_carried AS (
         ) > 10000 AS some_left_out
     FROM best
 ),
--- The fewest prefill instances for each number of decode ones with which any row may carry that much.
+-- The numbers of prefill instances beside each number of decode ones with which any row may carry that much.
 decode_counts AS (
     SELECT
         *, unnest(range(
@@ -157,62 +157,53 @@ decode_counts AS (
 loosest AS (
     SELECT qps, min(min(least_prefills_each)) OVER (ORDER BY qps DESC) AS least_prefills_each FROM served GROUP BY qps
 ),
-counts AS MATERIALIZED (
+bounded AS MATERIALIZED (
     SELECT
-        decode_instances, unnest(range(
-            CASE
-                WHEN some_left_out THEN greatest(floor(decode_instances * least_prefills_each)::BIGINT, 1) ELSE 1
-            END,
-            (budget - decode_instances * decode_size) // prefill_size + 1
-        )) AS prefill_instances,
-        prefill_instances * prefill_size + decode_instances * decode_size AS devices_used, least_each, some_left_out
+        decode_instances, least_each,
+        CASE WHEN some_left_out THEN greatest(floor(decode_instances * least_prefills_each)::BIGINT, 1) ELSE 1 END
+            AS least_prefills,
+        (budget - decode_instances * decode_size) // prefill_size AS most_prefills
     FROM decode_counts
     ASOF JOIN loosest ON loosest.qps >= decode_counts.least_each
 ),
--- Every 16th row says which others are worth a look.
-sampled AS (
-    SELECT prefill_instances, decode_instances, max(qps) AS held_qps
-    FROM counts
-    JOIN served ON number % 16 = 0 AND qps >= least_each
-        AND decode_instances * least_prefills_each <= prefill_instances
-    WHERE pair_holds(
-        decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_ratio, answer_ratio
-    )
-    GROUP BY prefill_instances, decode_instances
+counts AS (
+    SELECT decode_instances, unnest(range(least_prefills, most_prefills + 1)) AS prefill_instances FROM bounded
 ),
-hopeful AS (
-    SELECT counts.*, greatest(least_each, coalesce(held_qps, 0.0)) AS enough_qps
-    FROM counts
-    LEFT JOIN sampled USING (prefill_instances, decode_instances)
+-- The fewest prefill instances with which a row holds beside so many decode ones.
+fewest AS (
+    SELECT
+        decode_instances, number, held_prefills(
+            greatest(busy_prefills(decode_instances, qps, service_ms, servers_each), least_prefills), most_prefills,
+            decode_instances, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+        ) AS prefill_instances
+    FROM bounded
+    JOIN served ON qps >= least_each AND decode_instances * least_prefills_each <= most_prefills
 ),
+-- Of the rows that hold with as many or fewer, the one with the most requests/s.
 held AS (
     SELECT
-        prefill_instances, decode_instances, decode_instances * qps AS system_qps, decode_probe, prefill_probe,
-        decode_instances * qps / (prefill_instances * prefill_qps) AS prefill_utilisation,
-        qps / most_qps AS decode_utilisation,
-        pair_ttft_ms(
-            decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-            first_share
-        ) AS ttft_ms
-    FROM hopeful
-    JOIN served ON qps >= enough_qps AND decode_instances * least_prefills_each <= prefill_instances
-    WHERE pair_holds(
-        decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_ratio, answer_ratio
-    )
-    QUALIFY row_number() OVER (
-        PARTITION BY prefill_instances, decode_instances ORDER BY qps DESC, batch_size
-    ) = 1
+        decode_instances, prefill_instances, prefill_instances * prefill_size + decode_instances * decode_size AS devices_used,
+        some_left_out, min(least_number) OVER (PARTITION BY decode_instances ORDER BY prefill_instances) AS number
+    FROM counts
+    CROSS JOIN least_carried
+    LEFT JOIN (
+        SELECT decode_instances, prefill_instances, min(number) AS least_number FROM fewest GROUP BY ALL
+    ) USING (decode_instances, prefill_instances)
 )
 SELECT
-    row_number() OVER (ORDER BY system_qps DESC NULLS LAST, devices_used, prefill_instances, decode_instances) AS rank,
+    row_number() OVER (
+        ORDER BY decode_instances * qps DESC NULLS LAST, devices_used, prefill_instances, decode_instances
+    ) AS rank,
     prefill_instances, decode_instances, devices_used, getvariable('num_devices') - devices_used AS devices_idle,
-    devices_used = getvariable('num_devices') AS exact, prefill_instances / decode_instances AS ratio, system_qps,
-    system_qps / devices_used AS qps_per_device, prefill_utilisation, decode_utilisation, ttft_ms, prefill_probe,
-    decode_probe
-FROM counts
-LEFT JOIN held USING (prefill_instances, decode_instances)
-WHERE system_qps IS NOT NULL OR NOT some_left_out
+    devices_used = getvariable('num_devices') AS exact, prefill_instances / decode_instances AS ratio,
+    decode_instances * qps AS system_qps, system_qps / devices_used AS qps_per_device,
+    system_qps / (prefill_instances * prefill_qps) AS prefill_utilisation, qps / most_qps AS decode_utilisation,
+    pair_ttft_ms(
+        system_qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each, first_share
+    ) AS ttft_ms,
+    prefill_probe, decode_probe
+FROM held
+LEFT JOIN served USING (number)
+WHERE number IS NOT NULL OR NOT some_left_out
 QUALIFY rank <= 10000
 ORDER BY rank;
