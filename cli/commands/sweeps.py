@@ -30,14 +30,6 @@ COLUMNS = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("sweeps")(sweeps)
-    app.command("show")(show)
-    app.command("void")(void)
-    app.command("unvoid")(unvoid)
-
-
 def sweeps(
     limit: Annotated[int, typer.Option(min=1, help="how many")] = 20,
     format_: FormatOption = "table",
