@@ -67,7 +67,7 @@ def sql(  # noqa: PLR0917  one parameter an option
         return _prompt(location, limits, format_)
     values = _values(param or ())
     if save is not None:
-        from sweepdb.kept_statements import keep_statement
+        from sweepdb.statements import keep_statement
 
         say(f"kept as {save}: {keep_statement(save, text)}")
     if open_:
@@ -110,7 +110,7 @@ def _statement(statement: str | None, file: Path | None, saved: str | None) -> s
     if saved is not None:
         if statement is not None or file is not None:
             raise InputError("give a statement, --file or --saved, not two of them")
-        from sweepdb.kept_statements import kept_statement
+        from sweepdb.statements import kept_statement
 
         return kept_statement(saved)
     if file is not None:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from cli.inference.dumping import dumped_lines
 from cli.inference.layout import WIDTH, cross_lines, device_lines, label_of_plan, profile_lines
 from cli.inference.parser import parse
-from cli.main import say_error
-from cli.output import INTERRUPTED, say_interrupted
+from cli.output import INTERRUPTED, say_error, say_interrupted
 from cli.visible import visible
 from store.errors import SweepdbError
 from sweepdb.optimizer_options import OptimizerOptions
