@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from cli.help.storeless_reports import STORELESS
+from cli.help.report_help import STORELESS
 from sweepdb.asking import asked_reports, option_table
 from sweepdb.evaluating import options_by_keyword
 from sweepdb.stores import NameKind, parse_url, stored_names

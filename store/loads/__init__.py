@@ -10,17 +10,19 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.loads.distributions import DISTRIBUTIONS, PART_ROWS, PAYLOADS, insert_distributions, typed_columns
-    from store.loads.kept_requests import (
+    from store.loads.load_records import ArrivalRecord, LoadRecord, PackedLoad, loads_digest
+    from store.loads.measured_requests import (
         KEPT_COLUMNS,
+        NEVER,
         REJECTED,
         KeptRequests,
+        MeasuredRequests,
         kept_digest,
         pack_kept,
+        pack_requests,
         unpack_kept,
+        unpack_requests,
     )
-    from store.loads.load_digests import PackedLoad, loads_digest
-    from store.loads.load_records import ArrivalRecord, LoadRecord
-    from store.loads.measured_requests import NEVER, MeasuredRequests, pack_requests, unpack_requests
     from store.loads.packed_rows import (
         PARTS_OF_A_BIN,
         pack_cells,
