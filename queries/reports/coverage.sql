@@ -30,7 +30,7 @@ cells AS (
     SELECT
         s.model, s.device, s.workload, s.linear_quantization, s.experts_quantization, s.attention_quantization,
         s.convention, s.phase, s.formula_version, s.status, s.reason, s.scenario_id,
-        concat_ws('/', s.tp, s.pp, s.dp, s.ep, s.moe_tp, s.moe_dp, s.dcp, s.redundant_experts, s.pcp, s.micro_batches, s.encoder_devices) AS split, stored.probes, stored.smallest,
+        concat_ws('/', {plan_sizes}) AS split, stored.probes, stored.smallest,
         stored.largest,
         -- How often the cell has this reason, before the reason itself: the largest text is the most common reason.
         printf('%09d', count(*) OVER (

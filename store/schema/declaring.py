@@ -51,7 +51,7 @@ class Column:
 
     `told` is the meaning to readers of a probe, who do not see the table that the column stands in; rows of other
     `phases` have none. A pair shows it of the `sides` that have it, `once` where both agree, or under its own name
-    where one side `alone` has it. A size of a plan is `abbreviated` in the plan's label."""
+    where one side `alone` has it."""
 
     name: str
     type: ColumnType
@@ -67,7 +67,6 @@ class Column:
     told: str | None = None
     phases: tuple[Phase, ...] = PHASES
     on_pairs: OnPairs = "sides"
-    abbreviated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from store.schema.closed_sets import Phase
 from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs
 from store.schema.joins import ALIASES
 from store.schema.measures import DECODES, MEASURES
-from store.schema.plan_columns import OF_PLANS, plan_label
+from store.schema.plan_columns import OF_PLANS, label_sql
 from store.schema.tables import TABLES
 
 
@@ -151,7 +151,7 @@ DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
         "plan",
         "none",
         "label of the split: tp8pp1dp1, with the expert split where there is one",
-        plan_label(),
+        label_sql(),
         type_=TEXT,
     ),
     _derived(
@@ -281,8 +281,13 @@ def _declared() -> dict[str, str]:
         "probe_columns": view_select(),
         "instance_columns": shown_select("p"),
         "pair_columns": pairs_select("p", "d"),
-        "plan_label": plan_label(),
+        "plan_label": label_sql(),
         "plan_sizes": ", ".join(size.name for size in OF_PLANS),
+        "plan_knobs": ", ".join(
+            f"{{'section': 'knob', 'name': '{size.name}', 'unit': '{size.unit}', 'position': 33,"
+            f" 'value': {size.name}::DOUBLE}}"
+            for size in OF_PLANS
+        ),
     }
 
 

@@ -31,7 +31,7 @@ from store.schema.declaring import (
 from store.schema.load_tables import LOAD_TABLES
 from store.schema.measures import MEASURES
 from store.schema.part_tables import PART_TABLES
-from store.schema.plan_columns import OF_DEVICES, OF_OTHERS, OF_PLANS, OF_SHARES
+from store.schema.plan_columns import OF_DEVICES, OF_PLANS, OF_SHARES
 
 _STORE = (
     Table(
@@ -140,7 +140,6 @@ _DIMENSIONS = (  # what a scenario is made of
                 "devices of one instance: tp x pp x dp x pcp, and those that encode for it",
             ),
             *OF_SHARES,
-            *OF_OTHERS,
         ),
         unique=tuple(size.name for size in OF_PLANS),
     ),

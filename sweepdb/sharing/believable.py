@@ -17,7 +17,7 @@ from evaluator.version import formula_version
 from store.errors import InputError
 from store.loads import LoadRecord
 from store.records import BlockRecord, ScenarioRecord
-from sweepdb.restoring import planned_of, specs_of
+from sweepdb.restoring import recorded_scenario
 from sweepdb.sharing.cached_bytes import cached_bytes
 
 _Columns = Mapping[str, np.ndarray]
@@ -71,7 +71,7 @@ def refuse_unbelievable_load(load: LoadRecord) -> None:
 
 @lru_cache(maxsize=64)  # blocks of a scenario follow each other
 def _scenario_of(record: ScenarioRecord) -> Scenario:
-    scenario = planned_of(specs_of(record)).scenario
+    scenario = recorded_scenario(record).scenario
     seats = record.subject.seats
     return scenario if seats is None else replace(scenario, launch=replace(scenario.launch, seats=seats))
 

@@ -13,7 +13,7 @@ from store.errors import InputError, SweepdbError
 from store.opening import Store
 from store.records import OperatorSetRecord, ScenarioRecord
 from store.writing import get_operators
-from sweepdb.restoring import planned_of, specs_of
+from sweepdb.restoring import recorded_scenario
 from sweepdb.torch_needed import torch_installed
 
 
@@ -47,7 +47,7 @@ def traced_again(
 
 def _requests(record: ScenarioRecord) -> Iterable[CaptureRequest]:
     try:
-        return captures(planned_of(specs_of(record))).values()
+        return captures(recorded_scenario(record)).values()
     except SweepdbError:  # a scenario that failed, or one that only another release evaluates
         return ()
 
