@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from store.errors import InputError, NothingFits, StoreBusyError, SweepdbError
+from store.texts import escaped
 
 
 class UnknownPathError(InputError):
@@ -25,6 +26,11 @@ _STATUS: tuple[tuple[type[SweepdbError], int], ...] = (
     (StoreBusyError, 503),
     (TooSlowError, 504),
 )
+
+
+def told(error: SweepdbError) -> dict[str, str | None]:
+    """An error as a document: a stored name in it steers no reader."""
+    return {"error": escaped(error.message), "hint": None if error.hint is None else escaped(error.hint)}
 
 
 def status_of(error: SweepdbError) -> int:

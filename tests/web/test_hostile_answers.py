@@ -60,6 +60,7 @@ async def answered(url, name):
         "sql": {"statement": STATEMENT},
     }
     told = {tool: await server.call_tool(tool, arguments) for tool, arguments in calls.items()}
+    told["refused"] = await server.call_tool("ask", {"report": "best", "options": {"device": f"{name}?"}})
     await asyncio.to_thread(pool.close)
     return got, told
 
@@ -84,13 +85,14 @@ def test_no_address_fails_and_none_is_taken_for_a_page(asked):
         assert one.headers["content-type"].partition(";")[0] == TYPES.get(path[-4:], "application/json")
         assert one.headers["x-content-type-options"] == "nosniff"
         if one.status == 400:
-            assert not UNSEEN.search("".join(one.json().values())), path
+            assert not UNSEEN.search("".join(filter(None, one.json().values()))), path
 
 
 def test_documents_hold_the_name_as_it_is(asked):
     name, got, _ = asked
     for path in ("", "picture", ".vl", "scope", "coverage", "sweeps", "sql"):
-        assert any(str(text).startswith(name) for text in texts_of(got[path].json())), path
+        begun = name[:40] if path == "sweeps" else name  # whose list shortens texts
+        assert any(str(text).startswith(begun) for text in texts_of(got[path].json())), path
 
 
 def test_csv_runs_nothing_and_is_read_back_as_it_was(asked):
@@ -98,7 +100,7 @@ def test_csv_runs_nothing_and_is_read_back_as_it_was(asked):
     for path in (".csv", "sweeps.csv"):
         header, *rows = csv.reader(io.StringIO(got[path].body.decode(), newline=""))
         cells = [cell for row in rows for cell in row]
-        assert any(from_text(cell).startswith(name) for cell in cells), path
+        assert any(from_text(cell).startswith(name[:40]) for cell in cells), path
         assert not any(cell[:1] in "=@\t\r" for cell in cells if cell), path
 
 
@@ -110,7 +112,10 @@ def test_tools_answer_in_documents_that_hold_the_name(asked):
     name, _, told = asked
     for tool, got in told.items():
         (one,) = got.content
-        assert not got.is_error, (tool, one.text)
+        assert got.is_error == (tool == "refused"), (tool, one.text)
         assert len(one.text.encode()) <= MOST_BYTES
+        if got.is_error:
+            assert not UNSEEN.search(one.text)
+            continue
         texts = list(map(str, texts_of(json.loads(one.text))))
         assert any(name[:900] in text for text in texts) or tool == "explain"
