@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, slow_formats
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
-    from evaluator.inputs.launchable import RULES, launchable_by, rule_of
+    from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp
     from evaluator.inputs.model_ids import catalogue_ids
     from evaluator.inputs.models import catalogued_model, list_models, load_model
@@ -89,11 +89,11 @@ __all__ = [
     "ENGINES_FOLDER",
     "FITTED",
     "HANDOVER_MS",
+    "LAUNCHERS",
     "LINEAR_NAMES",
     "LOAD",
     "NUMBERS",
     "PARTLY_MEASURED",
-    "RULES",
     "TIERS",
     "Accuracy",
     "CacheTier",

@@ -3,8 +3,7 @@ not the step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -146,12 +145,12 @@ class CalibratedCost:
         own = 0 if operator.kind in PARTS else operator.launches
         return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * own)
 
-    def said_of_mixers(self, kinds: AbstractSet[str]) -> str:
-        """The sentence about kinds of operators that the device's own calibration does not hold; empty without any."""
+    def said(self, operators: Iterable[Operator]) -> Iterable[str]:
+        """The sentence about kinds of operators that the device's own calibration does not hold."""
         by_device: dict[str | None, list[str]] = {}
-        for kind in sorted(kinds & MIXER_KINDS):
+        for kind in sorted({one.kind for one in operators} & MIXER_KINDS):
             by_device.setdefault(mixer_device(self.profile, self.calibration, kind), []).append(kind)
-        return "; ".join(_said_of_mixers(measured, own) for measured, own in by_device.items())
+        return ["; ".join(_said_of_mixers(measured, own) for measured, own in by_device.items())]
 
     def _product(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         gemm = operator.gemm

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
 from evaluator.inputs import (
     BY_NAME,
-    RULES,
+    LAUNCHERS,
     TIERS,
     DeviceProfile,
     PlanSearch,
@@ -180,7 +180,7 @@ def _search(options: SweepOptions, serving: Serving, convention: Convention) -> 
     if options.search == "launchable" and engine is None:
         raise InputError(
             f"`search=launchable` needs an engine, and {serving.label} is none with launch rules",
-            hint=f"`serving_model={' or '.join(RULES)}`",
+            hint=f"`serving_model={' or '.join(LAUNCHERS)}`",
         )
     asked: SearchRule = options.search or rule
     return PlanSearch(rule=asked, engine=engine if asked == "launchable" else None, **sizes)
