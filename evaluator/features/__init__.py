@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from evaluator.features.draft_ways import DraftWays
-from evaluator.features.expert_load import ExpertLoad
+from evaluator.features.expert_load import ExpertRouting
 from evaluator.features.feature import Feature
 from evaluator.features.image_requests import EncodersApart, ImageRequests
 from evaluator.features.outside_keys import OutsideKeys
@@ -26,7 +26,7 @@ FEATURES: tuple[Feature, ...] = (
     PlanWays(),
     EncodersApart(),
     Formats(),
-    ExpertLoad(),
+    ExpertRouting(),
     OutsideKeys(),
     ImageRequests(),
     DraftWays(),

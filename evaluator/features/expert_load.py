@@ -16,7 +16,7 @@ from evaluator.scenario import Scenario, evened_out
 _ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2": "under a power law of exponent 1.2"}
 
 
-class ExpertLoad(Feature):
+class ExpertRouting(Feature):
     """A stated load of the busiest device, or a measured skew."""
 
     ways = (

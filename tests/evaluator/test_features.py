@@ -68,7 +68,7 @@ def test_a_feature_that_is_listed_is_asked_everywhere(monkeypatch):
     assert ("threes", "data sheet", "h100_sxm") in found
     assert ("threes, launched", "exact", "launch files have its flags") in found
     rows = {name: (part.state, part.how) for kind, name, part in support.support_table() if kind == "serving"}
-    assert rows["threes (dp)"] == ("by hand", "replicas by threes; launched on vllm, sglang")
+    assert rows["threes (dp)"] == ("by hand", "replicas by threes; launched on vllm, sglang, trtllm")
     assert rows["threes of requests"] == ("stated", "as stated")
 
 
