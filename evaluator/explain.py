@@ -24,7 +24,7 @@ from evaluator.serving.engine.encoders_apart import EncoderStage, busiest_encode
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.phases import decode_period
-from evaluator.serving.waves.wave_reading import reading_s
+from evaluator.serving.waves.wave_latencies import reading_s
 from store.errors import InputError
 
 Step = Literal["encode", "prefill", "decode"]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from evaluator.calibration.forms import Inputs, Parts
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_error
-from evaluator.defaults import usual_precision
 from evaluator.evaluate import capture_requests, cost_model
 from evaluator.features import FEATURES
 from evaluator.features.draft_ways import drafts_by
@@ -35,7 +34,7 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.yaml_file import shortened
 from evaluator.pricing.calibrated import CalibratedCost
 from evaluator.pricing.step import operator_seconds
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, usual_precision
 from store.errors import InputError
 
 _WORKLOAD = Workload(input_length=1024, output_length=128.0)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from evaluator.arrivals.play_rules import KvAdmission as KvAdmission
     from evaluator.arrivals.prefix_pools import PoolSettings as PoolSettings
     from evaluator.arrivals.prefix_pools import PrefillPolicy as PrefillPolicy
-    from evaluator.arrivals.replays import replayed_times as replayed_times
     from evaluator.arrivals.streams import ArrivalKind as ArrivalKind
     from evaluator.arrivals.streams import ArrivalProcess as ArrivalProcess
     from evaluator.arrivals.sweeping import ArrivalRequest as ArrivalRequest
+    from evaluator.arrivals.sweeping import replayed_times as replayed_times
     from evaluator.arrivals.sweeping import scenario_loads as scenario_loads
     from evaluator.arrivals.trace_caches import CacheRoom as CacheRoom
     from evaluator.arrivals.trace_caches import prefix_tokens as prefix_tokens

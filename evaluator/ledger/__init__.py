@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.inputs.engines.nearness import Nearby as Nearby
+    from evaluator.inputs.engines.engine_profiles import Nearby as Nearby
     from evaluator.ledger.deployments import Deployment as Deployment
     from evaluator.ledger.deployments import deployment_of as deployment_of
     from evaluator.ledger.fitting.engine_fit import fit_engine as fit_engine
     from evaluator.ledger.fitting.fit_points import LATENCIES as LATENCIES
     from evaluator.ledger.fitting.fit_points import FitPoint as FitPoint
     from evaluator.ledger.fitting.fit_points import fit_points as fit_points
-    from evaluator.ledger.fitting.point_choice import MOST_PLACES as MOST_PLACES
-    from evaluator.ledger.fitting.point_choice import worth_measuring as worth_measuring
+    from evaluator.ledger.fitting.near_fit import MOST_PLACES as MOST_PLACES
+    from evaluator.ledger.fitting.near_fit import worth_measuring as worth_measuring
     from evaluator.ledger.fitting.user_points import OwnFit as OwnFit
     from evaluator.ledger.fitting.user_points import fit_own as fit_own
     from evaluator.ledger.fitting.user_points import fitted_to as fitted_to

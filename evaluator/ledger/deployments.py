@@ -19,12 +19,11 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
 from evaluator.inputs.precision import Precision
-from evaluator.ledger.limits import impossible
+from evaluator.ledger.limits import impossible, saturated_users
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.metrics import central_metrics
-from evaluator.ledger.readers.circumstances import circumstances_of
+from evaluator.ledger.readers.building import circumstances_of
 from evaluator.ledger.recipes import Served, flags_of, has_recipe
-from evaluator.ledger.saturation import saturated_users
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 

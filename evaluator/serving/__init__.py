@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.restore import ENGINE_OWNER as ENGINE_OWNER
+    from evaluator.restore import keep_engine as keep_engine
+    from evaluator.restore import stored_engine as stored_engine
     from evaluator.serving.engine.in_step import APART as APART
     from evaluator.serving.engine.in_step import DRIFTING as DRIFTING
-    from evaluator.serving.engine.stored_engines import ENGINE_OWNER as ENGINE_OWNER
-    from evaluator.serving.engine.stored_engines import keep_engine as keep_engine
-    from evaluator.serving.engine.stored_engines import stored_engine as stored_engine
     from evaluator.serving.interface import Run as Run
     from evaluator.serving.models import list_serving_models as list_serving_models
     from evaluator.serving.models import serving_model_of as serving_model_of

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
 from evaluator.inputs import (
     BY_NAME,
     LAUNCHERS,
@@ -34,6 +33,7 @@ from evaluator.inputs import (
     workload_of,
 )
 from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
+from evaluator.scenario import FORMULAS, usual_precision, usual_search, usual_serving_model
 from store.errors import InputError
 from store.schema import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of

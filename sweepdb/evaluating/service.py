@@ -1,6 +1,6 @@
 """Who serves, who asks and how the server was started: the engine, client, launch and routing of `evaluate`'s options.
 
-Not here: which engine a device has where none is named (evaluator.defaults)."""
+Not here: which engine a device has where none is named (evaluator.scenario)."""
 
 from __future__ import annotations
 

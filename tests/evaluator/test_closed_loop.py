@@ -12,13 +12,12 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.compiled.libraries import built_library
+from evaluator.compiled import built_library
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine import schedule
 from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engine.loop_native import compiled_loop, loop_compiled
-from evaluator.serving.engine.loop_rules import LEAST_PLAYED, Rules
-from evaluator.serving.engine.loop_twin import loop_in_python
+from evaluator.serving.engine.loop_twin import LEAST_PLAYED, Rules, loop_in_python
 from evaluator.serving.engine.request_kinds import RequestKind, requests_of
 from evaluator.serving.engine.schedule import on_nodes, played_steps, schedule_of
 from evaluator.serving.engine.step_tables import StepTable

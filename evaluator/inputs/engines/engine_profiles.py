@@ -1,25 +1,64 @@
-"""Serving engines as a few fitted numbers: how each admits prompts, and what it adds to the time of kernels.
+"""Serving engines as a few fitted numbers: how each admits prompts, and what it adds to the time of kernels; factors
+near points that were measured at one's own server.
 
-Not here: the simulation that uses them (evaluator.serving.engine.closed_loop), and the fit
-(evaluator.ledger.fitting.engine_fit)."""
+Not here: the simulation that uses them (evaluator.serving.engine.closed_loop), and the fits
+(evaluator.ledger.fitting)."""
 
 from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
+from evaluator.arithmetic import FloatArray, dot, exp, log
 from evaluator.canonical import IF_SET, content_key
 from evaluator.inputs.engines.engine_numbers import number_in_range
-from evaluator.inputs.engines.nearness import Nearby
 from evaluator.inputs.launch import Client
 from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
+
+DOUBLINGS = 2.0  # so many doublings away, of users, a length or devices, a point counts 0.61 times as much
+PLACE = ("users", "input_length", "output_length", "devices")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearby:
+    """A measured point of a replica, and how it weighs in the logarithms of both factors around it."""
+
+    users: float
+    input_length: float  # tokens to prefill
+    output_length: float
+    devices: float
+    ttft: float = 0.0
+    tpot: float = 0.0
+
+
+def alike(points: Sequence[Nearby], place: Nearby) -> FloatArray:
+    """How near each point is: 1 at the place itself, falling with the square of the doublings between them."""
+    # 8 users to 32 are 2 doublings: exp(-1/2) = 0.61; another 2 from 1,024 tokens to 4,096: exp(-1) = 0.37.
+    there = log(np.asarray([[getattr(one, name) for name in PLACE] for one in points], dtype=np.float64))
+    here = log(np.asarray([getattr(place, name) for name in PLACE], dtype=np.float64))
+    away = (there - here) / (DOUBLINGS * math.log(2.0))
+    return exp(-0.5 * np.sum(away * away, axis=1))
+
+
+def factors_near(points: Sequence[Nearby], place: Nearby) -> tuple[float, float]:
+    """Factors of TTFT and TPOT at a place: 1 where no point is near."""
+    if not points:
+        return 1.0, 1.0
+    near = alike(points, place)
+    sums = [dot(near, np.asarray([getattr(one, name) for one in points])) for name in ("ttft", "tpot")]
+    ttft, tpot = exp(np.asarray([float(one) for one in sums])).tolist()
+    return ttft, tpot
+
 
 Admission = Literal["prefill_first", "mixed"]
 ENGINES_FOLDER = "inputs/engines"

@@ -7,8 +7,8 @@ import ctypes
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
-from evaluator.compiled.libraries import built_library
-from evaluator.serving.engine.loop_rules import Rules
+from evaluator.compiled import built_library
+from evaluator.serving.engine.loop_twin import Rules
 
 _INT, _POINTER = ctypes.c_int64, ctypes.c_void_p
 

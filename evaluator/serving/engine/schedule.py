@@ -14,8 +14,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, dot
 from evaluator.serving.engine.loop_native import compiled_loop, loop_compiled, nodes_compiled
-from evaluator.serving.engine.loop_rules import Rules
-from evaluator.serving.engine.loop_twin import loop_in_python
+from evaluator.serving.engine.loop_twin import Rules, loop_in_python
 from evaluator.serving.engine.request_kinds import Requests, requests_of
 
 

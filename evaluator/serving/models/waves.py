@@ -26,8 +26,7 @@ from evaluator.serving.waves.compared import not_compared
 from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
 from evaluator.serving.waves.rotating import rotated_steps
 from evaluator.serving.waves.side_by_side import SideBySide
-from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, aggregated_times
-from evaluator.serving.waves.wave_reading import said_of_reading
+from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, aggregated_times, said_of_reading
 from store.errors import InputError
 
 
