@@ -14,8 +14,8 @@ from evaluator.graph.operators import COLLECTIVE_KINDS, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel
 from evaluator.pricing.micro_batches import LEAST_TOKENS, hidden, layers_of
+from evaluator.pricing.occurrence import operator_seconds, seen_by
 from evaluator.pricing.routing import expert_loads, touched_experts
-from evaluator.pricing.step import operator_seconds, seen_by
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import MS

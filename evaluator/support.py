@@ -33,7 +33,7 @@ from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.yaml_file import shortened
 from evaluator.pricing.calibrated import CalibratedCost
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.occurrence import operator_seconds
 from evaluator.scenario import Scenario, usual_precision
 from store.errors import InputError
 

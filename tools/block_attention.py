@@ -17,7 +17,7 @@ from evaluator.graph.operators import Operator
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs import Plan, load_device, load_model
 from evaluator.inputs.formats import linear_format
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.occurrence import operator_seconds
 
 MODEL = "MiniMaxAI/MiniMax-M3"
 _OTHERS = ("mlp", "post_attention_norm", "residual", "all_reduce")

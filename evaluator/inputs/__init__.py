@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.inputs.cache.kept_parts import kept_parts as kept_parts
-    from evaluator.inputs.cache.kept_parts import stated_format as stated_format
-    from evaluator.inputs.cache.kept_parts import with_parts as with_parts
     from evaluator.inputs.devices.calibration_record import Accuracy as Accuracy
     from evaluator.inputs.devices.calibration_record import Calibration as Calibration
     from evaluator.inputs.devices.calibration_record import calibration_from_json as calibration_from_json
@@ -56,6 +53,9 @@ if TYPE_CHECKING:
     from evaluator.inputs.formats import LINEAR_NAMES as LINEAR_NAMES
     from evaluator.inputs.formats import check_precision as check_precision
     from evaluator.inputs.formats import slow_formats as slow_formats
+    from evaluator.inputs.kept_parts import kept_parts as kept_parts
+    from evaluator.inputs.kept_parts import stated_format as stated_format
+    from evaluator.inputs.kept_parts import with_parts as with_parts
     from evaluator.inputs.launch import LOAD as LOAD
     from evaluator.inputs.launch import Client as Client
     from evaluator.inputs.launch import Launch as Launch

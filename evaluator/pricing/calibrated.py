@@ -12,9 +12,9 @@ from evaluator.arithmetic import FloatArray
 from evaluator.calibration.carrying import carried_families, form_of
 from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Inputs, Parts
-from evaluator.calibration.kernel_formats import KernelFormat
 from evaluator.calibration.kernels import sharing_of
 from evaluator.calibration.lookup import (
+    KernelFormat,
     attention_kernel,
     elementwise_kernel,
     expert_kernels,

@@ -26,7 +26,7 @@ IMPORTED_ONCE = (
     "evaluator.serving.models.engine",
     "evaluator.serving.models.waves",
     "evaluator.serving.sources",
-    "evaluator.serving.waves.compared",
+    "evaluator.serving.models.waves",
 )
 
 

@@ -14,7 +14,7 @@ from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.pricing.calibrated import calibrated_cost
 from evaluator.pricing.mixer_work import channel_chain, choice_chain, query_chain, scan_chain
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.occurrence import operator_seconds
 
 
 @pytest.mark.parametrize(
