@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from evaluator.canonical import came_later
 from evaluator.features.feature import Feature, SupportPart, refused
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.formats import check_precision, slow_formats
-from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.tower import VisionTower
 from evaluator.pricing.cost_model import CostModel
@@ -85,22 +86,7 @@ def _of_format(part: str, published: str) -> SupportPart:
 
 
 def _known_upstream(group: LayerGroup) -> bool:
-    """Whether a layer is of two parts that the program behind that convention has."""
+    """Whether a layer is of two parts that the program behind that convention has, with nothing that came later."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
-    if group.beside is not None or group.parallel_mlp:
-        return False
-    newer = ["chosen_keys", "indexer", "output_gate", "head_gate", "unscaled_norm", "values_are_keys"]
-    if isinstance(group.attention, GroupedQueryAttention):  # latent attention has always had one
-        newer.append("value_head_dim")
-    other = isinstance(group.mlp, MoeMlp) and (
-        group.mlp.apart_norms or group.mlp.latent_size is not None or group.mlp.idle_experts or group.mlp.shortcut
-    )
-    routed = other or (isinstance(group.mlp, MoeMlp) and not group.mlp.gated)
-    turned = getattr(group.attention, "rope_fraction", None) is not None
-    return (
-        not routed
-        and not turned
-        and not group.chunked
-        and not any(getattr(group.attention, name, None) for name in newer)
-    )
+    return not any(map(came_later, (group, group.attention, group.mlp)))

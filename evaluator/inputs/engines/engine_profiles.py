@@ -108,6 +108,7 @@ class EngineProfile:
         return 1e-3 * self.prompt_step_ms
 
 
+DECLARED = ("called", "before", "until", "kernels")  # keys that are no numbers of a fit
 NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client", "near"})
 _CAME_LATER: Mapping[str, object] = {"latent_layer_ms": 0.0, "ahead_steps": 0, "handover_ms": HANDOVER_MS, "near": ()}
 # Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
@@ -128,6 +129,29 @@ class FittedEngine:
     fitted: tuple[str, ...] = ()  # numbers that measured points of many servers identify
     points_of: str | None = None  # the engine whose points it shares: the same host
     unconverged: tuple[str, ...] = ()  # stages of a user's fit whose numbers still moved when it ended
+    declared: Mapping[str, Any] = field(default_factory=dict)  # what its file says of DECLARED
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Words of its name at sources of measurements, letters alone; a version of an engine shares them."""
+        name = self.profile.name
+        return tuple(self.declared.get("called", [name] if name.isalpha() else []))
+
+    @property
+    def before(self) -> tuple[int, ...] | None:
+        """The release that ended it; None of an engine of today."""
+        release = self.declared.get("before")
+        return None if release is None else tuple(map(int, release.split(".")))
+
+    @property
+    def until(self) -> int | None:
+        """The last year in which what states no version was this."""
+        return self.declared.get("until")
+
+    @property
+    def kernels(self) -> str | None:
+        """The engine whose kernels it runs, where they were measured apart; None: the device's own tables price it."""
+        return self.declared.get("kernels")
 
     @property
     def unfitted(self) -> EngineProfile:
@@ -193,6 +217,13 @@ def fitted_engine(name: str) -> FittedEngine:
     return engine_from_mapping(_shipped(file.read_text(encoding="utf-8"), file.name))
 
 
+@functools.cache
+def begun_by(serving_model: str) -> FittedEngine | None:
+    """The shipped engine that a serving model's name begins with: `vllm` of `vllm-mine@0a239add`. None of formulas."""
+    known = [name for name in list_engines() if serving_model.startswith(name)]
+    return fitted_engine(max(known, key=len)) if known else None
+
+
 def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> EngineProfile:
     """The profile called `name`, or the one in a YAML file.
 
@@ -234,6 +265,7 @@ def engine_from_mapping(content: Mapping[str, Any]) -> FittedEngine:
         fitted=tuple(content.get("fitted", ())),
         points_of=content.get("points_of"),
         unconverged=tuple(content.get("unconverged", ())),
+        declared={key: content[key] for key in DECLARED if key in content},
     )
 
 
@@ -245,6 +277,7 @@ def as_yaml(engine: FittedEngine) -> str:
         "name": engine.profile.name,
         "admission": engine.profile.admission,
         **({"note": engine.note} if engine.note else {}),
+        **engine.declared,
         **({"start": dict(engine.start)} if engine.start or engine.fitted else {}),
         **({"fitted": list(engine.fitted)} if engine.fitted else {}),
         **({"points_of": engine.points_of} if engine.points_of else {}),
