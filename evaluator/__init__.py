@@ -10,25 +10,45 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.evaluate import capture_requests as capture_requests
-    from evaluator.evaluate import evaluate_scenario as evaluate_scenario
-    from evaluator.explain import explain_step as explain_step
-    from evaluator.graph import capture_operators as capture_operators
-    from evaluator.inputs import DeviceProfile as DeviceProfile
-    from evaluator.inputs import Plan as Plan
-    from evaluator.inputs import Precision as Precision
-    from evaluator.inputs import Workload as Workload
-    from evaluator.inputs import list_devices as list_devices
-    from evaluator.inputs import list_models as list_models
-    from evaluator.inputs import load_device as load_device
-    from evaluator.inputs import load_model as load_model
-    from evaluator.probe_block import ProbeBlock as ProbeBlock
-    from evaluator.request import NamedModel as NamedModel
-    from evaluator.request import SweepRequest as SweepRequest
-    from evaluator.request import planned_scenarios as planned_scenarios
-    from evaluator.scenario import Scenario as Scenario
-    from evaluator.sweep import Progress as Progress
-    from evaluator.sweep import SweepReport as SweepReport
-    from evaluator.sweep import run_sweep as run_sweep
+    from evaluator.evaluate import capture_requests, evaluate_scenario
+    from evaluator.explain import explain_step
+    from evaluator.graph import capture_operators
+    from evaluator.inputs import (
+        DeviceProfile,
+        Plan,
+        Precision,
+        Workload,
+        list_devices,
+        list_models,
+        load_device,
+        load_model,
+    )
+    from evaluator.probe_block import ProbeBlock
+    from evaluator.request import NamedModel, SweepRequest, planned_scenarios
+    from evaluator.scenario import Scenario
+    from evaluator.sweep import Progress, SweepReport, run_sweep
+
+__all__ = [
+    "DeviceProfile",
+    "NamedModel",
+    "Plan",
+    "Precision",
+    "ProbeBlock",
+    "Progress",
+    "Scenario",
+    "SweepReport",
+    "SweepRequest",
+    "Workload",
+    "capture_operators",
+    "capture_requests",
+    "evaluate_scenario",
+    "explain_step",
+    "list_devices",
+    "list_models",
+    "load_device",
+    "load_model",
+    "planned_scenarios",
+    "run_sweep",
+]
 
 __getattr__, __dir__ = lazy_face(__name__)

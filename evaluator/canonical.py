@@ -53,9 +53,9 @@ def _said(record: Any) -> list[str]:  # noqa: ANN401  a frozen record of any cla
     return [name for name, usual in _named(record.__class__) if usual is _NEVER or getattr(record, name) != usual]
 
 
-def came_later(record: object) -> bool:
+def came_later(record: Any) -> bool:  # noqa: ANN401  a frozen record of any class
     """Whether anything is set in a record that its class did not have at first (`IF_SET`)."""
-    return any(usual is not _NEVER and getattr(record, name) != usual for name, usual in _named(type(record)))
+    return any(usual is not _NEVER and getattr(record, name) != usual for name, usual in _named(record.__class__))
 
 
 @functools.cache

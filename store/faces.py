@@ -1,7 +1,6 @@
 """Faces of packages and folders: the names that others import from them, each loaded when it is first used.
 
-Not here: which names those are. A face lists them once, under `if TYPE_CHECKING`, as the type checker reads them:
-`from module import Name as Name`."""
+Not here: which names those are. A face lists them under `if TYPE_CHECKING`, as the type checker reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from pathlib import Path
 
 
 def lazy_face(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a face, from the imports under its `if TYPE_CHECKING`; `__all__` is known by it.
+    """`__getattr__` and `__dir__` of a face, from the imports under its `if TYPE_CHECKING`.
 
     Heavy packages (NumPy, SQLAlchemy, DuckDB, torch) are then imported by those who use them."""
     homes: dict[str, str] = {}
@@ -26,7 +25,7 @@ def lazy_face(package: str) -> tuple[Callable[[str], object], Callable[[], list[
     def get(name: str) -> object:
         if name == "__all__":
             return sorted(listed())
-        if name.startswith("__") or name not in listed():
+        if name not in listed():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found: object = getattr(import_module(listed()[name]), name)
         setattr(sys.modules[package], name, found)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.graph.capture import capture_operators as capture_operators
-    from evaluator.graph.capture.capture_request import CaptureRequest as CaptureRequest
-    from evaluator.graph.operators import OperatorSet as OperatorSet
-    from evaluator.graph.operators import operators_from_json as operators_from_json
-    from evaluator.graph.operators import operators_to_json as operators_to_json
+    from evaluator.graph.capture import capture_operators
+    from evaluator.graph.capture.capture_request import CaptureRequest
+    from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
 
 __getattr__, __dir__ = lazy_face(__name__)

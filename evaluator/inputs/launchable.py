@@ -21,6 +21,7 @@ class Launcher:
     title: str
     rule: Rule
     words: str  # of the rule
+    shares: bool = True  # of contexts and prompts, copies of experts, halves of a batch, encoders: those of Plan.shares
     encoders_apart: bool = False  # files start encoders on devices of their own
     image_budget: bool = False  # a step encodes no more images than tokens of prompts fit into it
     keys_first: bool = False  # a prompt starts when its keys from outside the devices are there
@@ -58,10 +59,6 @@ def _trtllm(plan: Plan, routed: bool) -> bool:
 
     https://nvidia.github.io/TensorRT-LLM/features/parallel-strategy.html: `moe_tensor_parallel_size` x
     `moe_expert_parallel_size` = `tensor_parallel_size`. A dense model has no replicas inside one server."""
-    if plan.dcp > 1 or plan.pcp > 1 or plan.redundant_experts or plan.micro_batches > 1 or plan.encoder_devices:
-        return (
-            False  # its own ways of these, such as helix parallelism and a file of its load balancer, are not written
-        )
     if not routed:
         return plan.dp == 1
     one_pipeline = plan.pp == 1 or plan.dp == 1
@@ -86,6 +83,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
         title="TensorRT-LLM",
         rule=_trtllm,
         words="experts split over tp or over attention replicas, not both, and a dense model has one replica",
+        shares=False,  # its own ways of them, such as helix parallelism, are not written
         keys_first=True,
     ),
 }
@@ -93,7 +91,13 @@ LAUNCHERS: Mapping[str, Launcher] = {
 
 def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
     """Names of the engines that can launch a legal plan as one server. Each is named once, in a fixed order."""
-    return tuple(name for name, one in LAUNCHERS.items() if one.rule(plan, model.routed))
+    return tuple(name for name in LAUNCHERS if launches(name, plan, routed=model.routed))
+
+
+def launches(engine: str, plan: Plan, *, routed: bool) -> bool:
+    """Whether an engine can launch a plan of a model as one server, by its rule and the shares that it has."""
+    launcher = LAUNCHERS[engine]
+    return launcher.rule(plan, routed) and (launcher.shares or not plan.shares)
 
 
 def rule_of(serving_model: str) -> str | None:

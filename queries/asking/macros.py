@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from queries.asking.variables import read_in
-from store.schema import FORMULA_MODELS
+from store.schema import FORMULA_MODELS, filled
 
 _FOLDER = Path(__file__).parents[1]
 FILES = tuple(
@@ -53,7 +53,7 @@ class Macro:
 @cache
 def shared_sql() -> str:
     """The SQL that every report is built on: rows of the question's scope, and pairs of them."""
-    return "\n".join((_DECLARED, *(path.read_text(encoding="utf-8") for path in FILES)))
+    return "\n".join((_DECLARED, *(filled(path.read_text(encoding="utf-8")) for path in FILES)))
 
 
 @cache

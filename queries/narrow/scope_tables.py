@@ -202,7 +202,7 @@ class ScopeTables:
     ) -> None:
         """Make ready what a report is built on. Asked again, it reads the narrow table where its header says so."""
         self._others = {**narrow_macros("stored")} if self._is_kept() else {}
-        if asked_of.again and asked.narrow and self._is_narrow(definitions, values):
+        if asked_of.again and "narrow" in asked.reads and self._is_narrow(definitions, values):
             if not asked_of.served:
                 self._others |= self._without_engines(asked)
             self._others |= narrow_macros("judged")

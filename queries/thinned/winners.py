@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.asking.macros import macros_of
-from queries.raw_relations import STORED_PROBE
 from queries.vocabulary import files_for
+from store.schema.raw_relations import STORED_PROBE
 from store.sealing import load_unsealed, unsealed_select
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ from queries.asking.macros import macros, without_comments
 from queries.narrow.scope_tables import MEMORY
 from queries.session import Session
 from queries.thinned.winners import CAN_WIN, RULES
-from queries.vocabulary import VIEWS
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
@@ -35,6 +34,7 @@ from store.parts import ShardBlock, adopt_parts, compact_parts, part_shelf, regi
 from store.placing import thinned_in_use
 from store.placing.shelves import THINNED
 from store.reading import read_state, read_transaction
+from store.schema.probe_columns import DERIVED_COLUMNS
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.voiding import void
 from sweepdb.thinning import thin_parts
@@ -565,7 +565,7 @@ JUDGING = "bc21"
 
 
 def test_rules_are_of_the_macros_that_judge():
-    texts = [CAN_WIN.read_text(), (VIEWS / "probe.sql").read_text()]
+    texts = [CAN_WIN.read_text(), *(column.source for column in DERIVED_COLUMNS if column.name != "plan")]
     texts += [macros()[name].sql for name in ("judged", "admitted", "picked", "keeps_limits", "keeps_ttft", "keeps_tpot",
                                               "keeps_e2e", "keeps_user_rate", "asked_share", "mean_length", "is_formula",
                                               "by_engine",
