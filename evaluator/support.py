@@ -24,7 +24,7 @@ from evaluator.inputs.devices.device_profiles import resolve as resolve_device
 from evaluator.inputs.drafts.speculation import list_acceptance
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
 from evaluator.inputs.formats import check_precision
-from evaluator.inputs.launchable import LAUNCHERS, rule_of
+from evaluator.inputs.launchable import LAUNCHERS, launches, rule_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.models import list_models, load_model
 from evaluator.inputs.plan import Plan
@@ -112,8 +112,7 @@ def _plan_ways() -> Iterator[PlanWay]:
 
 def _launches(engine: str, plan: Plan) -> bool:
     """Whether files are written that start a plan of a mixture of experts."""
-    launcher = LAUNCHERS[engine]
-    return launcher.rule(plan, True) and (launcher.encoders_apart or not plan.encoder_devices)
+    return launches(engine, plan, routed=True) and (LAUNCHERS[engine].encoders_apart or not plan.encoder_devices)
 
 
 def device_support(profile: DeviceProfile) -> SupportPart:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.inputs.cache_parts import kept_parts, stated_format, with_parts
     from evaluator.inputs.devices.calibration_record import (
         Accuracy,
         Calibration,
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
         with_client,
     )
     from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, slow_formats
-    from evaluator.inputs.kept_parts import kept_parts, stated_format, with_parts
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
     from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp

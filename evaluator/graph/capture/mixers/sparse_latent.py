@@ -15,7 +15,7 @@ from evaluator.graph.capture.blocks import HALF, Step, divided, eager_norm, line
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.context_parallel import written_share
 from evaluator.graph.operators import RequestsOfLength
-from evaluator.inputs.kept_parts import index_bytes
+from evaluator.inputs.cache_parts import index_bytes
 from evaluator.inputs.model import (
     BLOCK_INDEX_BITS,
     LATENT_INDEX_BITS,
