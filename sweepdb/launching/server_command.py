@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 from evaluator.inputs import LAUNCHERS, launchable_by, stated_format
 from store.errors import InputError
@@ -15,9 +15,9 @@ from store.schema import TIER_PLACES
 from sweepdb.launching.flag_tables import FlagTable
 from sweepdb.launching.stored_instance import GIB, RESERVE_GIB, StoredInstance
 
-Engine = Literal["vllm", "sglang", "trtllm"]
+Engine = str  # one of ENGINES
 Role = Literal["server", "prefill", "decode"]
-ENGINES: tuple[Engine, ...] = get_args(Engine)
+ENGINES: tuple[Engine, ...] = tuple(LAUNCHERS)
 TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve", "dynamo")
 ENGINE_NAMES: Mapping[str, str] = {name: launcher.title for name, launcher in LAUNCHERS.items()}
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
