@@ -16,7 +16,7 @@ import numpy as np
 from evaluator.canonical import content_key
 from evaluator.inputs.plan import Plan
 from evaluator.ledger.deployments import Deployment
-from evaluator.ledger.readers.circumstances import circumstances_of
+from evaluator.ledger.readers.building import circumstances_of
 from evaluator.ledger.scenarios import Knowledge
 from store.records import MeasurementRecord
 from store.schema.plan_columns import SHARES

@@ -1,6 +1,6 @@
 """Who serves, what is asked and how the server was started: engine, client, images, launch and routing of options.
 
-Not here: which engine a device has where none is named (evaluator.defaults)."""
+Not here: which engine a device has where none is named (evaluator.scenario)."""
 
 from __future__ import annotations
 

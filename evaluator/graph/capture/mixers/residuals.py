@@ -1,4 +1,5 @@
-"""Sums of residuals that end after some layers (attention residuals of Kimi-K3): each block reads a mixture of them."""
+"""Residual streams beside each other (hyper-connections of DeepSeek-V4), and sums of residuals that end after some
+layers (attention residuals of Kimi-K3): what a block reads of them and writes back."""
 
 from __future__ import annotations
 
@@ -10,6 +11,26 @@ from torch import Tensor
 from evaluator.graph.capture.blocks import Step
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.recorder import meta_tensor
+
+
+def collapsed(step: Step, label: str, streams: Tensor, *, mixing: bool = True) -> Tensor:
+    """The one stream that a block sees. `mixing` also finds how its output is dealt out, and the streams mixed."""
+    count = step.model.residual_streams
+    outputs = count * (count + 2) if mixing else count
+    with step.recorder.within(label):
+        return operators.collapse_streams(
+            streams,
+            parameter(outputs, streams.shape[1]),
+            parameter(outputs + (3 if mixing else 1)),
+            count,
+            step.model.stream_rounds if mixing else 0,
+        )
+
+
+def expanded(step: Step, label: str, streams: Tensor, out: Tensor) -> Tensor:
+    """The streams, mixed among each other, with a block's output dealt out to them."""
+    with step.recorder.within(label):
+        return operators.expand_streams(streams, out)
 
 
 def ended_sums(layer: int, every: int) -> int:
