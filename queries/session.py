@@ -409,8 +409,12 @@ def _check_serving_models(scope: ResolvedScope) -> None:
 
 def _has_nearest(question: Question) -> bool:
     asked = report(question.report)
-    return (asked.predicts and not asked.of_loads and asked.scope in {"question", "devices", "blend"}
-            and asked.name != NEAREST)
+    return (
+        asked.predicts
+        and not asked.of_loads
+        and asked.scope in {"question", "devices", "blend"}
+        and asked.name != NEAREST
+    )
 
 
 def _assumptions(scope: ResolvedScope, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:

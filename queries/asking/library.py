@@ -39,7 +39,7 @@ def reports() -> dict[str, Report]:
 
 @cache
 def _forms(path: Path) -> tuple[Report, ...]:
-    """The forms of a file, each with the columns of the report that it is like; its own words on a column come first."""
+    """The forms of a file, each with the columns of the report that it is like; its own words come first."""
     found = []
     for form in read_forms(path):
         like = () if form.columns_like is None else report(form.columns_like).columns
