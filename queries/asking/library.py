@@ -64,14 +64,15 @@ def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
 @cache
 def variables_read(name: str) -> frozenset[str]:
     """The variables that a report reads, itself and through the macros that it is built on."""
-    return variables_of(report(name).sql)
+    asked = report(name)
+    return variables_of(asked.sql, of_loads=asked.of_loads)
 
 
 @cache
 def names_below(name: str) -> frozenset[str]:
     """Names that a report and the macros below it select from or call, public views among them."""
     asked = report(name)
-    return asked.public_names.union(*(names_in(macro.sql) for macro in macros_of(asked.sql)))
+    return asked.public_names.union(*(names_in(macro.sql) for macro in macros_of(asked.sql, of_loads=asked.of_loads)))
 
 
 @cache
