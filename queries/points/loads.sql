@@ -33,14 +33,14 @@ SELECT *, goodput AS rate FROM carrying_devices('aggregated');
 -- Loads of which enough requests meet the limits. `pace` is tokens/s of the median user, `yield` requests/s of a device.
 CREATE OR REPLACE TEMP MACRO frontier_points() AS TABLE
 WITH kept AS MATERIALIZED (
-    SELECT ladder, load_id, arrivals_per_s, share
+    SELECT ladder, load_id, arrivals_per_s AS rate, share
     FROM load_shares(getvariable('wanted_phase'), getvariable('marginal'))
     WHERE reading = 'predicted' AND share >= getvariable('attainment')
 )
 SELECT
-    question_group, phase AS mode, 1000 / tpot_p50_ms AS pace, arrivals_per_s / num_devices AS yield, num_devices,
-    ttft_p90_ms, tpot_p50_ms, tpot_p90_ms, arrivals_per_s, share, device, plan, arrivals, scenario,
-    left(load.key, 8) AS point, NULL::VARCHAR AS other_point
+    question_group, phase AS mode, 1000 / tpot_p50_ms AS pace, rate / num_devices AS yield, num_devices,
+    ttft_p90_ms, tpot_p50_ms, tpot_p90_ms, rate, share, device, plan, arrivals, scenario, left(load.key, 8) AS point,
+    NULL::VARCHAR AS other_point
 FROM kept
 JOIN ladder ON ladder.ladder = kept.ladder
 JOIN raw.load AS load ON load.id = kept.load_id

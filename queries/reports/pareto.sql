@@ -44,8 +44,8 @@ ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;
 -- column: load | none | reference of the load
 -- column: scenario
 SELECT
-    question_group, mode, pace AS tokens_per_s_per_user, yield AS requests_per_s_per_device, arrivals_per_s,
-    share AS attained, getvariable('attainment') AS attainment, num_devices, ttft_p90_ms, tpot_p50_ms, tpot_p90_ms, device,
+    question_group, mode, pace AS tokens_per_s_per_user, yield AS requests_per_s_per_device,
+    rate AS arrivals_per_s, share AS attained, getvariable('attainment') AS attainment, num_devices, ttft_p90_ms, tpot_p50_ms, tpot_p90_ms, device,
     plan, arrivals, point AS load, scenario
 FROM unbeaten_points()
 ORDER BY question_group, mode, tokens_per_s_per_user DESC, load;

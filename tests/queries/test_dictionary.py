@@ -9,7 +9,7 @@ import pytest
 from generator import fill
 
 from queries import dictionary as dictionary_module
-from queries.asking.library import read_header
+from queries.asking.headers import read_header
 from queries.connect import connect
 from queries.dictionary import dictionary, own_columns, schema_markdown, schema_text
 from queries.vocabulary import vocabulary
