@@ -8,7 +8,7 @@ from store.errors import RevisionError
 from store.location import StoreLocation
 
 # Oldest first; the last is the one that this program reads and writes.
-REVISIONS = ("0017", "0018")
+REVISIONS = ("0017", "0018", "0019")
 HEAD_REVISION = REVISIONS[-1]
 VERSION_TABLE = "alembic_version"
 # The last commit that upgrades stores of revisions before the first; no release had them.

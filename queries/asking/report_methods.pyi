@@ -543,7 +543,7 @@ class ReportMethods(ABC):
         counts."""
 
     def percentiles(self, **options: Unpack[PercentilesKeywords]) -> Answer:
-        """TTFT and TPOT at a rate of requests that arrive, for each plan that was played: median, 90th and 99th
+        """TTFT and TPOT at a rate of requests that arrive, for each plan that was played: mean, median, 90th and 99th
         percentile."""
 
     def prefill(self, **options: Unpack[PrefillKeywords]) -> Answer:

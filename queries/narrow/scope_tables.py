@@ -307,7 +307,8 @@ class ScopeTables:
         long as over the view, whose every column is computed."""
         below = macros_of("\n".join(macro.sql for macro in others.values()))
         below = [macro for macro in below if macro.name not in others]
-        needed = [macro for macro in (*below, *others.values(), *macros_of(sql, of_loads=self._of_loads)) if macro.name != SCOPED]
+        called = macros_of(sql, of_loads=self._of_loads)
+        needed = [macro for macro in (*below, *others.values(), *called) if macro.name != SCOPED]
         wanted = {macro.name: others.get(macro.name, macro) for macro in needed}.values()
         missing = [macro for macro in wanted if self._created.get(macro.name) != macro.sql]
         duckdb = self._connection.duckdb
