@@ -169,7 +169,7 @@ def _users(record: MeasurementRecord, decode: SideRecord, plan: Plan) -> float:
         return record.concurrency
     if record.mode in {"prefill", "decode"} and decode.batch_size is not None:
         return decode.batch_size * plan.dp
-    raise Unmatched("concurrency not stated")
+    raise Unmatched(OPEN_LOOP if record.request_rate else "concurrency not stated")
 
 
 def _lengths(record: MeasurementRecord) -> tuple[float, float]:
@@ -252,6 +252,7 @@ def _plan(model: ModelSpec, side: SideRecord) -> Plan:
     return plan
 
 
+OPEN_LOOP = "a rate of requests is stated, not how many are in flight"
 TWICE = "parallelism recorded twice"
 
 
