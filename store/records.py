@@ -261,7 +261,12 @@ class ValidationRecord:
     batch_size: int
     measured: float
     predicted: float
-    region: str  # device, model kind, engine, batch and length region, as one text
+    device: str | None = None
+    kind: str | None = None  # dense or moe
+    engine: str | None = None
+    mode: str | None = None
+    batch_region: str | None = None
+    length_region: str | None = None
     knowledge: str | None = None  # asked, known, or both where they are one scenario
 
     @property

@@ -1,25 +1,32 @@
-"""Restores scenarios from what a store or a bundle holds of them."""
+"""Restores scenarios from what a store or a bundle holds of them, as far as captures and steps need them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from typing import NamedTuple
+from dataclasses import asdict, fields, replace
+from typing import Any, NamedTuple
 
-from evaluator.evaluate import LANGUAGE_PART
+from evaluator.features import LANGUAGE_PART
 from evaluator.inputs import Launch, Plan, Routing
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored
 from evaluator.scenario import Scenario
-from store.reading import ReadTransaction
+from queries.probes import find_scenario
+from store.location import StoreLocation
+from store.reading import read_transaction
 from store.records import ScenarioRecord
 from store.schema import SCENARIO_TABLES, Convention, Phase
-from store.schema.plan_columns import OF_PLANS
 
-_SIZES = f"SELECT {', '.join(f'p.{size.name}' for size in OF_PLANS)} FROM {SCENARIO_TABLES} WHERE sc.id = ?"  # noqa: S608  our text
+_SIZES = tuple(item.name for item in fields(Plan))
+_OF_ONE = f"FROM {SCENARIO_TABLES} WHERE sc.id = ?"
+_SPECS = (
+    "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, sj.phase, sj.convention, sj.serving_model, sj.serving_cost_ms,"
+    f" sj.compile, sj.routing, sc.assumptions {_OF_ONE}"
+)
+_PLAN = f"SELECT {', '.join(f'p.{name}' for name in _SIZES)} {_OF_ONE}"
 
 
 class _Specs(NamedTuple):
-    """The stored parts that a scenario is made of beside its plan, as _SPECS selects them."""
+    """The stored parts that a scenario is made of, but its plan."""
 
     model_name: str
     model: str
@@ -35,39 +42,34 @@ class _Specs(NamedTuple):
     assumptions: str | None
 
 
-_SPECS = (
-    "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, sj.phase, sj.convention, sj.serving_model, sj.serving_cost_ms,"  # noqa: S608  our text
-    f" sj.compile, sj.routing, sc.assumptions FROM {SCENARIO_TABLES} WHERE sc.id = ?"
-)
+def stored_scenario(location: StoreLocation, reference: str) -> PlannedScenario:
+    """The scenario of a store whose key begins so."""
+    number = find_scenario(location, reference)
+    with read_transaction(location) as transaction:
+        specs = next(transaction.rows(_Specs, _SPECS, (number,)))
+        sizes = next(transaction.cells(_PLAN, (number,)))
+    return _planned(specs, dict(zip(_SIZES, sizes, strict=True)))
 
 
-def stored_scenario(transaction: ReadTransaction, scenario_id: int) -> PlannedScenario:
-    """A scenario of a store, as far as captures and steps need it."""
-    specs = next(transaction.rows(_Specs, _SPECS, (scenario_id,)))
-    sizes = next(iter(transaction.cells(_SIZES, (scenario_id,))))
-    return _planned(specs, Plan(**{size.name: int(value) for size, value in zip(OF_PLANS, sizes, strict=True)}))
-
-
-def recorded_scenario(record: ScenarioRecord) -> PlannedScenario:
-    """The same of a record."""
+def planned_of(record: ScenarioRecord) -> PlannedScenario:
+    """The scenario of a record."""
     subject = record.subject
     specs = _Specs(
         model_name=subject.model.name, model=subject.model.spec, device=record.device.spec,
         precision=subject.precision.spec, workload=subject.workload.spec, phase=subject.phase,
-        convention=subject.convention, serving_model=subject.serving_model,
-        serving_cost_ms=subject.serving_cost_ms, compile=subject.compile, routing=subject.routing,
-        assumptions=record.assumptions,
+        convention=subject.convention, serving_model=subject.serving_model, serving_cost_ms=subject.serving_cost_ms,
+        compile=subject.compile, routing=subject.routing, assumptions=record.assumptions,
     )  # fmt: skip
-    return _planned(specs, Plan(**asdict(subject.plan)))
+    return _planned(specs, asdict(subject.plan))
 
 
-def _planned(specs: _Specs, plan: Plan) -> PlannedScenario:
+def _planned(specs: _Specs, sizes: dict[str, Any]) -> PlannedScenario:
     scenario = Scenario(
         model=replace(restored(specs.model), left_out=_left_out(specs.assumptions)),
         device=restored(specs.device),
         precision=restored(specs.precision),
         workload=restored(specs.workload),
-        plan=plan,
+        plan=Plan(**sizes),
         phase=specs.phase,
         convention=specs.convention,
         serving_model=specs.serving_model,

@@ -115,6 +115,7 @@ class ScopeTables:
         self._memory_share = memory_share
         self._rows: Sequence[ScopeRow] = ()
         self._created: dict[str, str] = {}  # macros by name, with the text that each was created by
+        self._of_loads = False  # whether points are loads
         self._others: dict[str, Macro] = {}  # over what is kept, in place of those over the store
         self._empty: dict[str, Macro] = {}  # macros about rows of engines that yield none
         self._variables: dict[str, str] = {}  # the statement that each was last set by
@@ -201,8 +202,9 @@ class ScopeTables:
         more: str = "",
     ) -> None:
         """Make ready what a report is built on. Asked again, it reads the narrow table where its header says so."""
+        self._of_loads = asked.of_loads
         self._others = {**narrow_macros("stored")} if self._is_kept() else {}
-        if asked_of.again and asked.narrow and self._is_narrow(definitions, values):
+        if asked_of.again and "narrow" in asked.reads and self._is_narrow(definitions, values):
             if not asked_of.served:
                 self._others |= self._without_engines(asked)
             self._others |= narrow_macros("judged")
@@ -305,7 +307,8 @@ class ScopeTables:
         long as over the view, whose every column is computed."""
         below = macros_of("\n".join(macro.sql for macro in others.values()))
         below = [macro for macro in below if macro.name not in others]
-        needed = [macro for macro in (*below, *others.values(), *macros_of(sql)) if macro.name != SCOPED]
+        called = macros_of(sql, of_loads=self._of_loads)
+        needed = [macro for macro in (*below, *others.values(), *called) if macro.name != SCOPED]
         wanted = {macro.name: others.get(macro.name, macro) for macro in needed}.values()
         missing = [macro for macro in wanted if self._created.get(macro.name) != macro.sql]
         duckdb = self._connection.duckdb

@@ -1,20 +1,15 @@
--- name: coverage
 -- summary: which model, device, workload, precision and phase are stored, how densely, and with how many failures
 -- scope: whole
--- predicts: nothing
--- instead: ttft_limits | coverage lists what is stored, whatever its numbers; ask best
--- instead: tpot_limits | coverage lists what is stored, whatever its numbers; ask best
--- instead: e2e_limits | coverage lists what is stored, whatever its numbers; ask best
--- instead: min_tokens_per_s_per_user | coverage lists what is stored, whatever its numbers; ask best
+-- verdict: none
+-- refuses: ttft_limits, tpot_limits, e2e_limits, min_tokens_per_s_per_user | coverage lists what is stored, whatever its numbers; ask best
 -- shows: model, device, workload, linear_quantization, convention, phase, plans, scenarios_ok, illegal, unsupported, error, probes, most_common_reason
--- column: model | none | model by name
--- column: device | none | device by name
+-- column: model, device
 -- column: workload | none | its name or label
 -- column: linear_quantization | none | number format of linears
 -- column: experts_quantization | none | number format of experts
 -- column: attention_quantization | none | number format of the KV cache
 -- column: convention | none | physical or upstream
--- column: phase | none | prefill, decode or aggregated
+-- column: phase
 -- column: formula_version | none | the newest stored
 -- column: plans | plans | distinct splits evaluated, failures included
 -- column: scenarios | scenarios | stored, failures included

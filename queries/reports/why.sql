@@ -1,7 +1,6 @@
--- name: why
 -- summary: two probes side by side: margins, knobs that differ, slack to each limit here and at the next batch size, step splits
 -- scope: probes
--- names: probes | why compares two probes | sweepdb query why a1b2c3d4:175 e5f6a7b8:64
+-- requires: probes | why compares two probes | sweepdb query why a1b2c3d4:175 e5f6a7b8:64
 -- column: section | none | result, limit, next batch size, knob, split or memory
 -- column: name | none | what is compared
 -- column: unit | none | its unit

@@ -1,4 +1,3 @@
--- name: load
 -- summary: scenarios played at rates of requests that arrive, a row a rate; voided scenarios are left out
 -- column: load | none | short reference of the row
 -- column: load_id | none | integer key of the load

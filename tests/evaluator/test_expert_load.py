@@ -20,7 +20,7 @@ from evaluator.inputs.launch import busiest_load
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.occurrence import operator_seconds
 from evaluator.scenario import Scenario
 from store.errors import InputError
 
