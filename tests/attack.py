@@ -24,13 +24,13 @@ from pathlib import Path
 from conftest_cli import words
 from postgresql_server import Server, running_server, why_not
 from stored import STORES, load_postgresql, load_sqlite
+from sweepdb.upgrading import view_faults
 
 from store.location import parse_url
 from store.migrating import current_revision
 from store.reading import read_transaction
 from store.revision import HEAD_REVISION, REVISIONS
 from store.upkeep import check_store
-from sweepdb.upgrading import view_faults
 
 HERE = Path(__file__).parent
 EXAMPLE = (

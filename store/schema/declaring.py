@@ -66,7 +66,7 @@ class Column:
     default: str | None = None
     told: str | None = None
     phases: tuple[Phase, ...] = PHASES
-    on_pairs: OnPairs = "sides"
+    on_pairs: OnPairs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,7 @@ class Table:
     by_key: bool = False
     committed_with: Literal["block", "load"] | None = None
     removable: bool = False
+    once: bool = False
 
     def column(self, name: str) -> Column:
         """Return a column by name."""
@@ -169,7 +170,7 @@ def optional(
     index: bool = False,
     told: str | None = None,
     phases: tuple[Phase, ...] = PHASES,
-    on_pairs: OnPairs = "sides",
+    on_pairs: OnPairs | None = None,
 ) -> Column:
     """Declare a column that may be missing."""
     return Column(name, type_, unit, meaning, nullable=True, index=index, told=told, phases=phases, on_pairs=on_pairs)

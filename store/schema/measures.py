@@ -18,7 +18,7 @@ def _milliseconds(
     meaning: str,
     phases: tuple[Phase, ...] = PHASES,
     *,
-    on_pairs: OnPairs = "sides",
+    on_pairs: OnPairs | None = None,
     told: str | None = None,
 ) -> Column:
     return optional(name, DOUBLE, "ms", meaning, told=told, phases=phases, on_pairs=on_pairs)

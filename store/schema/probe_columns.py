@@ -50,7 +50,7 @@ def read_column(
         meaning=meaning or column.told or column.meaning,
         source=source,
         phases=column.phases,
-        on_pairs=on_pairs or column.on_pairs,
+        on_pairs=on_pairs or column.on_pairs or "sides",
     )
 
 
@@ -58,14 +58,17 @@ def _of(
     source: str, name: str | None = None, meaning: str | None = None, *, on_pairs: OnPairs | None = None
 ) -> ReadColumn:
     alias, _, stored = source.partition(".")
-    return read_column(TABLES[ALIASES[alias]].column(stored), source, name=name, meaning=meaning, on_pairs=on_pairs)
+    table = TABLES[ALIASES[alias]]
+    column = table.column(stored)
+    shown = on_pairs or column.on_pairs or ("once" if table.once else "sides")
+    return read_column(column, source, name=name, meaning=meaning, on_pairs=shown)
 
 
 def _every(alias: str, *without: str) -> Iterator[ReadColumn]:
     """Every column that a table declares for readers of a probe: no keys, references and documents."""
     for column in TABLES[ALIASES[alias]].columns:
         if not (column.primary or column.unique or column.refers_to or column.unit == "JSON" or column.name in without):
-            yield read_column(column, f"{alias}.{column.name}")
+            yield _of(f"{alias}.{column.name}")
 
 
 NAMED_COLUMNS: tuple[ReadColumn, ...] = (
@@ -78,7 +81,7 @@ NAMED_COLUMNS: tuple[ReadColumn, ...] = (
     _of("sc.formula_version"),
     _of("d.family"),
     _of("m.name", "model", "the name the model was first asked by", on_pairs="once"),
-    _of("m.architecture"),
+    _of("m.architecture", on_pairs="once"),
     _of("d.name", "device", "device profile by name"),
     _of("d.key", "device_key", "content key of the device profile, calibration included"),
     _of("d.vendor"),
@@ -95,7 +98,7 @@ NAMED_COLUMNS: tuple[ReadColumn, ...] = (
         source="COALESCE(w.name, w.label)",
         on_pairs="once",
     ),
-    _of("w.key", "workload_key", "content key of the workload", on_pairs="once"),
+    _of("w.key", "workload_key", "content key of the workload"),
     *_every("w", "label", "name"),
     _of("sj.phase"),
 )
