@@ -90,7 +90,7 @@ def test_a_closed_set_of_the_store_is_defined_once():
             for node in ast.walk(ast.parse(path.read_text())):
                 if (name := owners.get(constants(node))) is not None:
                     found[name].add(str(path.relative_to(ROOT)))
-    assert found == {name: {"store/schema/closed_sets.py"} for name in OWNED}
+    assert found == {name: {"store/schema/declaring.py"} for name in OWNED}
 
 
 @pytest.mark.parametrize("package", ["store", "queries", "sweepdb"])

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from store.schema.closed_sets import Phase
-from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs
+from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs, Phase
 from store.schema.joins import ALIASES
 from store.schema.measures import DECODES, MEASURES
 from store.schema.plan_columns import OF_PLANS, label_sql

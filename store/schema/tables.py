@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import get_args
 
-from store.schema.closed_sets import TIER_PLACES, Status, SweepKind, SweepOutcome
 from store.schema.compared_tables import COMPARED_TABLES
 from store.schema.declaring import (
     DIGEST,
@@ -18,7 +17,11 @@ from store.schema.declaring import (
     NAME,
     SHORT,
     TEXT,
+    TIER_PLACES,
     Column,
+    Status,
+    SweepKind,
+    SweepOutcome,
     Table,
     content_key,
     document,

@@ -33,8 +33,8 @@ from store.migrating import (
 )
 from store.opening import open_store
 from store.revision import HEAD_REVISION, REVISIONS
+from store.schema.raw_relations import store_views
 from store.schema.sql_tables import METADATA
-from store.schema.store_views import store_views
 from store.upkeep import check_store
 from store.writing import begin_sweep
 from sweepdb import stores as everything
