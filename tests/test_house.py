@@ -9,7 +9,7 @@ import pytest
 from quick import further_cases
 from test_import_direction import MAY_IMPORT, ROOT, imported
 
-from store.schema import closed_sets
+from store.schema import declaring
 
 MOST_MODULES = 15
 EVERYWHERE = {  # what a module of its kind is called by
@@ -18,7 +18,7 @@ EVERYWHERE = {  # what a module of its kind is called by
     "linear", "pointwise",  # what a block emits, and the operator that it emits
 }  # fmt: skip
 OWNED = {  # closed sets that the store owns, by name
-    name: get_args(getattr(closed_sets, name))
+    name: get_args(getattr(declaring, name))
     for name in ("Phase", "Convention", "Status", "SweepKind", "SweepOutcome", "Family", "TierName")
 }
 
