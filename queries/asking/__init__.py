@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
     from queries.asking.library import NEAREST, question_report, report, reports, variables_taken
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table
     from queries.asking.options import (
         MOST_RATE,
         PARTS,
         PRESETS,
-        Limits,
         PairOptions,
         ReportOptions,
         Scope,
@@ -50,6 +50,7 @@ __all__ = [
     "Framed",
     "Json",
     "Keyword",
+    "Limit",
     "Limits",
     "PairOptions",
     "Question",
@@ -65,6 +66,8 @@ __all__ = [
     "instance_budget",
     "keywords_of",
     "known_variables",
+    "limit_named",
+    "limit_table",
     "one_of",
     "option",
     "option_table",

@@ -8,7 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from queries.asking import MOST_RATE, PARTS, Declared, above_zero, check_declared, declared, option, option_table
+from queries.asking import (
+    MOST_RATE,
+    PARTS,
+    Declared,
+    above_zero,
+    check_declared,
+    declared,
+    limit_table,
+    option,
+    option_table,
+)
 from store.errors import InputError
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -63,7 +73,8 @@ class Asked:
 def plan_options() -> Mapping[str, Declared]:
     """Every option by its keyword, in the order of help texts."""
     own = {item.keyword: item for item in declared(PlanOptions)}
-    limits = [item.keyword for item in declared(PARTS["limits"]) if item.keyword != "tbt_limits"]
+    of_loads = {one.keyword for one in limit_table() if one.metric is None}
+    limits = [item.keyword for item in declared(PARTS["limits"]) if item.keyword not in of_loads]
     evaluated = {keyword: options_by_keyword()[keyword] for keyword in _EVALUATED}
     asked = {keyword: option_table()[keyword] for keyword in (*limits, *_ASKED)}
     return {**evaluated, **own, **asked}
