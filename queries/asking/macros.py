@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from queries.asking.limits import with_limits
 from queries.asking.variables import read_in
 from store.schema import FORMULA_MODELS, filled
 
@@ -52,6 +53,11 @@ class Macro:
     calls: frozenset[str]
 
 
+def read_sql(path: Path) -> str:
+    """A file of SQL, with what is declared of columns and limits in place of what stands for it."""
+    return with_limits(filled(path.read_text(encoding="utf-8")))
+
+
 @cache
 def shared_sql(*, of_loads: bool = False) -> str:
     """The SQL that reports about probes, or about loads, are built on: rows of the question's scope, and pairs of them.
@@ -59,7 +65,7 @@ def shared_sql(*, of_loads: bool = False) -> str:
     Macros of points have the same names for both (queries/points)."""
     *before, points = FILES
     paths = (*before, _KINDS[of_loads], points)
-    return "\n".join((_DECLARED, *(filled(path.read_text(encoding="utf-8")) for path in paths)))
+    return "\n".join((_DECLARED, *map(read_sql, paths)))
 
 
 @cache

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.library import CONFIDENT
-from queries.asking.macros import SCOPED, Macro, macros, macros_of, names_in, read_macros
+from queries.asking.macros import SCOPED, Macro, macros, macros_of, names_in, read_macros, read_sql
 from queries.asking.options import Definitions
 from queries.asking.parameters import OBJECTIVES
 from queries.asking.variables import literal, settings
@@ -242,7 +242,7 @@ class ScopeTables:
             self._contending.remove(objective)
         else:
             duckdb = self._connection.duckdb
-            duckdb.execute((_FOLDER / "contenders.sql").read_text(encoding="utf-8"))
+            duckdb.execute(read_sql(_FOLDER / "contenders.sql"))
             duckdb.execute(_CONTENDING.format(objective))
         self._connection.duckdb.execute(_CONTENDERS.format(objective))
         self._contending.append(objective)
@@ -278,7 +278,7 @@ class ScopeTables:
         if not self._is_kept() or self._narrow == wanted:
             return self._is_kept()
         self.set_variables({name: values[name] for name in _RULES})
-        text = (_FOLDER / "narrow.sql").read_text(encoding="utf-8")
+        text = read_sql(_FOLDER / "narrow.sql")
         self._create(text, {})
         duckdb = self._connection.duckdb
         duckdb.execute(text)
@@ -362,7 +362,7 @@ class ScopeTables:
 
     def _show(self) -> None:
         """Have the view `scoped` over the store or over what is kept of it, from the next statement on."""
-        text = CONFIDENT.read_text(encoding="utf-8") if self._confident else macros()[SCOPED].sql
+        text = read_sql(CONFIDENT) if self._confident else macros()[SCOPED].sql
         if self._in_memory:
             text = _FROM_STORE.sub("FROM kept_probe AS probe", text)
         self._view, self._is_there = text, False
@@ -397,7 +397,7 @@ _OTHER_OBJECTIVES = frozenset(OBJECTIVES.values()) - {"rate", "qps"}
 @cache
 def narrow_macros(name: str) -> Mapping[str, Macro]:
     """The macros of a file of this folder."""
-    return read_macros((_FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
+    return read_macros(read_sql(_FOLDER / f"{name}.sql"))
 
 
 def memory_given() -> float:
