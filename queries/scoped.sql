@@ -13,10 +13,12 @@ JOIN scope ON probe.scenario_id = scope.scenario_id
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 
 -- The stored rows that an answer shows, with every column. `wanted` lists their scenario_id and batch_size, so that
--- few files and rows are read for them (others of the same batch sizes among them); what is kept in memory is looked up row by row (queries/narrow).
+-- few files and rows are read for them (others of the same batch sizes among them).
 CREATE OR REPLACE TEMP MACRO stored_rows(wanted) AS TABLE
-SELECT *
+SELECT scoped.*
 FROM scoped
+SEMI JOIN (SELECT unnest(wanted, recursive := true)) AS asked
+    ON asked.scenario_id = scoped.scenario_id AND asked.batch_size = scoped.batch_size
 WHERE scenario_id IN (SELECT unnest(list_transform(wanted, lambda row: row.scenario_id)))
     AND batch_size IN (SELECT unnest(list_transform(wanted, lambda row: row.batch_size)));
 
@@ -76,9 +78,9 @@ CREATE OR REPLACE TEMP MACRO needed(vary, ttft_bound_ms, tpot_bound_ms, e2e_boun
         ELSE -(getvariable('reserved_gib') + memory_free_bytes / 1073741824)
     END;
 
--- Every probe of a phase with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
+-- Every probe of the scope with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
-CREATE OR REPLACE TEMP MACRO judged(wanted_phase) AS TABLE
+CREATE OR REPLACE TEMP VIEW judged_rows AS
 SELECT
     *,
     device_memory_bytes - weight_bytes - activation_bytes - (getvariable('reserved_gib') * 1073741824)::BIGINT
@@ -102,8 +104,11 @@ SELECT
     END AS rate,
     CASE phase WHEN 'prefill' THEN ttft_ms WHEN 'decode' THEN tpot_exclusive_ms ELSE e2e_ms END AS latency_ms,
     by_engine(serving_model, formula_version) AS by_engine
-FROM scoped
-WHERE phase = wanted_phase;
+FROM scoped;
+
+-- Those of a phase.
+CREATE OR REPLACE TEMP MACRO judged(wanted_phase) AS TABLE
+SELECT * FROM judged_rows WHERE phase = wanted_phase;
 
 -- The judged probes that satisfy every limit, without the columns nothing decides by.
 CREATE OR REPLACE TEMP MACRO admitted(wanted_phase) AS TABLE
@@ -120,7 +125,7 @@ WHERE memory_free_bytes >= 0
 
 -- The best batch size of each scenario in each of its groups: highest objective, then lower latency, then smaller batch. Only ties are sorted.
 CREATE OR REPLACE TEMP MACRO picked(wanted_phase, wanted_objective) AS TABLE
-WITH candidates AS (
+WITH candidates AS NOT MATERIALIZED (
     SELECT
         *,
         CASE wanted_objective
