@@ -11,8 +11,8 @@ CREATE OR REPLACE TEMP MACRO no_less(before, value) AS coalesce(before <= value,
 -- batch size. Decode rows of an engine all stay: a pair may want fewer requests/s of them.
 CREATE OR REPLACE TEMP TABLE rated AS
 SELECT
-    lot, scenario_id, batch_size, phase, ttft_ms, tpot_inclusive_ms, tpot_exclusive_ms, e2e_ms,
-    tokens_per_s_per_user, weight_bytes + activation_bytes + kv_cache_bytes AS full_bytes,
+    lot, scenario_id, batch_size, phase, each_stored_column,
+    weight_bytes + activation_bytes + kv_cache_bytes AS full_bytes,
     weight_bytes + activation_bytes + kv_cache_mean_bytes AS mean_bytes,
     phase = 'decode' AND by_engine(serving_model, formula_version) AS is_paired,
     -- What `judged_rows` of scoped.sql makes of a row by either rule.
@@ -43,15 +43,10 @@ behind AS (
     JOIN rated AS other ON other.lot = witnessed.lot AND other.batch_size = witnessed.witness
     WHERE NOT this.is_paired
         AND no_less(other.full_bytes, this.full_bytes) AND no_less(other.mean_bytes, this.mean_bytes)
-        AND no_less(other.ttft_ms, this.ttft_ms) AND no_less(other.e2e_ms, this.e2e_ms)
-        AND no_less(other.tpot_inclusive_ms, this.tpot_inclusive_ms)
-        AND no_less(other.tpot_exclusive_ms, this.tpot_exclusive_ms)
+        AND every_limit_no_worse
         AND no_less(this.first_qps, other.first_qps) AND no_less(this.second_qps, other.second_qps)
         AND no_less(this.first_rate, other.first_rate) AND no_less(this.second_rate, other.second_rate)
-        AND CASE this.phase
-            WHEN 'prefill' THEN no_less(this.tokens_per_s_per_user, other.tokens_per_s_per_user)
-            ELSE other.tokens_per_s_per_user > this.tokens_per_s_per_user
-        END
+        AND (this.phase = 'prefill' OR other.tokens_per_s_per_user > this.tokens_per_s_per_user)
 )
 SELECT rated.lot, rated.scenario_id, rated.batch_size
 FROM rated

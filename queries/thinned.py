@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from queries.asking.macros import macros_of
+from queries.asking.macros import macros_of, read_sql
 from queries.raw_relations import STORED_PROBE
 from queries.vocabulary import files_for
 from store.placing import thinned_in_use, thinned_places
@@ -139,7 +139,7 @@ def create_winners(connection: duckdb.DuckDBPyConnection, transaction: ReadTrans
     connection.execute(f"CREATE VIEW raw.{STORED_PROBE} AS {unsealed_select('raw')}")
     for file in files_for({"probe"}):
         connection.execute(file.sql)
-    statements = CAN_WIN.read_text(encoding="utf-8")
+    statements = read_sql(CAN_WIN)
     for macro in macros_of(statements):
         connection.execute(macro.sql)
     connection.execute(_CONTENDING)

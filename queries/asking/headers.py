@@ -40,6 +40,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
+from queries.asking.limits import with_limits
+
 Verdict = Literal["deployments", "goodputs", "separation", "changes"]
 ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
 _LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
@@ -129,7 +131,7 @@ class Report:
 
 def read_header(path: Path) -> Report:
     """A SQL file as a report; a malformed header is an error of the program, named by file and line."""
-    text = path.read_text(encoding="utf-8")
+    text = with_limits(path.read_text(encoding="utf-8"))
     found: dict[str, object] = {"sql": text}
     several: dict[str, list[object]] = {}
     shows: dict[str, tuple[Shown, ...]] = {}

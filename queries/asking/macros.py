@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from queries.asking.limits import with_limits
 from queries.asking.variables import read_in
 from store.schema import FORMULA_MODELS
 
@@ -53,10 +54,15 @@ class Macro:
     calls: frozenset[str]
 
 
+def read_sql(path: Path) -> str:
+    """A file of SQL, with every limit in place of what stands for each."""
+    return with_limits(path.read_text(encoding="utf-8"))
+
+
 @cache
 def shared_sql() -> str:
     """The SQL that every report is built on: rows of the question's scope, and pairs of them."""
-    return "\n".join((_DECLARED, *(path.read_text(encoding="utf-8") for path in FILES)))
+    return "\n".join((_DECLARED, *map(read_sql, FILES)))
 
 
 @cache

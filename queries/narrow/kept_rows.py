@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from queries.asking.macros import read_sql
 from store.errors import InputError
 from store.reading import machine_memory
 from store.schema import NAMED_COLUMNS
@@ -94,7 +95,7 @@ class KeptRows:
         duckdb = self._connection.duckdb
         duckdb.execute(_NAMED, {"phases": sorted(phases)})
         duckdb.execute(_KEPT)
-        duckdb.execute((_FOLDER / "kept.sql").read_text(encoding="utf-8"))
+        duckdb.execute(read_sql(_FOLDER / "kept.sql"))
         self._moment, self.phases = moment, frozenset(phases)
 
     def keep_winners(self) -> None:
@@ -109,7 +110,7 @@ class KeptRows:
 
     def keep_narrow(self, rows: Rows, rules: object) -> None:
         """Keep what limits read of the rows that are looked at, by the rules that variables say."""
-        text = (_FOLDER / "narrow.sql").read_text(encoding="utf-8")
+        text = read_sql(_FOLDER / "narrow.sql")
         self._connection.duckdb.execute(f"CREATE OR REPLACE TEMP TABLE narrow_{rows} AS\n{text}")
         self._narrow[rows] = rules
 

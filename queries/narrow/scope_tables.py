@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.library import CONFIDENT
-from queries.asking.macros import JUDGED, SCOPED, SERVED, Macro, macros, macros_of, read_macros
+from queries.asking.macros import JUDGED, SCOPED, SERVED, Macro, macros, macros_of, read_macros, read_sql
 from queries.asking.options import Definitions
 from queries.asking.variables import settings
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
@@ -150,8 +150,8 @@ class ScopeTables:
         self._see(_Seen(rows, narrow, self._confident))
 
     def _provide_winners(self) -> None:
-        self._relate("contending", (_FOLDER / "contending.sql").read_text(encoding="utf-8"))
-        self._connection.duckdb.execute(CAN_WIN.read_text(encoding="utf-8"))
+        self._relate("contending", read_sql(_FOLDER / "contending.sql"))
+        self._connection.duckdb.execute(read_sql(CAN_WIN))
         self._kept.keep_winners()
 
     def _provide_narrow(self, rows: Rows, definitions: Definitions, values: Mapping[str, object]) -> None:
@@ -217,7 +217,7 @@ class ScopeTables:
             self._connection.duckdb.execute("DROP VIEW temp.probe")
         if not self._of_probes:
             return
-        self._relate(SCOPED, CONFIDENT.read_text(encoding="utf-8") if seen.confident else macros()[SCOPED].sql)
+        self._relate(SCOPED, read_sql(CONFIDENT) if seen.confident else macros()[SCOPED].sql)
         if JUDGED not in self._shapes:
             return
         if seen.narrow:
@@ -264,9 +264,9 @@ class ScopeTables:
 @cache
 def _narrow_judged(*, confident: bool) -> str:
     name = "confident" if confident else "judged"
-    return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+    return read_sql(_FOLDER / f"{name}.sql")
 
 
 @cache
 def _unserved() -> Mapping[str, Macro]:
-    return read_macros((_FOLDER / "unserved.sql").read_text(encoding="utf-8"))
+    return read_macros(read_sql(_FOLDER / "unserved.sql"))

@@ -26,18 +26,14 @@
 WITH points AS (
     SELECT
         *,
-        needed(getvariable('vary'), ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes) AS needs
+        needed(getvariable('vary'), each_limited) AS needs
     FROM judged(getvariable('wanted_phase'))
-    WHERE qps > 0
-        AND (getvariable('vary') = 'memory' OR memory_free_bytes >= 0)
-        AND keeps_limits(
-            phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, [getvariable('vary')]
-        )
+    WHERE qps > 0 AND keeps_limits(phase, [getvariable('vary')], each_limited)
 ),
 reachable AS (
     SELECT question_group, needs, num_devices, rate, latency_ms, batch_size, scenario, concurrency, probe, device, plan
     FROM points
-    WHERE needs IS NOT NULL AND (getvariable('vary') <> 'memory' OR needs <= 0)
+    WHERE needs IS NOT NULL AND (needs <= 0 OR NOT counts_down(getvariable('vary')))
         AND (getvariable('num_devices') IS NULL OR num_devices <= getvariable('num_devices'))
 ),
 sizes AS (
