@@ -2,7 +2,8 @@
 -- rules, reserve and confidence. `contending` has every column of `probe` and the `lot` of each row: rows of one scenario, of
 -- which no two have the same batch size. One rule, for files (sweepdb/thinning.py) and for sessions (queries/narrow).
 -- Of two numbers, one of which may be missing: whether the later is no less, or both are missing.
-CREATE OR REPLACE TEMP MACRO no_less(before, value) AS coalesce(before <= value, before IS NULL AND value IS NULL);
+CREATE OR REPLACE TEMP MACRO no_less(before, value) AS
+    coalesce(before <= value, before IS NULL AND value IS NULL);
 
 -- Left out are rows that no memory holds, and rows that stand behind a witness: of the smaller batch sizes of the lot the
 -- one with the highest rate, where it fits wherever the row does, is no worse in whatever limits are compared with, has no
@@ -30,25 +31,20 @@ WHERE coalesce(weight_bytes + activation_bytes + least(kv_cache_bytes, kv_cache_
 CREATE OR REPLACE TEMP TABLE can_win AS
 WITH witnessed AS (
     SELECT
-        lot, batch_size,
+        *,
         arg_max(batch_size, first_qps) OVER (
             PARTITION BY lot ORDER BY batch_size ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS witness
     FROM rated
-),
-behind AS (
-    SELECT this.lot, this.batch_size
-    FROM witnessed
-    JOIN rated AS this ON this.lot = witnessed.lot AND this.batch_size = witnessed.batch_size
-    JOIN rated AS other ON other.lot = witnessed.lot AND other.batch_size = witnessed.witness
-    WHERE NOT this.is_paired
-        AND no_less(other.full_bytes, this.full_bytes) AND no_less(other.mean_bytes, this.mean_bytes)
-        AND every_limit_no_worse
-        AND no_less(this.first_qps, other.first_qps) AND no_less(this.second_qps, other.second_qps)
-        AND no_less(this.first_rate, other.first_rate) AND no_less(this.second_rate, other.second_rate)
-        AND (this.phase = 'prefill' OR other.tokens_per_s_per_user > this.tokens_per_s_per_user)
 )
-SELECT rated.lot, rated.scenario_id, rated.batch_size
-FROM rated
-ANTI JOIN behind ON behind.lot = rated.lot AND behind.batch_size = rated.batch_size;
+SELECT this.lot, this.scenario_id, this.batch_size
+FROM witnessed AS this
+LEFT JOIN rated AS other ON other.lot = this.lot AND other.batch_size = this.witness
+WHERE other.lot IS NULL OR this.is_paired OR NOT (
+    no_less(other.full_bytes, this.full_bytes) AND no_less(other.mean_bytes, this.mean_bytes)
+    AND every_limit_no_worse
+    AND no_less(this.first_qps, other.first_qps) AND no_less(this.second_qps, other.second_qps)
+    AND no_less(this.first_rate, other.first_rate) AND no_less(this.second_rate, other.second_rate)
+    AND (this.phase = 'prefill' OR coalesce(other.tokens_per_s_per_user > this.tokens_per_s_per_user, false))
+);
 DROP TABLE rated;
