@@ -283,14 +283,9 @@ def _use(place: int, one: Limit) -> str:
     return f"{{{told}, 'position': {10 + place / 100}, 'value': {_used(one)}}}"
 
 
-def _no_worse(one: Limit) -> str:
-    column = "memory_unreserved_bytes" if one.is_reserve else one.metric
-    return f"(this.{column} IS NULL OR other.{column} {'>=' if one.least else '<='} this.{column})"
-
-
-def _never_better(one: Limit, column: str) -> str:
-    before = f"lag({column}) OVER smaller"
-    return f"no_less({column}, {before})" if one.least else f"no_less({before}, {column})"
+def _no_worse(one: Limit, column: str) -> str:
+    this, other = f"this.{column}", f"other.{column}"
+    return f"no_less({this}, {other})" if one.least else f"no_less({other}, {this})"
 
 
 @cache
@@ -325,8 +320,7 @@ def _expansions() -> Mapping[str, str]:
         "every_limit_known": (
             f"({one.asked} IS NULL OR {one.metric} IS NULL OR {one.bound} IS NOT NULL)" for one in limits
         ),
-        "every_limit_no_worse": map(_no_worse, rows),
-        "every_limit_never_better": (_never_better(one, column) for one, column in stored),
+        "every_limit_no_worse": (_no_worse(one, column) for one, column in stored),
     }
     return {
         **{name: ",\n    ".join(parts) for name, parts in lists.items()},

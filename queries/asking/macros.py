@@ -39,6 +39,10 @@ CREATE OR REPLACE TEMP MACRO is_formula(serving_model) AS
     serving_model IN ({", ".join(f"'{name}'" for name in FORMULA_MODELS)});
 """
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
+# Views that a session has over the store or over memory (queries/narrow): the probes of a question's scope, what limits
+# and ranks read of these, and what engines make of them.
+SCOPED, JUDGED = "scoped", "judged_rows"
+SERVED = frozenset({"served_pairs", "served_frontier"})
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
@@ -46,7 +50,7 @@ _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Macro:
-    """A macro with the comment above it, or the view `scoped`."""
+    """A macro or a view with the comment above it, or the view `scoped`."""
 
     name: str
     sql: str
@@ -94,14 +98,16 @@ def without_comments(sql: str) -> str:
     return _COMMENT.sub("", sql)
 
 
-def macros_of(sql: str, *, of_loads: bool = False) -> list[Macro]:
-    """The macros that a text of SQL calls, directly or through others, in the order of their creation."""
+def macros_of(sql: str, *, of_loads: bool = False, closed: frozenset[str] = frozenset()) -> list[Macro]:
+    """The macros that a text of SQL calls, directly or through others, in the order of their creation.
+
+    What those that are `closed` call is not among them."""
     known = macros(of_loads=of_loads)
     wanted: set[str] = set()
     pending = set(names_in(sql) & known.keys())
     while pending:
         wanted |= pending
-        pending = {name for one in pending for name in known[one].calls} - wanted
+        pending = {name for one in pending - closed for name in known[one].calls} - wanted
     return [macro for name, macro in known.items() if name in wanted]
 
 
