@@ -16,7 +16,7 @@ import duckdb
 from queries.parsing import ParsedSelect, parse_select
 from queries.scenarios import load_scenarios
 from queries.scoping.voided import read_hidden
-from queries.thinned.binding import THINNED, Intervals, ThinnedBlocks
+from queries.thinned import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import InputError, StoreError
 from store.location import StoreLocation, parse_url

@@ -43,7 +43,7 @@ SELECT
     qps * getvariable('decode_degradation') * decoded_tokens(output_length)
         / decoded_tokens(answer_tokens) AS qps,
     greatest(answer_tokens - 1.0, 0.0) * tpot_exclusive_ms AS answer_ms,
-    0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms, tpot_exclusive_bound_ms / tpot_exclusive_ms AS answer_ratio
+    0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms, tpot_exclusive_ms_bound / tpot_exclusive_ms AS answer_ratio
 FROM admitted('decode')
 WHERE by_engine
     AND takes_decode(device, num_devices);
@@ -347,3 +347,14 @@ SELECT
 FROM chosen AS c
 JOIN prefills AS p ON p.question_group = c.question_group AND p.prefill_rank = c.prefill_rank
 JOIN decodes AS d ON d.question_group = c.question_group AND d.decode_number = c.decode_number;
+
+-- The best pairs of an engine that `ranked_pairs` lists, and the frontier. Where no engine serves anything in the scope a
+-- session has empty relations in their place (queries/narrow/unserved.sql), and never plans what they are made of.
+CREATE OR REPLACE TEMP VIEW served_pairs AS
+SELECT *
+FROM engine_pairs(
+    getvariable('allocation_rule'), getvariable('num_devices'), getvariable('same_device'), getvariable('most_listed'),
+    getvariable('objective')
+);
+CREATE OR REPLACE TEMP VIEW served_frontier AS
+SELECT * FROM engine_frontier();

@@ -30,14 +30,14 @@ CREATE OR REPLACE TEMP MACRO pairs_kept(most_listed) AS
 -- The best pairs of each group, or of each group and device where both sides are of the same one: those of formulas, with
 -- counts of instances within a budget, and those of an engine with their waits (paired.sql).
 CREATE OR REPLACE TEMP MACRO ranked_pairs(same_device, most_listed) AS TABLE
-WITH prefill_candidates AS NOT MATERIALIZED (
+WITH prefill_candidates AS MATERIALIZED (
     SELECT * REPLACE (qps * getvariable('prefill_degradation') AS qps),
         CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
     FROM side('prefill')
     WHERE NOT by_engine
         AND takes_prefill(device, num_devices)
 ),
-decode_candidates AS NOT MATERIALIZED (
+decode_candidates AS MATERIALIZED (
     SELECT * REPLACE (qps * getvariable('decode_degradation') AS qps),
         CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
     FROM side('decode')
@@ -231,10 +231,7 @@ served AS (
         ttft_ms AS pair_ttft_ms, alone_ms, wait_ms, burst_ms, handover_ms, slot_wait_ms, e2e_ms AS pair_e2e_ms, users,
         prefill_utilisation, decode_utilisation, tpot_ms, prefill_scenario_id, 1 AS prefill_size,
         prefill_memory_free_bytes, decode_scenario_id, decode_batch_size, decode_memory_free_bytes
-    FROM engine_pairs(
-        getvariable('allocation_rule'), getvariable('num_devices'), same_device, most_listed,
-        getvariable('objective')
-    )
+    FROM served_pairs
     QUALIFY rank <= most_listed
 ),
 answered AS MATERIALIZED (

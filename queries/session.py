@@ -37,7 +37,7 @@ from queries.scoping.scope import (
     ResolvedScope,
 )
 from queries.scoping.workload_blend import keyed_blend
-from queries.thinned.binding import intervals_of, suffices
+from queries.thinned import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import machine_memory, read_transaction
@@ -198,7 +198,7 @@ class Session:
 
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
         """Make the tables of loads ready, and say which phases of them the report looks at."""
-        self._tables.show()
+        self._tables.show_every_row()
         self._ladders.provide(scope, [row.scenario_id for row in scope.rows])
         phases = self._ladders.played(question.report, report(question.report).needs or [phases])
         if {"prefill", "decode"} <= set(phases):

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
         reports,
         variables_taken,
     )
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table
     from queries.asking.options import (
         MOST_RATE,
         PARTS,
         PRESETS,
-        Limits,
         PairOptions,
         ReportOptions,
         Scope,
@@ -59,6 +59,7 @@ __all__ = [
     "Framed",
     "Json",
     "Keyword",
+    "Limit",
     "Limits",
     "PairOptions",
     "Question",
@@ -74,6 +75,8 @@ __all__ = [
     "instance_budget",
     "keywords_of",
     "known_variables",
+    "limit_named",
+    "limit_table",
     "old_name_note",
     "one_of",
     "option",

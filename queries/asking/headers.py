@@ -37,6 +37,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
+from queries.asking.limits import with_limits
 from store.schema import filled
 
 Verdict = Literal["deployments", "goodputs", "separation", "changes", "none"]
@@ -158,7 +159,7 @@ def read_forms(path: Path) -> tuple[Report, ...]:
 
 
 def _read_form(path: Path, name: str, text: str, line_before: int) -> Report:
-    found: dict[str, object] = {"name": name, "sql": filled(text)}
+    found: dict[str, object] = {"name": name, "sql": with_limits(filled(text))}
     several: dict[str, list[object]] = {}
     shows: dict[str, tuple[Shown, ...]] = {}
     for number, line in enumerate(_header_of(text), start=line_before + 1):

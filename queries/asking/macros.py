@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from queries.asking.limits import with_limits
 from queries.asking.variables import read_in
 from store.schema import FORMULA_MODELS, filled
 
@@ -38,6 +39,10 @@ CREATE OR REPLACE TEMP MACRO is_formula(serving_model) AS
     serving_model IN ({", ".join(f"'{name}'" for name in FORMULA_MODELS)});
 """
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
+# Views that a session has over the store or over memory (queries/narrow): the probes of a question's scope, what limits
+# and ranks read of these, and what engines make of them.
+SCOPED, JUDGED = "scoped", "judged_rows"
+SERVED = frozenset({"served_pairs", "served_frontier"})
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
@@ -45,11 +50,16 @@ _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Macro:
-    """A macro with the comment above it, or the view `scoped`."""
+    """A macro or a view with the comment above it, or the view `scoped`."""
 
     name: str
     sql: str
     calls: frozenset[str]
+
+
+def read_sql(path: Path) -> str:
+    """A file of SQL, with what is declared of columns and limits in place of what stands for it."""
+    return with_limits(filled(path.read_text(encoding="utf-8")))
 
 
 @cache
@@ -59,7 +69,7 @@ def shared_sql(*, of_loads: bool = False) -> str:
     Macros of points have the same names for both (queries/points)."""
     *before, points = FILES
     paths = (*before, _KINDS[of_loads], points)
-    return "\n".join((_DECLARED, *(filled(path.read_text(encoding="utf-8")) for path in paths)))
+    return "\n".join((_DECLARED, *map(read_sql, paths)))
 
 
 @cache
@@ -88,14 +98,16 @@ def without_comments(sql: str) -> str:
     return _COMMENT.sub("", sql)
 
 
-def macros_of(sql: str, *, of_loads: bool = False) -> list[Macro]:
-    """The macros that a text of SQL calls, directly or through others, in the order of their creation."""
+def macros_of(sql: str, *, of_loads: bool = False, closed: frozenset[str] = frozenset()) -> list[Macro]:
+    """The macros that a text of SQL calls, directly or through others, in the order of their creation.
+
+    What those that are `closed` call is not among them."""
     known = macros(of_loads=of_loads)
     wanted: set[str] = set()
     pending = set(names_in(sql) & known.keys())
     while pending:
         wanted |= pending
-        pending = {name for one in pending for name in known[one].calls} - wanted
+        pending = {name for one in pending - closed for name in known[one].calls} - wanted
     return [macro for name, macro in known.items() if name in wanted]
 
 

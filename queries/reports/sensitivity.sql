@@ -19,18 +19,14 @@
 WITH points AS (
     SELECT
         *,
-        needed(getvariable('vary'), ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes) AS needs
+        needed(getvariable('vary'), each_limited) AS needs
     FROM judged(getvariable('wanted_phase'))
-    WHERE qps > 0
-        AND (getvariable('vary') = 'memory' OR memory_free_bytes >= 0)
-        AND keeps_limits(
-            phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, [getvariable('vary')]
-        )
+    WHERE qps > 0 AND keeps_limits(phase, [getvariable('vary')], each_limited)
 ),
 reachable AS (
     SELECT question_group, needs, num_devices, rate, latency_ms, batch_size, scenario, concurrency, probe, device, plan
     FROM points
-    WHERE needs IS NOT NULL AND (getvariable('vary') <> 'memory' OR needs <= 0)
+    WHERE needs IS NOT NULL AND (needs <= 0 OR NOT counts_down(getvariable('vary')))
         AND (getvariable('num_devices') IS NULL OR num_devices <= getvariable('num_devices'))
 ),
 sizes AS (
@@ -100,14 +96,10 @@ ORDER BY question_group, needs, scenario;
 WITH points AS (
     SELECT
         *,
-        needed(getvariable('vary'), ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes) AS first_needs,
-        needed(getvariable('vary_second'), ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes)
-            AS second_needs,
-        [getvariable('vary'), getvariable('vary_second')] AS varied
+        needed(getvariable('vary'), each_limited) AS first_needs,
+        needed(getvariable('vary_second'), each_limited) AS second_needs
     FROM judged(getvariable('wanted_phase'))
-    WHERE qps > 0
-        AND ('memory' IN varied OR memory_free_bytes >= 0)
-        AND keeps_limits(phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, varied)
+    WHERE qps > 0 AND keeps_limits(phase, [getvariable('vary'), getvariable('vary_second')], each_limited)
 ),
 reachable AS (
     SELECT
@@ -116,8 +108,8 @@ reachable AS (
         ranked_measure(ranked_by, rate, num_devices, rate) AS ranked_rate
     FROM points
     WHERE first_needs IS NOT NULL AND second_needs IS NOT NULL
-        AND (getvariable('vary') <> 'memory' OR first_needs <= 0)
-        AND (getvariable('vary_second') <> 'memory' OR second_needs <= 0)
+        AND (first_needs <= 0 OR NOT counts_down(getvariable('vary')))
+        AND (second_needs <= 0 OR NOT counts_down(getvariable('vary_second')))
         AND (getvariable('num_devices') IS NULL OR num_devices <= getvariable('num_devices'))
     WINDOW sizes AS (PARTITION BY question_group)
 ),

@@ -20,29 +20,19 @@ sides AS (
     SELECT
         *,
         question_group % 10 AS side,
-        question_group > 10 AS is_next,
-        ttft_bound_ms / getvariable('ttft_limit_ms') AS ttft_use,
-        tpot_bound_ms / getvariable('tpot_limit_ms') AS tpot_use,
-        e2e_bound_ms / getvariable('e2e_limit_ms') AS e2e_use,
-        getvariable('min_user_rate') / user_rate_bound AS user_rate_use,
-        1 - memory_free_bytes / device_memory_bytes AS memory_use
+        question_group > 10 AS is_next
     FROM known
 ),
 named AS (
     SELECT
         side, is_next,
-        unnest([
+        unnest(limit_uses(device_memory_bytes, each_limited) || [
             {'section': 'result', 'name': 'rate', 'unit': 'tokens/s', 'position': 1, 'value': rate},
             {'section': 'result', 'name': 'rate_per_device', 'unit': 'tokens/s', 'position': 2, 'value': rate / num_devices},
             {'section': 'result', 'name': 'qps', 'unit': 'requests/s', 'position': 3, 'value': qps},
             {'section': 'result', 'name': 'ttft_ms', 'unit': 'ms', 'position': 4, 'value': ttft_ms},
             {'section': 'result', 'name': 'tpot_ms', 'unit': 'ms', 'position': 5, 'value': tpot_ms},
             {'section': 'result', 'name': 'e2e_ms', 'unit': 'ms', 'position': 6, 'value': e2e_ms},
-            {'section': 'limit', 'name': 'ttft', 'unit': 'share of limit', 'position': 10, 'value': ttft_use},
-            {'section': 'limit', 'name': 'tpot', 'unit': 'share of limit', 'position': 11, 'value': tpot_use},
-            {'section': 'limit', 'name': 'e2e', 'unit': 'share of limit', 'position': 12, 'value': e2e_use},
-            {'section': 'limit', 'name': 'tokens_per_s_per_user', 'unit': 'share of limit', 'position': 13, 'value': user_rate_use},
-            {'section': 'limit', 'name': 'memory', 'unit': 'share of device', 'position': 14, 'value': memory_use},
             {'section': 'knob', 'name': 'num_devices', 'unit': 'devices', 'position': 32, 'value': num_devices::DOUBLE},
             {plan_knobs},
             {'section': 'knob', 'name': 'host_hit_rate', 'unit': 'ratio', 'position': 43, 'value': host_hit_rate::DOUBLE},

@@ -11,7 +11,6 @@ from alembic import command
 from generator import fill, sweep_record
 from sqlalchemy import inspect, text
 from stored import STORES, load_postgresql, load_sqlite
-from sweepdb.upgrading import view_faults
 
 import store.migrating
 import store.reading
@@ -367,6 +366,10 @@ def test_a_store_from_before_the_first_revision_is_told_which_commit_upgrades_it
         assert caught.value.exit_code == 3
         assert "97b1e07581225c16dec297c510edd99b6f61c350" in caught.value.hint
     assert current_revision(store_url) == revision
+
+
+def view_faults(location):
+    return [fault for fault in everything.check_store(location).faults if fault.startswith("The view ")]
 
 
 def test_views_of_another_program_are_told_and_laid_down_anew(store_url):

@@ -1,16 +1,20 @@
-"""Decides which blocks of a question are read from thinned files: those that it is about in whole.
+"""Rows that can win, in files: which of some blocks they are, and which blocks of a question are read as those alone.
 
-A report's header says whether rows that can win suffice it. Not here: which they are (queries.thinned.winners)."""
+A report's header says whether they suffice it. The rule stands in can_win.sql. Not here: files of such rows
+(sweepdb.thinning), and rows in memory (queries.narrow)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from queries.thinned.winners import RULES
+from queries.asking.macros import macros_of, read_sql
+from queries.vocabulary import files_for
 from store.placing import thinned_in_use, thinned_places
-from store.sealing import create_table, insert_rows
+from store.schema.raw_relations import STORED_PROBE
+from store.sealing import create_table, insert_rows, load_unsealed, unsealed_select
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,6 +24,10 @@ if TYPE_CHECKING:
     from store.reading import ReadTransaction
     from store.sealing import Ranges
 
+RULES = 2  # raised when other rows can win than before
+READ_RULES = frozenset({1, 2})  # of files that hold every row that can win
+CAN_WIN = Path(__file__).with_name("can_win.sql")
+_CONTENDING = "CREATE TEMP VIEW contending AS SELECT *, block_id AS lot FROM probe"
 THINNED = "thinned_block"  # in the schema `raw`: blocks that are read so, with how many probes they have
 _COLUMNS = [
     ("block_id", "BIGINT"),
@@ -101,7 +109,7 @@ class ThinnedBlocks:
     ) -> Sequence[Place]:
         """Where to read blocks: thinned where one is asked about in whole and nothing of it is hidden."""
         within = self.within
-        beside = [row for row in thinned_in_use(transaction) if row.rules == RULES] if places else []
+        beside = [row for row in thinned_in_use(transaction) if row.rules in READ_RULES] if places else []
         if within is None or not beside:
             self.left_aside = bool(beside)
             return places
@@ -122,6 +130,20 @@ class ThinnedBlocks:
         insert_rows(
             connection, f"raw.{THINNED}", _COLUMNS, [place[:5] for places in self._bound.values() for place in places]
         )
+
+
+def create_winners(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, blocks: Ranges) -> None:
+    """Create `can_win` of the committed blocks within ranges, by block, scenario and batch size, in a bare DuckDB."""
+    connection.execute("CREATE SCHEMA raw")
+    load_unsealed(connection, transaction, blocks, schema="raw")
+    connection.execute(f"CREATE VIEW raw.{STORED_PROBE} AS {unsealed_select('raw')}")
+    for file in files_for({"probe"}):
+        connection.execute(file.sql)
+    statements = read_sql(CAN_WIN)
+    for macro in macros_of(statements):
+        connection.execute(macro.sql)
+    connection.execute(_CONTENDING)
+    connection.execute(statements)
 
 
 def _is_whole(place: Place, intervals: Iterable[tuple[int, int]]) -> bool:

@@ -1,4 +1,4 @@
-"""Writes the thinned file of each part that has none: its rows that can win, with every column.
+"""Thinned files: beside each part one with the rows alone that can win, written, and compared with what can win again.
 
 Not here: which rows these are (queries.thinned), and naming files in the store (store.parts.thin_files)."""
 
@@ -16,7 +16,7 @@ from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import open_store
 from store.parts import ThinnedFile, checked_path, disk_fault, part_shelf, put_in_place, register_thinned
-from store.placing import WAITING, PartRow, Shelf, is_registered, parts_in_use, thinned_in_use
+from store.placing import WAITING, PartRow, Shelf, found_shelf, is_registered, parts_in_use, thinned_in_use
 from store.reading import in_memory, read_transaction
 from store.schema import MEASURES
 from store.sealing import PARQUET, quoted
@@ -131,3 +131,26 @@ def digest_of(connection: duckdb.DuckDBPyConnection, source: str) -> tuple[int, 
     """How many rows there are, and a digest of them whatever their order."""
     row = connection.execute(f"SELECT COUNT(*), BIT_XOR(hash({_COLUMNS})) {source}").fetchone()
     return row if row is not None else (0, None)
+
+
+def winner_faults(location: StoreLocation) -> Iterator[str]:
+    """Thinned files that hold other rows than can win. Those by rules of before hold more, or are not read."""
+    import duckdb
+
+    with read_transaction(location) as transaction:
+        rows = [row for row in thinned_in_use(transaction) if row.rules == RULES and is_registered(location, row)]
+        parts = {part.id: part for part in parts_in_use(transaction)}
+    for row in rows:
+        try:
+            shelf = found_shelf(location, row.name, row.folder)
+            path = shelf.fetched(row.name, row.bytes, row.sha256)
+            with winners_of(location, shelf.scratch, parts[row.part_id]) as (connection, source):
+                held = digest_of(connection, f"FROM read_parquet({quoted(path)}) AS f")
+                right = held == digest_of(connection, source) and held[0] == row.row_count
+        except (StoreError, OSError, duckdb.Error):  # that a file cannot be read is said of the file
+            continue
+        if not right:
+            yield (
+                f"The thinned file {row.folder}/{row.name} does not hold the rows of its part that can win; remove"
+                f" it, then write it anew with: sweepdb db compact{location.argument} `thin`"
+            )
