@@ -25,12 +25,12 @@ from conftest_cli import words
 from postgresql_server import Server, running_server, why_not
 from stored import STORES, load_postgresql, load_sqlite
 
+from migrations.views import differing_views
 from store.location import parse_url
 from store.migrating import current_revision
 from store.reading import read_transaction
 from store.revision import HEAD_REVISION, REVISIONS
 from store.upkeep import check_store
-from sweepdb.upgrading import view_faults
 
 HERE = Path(__file__).parent
 EXAMPLE = (
@@ -219,7 +219,7 @@ def _left(ground: Ground, kind: str, url: str, before: set[tuple[object, ...]], 
     else:
         yield from _faults(url)
         if kind == "migrate":
-            yield from view_faults(parse_url(url))
+            yield from differing_views(parse_url(url))
     if kind in OF_PARTS:
         yield from (f"the original: {fault}" for fault in _faults(original(ground)))
         yield from (f"{one.parts} parts of another" for one in check_store(parse_url(url)).elsewhere)
