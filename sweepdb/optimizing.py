@@ -25,7 +25,6 @@ from sweepdb.torch_needed import torch_needed
 
 FIRST_LARGEST = 512
 DOUBLINGS = 10
-MOST_FACTOR = 4  # tokens of a step over those of a prompt, where no budget is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +245,8 @@ def _table(
     question = _question(options, sweep, _REPORTS[kind])
     answer = session.ask(question, pinned=tuple(chosen)) if chosen else session.ask(question)
     probes = [str(row["probe"]) for row in answer.dicts()] if options.is_distribution else []
-    drawn = searches[_CURVES[kind]].curve if _draws(options) else None
+    draws = len(options.devices) == 1 and not options.is_distribution
+    drawn = searches[_CURVES[kind]].curve if draws else None
     return Table(
         kind=kind,
         answer=answer,
@@ -265,10 +265,6 @@ def _every_row(
         return ()
     answer = session.ask(replace(question, options=replace(question.options, top=1)), pinned=alone)
     return tuple(answer.dicts())
-
-
-def _draws(options: OptimizerOptions) -> bool:
-    return len(options.devices) == 1 and not options.is_distribution
 
 
 _REPORTS = {"aggregated": "best", "prefill": "prefill", "decode": "decode", "pd-ratio": "pd-ratio"}

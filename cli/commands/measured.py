@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sweepdb.measuring import Kept, PointSelection, ReadFiles, ShownPoint, Validation
 
 
-ACTIONS = ("import", "list", "show", "set", "delete", "suggest")
 _MOST_LISTED = 1_000  # in a table
 _TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")

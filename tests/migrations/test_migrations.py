@@ -11,6 +11,7 @@ from alembic import command
 from generator import fill, sweep_record
 from sqlalchemy import inspect, text
 from stored import STORES, load_postgresql, load_sqlite
+from sweepdb.upgrading import view_faults
 
 import store.migrating
 import store.reading
@@ -19,13 +20,13 @@ from queries.asking.options import Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.publishing.view_texts import store_views
 from queries.session import Session
-from store.engines import make_engine
 from store.errors import RevisionError, StoreError
 from store.location import parse_url
 from store.migrating import (
     alembic_config,
     create_store,
     current_revision,
+    make_engine,
     migrate,
     revision_history,
     schema_drift,
@@ -37,7 +38,6 @@ from store.schema.sql_tables import METADATA
 from store.upkeep import check_store
 from store.writing import begin_sweep
 from sweepdb import stores as everything
-from sweepdb.upgrading import view_faults
 
 
 def test_there_is_one_history_and_the_program_knows_it():
