@@ -271,7 +271,7 @@ def _write(done: Validation, against: str | None, format_: str, output: Path | N
         columns, rows = flat_rows(done, against=against)
         write_rows(columns, rows, "csv", output)
     elif format_ == "html":
-        from cli.render.scatter import page
+        from cli.render.validation import page
 
         write_text([page(done, against=against)], output)
     elif format_ in PICTURES:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from cli.render.answers import bias_notes
 from sweepdb.asking import relaxed_to
 from sweepdb.catalogue import DeviceProfile, effective_rate
-from sweepdb.optimizer_options import OptimizerOptions
-from sweepdb.optimizing import DeviceRun, Table
+from sweepdb.optimizing import DeviceRun, OptimizerOptions, Table
 
 WIDTH = 80
 GIB = 2**30
