@@ -11,9 +11,7 @@ admissible AS (
     SELECT
         *,
         coalesce(
-            memory_free_bytes >= 0 AND qps > 0
-                AND keeps_limits(phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, ['none']),
-            false
+            qps > 0 AND keeps_limits(phase, ['none'], each_limited), false
         ) AS fits
     FROM known
 )

@@ -43,7 +43,7 @@ SELECT
     qps * getvariable('decode_degradation') * decoded_tokens(output_length)
         / decoded_tokens(answer_tokens) AS qps,
     greatest(answer_tokens - 1.0, 0.0) * tpot_exclusive_ms AS answer_ms,
-    0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms, tpot_exclusive_bound_ms / tpot_exclusive_ms AS answer_ratio
+    0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms, tpot_exclusive_ms_bound / tpot_exclusive_ms AS answer_ratio
 FROM admitted('decode')
 WHERE by_engine
     AND takes_decode(device, num_devices);

@@ -5,9 +5,7 @@
 -- limit is compared with: the prediction itself, or what confident.sql makes of it.
 CREATE OR REPLACE TEMP VIEW scoped AS
 SELECT
-    probe.*, scope.question_group, probe.ttft_ms AS ttft_bound_ms, probe.ttft_ms AS pair_ttft_bound_ms,
-    probe.tpot_inclusive_ms AS tpot_inclusive_bound_ms, probe.tpot_exclusive_ms AS tpot_exclusive_bound_ms,
-    probe.e2e_ms AS e2e_bound_ms, probe.tokens_per_s_per_user AS user_rate_bound
+    probe.*, scope.question_group, probe.ttft_ms AS pair_ttft_bound_ms, each_stored_bound
 FROM probe
 JOIN scope ON probe.scenario_id = scope.scenario_id
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
@@ -43,38 +41,39 @@ CREATE OR REPLACE TEMP MACRO asked_share(e2e_ms, shortest, output_length, tpot_e
     END;
 
 -- The TPOT, QPS and rate that the question's rules choose of what is stored of a row.
+CREATE OR REPLACE TEMP MACRO tpot_by(tpot_rule, serving_model, inclusive, exclusive) AS
+    CASE coalesce(tpot_rule, own_tpot(serving_model)) WHEN 'exclusive' THEN exclusive ELSE inclusive END;
 CREATE OR REPLACE TEMP MACRO ruled_tpot(serving_model, inclusive, exclusive) AS
-    CASE coalesce(getvariable('tpot_rule'), own_tpot(serving_model)) WHEN 'exclusive' THEN exclusive ELSE inclusive END;
+    tpot_by(getvariable('tpot_rule'), serving_model, inclusive, exclusive);
 
 -- Rows of an engine are paired as it serves (queries/paired.sql), others by the seeds' rule. Version 1 lacks a prompt's service.
 CREATE OR REPLACE TEMP MACRO by_engine(serving_model, formula_version) AS
     NOT is_formula(serving_model) AND formula_version > 1;
 
--- Whether a row keeps each limit; NULL does not limit. A metric a phase does not have limits nothing there.
-CREATE OR REPLACE TEMP MACRO keeps_ttft(phase, bound_ms) AS
-    getvariable('ttft_limit_ms') IS NULL OR phase = 'decode' OR bound_ms <= getvariable('ttft_limit_ms');
-CREATE OR REPLACE TEMP MACRO keeps_tpot(phase, bound_ms) AS
-    getvariable('tpot_limit_ms') IS NULL OR phase = 'prefill' OR bound_ms <= getvariable('tpot_limit_ms');
-CREATE OR REPLACE TEMP MACRO keeps_e2e(phase, bound_ms) AS
-    getvariable('e2e_limit_ms') IS NULL OR phase <> 'aggregated' OR bound_ms <= getvariable('e2e_limit_ms');
-CREATE OR REPLACE TEMP MACRO keeps_user_rate(phase, bound) AS
-    getvariable('min_user_rate') IS NULL OR phase = 'prefill' OR bound >= getvariable('min_user_rate');
+-- Whether a row keeps every limit, those aside that a report varies. NULL does not limit, nor does a metric that a phase
+-- has not. Names that begin with
+-- `each` or `every` stand for a part a limit (queries/asking/limits.py).
+CREATE OR REPLACE TEMP MACRO keeps_limits(phase, varied, each_limited) AS
+    every_limit_kept;
 
--- Whether a row keeps every limit, those aside that a report varies: all limits of rows are judged here.
-CREATE OR REPLACE TEMP MACRO keeps_limits(phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, varied) AS
-    ('ttft' IN varied OR keeps_ttft(phase, ttft_bound_ms))
-    AND ('tpot' IN varied OR keeps_tpot(phase, tpot_bound_ms))
-    AND ('e2e' IN varied OR keeps_e2e(phase, e2e_bound_ms))
-    AND keeps_user_rate(phase, user_rate_bound);
+-- The value of the limit `vary` from which on a row is admitted; counted downwards where less of it admits more.
+CREATE OR REPLACE TEMP MACRO needed(vary, each_limited) AS
+    CASE vary when_each_needed END;
+CREATE OR REPLACE TEMP MACRO counts_down(vary) AS vary IN (each_counted_down);
 
--- The value of the limit `vary` from which on a row is admitted. Less reserve admits more: it is counted downwards.
-CREATE OR REPLACE TEMP MACRO needed(vary, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes) AS
-    CASE vary
-        WHEN 'ttft' THEN ttft_bound_ms
-        WHEN 'tpot' THEN tpot_bound_ms
-        WHEN 'e2e' THEN e2e_bound_ms
-        ELSE -(getvariable('reserved_gib') + memory_free_bytes / 1073741824)
-    END;
+-- How far a row is beyond the limit that it misses by the largest share (0 where it keeps all), which limit that is, and
+-- how many it misses.
+CREATE OR REPLACE TEMP MACRO largest_miss(phase, device_memory_bytes, each_limited) AS greatest(each_miss);
+CREATE OR REPLACE TEMP MACRO limit_missed_by(miss, phase, device_memory_bytes, each_limited) AS
+    CASE miss when_each_missed END;
+CREATE OR REPLACE TEMP MACRO limits_missed(phase, device_memory_bytes, each_limited) AS sum_of_missed;
+
+-- Whether something is known of everything that is limited, where limits are read with a confidence.
+CREATE OR REPLACE TEMP MACRO knows_limits(each_metric, each_limited) AS
+    every_limit_known;
+
+-- The share of each limit that a row uses, as lines of `why`.
+CREATE OR REPLACE TEMP MACRO limit_uses(device_memory_bytes, each_limited) AS [each_use];
 
 -- Every probe of a phase with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
@@ -85,7 +84,7 @@ SELECT
         - CASE getvariable('kv_charge') WHEN 'mean' THEN kv_cache_mean_bytes ELSE kv_cache_bytes END
         AS memory_free_bytes,
     ruled_tpot(serving_model, tpot_inclusive_ms, tpot_exclusive_ms) AS tpot_ms,
-    ruled_tpot(serving_model, tpot_inclusive_bound_ms, tpot_exclusive_bound_ms) AS tpot_bound_ms,
+    ruled_tpot(serving_model, tpot_inclusive_ms_bound, tpot_exclusive_ms_bound) AS tpot_ms_bound,
     CASE phase
         WHEN 'prefill'
             THEN CASE getvariable('prefill_qps_rule') WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
@@ -111,12 +110,10 @@ SELECT
     question_group, scenario_id, scenario, workload_key, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp,
     num_devices, shortest_length, batch_size, concurrency, input_length_mean, prefix_cache_hit_rate, host_hit_rate,
     ssd_hit_rate, remote_hit_rate, output_length, ttft_ms,
-    tpot_exclusive_ms, tpot_exclusive_bound_ms, e2e_ms, decode_step_ms,
+    tpot_exclusive_ms, tpot_exclusive_ms_bound, e2e_ms, decode_step_ms,
     tokens_per_s_per_user, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
 FROM judged(wanted_phase)
-WHERE memory_free_bytes >= 0
-    AND qps > 0
-    AND keeps_limits(wanted_phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, ['none']);
+WHERE qps > 0 AND keeps_limits(wanted_phase, ['none'], each_limited);
 
 -- The best batch size of each scenario in each of its groups: highest objective, then lower latency, then smaller batch. Only ties are sorted.
 CREATE OR REPLACE TEMP MACRO picked(wanted_phase, wanted_objective) AS TABLE

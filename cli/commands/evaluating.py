@@ -108,11 +108,11 @@ def _next_question(phases: AbstractSet[str], *, played: bool) -> str:
     if played:
         if phases in ({"prefill"}, {"decode"}):
             return (
-                "goodput --mode prefill --ttft-limits 1000"
+                "best --by goodput --mode prefill --ttft-limits 1000"
                 if "prefill" in phases
-                else "goodput --mode decode --tpot-limits 50"
+                else "best --by goodput --mode decode --tpot-limits 50"
             )
-        return f"goodput {'' if 'aggregated' in phases else '--mode pd '}--ttft-limits 1000 --tpot-limits 50"
+        return f"best --by goodput {'' if 'aggregated' in phases else '--mode pd '}--ttft-limits 1000 --tpot-limits 50"
     if "aggregated" in phases:
         return "best --tpot-limits 50"
     if phases == {"prefill", "decode"}:

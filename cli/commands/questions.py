@@ -113,12 +113,14 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
     """The question that a command line asks, from options as they are typed.
 
     The text of lengths may name a file, a blend has shares, and names come without a key."""
-    from sweepdb.asking import question_of, question_report
+    from sweepdb.asking import old_name_note, question_of, question_report
 
+    if (note := old_name_note(report)) is not None:
+        say(f"note: {as_typed(note)}")
     given = typed_keywords(options, store)
     named = question_report(report).names
     if named is not None:
-        given[named.option] = tuple(names)
+        given[named.options[0]] = tuple(names)
     elif names:
         raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     return question_of(report, given)

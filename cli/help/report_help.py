@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sweepdb.asking import asked_reports, keywords_of, option_table
+from sweepdb.asking import OLD_NAMES, asked_reports, keywords_of, option_table
 
 if TYPE_CHECKING:
     from sweepdb.asking import Report
@@ -32,7 +32,7 @@ def report_names() -> Sequence[str]:
 def named_report(words: Sequence[str]) -> Report | None:
     """The report that the words of `query` name, None where they name none."""
     known = {item.name: item for item in asked_reports().values()}
-    return next((known[word] for word in words if word in known), None)
+    return next((known[now] for word in words if (now := OLD_NAMES.get(word, word)) in known), None)
 
 
 def taken(asked: Report, parameter: str) -> bool:
@@ -55,7 +55,12 @@ def few_takers() -> dict[str, str]:
 
 def report_examples(asked: Report) -> Sequence[str]:
     """An example of a report with what it requires, and the same for a program."""
-    compared = "" if asked.names is None else _NAMES[asked.names.option]
-    required = "".join(f" --{one.option.replace('_', '-')} {_VALUES[one.option]}" for one in asked.requires)
+    compared = "" if asked.names is None else _NAMES[asked.names.options[0]]
+    required = "".join(
+        f" --{option.replace('_', '-')} {_VALUES[option]}"
+        for one in asked.requires
+        for option in one.options
+        if option in _VALUES
+    )
     first = f"query {asked.name}{compared}{required}"
     return first, f"{first} --format json"

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from queries.asking.limits import with_limits
 from queries.asking.variables import read_in
-from store.schema import FORMULA_MODELS
+from store.schema import FORMULA_MODELS, filled
 
 _FOLDER = Path(__file__).parents[1]
 FILES = tuple(
@@ -28,8 +29,10 @@ FILES = tuple(
         "paired_loads",
         "joined_loads",
         "changed",
+        "points",
     )
 )
+_KINDS = {of_loads: _FOLDER / "points" / f"{name}.sql" for of_loads, name in ((False, "probes"), (True, "loads"))}
 # What the program declares and SQL asks.
 _DECLARED = f"""-- Whether a serving model is a formula; every other one is an engine.
 CREATE OR REPLACE TEMP MACRO is_formula(serving_model) AS
@@ -50,16 +53,25 @@ class Macro:
     calls: frozenset[str]
 
 
-@cache
-def shared_sql() -> str:
-    """The SQL that every report is built on: rows of the question's scope, and pairs of them."""
-    return "\n".join((_DECLARED, *(path.read_text(encoding="utf-8") for path in FILES)))
+def read_sql(path: Path) -> str:
+    """A file of SQL, with what is declared of columns and limits in place of what stands for it."""
+    return with_limits(filled(path.read_text(encoding="utf-8")))
 
 
 @cache
-def macros() -> Mapping[str, Macro]:
+def shared_sql(*, of_loads: bool = False) -> str:
+    """The SQL that reports about probes, or about loads, are built on: rows of the question's scope, and pairs of them.
+
+    Macros of points have the same names for both (queries/points)."""
+    *before, points = FILES
+    paths = (*before, _KINDS[of_loads], points)
+    return "\n".join((_DECLARED, *map(read_sql, paths)))
+
+
+@cache
+def macros(*, of_loads: bool = False) -> Mapping[str, Macro]:
     """Every macro by name, each after those it calls."""
-    return read_macros(shared_sql())
+    return read_macros(shared_sql(of_loads=of_loads))
 
 
 def read_macros(text: str) -> dict[str, Macro]:
@@ -82,17 +94,18 @@ def without_comments(sql: str) -> str:
     return _COMMENT.sub("", sql)
 
 
-def macros_of(sql: str) -> list[Macro]:
+def macros_of(sql: str, *, of_loads: bool = False) -> list[Macro]:
     """The macros that a text of SQL calls, directly or through others, in the order of their creation."""
+    known = macros(of_loads=of_loads)
     wanted: set[str] = set()
-    pending = set(names_in(sql) & macros().keys())
+    pending = set(names_in(sql) & known.keys())
     while pending:
         wanted |= pending
-        pending = {name for one in pending for name in macros()[one].calls} - wanted
-    return [macro for name, macro in macros().items() if name in wanted]
+        pending = {name for one in pending for name in known[one].calls} - wanted
+    return [macro for name, macro in known.items() if name in wanted]
 
 
-def variables_of(sql: str) -> frozenset[str]:
+def variables_of(sql: str, *, of_loads: bool = False) -> frozenset[str]:
     """The variables that a text of SQL reads, itself and through macros."""
-    texts = (sql, *(macro.sql for macro in macros_of(sql)))
+    texts = (sql, *(macro.sql for macro in macros_of(sql, of_loads=of_loads)))
     return frozenset().union(*(read_in(without_comments(text)) for text in texts))

@@ -20,14 +20,13 @@ from queries.asking.declaring import (
     declared,
     image_size,
     iso_date,
-    not_negative,
     one_of,
     option,
     positive_whole,
     shown,
     within,
 )
-from queries.errors.figures import LEVELS
+from queries.asking.limits import Limits, row_limits
 from store.errors import InputError
 
 TpotRule = Literal["inclusive", "exclusive"]
@@ -38,12 +37,10 @@ AllocationRule = Literal["budget", "exact"]
 KvCharge = Literal["full", "mean"]
 Blend = tuple[tuple[str, float], ...]  # a workload by name, and its weight
 MODES = ("aggregated", "prefill", "decode", "pd")
-VARIED_LIMITS = ("ttft", "tpot", "e2e", "memory")
 MOST_DEVICES = 1_000_000  # of a budget
 MOST_ROWS = 10_000  # of a group, and points of a frontier
 MOST_BUDGETS = 100  # side by side
 MOST_RATE = 1e9  # requests/s, requests in flight, GB/s
-MOST_GIB = 1e6
 MOST_WEIGHT = 1e9
 _DIGITS = 7  # of a number of devices
 LONGEST_NAME = 100
@@ -107,59 +104,6 @@ class Scope:
         if self.compile is False:
             said["compile"] = False
         return said
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits that an answer must satisfy; None does not limit. The reserve is in GiB a device.
-
-    With a confidence, each limit on times is one of measured values, kept with that probability."""
-
-    ttft_ms: float | None = option(
-        None, "most ms to the first token", keyword="ttft_limits", also=("--ttft-limit",),
-        variable="ttft_limit_ms", unit="ms", without="no limit", check=above_zero(),
-    )  # fmt: skip
-    tpot_ms: float | None = option(
-        None, "most ms per output token", keyword="tpot_limits", also=("--tpot-limit",),
-        variable="tpot_limit_ms", unit="ms", without="no limit", check=above_zero(),
-    )  # fmt: skip
-    tbt_ms: float | None = option(
-        None, "most ms between two tokens, for the wanted share of them", keyword="tbt_limits",
-        also=("--tbt-limit",), variable="tbt_limit_ms", unit="ms", without="no limit", check=above_zero(),
-    )  # fmt: skip
-    e2e_ms: float | None = option(
-        None, "most ms of a whole request", keyword="e2e_limits", also=("--e2e-limit",),
-        variable="e2e_limit_ms", unit="ms", without="no limit", check=above_zero(),
-    )  # fmt: skip
-    min_tokens_per_s_per_user: float | None = option(
-        None, "least tokens/s of one user", variable="min_user_rate", unit="tokens/s", without="no limit",
-        check=above_zero(),
-    )  # fmt: skip
-    reserved_gib: float = option(
-        10.0, "GiB of each device that stay free", keyword="reserved_memory_gb", variable="reserved_gib", unit="GiB",
-        check=not_negative(MOST_GIB),
-    )  # fmt: skip
-    confidence: float | None = option(
-        None, "limits are of measured values, kept with this probability each, such as 0.8",
-        check=within(LEVELS[0], LEVELS[-1]),
-    )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        """Refuse limits that no number can be compared with."""
-        check_declared(self)
-        if self.confidence is not None and not self.on_times:
-            raise InputError(
-                "`confidence` reads limits, and none is given"
-                if self.tbt_ms is None
-                else "`confidence` reads limits whose errors are known, and those of `tbt_limits` are not",
-                hint="add `ttft_limits` or `tpot_limits`",
-            )
-
-    @property
-    def on_times(self) -> tuple[float, ...]:
-        """The limits that predictions are compared with, all but the reserve."""
-        limits = (self.ttft_ms, self.tpot_ms, self.e2e_ms, self.min_tokens_per_s_per_user)
-        return tuple(limit for limit in limits if limit is not None)
 
 
 def _rule(default: str | None, variable: str, *known: str, **more: Any) -> Any:  # noqa: ANN401  as `option`
@@ -353,7 +297,7 @@ class ReportOptions:
         if len(self.vary) > 2 or len(set(self.vary)) < len(self.vary):
             raise InputError("sensitivity varies one limit, or two different ones")
         for name in self.vary:
-            if (wrong := one_of(*VARIED_LIMITS)(name)) is not None:
+            if (wrong := one_of(*(one.name for one in row_limits()))(name)) is not None:
                 raise InputError(f"`vary` {wrong}")
         for keyword, names in (("probes", self.probes), ("sweeps", self.sweeps)):
             if not (

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from queries.asking.declaring import declared
-from queries.asking.library import asked_instead, question_report, report
-from queries.asking.options import option_table
+from queries.asking.library import asked_instead, is_timed, report
+from queries.asking.limits import confident_variables
 from queries.asking.question import Question
 from store.errors import InputError
 
@@ -32,18 +32,8 @@ _OBJECTIVE_PHASES = {
     "tokens-per-s-per-user": ("decode", "aggregated"),
 }
 PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
-_LIMITED_PHASES = {
-    "ttft_limits": ("prefill", "aggregated"),
-    "tpot_limits": ("decode", "aggregated"),
-    "tbt_limits": ("decode", "aggregated"),
-    "e2e_limits": ("aggregated",),
-    "min_tokens_per_s_per_user": ("decode", "aggregated"),
-}
 _ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
 _FEW_TAKERS = 4  # reports that a hint names
-_TIME_VARIABLES = frozenset(
-    str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES if keyword != "tbt_limits"
-)
 
 
 def answered_instead(question: Question) -> Question:
@@ -96,20 +86,20 @@ def mode_of(question: Question, stored: Collection[str]) -> str:
 
 
 def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) -> None:
-    timed = served and report(question.report).timed and set(_PAIR) <= set(phases)
-    for keyword, having in _LIMITED_PHASES.items():
-        if keyword == "e2e_limits" and timed:
+    timed = served and set(_PAIR) <= set(phases) and is_timed(question.report)
+    for one, _ in question.limits.given:
+        if one.apart and timed:
             continue
-        if getattr(question.limits, option_table()[keyword].field) is not None and not set(having) & set(phases):
+        if not set(one.phases) & set(phases):
             raise InputError(
-                f"{' and '.join(phases)} rows have no such metric: drop `{keyword}`",
-                hint=f"it limits {' and '.join(having)} rows",
+                f"{' and '.join(phases)} rows have no such metric: drop `{one.keyword}`",
+                hint=f"it limits {' and '.join(one.phases)} rows",
             )
-    if question.limits.e2e_ms is not None and "decode" in phases and not timed:
-        raise InputError(
-            "`e2e_limits` holds for aggregated rows only; this report pairs separate phases too",
-            hint="limit `ttft_limits` and `tpot_limits` instead",
-        )
+        if one.apart and "decode" in phases:
+            raise InputError(
+                f"`{one.keyword}` holds for aggregated rows only; this report pairs separate phases too",
+                hint="limit `ttft_limits` and `tpot_limits` instead",
+            )
 
 
 def instance_budget(question: Question) -> int | None:
@@ -120,14 +110,12 @@ def instance_budget(question: Question) -> int | None:
 
 def check_options(question: Question) -> None:
     """Refuse a question that lacks what its report needs, or names what the report says it does not take."""
-    asked, given = question_report(question.report), given_options(question)
-    if asked.names is not None and len(getattr(question.options, asked.names.option)) != 2:
-        raise InputError(asked.names.message, hint=asked.names.hint)
+    asked, given = report(question.report), given_options(question)
     for told in asked.refuses:
-        if told.option in given:
+        if told.message and set(told.options) & given:
             raise InputError(told.message, hint=told.hint)
     for told in asked.requires:
-        if told.option not in given or (told.option == "mix" and len(question.options.mix) < 2):
+        if any(_lacks(question, option) for option in told.options):
             raise InputError(told.message, hint=told.hint)
     mode = question.options.mode
     if asked.modes and mode is not None and mode not in asked.modes:
@@ -135,6 +123,12 @@ def check_options(question: Question) -> None:
             f"report {question.report} does not look at {mode} rows", hint=f"`mode={asked.modes[0]}`"
             + "".join(f", {name}" for name in asked.modes[1:-1]) + f" or {asked.modes[-1]}",
         )  # fmt: skip
+
+
+def _lacks(question: Question, option: str) -> bool:
+    if option in {"probes", "sweeps"}:
+        return len(getattr(question.options, option)) != 2
+    return option not in question.given or (option == "mix" and len(question.options.mix) < 2)
 
 
 def given_options(question: Question) -> frozenset[str]:
@@ -155,11 +149,11 @@ def check_used(question: Question, named: Collection[str]) -> None:
         and item.keyword not in asked.ignores
         and getattr(part, item.field) != item.default
     ]
-    if question.limits.confidence is not None and not _TIME_VARIABLES & set(named):
+    if question.limits.confidence is not None and not confident_variables() & set(named):
         unused.append("confidence")
     if unused:
         listed = ", ".join(f"`{keyword}`" for keyword in unused)
-        hints = {one.option: one.hint for one in asked.instead}
+        hints = {option: one.hint for one in asked.refuses for option in one.options}
         raise InputError(
             f"report {question.report} makes no use of {listed}",
             hint=hints.get(unused[0]) or _left_out(unused),

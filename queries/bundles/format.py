@@ -19,12 +19,12 @@ from store.records import (
     DeviceRecord,
     ModelRecord,
     OperatorSetRecord,
-    PlanRecord,
     PrecisionRecord,
     PriceRecord,
     WorkloadRecord,
 )
 from store.schema import FLAG, TABLES
+from store.schema.plan_columns import PlanRecord
 from store.texts import checked_text
 
 BundleFormat = Literal["parquet", "csv"]

@@ -9,19 +9,21 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from queries.asking.limits import Limits, predicted_limits
 from queries.errors.expected import ExpectedError, Stored, Subject, in_pairs, nearest_error
 from queries.errors.figures import LEVELS
 
 if TYPE_CHECKING:
-    from queries.asking.options import Limits
     from queries.asking.question import Answer
 
 SURE, EVEN = 0.9, 0.5  # probabilities from which a row holds: yes, and likely
 HELD = {"probe": "holds", "prefill_probe": "prefill_holds", "decode_probe": "decode_holds"}
-# What is limited, in the rows of pairs: each side is judged by what the pair has, such as a wait for its queue.
-_OF_PAIRS = {"prefill_probe": ("ttft_ms",), "decode_probe": ("tpot_ms", "tokens_per_s_per_user")}
+# In rows of pairs each side is judged by what the pair has of its metrics, such as a wait for its queue.
+_SIDES = {"prefill_probe": "prefill", "decode_probe": "decode"}
+Predicted = Sequence[float | None]
+"""The predictions of one row that limits are compared with, in the order of limits; None where its phase has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +40,9 @@ class Factors:
         return self if self.pair_ttft is None else replace(self, ttft=self.pair_ttft)
 
 
-class Predicted(NamedTuple):
-    """The predictions of one row that limits are compared with; None where its phase has no such thing."""
-
-    ttft_ms: float | None
-    tpot_ms: float | None
-    e2e_ms: float | None
-    tokens_per_s_per_user: float | None
+def predicted_of(values: Mapping[str, float | None]) -> Predicted:
+    """Predictions by metric as they are compared."""
+    return tuple(values.get(str(one.metric)) for one in predicted_limits())
 
 
 def ratio_at(error: ExpectedError, probability: float) -> float | None:
@@ -78,13 +76,9 @@ def factors_of(subject: Subject, stored: Stored, probability: float) -> Factors:
 
 def is_known(factors: Factors, phase: str, limits: Limits, tpot_rule: str) -> bool | None:
     """Whether something is known of everything that is limited in a phase; None where nothing is."""
-    there = Predicted(
-        ttft_ms=None if phase == "decode" else 0.0,
-        tpot_ms=None if phase == "prefill" else 0.0,
-        e2e_ms=0.0 if phase == "aggregated" else None,
-        tokens_per_s_per_user=None if phase == "prefill" else 1.0,
-    )
-    judged = [factor for place, factor, _ in _checks(limits, factors, tpot_rule) if there[place] is not None]
+    judged = [
+        factor for place, factor, _ in _checks(limits, factors, tpot_rule) if phase in predicted_limits()[place].phases
+    ]
     return None not in judged if judged else None
 
 
@@ -98,19 +92,16 @@ def holds(row: Predicted, limits: Limits, tpot_rule: str, factors_at: Callable[[
 
 _Check = tuple[int, float | None, float]  # the place of a value, its factor, and its limit
 _Level = tuple[str, list[_Check]]  # a word, and what is compared before it is said
-_RATE = 3  # the value that a limit is the least of
 
 
 def _checks(limits: Limits, factors: Factors, tpot_rule: str) -> list[_Check]:
     """Comparisons for the limits that are there: the same for every row of a subject."""
-    tpot = factors.tpot_exclusive if tpot_rule == "exclusive" else factors.tpot_inclusive
-    every = (
-        (0, factors.ttft, limits.ttft_ms),
-        (1, tpot, limits.tpot_ms),
-        (2, factors.tpot_inclusive, limits.e2e_ms),
-        (_RATE, factors.tpot_exclusive, limits.min_tokens_per_s_per_user),
-    )
-    return [(place, factor, limit) for place, factor, limit in every if limit is not None]
+    asked = {one.name: limit for one, limit in limits.given}
+    return [
+        (place, None if (name := one.factor_by(tpot_rule)) is None else getattr(factors, name), asked[one.name])
+        for place, one in enumerate(predicted_limits())
+        if one.name in asked
+    ]
 
 
 def _levels(limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factors]) -> tuple[_Level, ...]:
@@ -121,6 +112,7 @@ def _levels(limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factor
 
 def _said_of(values: Sequence[float | None], levels: Iterable[_Level]) -> str | None:
     """The word of `holds` for one row. A limit whose metric the row lacks is none; thousands of rows come here."""
+    least = [one.least for one in predicted_limits()]
     for said, checks in levels:
         kept, unknown, looked_at = True, False, False
         for place, factor, limit in checks:
@@ -130,7 +122,7 @@ def _said_of(values: Sequence[float | None], levels: Iterable[_Level]) -> str | 
             looked_at = True
             if factor is None:
                 unknown = True
-            elif not (value / factor >= limit if place == _RATE else value * factor <= limit):
+            elif not (value / factor >= limit if least[place] else value * factor <= limit):
                 kept = False
         if not looked_at or (unknown and kept):
             return None
@@ -184,9 +176,9 @@ class _Said:
         """The word for each row, by the probe of one column."""
         place = columns.index(name)
         own = [
-            (Predicted._fields.index(measure), columns.index(measure))
-            for measure in _OF_PAIRS.get(name, ())
-            if measure in columns
+            (number, columns.index(str(one.metric)))
+            for number, one in enumerate(predicted_limits())
+            if _SIDES.get(name) in one.phases and one.metric in columns
         ]
         levels: dict[str, tuple[_Level, ...] | None] = {}  # by scenario
         for row in rows:
@@ -198,12 +190,12 @@ class _Said:
             if found is None or checks is None:
                 yield None
                 continue
-            values: Sequence[float | None] = found
+            values = found
             if own:
                 values = list(found)
                 for measure, column in own:
                     if values[measure] is not None:
-                        values[measure] = _number(row[column])
+                        values[measure] = number_or_none(row[column])
             yield _said_of(values, checks)
 
     def _levels_of(self, scenario: str, *, of_pair: bool) -> tuple[_Level, ...] | None:
@@ -222,7 +214,8 @@ class _Said:
         return told
 
 
-def _number(value: object) -> float | None:
+def number_or_none(value: object) -> float | None:
+    """A value of a row as a float."""
     if isinstance(value, float):  # nearly all of thousands
         return value
     return float(value) if isinstance(value, int) else None

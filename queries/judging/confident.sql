@@ -5,12 +5,7 @@
 -- user's tokens/s are the inverse of the exclusive TPOT.
 CREATE OR REPLACE TEMP VIEW scoped AS
 SELECT
-    probe.*, scope.question_group, probe.ttft_ms * factors.ttft AS ttft_bound_ms,
-    probe.ttft_ms * factors.pair_ttft AS pair_ttft_bound_ms,
-    probe.tpot_inclusive_ms * factors.tpot_inclusive AS tpot_inclusive_bound_ms,
-    probe.tpot_exclusive_ms * factors.tpot_exclusive AS tpot_exclusive_bound_ms,
-    probe.e2e_ms * factors.tpot_inclusive AS e2e_bound_ms,
-    probe.tokens_per_s_per_user / factors.tpot_exclusive AS user_rate_bound
+    probe.*, scope.question_group, probe.ttft_ms * factors.pair_ttft AS pair_ttft_bound_ms, each_sure_stored_bound
 FROM probe
 JOIN scope ON probe.scenario_id = scope.scenario_id
 JOIN factors ON factors.scenario_id = scope.scenario_id

@@ -10,10 +10,11 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from queries.asking.limits import predicted_limits, with_limits
 from queries.asking.options import MODES
 from queries.asking.parameters import phases_wanted
 from queries.asking.question import Answer, Question
-from queries.judging.confidence import HELD, Factors, Predicted, is_known, with_holds
+from queries.judging.confidence import HELD, Factors, Predicted, is_known, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
@@ -27,17 +28,11 @@ _FACTORS = (
     ("scenario_id", "BIGINT"), ("ttft", "DOUBLE"), ("pair_ttft", "DOUBLE"), ("tpot_inclusive", "DOUBLE"),
     ("tpot_exclusive", "DOUBLE"),
 )  # fmt: skip
-_OWN = ("ttft_ms", "tpot_ms", "e2e_ms", "tokens_per_s_per_user")  # columns of rows that hold what limits are about
-_PREDICTED = """
-    SELECT DISTINCT
-        probe, ttft_ms,
-        CASE coalesce($tpot_rule, own_tpot(serving_model))
-            WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms
-        END AS tpot_ms,
-        e2e_ms, tokens_per_s_per_user, phase
+_PREDICTED = with_limits("""
+    SELECT DISTINCT probe, each_predicted_metric
     FROM stored_rows((SELECT list(asked_about) FROM asked_about)) AS stored
     JOIN asked_about ON asked_about.scenario_id = stored.scenario_id AND asked_about.batch_size = stored.batch_size
-"""
+""")
 
 
 def with_expected_errors(
@@ -74,10 +69,11 @@ def _predicted(
 ) -> Mapping[str, Predicted]:
     """The predictions that limits are compared with, of every probe among the rows; `known` gains those it lacks."""
     named = HELD.keys() & {*answer.columns, *answer.nearest_columns}
-    if named == {"probe"} and set(_OWN) <= set(answer.columns) and not answer.nearest:
-        places = [answer.columns.index(name) for name in ("probe", *_OWN)]
+    own = [str(one.metric) for one in predicted_limits()]  # what limits are about
+    if named == {"probe"} and set(own) <= set(answer.columns) and not answer.nearest:
+        places = [answer.columns.index(name) for name in ("probe", *own)]
         told = map(itemgetter(*places), answer.rows)
-        return {str(probe): Predicted(*map(_ms, measures)) for probe, *measures in told}
+        return {str(probe): tuple(map(number_or_none, measures)) for probe, *measures in told}
     numbers = {one.key: one.scenario_id for one in subjects}
     references = {
         row[place]
@@ -92,10 +88,7 @@ def _predicted(
     ask_about(connection, sorted(asked))
     create_macros(_PREDICTED)
     rows = connection.execute(_PREDICTED, {"tpot_rule": answer.question.definitions.tpot}).fetchall()
-    known |= {
-        str(probe): Predicted(ttft_ms=ttft, tpot_ms=tpot, e2e_ms=whole, tokens_per_s_per_user=rate)
-        for probe, ttft, tpot, whole, rate, _ in rows
-    }
+    known |= {str(probe): tuple(measures) for probe, *measures in rows}
     return known
 
 
@@ -151,9 +144,3 @@ def _create(
     typed = ", ".join(f"{column} {type_}" for column, type_ in columns)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({typed})")
     insert_rows(connection, name, columns, rows)
-
-
-def _ms(value: object) -> float | None:
-    if isinstance(value, float):  # nearly all of thousands
-        return value
-    return float(value) if isinstance(value, int) else None

@@ -6,12 +6,9 @@ SELECT
     host_hit_rate, ssd_hit_rate, remote_hit_rate,
     output_length, device_memory_bytes, serving_model, phase_kind, lots.lot, narrow.rowid AS narrow_row,
     concat(left(scenario, 8), ':', batch_size) AS probe, batch_size, concurrency, memory_unreserved_bytes,
-    memory_unreserved_bytes - (getvariable('reserved_gib') * 1073741824)::BIGINT AS memory_free_bytes, ttft_ms,
-    ttft_ms * factors.ttft AS ttft_bound_ms, ttft_ms * factors.pair_ttft AS pair_ttft_bound_ms, tpot_ms,
-    tpot_ms * ruled_tpot(serving_model, factors.tpot_inclusive, factors.tpot_exclusive) AS tpot_bound_ms,
-    tpot_exclusive_ms, tpot_exclusive_ms * factors.tpot_exclusive AS tpot_exclusive_bound_ms, e2e_ms,
-    e2e_ms * factors.tpot_inclusive AS e2e_bound_ms, tokens_per_s_per_user,
-    tokens_per_s_per_user / factors.tpot_exclusive AS user_rate_bound, qps, rate, latency_ms, makespan_ms,
+    memory_unreserved_bytes - (getvariable('reserved_gib') * 1073741824)::BIGINT AS memory_free_bytes, tpot_exclusive_ms,
+    ttft_ms * factors.pair_ttft AS pair_ttft_bound_ms, tpot_exclusive_ms * factors.tpot_exclusive AS tpot_exclusive_ms_bound,
+    each_metric, each_sure_bound, qps, rate, latency_ms, makespan_ms,
     prompt_service_ms, decode_step_ms,
     tokens_per_step, kv_bytes_per_request, by_engine(serving_model, formula_version) AS by_engine
 FROM narrow

@@ -32,18 +32,14 @@ contending AS (
                 CASE wanted_objective WHEN 'qps' THEN other.qps ELSE other.rate END, other.latency_ms, other.batch_size,
                 this.objective, this.latency_ms, this.batch_size
             )
-            AND (this.memory_unreserved_bytes IS NULL OR other.memory_unreserved_bytes >= this.memory_unreserved_bytes)
-            AND (this.ttft_ms IS NULL OR other.ttft_ms <= this.ttft_ms)
-            AND (this.tpot_ms IS NULL OR other.tpot_ms <= this.tpot_ms)
-            AND (this.e2e_ms IS NULL OR other.e2e_ms <= this.e2e_ms)
-            AND (this.tokens_per_s_per_user IS NULL OR other.tokens_per_s_per_user >= this.tokens_per_s_per_user),
+            AND every_limit_no_worse,
             false
         )
 )
 SELECT
     contending.* EXCLUDE (kept_row, objective),
     kept.* EXCLUDE (
-        batch_size, concurrency, ttft_ms, tpot_exclusive_ms, e2e_ms, tokens_per_s_per_user, makespan_ms, prompt_service_ms,
+        batch_size, concurrency, each_stored_metric, tpot_exclusive_ms, makespan_ms, prompt_service_ms,
         decode_step_ms, tokens_per_step, kv_bytes_per_request
     )
 FROM contending

@@ -7,7 +7,6 @@ WHERE narrow_row IN (
     SELECT min(narrow_row)
     FROM judged_contenders()
     WHERE list_contains(getvariable('picked_phases'), phase)
-        AND memory_unreserved_bytes >= (getvariable('reserved_gib') * 1073741824)::BIGINT
-        AND keeps_limits(phase_kind, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, ['none'])
+        AND keeps_limits(phase_kind, ['none'], each_limited)
     GROUP BY lot
 );

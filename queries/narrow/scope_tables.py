@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.library import CONFIDENT
-from queries.asking.macros import SCOPED, Macro, macros, macros_of, names_in, read_macros
+from queries.asking.macros import SCOPED, Macro, macros, macros_of, names_in, read_macros, read_sql
 from queries.asking.options import Definitions
 from queries.asking.parameters import OBJECTIVES
 from queries.asking.variables import literal, settings
@@ -115,6 +115,7 @@ class ScopeTables:
         self._memory_share = memory_share
         self._rows: Sequence[ScopeRow] = ()
         self._created: dict[str, str] = {}  # macros by name, with the text that each was created by
+        self._of_loads = False  # whether points are loads
         self._others: dict[str, Macro] = {}  # over what is kept, in place of those over the store
         self._empty: dict[str, Macro] = {}  # macros about rows of engines that yield none
         self._variables: dict[str, str] = {}  # the statement that each was last set by
@@ -201,8 +202,9 @@ class ScopeTables:
         more: str = "",
     ) -> None:
         """Make ready what a report is built on. Asked again, it reads the narrow table where its header says so."""
+        self._of_loads = asked.of_loads
         self._others = {**narrow_macros("stored")} if self._is_kept() else {}
-        if asked_of.again and asked.narrow and self._is_narrow(definitions, values):
+        if asked_of.again and "narrow" in asked.reads and self._is_narrow(definitions, values):
             if not asked_of.served:
                 self._others |= self._without_engines(asked)
             self._others |= narrow_macros("judged")
@@ -240,7 +242,7 @@ class ScopeTables:
             self._contending.remove(objective)
         else:
             duckdb = self._connection.duckdb
-            duckdb.execute((_FOLDER / "contenders.sql").read_text(encoding="utf-8"))
+            duckdb.execute(read_sql(_FOLDER / "contenders.sql"))
             duckdb.execute(_CONTENDING.format(objective))
         self._connection.duckdb.execute(_CONTENDERS.format(objective))
         self._contending.append(objective)
@@ -276,7 +278,7 @@ class ScopeTables:
         if not self._is_kept() or self._narrow == wanted:
             return self._is_kept()
         self.set_variables({name: values[name] for name in _RULES})
-        text = (_FOLDER / "narrow.sql").read_text(encoding="utf-8")
+        text = read_sql(_FOLDER / "narrow.sql")
         self._create(text, {})
         duckdb = self._connection.duckdb
         duckdb.execute(text)
@@ -305,7 +307,8 @@ class ScopeTables:
         long as over the view, whose every column is computed."""
         below = macros_of("\n".join(macro.sql for macro in others.values()))
         below = [macro for macro in below if macro.name not in others]
-        needed = [macro for macro in (*below, *others.values(), *macros_of(sql)) if macro.name != SCOPED]
+        called = macros_of(sql, of_loads=self._of_loads)
+        needed = [macro for macro in (*below, *others.values(), *called) if macro.name != SCOPED]
         wanted = {macro.name: others.get(macro.name, macro) for macro in needed}.values()
         missing = [macro for macro in wanted if self._created.get(macro.name) != macro.sql]
         duckdb = self._connection.duckdb
@@ -359,7 +362,7 @@ class ScopeTables:
 
     def _show(self) -> None:
         """Have the view `scoped` over the store or over what is kept of it, from the next statement on."""
-        text = CONFIDENT.read_text(encoding="utf-8") if self._confident else macros()[SCOPED].sql
+        text = read_sql(CONFIDENT) if self._confident else macros()[SCOPED].sql
         if self._in_memory:
             text = _FROM_STORE.sub("FROM kept_probe AS probe", text)
         self._view, self._is_there = text, False
@@ -394,7 +397,7 @@ _OTHER_OBJECTIVES = frozenset(OBJECTIVES.values()) - {"rate", "qps"}
 @cache
 def narrow_macros(name: str) -> Mapping[str, Macro]:
     """The macros of a file of this folder."""
-    return read_macros((_FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
+    return read_macros(read_sql(_FOLDER / f"{name}.sql"))
 
 
 def memory_given() -> float:

@@ -12,7 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope
+from queries.asking.limits import Limits
+from queries.asking.options import Definitions, PairOptions, ReportOptions, Scope
 from queries.asking.question import Answer, Question
 from queries.proofs.canonical import SIGNIFICANT_DIGITS, digest_of, plain, spelled, strict_json
 from store.errors import InputError

@@ -55,7 +55,7 @@ class _ScopeRow(Protocol):
 
 def suffices(asked: Report, values: Mapping[str, object]) -> bool:
     """Whether rows that can win are all that a report reads, asked with these values."""
-    return asked.suffices and values.get("objective") not in _GROWING and not values.get("all_pairs")
+    return "winners" in asked.reads and values.get("objective") not in _GROWING and not values.get("all_pairs")
 
 
 def intervals_of(rows: Iterable[_ScopeRow]) -> Intervals:

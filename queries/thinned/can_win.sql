@@ -13,7 +13,7 @@ CREATE OR REPLACE TEMP MACRO like_before(most, rate) AS
 CREATE OR REPLACE TEMP TABLE can_win AS
 WITH rated AS (
     SELECT
-        block_id, scenario_id, batch_size, ttft_ms, tpot_inclusive_ms, tpot_exclusive_ms, e2e_ms, tokens_per_s_per_user,
+        block_id, scenario_id, batch_size, tokens_per_s_per_user, each_stored_column,
         weight_bytes + activation_bytes + kv_cache_bytes AS full_bytes,
         weight_bytes + activation_bytes + kv_cache_mean_bytes AS mean_bytes,
         phase, phase = 'decode' AND by_engine(serving_model, formula_version) AS paired_by_row,
@@ -35,11 +35,7 @@ compared AS (
         -- For its user as fast as the row before: equals may stand side by side on a frontier.
         phase <> 'prefill'
             AND tokens_per_s_per_user IS NOT DISTINCT FROM lag(tokens_per_s_per_user) OVER smaller AS as_fast,
-        no_less(lag(ttft_ms) OVER smaller, ttft_ms) AND no_less(lag(e2e_ms) OVER smaller, e2e_ms)
-            AND no_less(lag(tpot_inclusive_ms) OVER smaller, tpot_inclusive_ms)
-            AND no_less(lag(tpot_exclusive_ms) OVER smaller, tpot_exclusive_ms)
-            AND no_less(tokens_per_s_per_user, lag(tokens_per_s_per_user) OVER smaller)
-            AND no_less(lag(full_bytes) OVER smaller, full_bytes)
+        every_limit_never_better AND no_less(lag(full_bytes) OVER smaller, full_bytes)
             AND no_less(lag(mean_bytes) OVER smaller, mean_bytes) AS is_monotone,
         max(first_qps) OVER all_smaller AS most_first_qps, max(second_qps) OVER all_smaller AS most_second_qps,
         max(first_rate) OVER all_smaller AS most_first_rate, max(second_rate) OVER all_smaller AS most_second_rate

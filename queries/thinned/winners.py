@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
-from queries.asking.macros import macros_of
-from queries.raw_relations import STORED_PROBE
+from queries.asking.limits import with_limits
+from queries.asking.macros import macros_of, read_sql
 from queries.vocabulary import files_for
+from store.schema.raw_relations import STORED_PROBE
 from store.sealing import load_unsealed, unsealed_select
 
 if TYPE_CHECKING:
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
     from store.reading import ReadTransaction
     from store.sealing import Ranges
 
-# Raised when other rows can win than before: a limit, a rate or a rule that rows of before do not answer to.
-RULES = 1
+_FORM = 1  # raised when other rows can win than before: a rate or a rule that rows of before do not answer to
+# Other limits are other rules by themselves.
+RULES = (_FORM + crc32(with_limits("every_limit_never_better").encode())) % 2**31
 CAN_WIN = Path(__file__).with_name("can_win.sql")
 
 
@@ -30,7 +33,7 @@ def create_winners(connection: duckdb.DuckDBPyConnection, transaction: ReadTrans
     connection.execute(f"CREATE VIEW raw.{STORED_PROBE} AS {unsealed_select('raw')}")
     for file in files_for({"probe"}):
         connection.execute(file.sql)
-    statements = CAN_WIN.read_text(encoding="utf-8")
+    statements = read_sql(CAN_WIN)
     for macro in macros_of(statements):
         connection.execute(macro.sql)
     connection.execute(statements)

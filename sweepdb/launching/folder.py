@@ -4,13 +4,16 @@ The same row and versions give the same bytes. Not here: flags (vllm_flags, sgla
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
+import pkgutil
 import re
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 
 from queries.asking import Answer, question_of
@@ -30,18 +33,10 @@ from sweepdb.launching.server_command import (
     Role,
     ServerCommand,
 )
-from sweepdb.launching.sglang_flags import sglang_command
 from sweepdb.launching.shell_target import SCRIPT, encoder_scripts, router_files, scripts
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
-from sweepdb.launching.trtllm_config import trtllm_command
-from sweepdb.launching.vllm_flags import vllm_command
 
 _COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)
-_COMMANDS: Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]] = {
-    "vllm": vllm_command,
-    "sglang": sglang_command,
-    "trtllm": trtllm_command,
-}
 _SCRIPT_MODE = 0o755
 _ROUTED = ("llm-d", "kserve", "dynamo")  # targets that bring a router of their own
 
@@ -134,10 +129,17 @@ def _commands(
         )
     if chosen not in ENGINES:
         raise InputError(f"`engine={chosen}` is not one of {', '.join(ENGINES)}")
-    named = next(known for known in ENGINES if known == chosen)
-    version = dynamo_version(named, engine_version) if target == "dynamo" else engine_version
-    write = _COMMANDS[named]
+    version = dynamo_version(chosen, engine_version) if target == "dynamo" else engine_version
+    write = _commands_by_engine()[chosen]
     return [write(one, role, count, version) for one, role, count in zip(instances, roles, asked.counts, strict=True)]
+
+
+@functools.cache
+def _commands_by_engine() -> Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]]:
+    """What writes the command of each engine: a module beside this one that has `COMMANDS` is found."""
+    package = __name__.rpartition(".")[0]
+    modules = (import_module(f"{package}.{item.name}") for item in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return {name: write for module in modules for name, write in getattr(module, "COMMANDS", {}).items()}
 
 
 def _roles(instances: Sequence[StoredInstance]) -> tuple[Role, ...]:

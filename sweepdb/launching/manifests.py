@@ -59,7 +59,7 @@ def short_name(command: ServerCommand, longest: int = 40) -> str:
 RELEASE = "1.5.1"
 # Engines of the release: what its runtimes hold, and under which module they start.
 BROUGHT: Mapping[Engine, str] = {"vllm": "0.28.0", "sglang": "0.5.18", "trtllm": "1.3.0rc25"}
-_RUNTIMES: Mapping[Engine, str] = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
+_RUNTIMES: Mapping[Engine, str] = {"trtllm": "tensorrtllm"}  # where not called as the engine
 _TYPES: Mapping[Role, str] = {"server": "worker", "prefill": "prefill", "decode": "decode"}
 _SECRET = "hf-token-secret"  # noqa: S105  the name of a secret
 _BOOTSTRAP_PORT = "30001"
@@ -68,6 +68,8 @@ _LONGEST_NAME = 24  # the operator joins names of graph, component and role into
 
 def dynamo_version(engine: Engine, version: str | None) -> str:
     """The engine's version that the release brings; another one is refused."""
+    if engine not in BROUGHT:
+        raise InputError(f"Dynamo {RELEASE} does not bring {ENGINE_NAMES[engine]}", hint="`target=shell`")
     if version not in {None, BROUGHT[engine]}:
         raise InputError(
             f"Dynamo {RELEASE} brings {ENGINE_NAMES[engine]} {BROUGHT[engine]}, not {version}",
@@ -89,7 +91,7 @@ def dynamo_files(commands: list[ServerCommand]) -> Files:
                 f"Dynamo's runtimes are for devices of NVIDIA, not {one.instance.scenario.device.name}",
                 hint="`target=shell`",
             )
-    image = f"nvcr.io/nvidia/ai-dynamo/{_RUNTIMES[commands[0].engine]}-runtime:{RELEASE}"
+    image = f"nvcr.io/nvidia/ai-dynamo/{_RUNTIMES.get(commands[0].engine, commands[0].engine)}-runtime:{RELEASE}"
     name = graph_name(commands)
     frontend = _component("Frontend", "frontend", 1, {"name": "main", "image": image, **_token()})
     graph: Manifest = {

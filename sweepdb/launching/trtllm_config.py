@@ -101,3 +101,6 @@ def _drafts(instance: StoredInstance) -> dict[str, object]:
     if instance.draft_model is None:
         return {"decoding_type": "MTP", "num_nextn_predict_layers": drafts}
     return {"decoding_type": DRAFT_TARGET, "max_draft_len": drafts, "speculative_model": instance.draft_model}
+
+
+COMMANDS = {"trtllm": trtllm_command}

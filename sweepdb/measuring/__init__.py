@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         listed_measurements,
         read_files,
     )
+    from sweepdb.measuring.open_loops import AtRate
     from sweepdb.measuring.recording import Kept, compare_and_keep
     from sweepdb.measuring.stored_points import (
         PointSelection,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from evaluator.canonical import canonical
 from evaluator.identity import RecordBuilder
 from evaluator.request import SweepRequest, planned_scenarios, request_arguments
-from queries.asking import question_of
+from queries.asking import limit_table, question_of
 from queries.session import Session, open_session
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 REPORT = "deployments"
 RELAXED_BY = 1.25
-_RELAXED = ("ttft_limits", "tpot_limits", "e2e_limits")
 
 
 def plan(
@@ -97,12 +96,12 @@ def _evaluated(
 
 def _relaxed(session: Session, question: Mapping[str, object]) -> Iterator[Relaxed]:
     """The same question, once for each limit on time, with that limit alone a quarter longer."""
-    for keyword in _RELAXED:
-        limit = question.get(keyword)
-        if isinstance(limit, int | float):
-            wider = {**question, keyword: limit * RELAXED_BY, "confidence": None}
+    for one in limit_table():
+        limit = question.get(one.keyword)
+        if isinstance(limit, int | float) and one.metric is not None and not one.least:
+            wider = {**question, one.keyword: limit * RELAXED_BY, "confidence": None}
             answer = session.ask(question_of(REPORT, wider))
-            yield Relaxed(keyword=keyword, limit=limit * RELAXED_BY, answer=answer)
+            yield Relaxed(about=one, limit=limit * RELAXED_BY, answer=answer)
 
 
 def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[Answer]:
@@ -110,11 +109,11 @@ def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[
     limits = {keyword: asked.question.get(keyword) for keyword in ("ttft_limits", "tpot_limits")}
     given = {keyword: limit for keyword, limit in limits.items() if limit is not None}
     modes = {row["mode"] for row in found.dicts()} if given else set()
-    question = {**given, "sweep": found.sweep, "top": 1000}
+    question = {**given, "by": "goodput", "sweep": found.sweep, "top": 1000}
     if "aggregated" in modes:
-        yield session.ask(question_of("goodput", question))
+        yield session.ask(question_of("best", question))
     if "pd" in modes and (budget := asked.question.get("num_devices")) is not None:
-        yield session.ask(question_of("goodput", {**question, "mode": "pd", "num_devices": budget}))
+        yield session.ask(question_of("best", {**question, "mode": "pd", "num_devices": budget}))
 
 
 with_keywords(plan, plan_options())

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from evaluator.canonical import content_key
 from evaluator.graph import operators_to_json
-from evaluator.in_lists import in_lists
 from evaluator.request import PlannedScenario, SweepRequest
 from evaluator.shards import Cut, ShardScenario, cut_shards
 from evaluator.sweep import (
@@ -21,6 +20,7 @@ from evaluator.sweep import (
     SweepReport,
     begun_sweep,
     counted_failures,
+    in_lists,
     legal_scenarios,
 )
 from evaluator.together import Readying, ReadyScenario

@@ -75,9 +75,9 @@ SERVED = """
         1000 * concurrency / (tpot_exclusive_ms * 999) AS decode_minus_one_qps, 1.0 AS decode_full_qps,
         1.0 AS requests_per_s, 1.0 AS input_tokens_per_s, 1.0 AS output_tokens_per_s, 1.0 AS output_tokens_per_s_twice,
         80 * 1073741824::BIGINT AS device_memory_bytes, 0 AS weight_bytes, 0 AS activation_bytes, 0 AS kv_cache_bytes,
-        0 AS kv_cache_mean_bytes, 10000000 AS kv_bytes_per_request, ttft_ms AS ttft_bound_ms, ttft_ms AS pair_ttft_bound_ms,
-        tpot_exclusive_ms AS tpot_inclusive_bound_ms, tpot_exclusive_ms AS tpot_exclusive_bound_ms,
-        NULL::DOUBLE AS e2e_bound_ms, tokens_per_s_per_user AS user_rate_bound
+        0 AS kv_cache_mean_bytes, 10000000 AS kv_bytes_per_request, ttft_ms AS ttft_ms_bound, ttft_ms AS pair_ttft_bound_ms,
+        tpot_exclusive_ms AS tpot_inclusive_ms_bound, tpot_exclusive_ms AS tpot_exclusive_ms_bound,
+        NULL::DOUBLE AS e2e_ms_bound, tokens_per_s_per_user AS tokens_per_s_per_user_bound
     FROM served
 """
 

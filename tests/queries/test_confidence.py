@@ -18,7 +18,7 @@ from queries.asking.options import Limits, PairOptions, Scope
 from queries.asking.question import Question
 from queries.errors.expected import SUMMARY, ExpectedError
 from queries.errors.figures import LEVELS
-from queries.judging.confidence import Factors, Predicted, holds, ratio_at
+from queries.judging.confidence import Factors, holds, predicted_of, ratio_at
 from queries.proofs import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError
@@ -219,7 +219,7 @@ def test_the_nearest_miss_is_admitted_when_its_limit_is_relaxed_so_far(stored, n
     rule=st.sampled_from(["inclusive", "exclusive"]),
 )
 def test_holds_follows_the_two_factors(value, limit, sure, even, rule):
-    row = Predicted(ttft_ms=None, tpot_ms=value, e2e_ms=None, tokens_per_s_per_user=None)
+    row = predicted_of({"tpot_ms": value})
     at = {
         0.9: Factors(tpot_inclusive=sure, tpot_exclusive=sure),
         0.5: Factors(tpot_inclusive=even, tpot_exclusive=even),
@@ -231,7 +231,7 @@ def test_holds_follows_the_two_factors(value, limit, sure, even, rule):
 
 
 def test_one_limit_that_is_missed_is_no_whatever_is_unknown_of_the_other():
-    row = Predicted(ttft_ms=10.0, tpot_ms=10.0, e2e_ms=None, tokens_per_s_per_user=None)
+    row = predicted_of({"ttft_ms": 10.0, "tpot_ms": 10.0})
     limits = Limits(ttft_ms=1.0, tpot_ms=100.0)
     assert holds(row, limits, "exclusive", lambda _: Factors(ttft=1.0)) == "no"
     assert holds(row, replace(limits, ttft_ms=100.0), "exclusive", lambda _: Factors(ttft=1.0)) is None

@@ -41,9 +41,9 @@ COLUMNS = {
     "decode_minus_one_qps": "DOUBLE", "decode_full_qps": "DOUBLE", "requests_per_s": "DOUBLE",
     "input_tokens_per_s": "DOUBLE", "output_tokens_per_s": "DOUBLE", "output_tokens_per_s_twice": "DOUBLE",
     "device_memory_bytes": "BIGINT", "weight_bytes": "BIGINT", "activation_bytes": "BIGINT", "kv_cache_bytes": "BIGINT",
-    "kv_cache_mean_bytes": "BIGINT", "kv_bytes_per_request": "BIGINT", "ttft_bound_ms": "DOUBLE",
-    "tpot_inclusive_bound_ms": "DOUBLE", "tpot_exclusive_bound_ms": "DOUBLE", "e2e_bound_ms": "DOUBLE",
-    "user_rate_bound": "DOUBLE", "pair_ttft_bound_ms": "DOUBLE",
+    "kv_cache_mean_bytes": "BIGINT", "kv_bytes_per_request": "BIGINT", "ttft_ms_bound": "DOUBLE",
+    "tpot_inclusive_ms_bound": "DOUBLE", "tpot_exclusive_ms_bound": "DOUBLE", "e2e_ms_bound": "DOUBLE",
+    "tokens_per_s_per_user_bound": "DOUBLE", "pair_ttft_bound_ms": "DOUBLE",
 }  # fmt: skip
 BARE = {
     "question_group": 0, "serving_model": "vllm", "formula_version": 2, "device": "d", "device_key": "d", "pp": 1,
@@ -74,7 +74,7 @@ def prefill(number, *, size=1, dp=1, alone=120.0, service=100.0, request=20.0, p
         "scenario_id": number, "scenario": name, "probe": f"{name}:1", "phase": "prefill", "plan": name, "tp": size // dp,
         "dp": dp, "num_devices": size, "batch_size": 1, "concurrency": dp, "ttft_ms": alone,
         "makespan_ms": alone - request, "prompt_service_ms": service, "prompts_per_user": prompts_per_user,
-        "ttft_bound_ms": alone, "pair_ttft_bound_ms": alone, "shortest_length": shortest, "prefill_capacity_qps": 1000.0 * dp / (alone - request), "prefill_ttft_qps": 1000.0 * dp / alone,
+        "ttft_ms_bound": alone, "pair_ttft_bound_ms": alone, "shortest_length": shortest, "prefill_capacity_qps": 1000.0 * dp / (alone - request), "prefill_ttft_qps": 1000.0 * dp / alone,
     }  # fmt: skip
 
 
@@ -84,8 +84,8 @@ def decode(number, batch, tpot, *, size=1, dp=1, shortest=None):
     return BARE | {
         "scenario_id": 1000 + number, "scenario": name, "probe": f"{name}:{batch}", "phase": "decode", "plan": name,
         "tp": size // dp, "dp": dp, "num_devices": size, "batch_size": batch, "concurrency": batch * dp,
-        "tpot_exclusive_ms": tpot, "tpot_inclusive_ms": tpot, "tpot_exclusive_bound_ms": tpot,
-        "tpot_inclusive_bound_ms": tpot, "user_rate_bound": 1000.0 / tpot, "decode_step_ms": tpot, "tokens_per_step": 1.0,
+        "tpot_exclusive_ms": tpot, "tpot_inclusive_ms": tpot, "tpot_exclusive_ms_bound": tpot,
+        "tpot_inclusive_ms_bound": tpot, "tokens_per_s_per_user_bound": 1000.0 / tpot, "decode_step_ms": tpot, "tokens_per_step": 1.0,
         "tokens_per_s_per_user": 1000.0 / tpot, "decode_minus_one_qps": 1000.0 * batch * dp / (tpot * (OUTPUT - 1)),
         "decode_full_qps": 1000.0 * batch * dp / (tpot * OUTPUT), "requests_per_s": 1000.0 * batch * dp / (tpot * 100),
         "output_tokens_per_s": 1000.0 * batch * dp / tpot, "shortest_length": shortest,

@@ -23,11 +23,10 @@ from served_store import SERVED_DEVICES, rows_of, served
 
 from queries.asking import question_of, reports
 from queries.asking.library import report
-from queries.asking.macros import macros, without_comments
+from queries.asking.macros import macros, read_sql, without_comments
 from queries.narrow.scope_tables import MEMORY
 from queries.session import Session
-from queries.thinned.winners import CAN_WIN, RULES
-from queries.vocabulary import VIEWS
+from queries.thinned.winners import _FORM, CAN_WIN
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
@@ -35,12 +34,13 @@ from store.parts import ShardBlock, adopt_parts, compact_parts, part_shelf, regi
 from store.placing import thinned_in_use
 from store.placing.shelves import THINNED
 from store.reading import read_state, read_transaction
+from store.schema.probe_columns import DERIVED_COLUMNS
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.voiding import void
 from sweepdb.thinning import thin_parts
 from sweepdb.web import SessionPool
 
-SUFFICED = sorted(name for name, one in reports().items() if one.suffices and one.part_of is None)
+SUFFICED = sorted(name for name, one in reports().items() if "winners" in one.reads and one.part_of is None)
 SIZES = 24
 HEALTHY = list(HealthCheck)
 
@@ -470,7 +470,7 @@ def winners(connection, phase, rows):
             "tokens_per_s_per_user": user_rate(row, phase),
         }  # fmt: skip
         connection.execute(f"INSERT INTO probe VALUES ({', '.join('?' * len(columns))})", [given[k] for k in columns])
-    connection.execute(CAN_WIN.read_text())
+    connection.execute(read_sql(CAN_WIN))
     return {size for (size,) in connection.execute("SELECT batch_size FROM can_win").fetchall()}
 
 
@@ -559,24 +559,23 @@ def test_a_rate_of_a_row_that_no_limit_admits_hides_none_behind_it(engine):
     assert winners(engine, "decode", rows) == {1, 2, 3}
 
 
-# What rows can win follows from these texts. If one of them changes so that another row can, raise RULES (queries/thinned/winners.py), so
+# What rows can win follows from these texts. If one of them changes so that another row can, raise _FORM (queries/thinned/winners.py), so
 # that thinned files of before are not read; then write the new digest here.
-JUDGING = "bc21"
+JUDGING = "f75e"
 
 
 def test_rules_are_of_the_macros_that_judge():
-    texts = [CAN_WIN.read_text(), (VIEWS / "probe.sql").read_text()]
-    texts += [macros()[name].sql for name in ("judged", "admitted", "picked", "keeps_limits", "keeps_ttft", "keeps_tpot",
-                                              "keeps_e2e", "keeps_user_rate", "asked_share", "mean_length", "is_formula",
+    texts = [read_sql(CAN_WIN), *(column.source for column in DERIVED_COLUMNS if column.name != "plan")]
+    texts += [macros()[name].sql for name in ("judged", "admitted", "picked", "keeps_limits", "tpot_by", "asked_share", "mean_length", "is_formula",
                                               "by_engine",
                                               "ruled_tpot", "needed")]  # fmt: skip
     said = " ".join(" ".join(map(without_comments, texts)).split())
-    assert (RULES, hashlib.sha256(said.encode()).hexdigest()[:4]) == (1, JUDGING)
+    assert (_FORM, hashlib.sha256(said.encode()).hexdigest()[:4]) == (1, JUDGING)
 
 
 def test_reports_that_count_or_list_rows_do_not_say_that_few_suffice():
     for name in ("curve", "nearest", "sensitivity-grid", "why", "diff", "coverage", "by-length"):
-        assert not report(name).suffices
+        assert "winners" not in report(name).reads
 
 
 def test_a_server_tells_the_moment_of_a_question_that_wanted_every_row(places):

@@ -1,0 +1,345 @@
+"""Every limit that an answer must satisfy, a row each: a field of `Limits` with what it is about.
+
+Options, checks, words, and the SQL that judges rows follow from the rows, in their order. Not here: other options
+(queries.asking.options), and what is known of the errors of predictions (queries.judging.confidence)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from queries.asking.declaring import Option, above_zero, check_declared, not_negative, option, within
+from queries.errors.figures import LEVELS
+from store.errors import InputError
+
+MOST_GIB = 1e6
+
+
+class Slider(NamedTuple):
+    """How a page moves a limit: from the least to the most value that it offers."""
+
+    label: str
+    low: float
+    high: float
+    initial: float | None = None  # None: no limit
+    kind: str = "log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What a limit is about. `predicted` names the stored columns of the metric, each with the factor of the table
+    `factors` that makes a prediction a measured value; None where nobody knows its errors. Of two columns the
+    definition of TPOT chooses one, and `metric` names the choice."""
+
+    name: str  # in answers of `nearest`, `sensitivity` and `why`
+    phases: tuple[str, ...]  # whose rows have the metric
+    short: str  # in a line of limits
+    called: str  # in sentences
+    metric: str | None = None  # column of judged rows; None: of requests that arrive alone
+    predicted: Mapping[str, str | None] = field(default_factory=dict)
+    least: bool = False  # whether values below it break it
+    apart: bool = False  # whether pairs of an engine have the metric, too, though neither side does
+    slider: Slider | None = None
+    place: str = ""  # field of `Limits`
+    option: Option = field(default_factory=lambda: Option(help=""))
+
+    @property
+    def keyword(self) -> str:
+        """The option that sets it."""
+        return self.option.keyword or self.place
+
+    @property
+    def variable(self) -> str:
+        """The SQL variable that holds it."""
+        return str(self.option.variable)
+
+    @property
+    def is_reserve(self) -> bool:
+        """Whether it is the memory that stays free: never without a value, and no prediction that can be off."""
+        return self.option.unit == "GiB"
+
+    @property
+    def errors_known(self) -> bool:
+        """Whether it can be read with a confidence."""
+        return any(self.predicted.values())
+
+    @property
+    def bound(self) -> str:
+        """The column of judged rows that it is compared with: the metric, or what a measured value stays within."""
+        return f"{self.metric}_bound"
+
+    @property
+    def asked(self) -> str:
+        """What is asked for, in SQL."""
+        return f"getvariable('{self.variable}')"
+
+    def factor_by(self, tpot_rule: str) -> str | None:
+        """The factor of its errors by a definition of TPOT, where there are two."""
+        factors = tuple(self.predicted.values())
+        return factors[-1] if tpot_rule == "exclusive" else factors[0]
+
+    def keeps(self, value: float, limit: float) -> bool:
+        """Whether a value satisfies it."""
+        return value >= limit if self.least else value <= limit
+
+    def within_factor(self, value: float, factor: float) -> float:
+        """What a measured value stays within, of a predicted one."""
+        return value / factor if self.least else value * factor
+
+
+def _limit(help_: str, about: Limit, *, unit: str = "ms", default: float | None = None, **more: Any) -> Any:  # noqa: ANN401
+    more = {"without": "no limit" if default is None else "never NULL", "check": above_zero(), **more}
+    made: Any = field(default=default, metadata={"option": Option(help=help_, unit=unit, **more), "limit": about})
+    return made
+
+
+_PHASES = ("prefill", "decode", "aggregated")
+_TIMED = ("prefill", "aggregated")
+_DECODED = ("decode", "aggregated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits that an answer must satisfy; None does not limit. The reserve is in GiB a device.
+
+    With a confidence, each limit on times is one of measured values, kept with that probability."""
+
+    ttft_ms: float | None = _limit(
+        "most ms to the first token",
+        Limit(
+            name="ttft", short="ttft", called="TTFT", phases=_TIMED, metric="ttft_ms", predicted={"ttft_ms": "ttft"},
+            slider=Slider("TTFT at most", 10, 60_000),
+        ),
+        keyword="ttft_limits", also=("--ttft-limit",), variable="ttft_limit_ms",
+    )  # fmt: skip
+    tpot_ms: float | None = _limit(
+        "most ms per output token",
+        Limit(
+            name="tpot", short="tpot", called="TPOT", phases=_DECODED, metric="tpot_ms",
+            predicted={"tpot_inclusive_ms": "tpot_inclusive", "tpot_exclusive_ms": "tpot_exclusive"},
+            slider=Slider("TPOT at most", 1, 500),
+        ),
+        keyword="tpot_limits", also=("--tpot-limit",), variable="tpot_limit_ms",
+    )  # fmt: skip
+    tbt_ms: float | None = _limit(
+        "most ms between two tokens, for the wanted share of them",
+        Limit(name="tbt", short="time between tokens", called="time between tokens", phases=_DECODED),
+        keyword="tbt_limits", also=("--tbt-limit",), variable="tbt_limit_ms",
+    )  # fmt: skip
+    e2e_ms: float | None = _limit(
+        "most ms of a whole request",
+        Limit(
+            name="e2e", short="e2e", called="end-to-end time", phases=("aggregated",), apart=True, metric="e2e_ms",
+            predicted={"e2e_ms": "tpot_inclusive"}, slider=Slider("Request at most", 100, 1_000_000),
+        ),
+        keyword="e2e_limits", also=("--e2e-limit",), variable="e2e_limit_ms",
+    )  # fmt: skip
+    min_tokens_per_s_per_user: float | None = _limit(
+        "least tokens/s of one user",
+        Limit(
+            name="tokens_per_s_per_user", short="tokens/s/user", called="tokens/s for each user", phases=_DECODED,
+            metric="tokens_per_s_per_user", predicted={"tokens_per_s_per_user": "tpot_exclusive"}, least=True,
+        ),
+        variable="min_user_rate", unit="tokens/s",
+    )  # fmt: skip
+    reserved_gib: float = _limit(
+        "GiB of each device that stay free",
+        Limit(
+            name="memory", short="reserve", called="the memory kept free", phases=(*_TIMED, "decode"), least=True,
+            metric="memory_free_bytes", slider=Slider("Memory kept free", 0, 40, initial=10, kind="linear"),
+        ),
+        keyword="reserved_memory_gb", variable="reserved_gib", unit="GiB", default=10.0, check=not_negative(MOST_GIB),
+    )  # fmt: skip
+    confidence: float | None = option(
+        None, "limits are of measured values, kept with this probability each, such as 0.8",
+        check=within(LEVELS[0], LEVELS[-1]),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Refuse limits that no number can be compared with."""
+        check_declared(self)
+        if self.confidence is not None and not self.on_times:
+            unknown = ", ".join(f"`{one.keyword}`" for one, _ in self.given if not one.is_reserve)
+            raise InputError(
+                f"`confidence` reads limits whose errors are known, and those of {unknown} are not"
+                if unknown
+                else "`confidence` reads limits, and none is given",
+                hint="add `ttft_limits` or `tpot_limits`",
+            )
+
+    @property
+    def given(self) -> tuple[tuple[Limit, float], ...]:
+        """The limits that there are, with what is asked: the reserve always."""
+        values = ((one, getattr(self, one.place)) for one in limit_table())
+        return tuple((one, value) for one, value in values if value is not None)
+
+    @property
+    def on_times(self) -> tuple[tuple[Limit, float], ...]:
+        """Those that can be read with a confidence."""
+        return tuple((one, value) for one, value in self.given if one.errors_known)
+
+    def said(self) -> list[str]:
+        """Each limit but the reserve in a few words, such as `ttft <= 500 ms`."""
+        return [
+            f"{one.short} {'>=' if one.least else '<='} {value:g}{_unit(one, one.short)}"
+            for one, value in self.given
+            if not one.is_reserve
+        ]
+
+    def told(self) -> list[str]:
+        """Each limit but the reserve as a sentence has it, such as `TTFT at most 500 ms`."""
+        return [
+            f"at least {value:g} {one.called}" if one.least else f"{one.called} at most {value:,g} {one.option.unit}"
+            for one, value in self.given
+            if not one.is_reserve
+        ]
+
+
+def _unit(one: Limit, words: str) -> str:
+    return "" if one.option.unit in words else f" {one.option.unit}"
+
+
+@cache
+def limit_table() -> tuple[Limit, ...]:
+    """Every limit, in the order of its declaration."""
+    rows = ((item, item.metadata.get("limit")) for item in fields(Limits))
+    return tuple(replace(row, place=item.name, option=item.metadata["option"]) for item, row in rows if row is not None)
+
+
+@cache
+def row_limits() -> tuple[Limit, ...]:
+    """Those of stored rows; the others are of requests that arrive."""
+    return tuple(one for one in limit_table() if one.metric is not None)
+
+
+@cache
+def predicted_limits() -> tuple[Limit, ...]:
+    """Those of predictions that rows hold: all but the reserve."""
+    return tuple(one for one in row_limits() if not one.is_reserve)
+
+
+@cache
+def confident_variables() -> frozenset[str]:
+    """SQL variables of the limits that a confidence reads otherwise."""
+    return frozenset(one.variable for one in limit_table() if one.errors_known)
+
+
+def limit_named(name: str) -> Limit:
+    """A limit of rows by its name."""
+    return next(one for one in row_limits() if one.name == name)
+
+
+def _factor(one: Limit, column: str) -> str:
+    return "NULL::DOUBLE" if one.predicted[column] is None else f"factors.{one.predicted[column]}"
+
+
+def _ruled(one: Limit, column_of: Callable[[Limit, str], str], by: str = "ruled_tpot(") -> str:
+    """SQL about the column of a metric, or about the one of two that the definition of TPOT chooses."""
+    columns = [column_of(one, column) for column in one.predicted]
+    return columns[0] if len(columns) == 1 else f"{by}serving_model, {', '.join(columns)})"
+
+
+def _surely(value: str, one: Limit, factor: str) -> str:
+    return f"{value} {'/' if one.least else '*'} {factor}"
+
+
+def _lacked(one: Limit) -> str:
+    """Whether a phase lacks the metric, in SQL."""
+    return f"phase IN ({', '.join(repr(phase) for phase in _PHASES if phase not in one.phases)})"
+
+
+def _kept(one: Limit) -> str:
+    if one.is_reserve:
+        return f"('{one.name}' IN varied OR memory_free_bytes >= 0)"
+    compared = f"{one.bound} {'>=' if one.least else '<='} {one.asked}"
+    return f"('{one.name}' IN varied OR {one.asked} IS NULL OR {_lacked(one)} OR {compared})"
+
+
+def _used(one: Limit) -> str:
+    if one.is_reserve:
+        return "1 - memory_free_bytes / device_memory_bytes"
+    return f"{one.asked} / {one.bound}" if one.least else f"{one.bound} / {one.asked}"
+
+
+def _missed(one: Limit) -> str:
+    if one.is_reserve:
+        return "greatest(-memory_free_bytes / device_memory_bytes, 0)"
+    return f"CASE WHEN {_lacked(one)} THEN 0 ELSE greatest(coalesce({_used(one)} - 1, 0), 0) END"
+
+
+def _needed(one: Limit) -> str:
+    if one.is_reserve:
+        return f"-({one.asked} + memory_free_bytes / 1073741824)"
+    return f"-{one.bound}" if one.least else one.bound
+
+
+def _use(place: int, one: Limit) -> str:
+    """A line of `why`: the share of a limit that a row uses."""
+    said = {"section": "limit", "name": one.name, "unit": f"share of {'device' if one.is_reserve else 'limit'}"}
+    told = ", ".join(f"{key!r}: {text!r}" for key, text in said.items())
+    return f"{{{told}, 'position': {10 + place / 100}, 'value': {_used(one)}}}"
+
+
+def _no_worse(one: Limit) -> str:
+    column = "memory_unreserved_bytes" if one.is_reserve else one.metric
+    return f"(this.{column} IS NULL OR other.{column} {'>=' if one.least else '<='} this.{column})"
+
+
+def _never_better(one: Limit, column: str) -> str:
+    before = f"lag({column}) OVER smaller"
+    return f"no_less({column}, {before})" if one.least else f"no_less({before}, {column})"
+
+
+@cache
+def _expansions() -> Mapping[str, str]:
+    """Parts of SQL by the name that stands for each in files: one a limit, or one a column that it is about."""
+    rows = row_limits()
+    limits = predicted_limits()
+    stored = [(one, column) for one in limits for column in one.predicted]
+    # Of equal misses the memory's comes first.
+    misses = {one.name: _missed(one) for one in sorted(rows, key=lambda one: not one.is_reserve)}
+    lists = {
+        "each_stored_metric": (str(one.metric) for one in limits if one.metric in one.predicted),
+        "each_stored_column": (column for _, column in stored),
+        "each_stored_bound": (f"probe.{column} AS {column}_bound" for _, column in stored),
+        "each_sure_stored_bound": (
+            f"{_surely(f'probe.{column}', one, _factor(one, column))} AS {column}_bound" for one, column in stored
+        ),
+        # By the rule of a parameter, where no variable is set.
+        "each_predicted_metric": (
+            f"{_ruled(one, lambda _, column: column, 'tpot_by($tpot_rule, ')} AS {one.metric}" for one in limits
+        ),
+        "each_metric": (str(one.metric) for one in limits),
+        "each_limited": ("memory_free_bytes", *(one.bound for one in limits)),
+        "each_bound": (f"{one.metric} AS {one.bound}" for one in limits),
+        "each_sure_bound": (f"{_surely(str(one.metric), one, _ruled(one, _factor))} AS {one.bound}" for one in limits),
+        "each_miss": misses.values(),
+        "each_use": (_use(place, one) for place, one in enumerate(rows)),
+        "each_counted_down": (repr(one.name) for one in rows if one.least),
+    }
+    conditions = {
+        "every_limit_kept": map(_kept, rows),
+        "every_limit_known": (
+            f"({one.asked} IS NULL OR {one.metric} IS NULL OR {one.bound} IS NOT NULL)" for one in limits
+        ),
+        "every_limit_no_worse": map(_no_worse, rows),
+        "every_limit_never_better": (_never_better(one, column) for one, column in stored),
+    }
+    return {
+        **{name: ",\n    ".join(parts) for name, parts in lists.items()},
+        **{name: "\n    AND ".join(parts) for name, parts in conditions.items()},
+        "when_each_needed": " ".join(f"WHEN '{one.name}' THEN {_needed(one)}" for one in rows),
+        "when_each_missed": " ".join(f"WHEN {text} THEN '{name}'" for name, text in misses.items()),
+        "sum_of_missed": " + ".join(f"({text} > 0)::INTEGER" for text in misses.values()),
+    }
+
+
+_STANDS_FOR = re.compile(r"\b(?:(?:when_)?each|every_limit|sum_of)_\w+\b")
+
+
+def with_limits(text: str) -> str:
+    """A text of SQL in which parts stand for limits, with each of these."""
+    return _STANDS_FOR.sub(lambda match: _expansions()[match[0]], text)
