@@ -28,7 +28,6 @@ from evaluator.version import formula_version
 from store.records import (
     DeviceRecord,
     ModelRecord,
-    PlanRecord,
     PrecisionRecord,
     ScenarioRecord,
     SubjectRecord,
@@ -36,6 +35,7 @@ from store.records import (
     WorkloadRecord,
 )
 from store.schema import Family, Status
+from store.schema.plan_columns import PlanRecord
 from store.texts import LONGEST_TEXT, escaped
 
 if TYPE_CHECKING:

@@ -157,7 +157,7 @@ class Session:
         check_options(question)
         check_used(question, all_variables_taken(asked))
         question = self._with_blend_keys(self._with_device_names(question))
-        whole = whole or not asked.suffices
+        whole = whole or "winners" not in asked.reads
         scope = self._prepare(question, pinned, whole=whole)
         served = by_engine(scope.serving_models)
         phases = phases_of(question, scope.phases, served=served)
@@ -176,14 +176,14 @@ class Session:
                 return replace(best, question=question)
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
-        answering, named = answering_for(asked, values)
+        answering = answering_for(asked, values)
         if self._connection.thinned and not suffices(answering, values):
             return self._answered(question, pinned, whole=True, for_table=for_table)
         self._connection.provide(names_below(answering.name))
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
-        told = told_columns(answering, report(named)) if for_table else None
-        answer = replace(self._run(question, answering, values, scope, phases, told=told), report=named)
+        told = told_columns(answering) if for_table else None
+        answer = self._run(question, answering, values, scope, phases, told=told)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
@@ -409,7 +409,12 @@ def _check_serving_models(scope: ResolvedScope) -> None:
 
 def _has_nearest(question: Question) -> bool:
     asked = report(question.report)
-    return asked.nearest and asked.scope in {"question", "blend"}
+    return (
+        asked.predicts
+        and not asked.of_loads
+        and asked.scope in {"question", "devices", "blend"}
+        and asked.name != NEAREST
+    )
 
 
 def _assumptions(scope: ResolvedScope, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from queries.asking.macros import SCOPED, macros_of, names_in
 from queries.asking.variables import literal, settings
 from queries.bundles.format import LOAD_FILES
 from queries.judging.ladders import LOADED
-from queries.raw_relations import RAW_TABLES, STORED_PROBE
 from queries.vocabulary import files_for
+from store.schema.raw_relations import RAW_TABLES, STORED_PROBE
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from store.schema.closed_sets import Convention, Family, Phase, Status, SweepKind
+from store.schema.plan_columns import IF_SET, PlanRecord
 
 if TYPE_CHECKING:
     import numpy as np
 
-IF_SET = {"if_set": True}  # of a field that content keys leave out where it is its default
+_IF_SET = {IF_SET: True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,28 +61,6 @@ class PrecisionRecord:
     mixers_quantization: str | None = None
     head_quantization: str | None = None
     drafts_quantization: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRecord:
-    """Parallel sizes of one instance."""
-
-    tp: int
-    pp: int
-    dp: int
-    ep: int
-    moe_tp: int
-    moe_dp: int
-    dcp: int = 1
-    redundant_experts: int = 0
-    pcp: int = 1
-    micro_batches: int = 1
-    encoder_devices: int = 0
-
-    @property
-    def num_devices(self) -> int:
-        """Devices of one instance, those of its encoders included."""
-        return self.tp * self.pp * self.dp * self.pcp + self.encoder_devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,9 +199,9 @@ class SideRecord:
     moe_tp: int | None = None
     moe_dp: int | None = None
     batch_size: float | None = None
-    dcp: int | None = field(default=None, metadata=IF_SET)
-    pcp: int | None = field(default=None, metadata=IF_SET)
-    micro_batches: int | None = field(default=None, metadata=IF_SET)
+    dcp: int | None = field(default=None, metadata=_IF_SET)
+    pcp: int | None = field(default=None, metadata=_IF_SET)
+    micro_batches: int | None = field(default=None, metadata=_IF_SET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

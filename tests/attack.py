@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from conftest_cli import words
 from postgresql_server import Server, running_server, why_not
 from stored import STORES, load_postgresql, load_sqlite
 
@@ -84,7 +85,7 @@ def command(arguments: str, url: str, ground: Ground, *, kill_at: int = 0) -> tu
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "cli.main", *arguments.split(), "--store", url],
+        [sys.executable, "-m", "cli.main", *words(arguments), "--store", url],
         env=environment, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     return done.returncode, int(calls.read_text()) if calls.exists() else 0, done.stderr

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.derived import as_typed, derived_parameters, with_parameters
+from cli.derived import as_typed, with_parameters
 from cli.output import FORMATS, INTERRUPTED, check_format, say, tell, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption, joined_numbers
 from store.errors import EvaluationError, InputError
@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from sweepdb.evaluating import SweepReport, SweepRequest
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    others = {keyword: item for keyword, item in options_by_keyword().items() if keyword != "model"}
-    app.command("evaluate")(with_parameters(evaluate, derived_parameters(others, {}), after="model"))
-    app.command("explain")(explain)
-    app.command("worker")(worker)
-
-
+@with_parameters({key: item for key, item in options_by_keyword().items() if key != "model"}, {}, after="model")
 def evaluate(
     model: Annotated[str | None, typer.Argument(help="id, directory or config.json; several by commas")] = None,
     *,

@@ -13,11 +13,6 @@ from cli.shared_options import OUTPUT_SHAPE, StoreOption, output_path
 from sweepdb.stores import is_standard_output, is_stream
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command("launch")(launch)
-
-
 def launch(  # noqa: PLR0917  one parameter an option
     rows: Annotated[list[str], typer.Argument(help="PROBE, or PREFILL DECODE with their instances: 4P1D")],
     output: Annotated[

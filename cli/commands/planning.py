@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.derived import as_typed, derived_parameters, spelled, with_parameters
+from cli.derived import as_typed, spelled, with_parameters
 from cli.output import FORMATS, check_format, say, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, OutputOption, StoreOption, joined_numbers, output_path
 from store.errors import NothingFits
@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 _WRITTEN = {"input_length": str | None}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("plan")(with_parameters(plan, derived_parameters(plan_options(), _WRITTEN), after="model"))
-    app.command("report")(with_parameters(report, derived_parameters(report_options(), _WRITTEN), after="output"))
-
-
+@with_parameters(plan_options(), _WRITTEN, after="model")
 def plan(
     model: Annotated[str, typer.Argument(help="id, directory or config.json")],
     *,
@@ -85,6 +80,7 @@ def _say_notes(notes: Sequence[str]) -> None:
         say(as_typed(note))
 
 
+@with_parameters(report_options(), _WRITTEN, after="output")
 def report(
     *,
     output: Annotated[

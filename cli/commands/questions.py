@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.commands.storeless import answer_storeless
-from cli.derived import as_typed, derived_parameters, with_parameters
-from cli.help.storeless_reports import STORELESS
+from cli.derived import as_typed, with_parameters
+from cli.help.report_help import STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, OutputOption, StoreOption, output_path
 from store.errors import InputError, NothingFits
@@ -30,13 +30,7 @@ FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full", *PICTURES)
 _WRITTEN = {"input_length": str | None, "mix": list[str] | None}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    derived = derived_parameters(option_table(), _WRITTEN)
-    app.command("query")(with_parameters(query, derived, after="names"))
-    app.command("verify")(verify)
-
-
+@with_parameters(option_table(), _WRITTEN, after="names")
 def query(
     report: Annotated[
         str, typer.Argument(help="best, prefill, decode, pd-ratio ...; query reports lists them")
@@ -124,7 +118,7 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
     given = typed_keywords(options, store)
     named = question_report(report).names
     if named is not None:
-        given[named.option] = tuple(names)
+        given[named.options[0]] = tuple(names)
     elif names:
         raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     return question_of(report, given)
@@ -165,7 +159,7 @@ def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
     """Note batches too small for their length bins, where the report's own columns do not tell."""
     if any(name.endswith("realised_input_length_mean") for name in answer.columns):
         return answer
-    from cli.render.bias import bias_summary
+    from cli.render.expected_error import bias_summary
     from sweepdb.asking import probes_of, realised_means
 
     return replace(answer, notes=(*answer.notes, *bias_summary(realised_means(location, probes_of(answer)))))

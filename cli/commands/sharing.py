@@ -13,13 +13,6 @@ from cli.output import counted, say
 from cli.shared_options import StoreOption
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("export")(export)
-    app.command("import")(import_)
-    app.command("publish")(publish)
-
-
 def export(
     folder: Annotated[Path, typer.Argument(help="a new folder for the bundle")],
     sweep: Annotated[str | None, typer.Option(help="only what this sweep asked for")] = None,

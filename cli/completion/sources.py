@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from cli.help.storeless_reports import STORELESS
+from cli.help.report_help import STORELESS
 from sweepdb.asking import asked_reports, option_table
 from sweepdb.evaluating import options_by_keyword
 from sweepdb.stores import NameKind, parse_url, stored_names
@@ -121,7 +121,7 @@ def _compared(line: Line, start: str) -> Iterable[Offer]:
     names = next((item.names for item in asked_reports().values() if item.name == line.first), None)
     if names is None:
         return []
-    return _stored("sweep" if names.option == "sweeps" else "probe")(line, start)
+    return _stored("sweep" if "sweeps" in names.options else "probe")(line, start)
 
 
 def _shown(line: Line, start: str) -> Iterable[Offer]:

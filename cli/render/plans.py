@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from cli.derived import spelled
 from cli.render.answers import answer_lines, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
-from cli.render.pieces import Paragraph
-from cli.render.rows import table_lines
+from cli.render.rows import Paragraph, table_lines
 from sweepdb.planning import DeploymentPlan, NextCommand, short_plan
 
 _GIBIBYTE = 2**30

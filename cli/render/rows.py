@@ -1,19 +1,71 @@
-"""Renders rows as an aligned table, CSV, JSON or JSON lines. Numbers stay numbers, missing stays missing."""
+"""Renders rows as an aligned table, CSV, JSON or JSON lines. Numbers stay numbers, missing stays missing.
+
+Pieces of text are what pipes and files get; a terminal may show them otherwise (cli.render.screen)."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, Self
 
-from cli.quiet import is_exact
-from cli.render.pieces import Table
-from cli.visible import visible
+from cli.visible import is_exact, visible
 from sweepdb.stores import csv_line
+
+WIDEST_TEXT = 120
+
+
+class Aside(str):
+    """Rules and assumptions: a terminal shows them when asked to explain."""
+
+    __slots__ = ()
+
+
+class Paragraph(str):
+    """Sentences that a terminal breaks at its own width."""
+
+    __slots__ = ("indent", "sentences")
+    sentences: str
+    indent: str
+
+    def __new__(cls, sentences: str, *, indent: str = "", unbroken: bool = False) -> Self:
+        """The sentences, filled for whom no width is known, or as one line."""
+        made = super().__new__(cls, f"{sentences}\n" if unbroken else filled(sentences, WIDEST_TEXT, indent))
+        made.sentences, made.indent = sentences, indent
+        return made
+
+
+class Table(str):
+    """An aligned table, with its cells as texts. Cells that only a terminal shows stand in `beside`."""
+
+    __slots__ = ("beside", "columns", "may_miss", "numeric", "replaced", "rows")
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[bool]
+    may_miss: bool  # whether a narrow terminal may leave columns out
+    beside: Mapping[str, Sequence[str]]  # columns that a terminal has besides, or in place of one of the same name
+    replaced: frozenset[str]  # columns that a terminal has not, since one besides says the same
+
+    def __new__(
+        cls, text: str, *, columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]
+    ) -> Self:
+        """The drawn text and what it was drawn from."""
+        made = super().__new__(cls, text)
+        made.columns, made.rows, made.numeric = columns, rows, numeric
+        made.may_miss, made.beside, made.replaced = False, {}, frozenset()
+        return made
+
+
+def filled(sentences: str, width: int, indent: str = "") -> str:
+    """Lines of at most a width, the last one ended too; names are not broken."""
+    return textwrap.fill(sentences, width, subsequent_indent=indent, break_long_words=False) + "\n"
+
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
 _CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -160,3 +212,30 @@ def _number(value: float) -> str:
     if size >= 100:
         return f"{value:.1f}"
     return f"{value:.2f}" if size >= 1 or size == 0 else f"{value:.4f}"
+
+
+_USUAL_WIDTH = 80
+_SHORTEST = 6
+_GAP = 2
+
+
+def narrow_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, names: Sequence[str]) -> Iterator[str]:
+    """Rows as wide as the terminal, or 80 characters where there is none. Only the columns `names` are cut."""
+    width = shutil.get_terminal_size((_USUAL_WIDTH, 24)).columns if sys.stdout.isatty() else _USUAL_WIDTH
+    texts = [[cell(value) for value in row] for row in rows]
+    widths = {name: max([len(name), *(len(row[index]) for row in texts)]) for index, name in enumerate(columns)}
+    while sum(widths.values()) + _GAP * (len(widths) - 1) > width:
+        longest = max(names, key=widths.__getitem__)
+        if widths[longest] <= _SHORTEST:
+            break
+        widths[longest] -= 1
+    cut = [[_cut(text, widths[name]) for text, name in zip(row, columns, strict=True)] for row in texts]
+    return table_lines(columns, cut)
+
+
+def _cut(text: str, most: int) -> str:
+    """The end of a name tells more than its middle does: `h100_sxm` and `Qwen3-32B-FP8` differ there."""
+    if len(text) <= most:
+        return text
+    head = (most - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"

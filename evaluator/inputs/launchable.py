@@ -46,10 +46,6 @@ def _trtllm(plan: Plan, routed: bool) -> bool:
 
     https://nvidia.github.io/TensorRT-LLM/features/parallel-strategy.html: `moe_tensor_parallel_size` x
     `moe_expert_parallel_size` = `tensor_parallel_size`. A dense model has no replicas inside one server."""
-    if plan.dcp > 1 or plan.pcp > 1 or plan.redundant_experts or plan.micro_batches > 1 or plan.encoder_devices:
-        return (
-            False  # its own ways of these, such as helix parallelism and a file of its load balancer, are not written
-        )
     if not routed:
         return plan.dp == 1
     one_pipeline = plan.pp == 1 or plan.dp == 1
@@ -57,11 +53,22 @@ def _trtllm(plan: Plan, routed: bool) -> bool:
 
 
 RULES: Mapping[str, Rule] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}
+# The shares of a plan that an engine has. TensorRT-LLM's own ways of them, such as helix parallelism, are not written.
+_SHARES = {
+    "vllm": {"dcp", "redundant_experts", "pcp", "micro_batches", "encoder_devices"},
+    "sglang": {"dcp", "redundant_experts", "pcp", "micro_batches", "encoder_devices"},
+    "trtllm": set[str](),
+}
 
 
 def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
     """Names of the engines that can launch a legal plan as one server. Each is named once, in a fixed order."""
-    return tuple(name for name, rule in RULES.items() if rule(plan, model.routed))
+    return tuple(name for name in RULES if launches(name, plan, routed=model.routed))
+
+
+def launches(engine: str, plan: Plan, *, routed: bool) -> bool:
+    """Whether an engine can launch a plan of a model as one server, by its rule and the shares that it has."""
+    return RULES[engine](plan, routed) and plan.shares.keys() <= _SHARES[engine]
 
 
 def rule_of(serving_model: str) -> str | None:

@@ -19,6 +19,7 @@ from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.readers.circumstances import circumstances_of
 from evaluator.ledger.scenarios import Knowledge
 from store.records import MeasurementRecord
+from store.schema.plan_columns import SHARES
 
 # Outputs of DeepSeek-R1 from this build come 1.6 to 1.9 times too fast for their own settings, and MTP is not recorded.
 SPECULATIVE_BUILDS = {("trtllm", "deepseek-ai/DeepSeek-R1", "1.2.0rc6.post3")}
@@ -224,5 +225,5 @@ def plan_label(deployment: Deployment) -> str:
 
 def _plan_label(plan: Plan, moe: bool) -> str:
     text = f"tp{plan.tp}pp{plan.pp}dp{plan.dp}" + (f"ep{plan.ep}moetp{plan.moe_tp}" if moe else "")
-    more = {"dcp": plan.dcp, "pcp": plan.pcp, "mb": plan.micro_batches}
-    return text + "".join(f"{name}{size}" for name, size in more.items() if size > 1)
+    more = {share.label: plan.shares.get(share.name) for share in SHARES if share.measured}
+    return text + "".join(f"{name}{size}" for name, size in more.items() if size)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from queries.asking.limits import with_limits
 from queries.asking.variables import read_in
-from store.schema import FORMULA_MODELS
+from store.schema import FORMULA_MODELS, filled
 
 _FOLDER = Path(__file__).parents[1]
 FILES = tuple(
@@ -56,7 +56,7 @@ class Macro:
 
 def read_sql(path: Path) -> str:
     """A file of SQL, with every limit in place of what stands for each."""
-    return with_limits(path.read_text(encoding="utf-8"))
+    return with_limits(filled(path.read_text(encoding="utf-8")))
 
 
 @cache

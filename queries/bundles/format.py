@@ -16,12 +16,12 @@ from store.records import (
     DeviceRecord,
     ModelRecord,
     OperatorSetRecord,
-    PlanRecord,
     PrecisionRecord,
     PriceRecord,
     WorkloadRecord,
 )
 from store.schema import FLAG, TABLES
+from store.schema.plan_columns import PlanRecord
 
 BundleFormat = Literal["parquet", "csv"]
 FORMAT = 5

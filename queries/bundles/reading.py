@@ -28,7 +28,6 @@ from store.records import (
     MeasurementRecord,
     ModelRecord,
     OperatorSetRecord,
-    PlanRecord,
     PrecisionRecord,
     PriceRecord,
     ScenarioRecord,
@@ -40,6 +39,7 @@ from store.records import (
     WorkloadRecord,
 )
 from store.schema import MEASURES, PROBE_COLUMNS
+from store.schema.plan_columns import PlanRecord
 from store.sealing import fetched_arrays
 
 _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"

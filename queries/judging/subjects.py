@@ -15,6 +15,7 @@ from queries.errors.expected import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Sto
 from queries.errors.figures import LEVELS, ErrorFigures
 from store.reading import ReadTransaction
 from store.schema import SCENARIO_TABLES, with_scenarios
+from store.schema.plan_columns import words_sql
 
 _T = TypeVar("_T")
 _AT_ONCE = 200  # conditions of one statement
@@ -37,8 +38,7 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
 _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
     " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service,"
-    " p.dcp, p.redundant_experts, p.pcp, p.micro_batches, w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate,"
-    " w.images, p.encoder_devices"
+    f" w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate, w.images, {words_sql('p')}"
     f" FROM {SCENARIO_TABLES} WHERE "
 )
 _OF_VALIDATIONS = (
@@ -65,13 +65,9 @@ class _About(NamedTuple):
     hit_rate: float
     mtp_tokens: int
     unusual_service: str | None
-    dcp: int
-    redundant_experts: int
-    pcp: int
-    micro_batches: int
     outside_hit_rate: float
     images: int | None
-    encoder_devices: int
+    shares: str
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -80,15 +76,10 @@ class _About(NamedTuple):
             "a distribution of lengths": self.input_length is None,
             "cached prefixes": self.hit_rate,
             "drafted tokens": self.mtp_tokens,
-            "shares of a context (dcp)": self.dcp > 1,
-            "copies of experts (redundant_experts)": self.redundant_experts,
-            "divided prompts (pcp)": self.pcp > 1,
-            "two micro-batches": self.micro_batches > 1,
             "keys outside the devices": self.outside_hit_rate,
             "images": self.images,
-            "encoders on devices of their own": self.encoder_devices,
         }
-        return tuple(what for what, there in has.items() if there)
+        return (*(what for what, there in has.items() if there), *self.shares.splitlines())
 
 
 class _Validated(NamedTuple):

@@ -141,7 +141,7 @@ class ScopeTables:
         self.create_macros(f"{asked.sql}\n{more}")
         again = asked_of.again and self._is_kept()
         rows = Rows.WINNERS if again and suffices(asked, values) else self._every_row()
-        narrow = again and asked.narrow
+        narrow = again and "narrow" in asked.reads
         if rows is Rows.WINNERS and not self._kept.has_winners:
             self._see(_Seen(Rows.KEPT))
             self._provide_winners()

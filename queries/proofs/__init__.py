@@ -12,11 +12,4 @@ if TYPE_CHECKING:
     from queries.proofs.proving import write_proof
     from queries.proofs.verifying import verify_proof
 
-__all__ = [
-    "KeptAnswer",
-    "probes_of",
-    "verify_proof",
-    "write_proof",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -1,27 +1,19 @@
--- name: pareto
 -- summary: configurations that no other beats in both tokens/s/device and tokens/s/user, aggregated and split
 -- needs: prefill, decode
 -- needs: aggregated
--- timed: pairs
 -- layout: long
--- leaves out: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, prefill_degradation, decode_degradation
+-- refuses: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, prefill_degradation, decode_degradation
 -- shows: mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms, device, plan, concurrency, probe, prefill_plan, pd_ratio, prefill_probe
--- narrow: judged
--- suffices: winners
--- column: question_group | none | group of model, workload, precision and convention
--- column: mode | none | aggregated or pd
+-- reads: narrow, winners
+-- column: question_group, mode
 -- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive
 -- column: tokens_per_s_per_device | tokens/s | generated tokens/s over every device that serves them, prefill devices too; pd: under an engine of the counts of instances, up to 8 a side, with the most requests/s per device that keep the limits; under formulas at the best ratio, whole numbers of instances not asked for
 -- column: num_devices | devices | of the aggregated instance; NULL for pd
--- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer
+-- column: ttft_ms
 -- column: tpot_exclusive_ms | ms | time per output token after the first
 -- column: concurrency | requests | of the aggregated or decode instance
 -- column: probe | none | the aggregated or decode row
--- column: device | none | its device
--- column: plan | none | its split
--- column: prefill_probe | none | NULL unless pd
--- column: prefill_device | none | NULL unless pd
--- column: prefill_plan | none | NULL unless pd
+-- column: device, plan, prefill_probe, prefill_device, prefill_plan
 -- column: pd_ratio | ratio | decode_qps / prefill_qps: prefill instances for each decode instance; NULL unless pd
 -- column: prefill_instances | instances | pd under an engine: the counts that this point is of; else NULL
 -- column: decode_instances | instances | likewise

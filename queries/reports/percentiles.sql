@@ -1,14 +1,11 @@
--- name: percentiles
 -- summary: TTFT and TPOT at a rate of requests that arrive, for each plan that was played: median, 90th and 99th percentile
 -- modes: aggregated, prefill, decode
 -- reads: loads | ladder
--- nearest: none
 -- requires: rate | percentiles are of a rate of requests | `rate=3` requests a second of one instance
 -- shows: rank, device, plan, arrivals_per_s, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms, said, num_devices, load
--- column: question_group | none | results are ranked within a group of model, workload, precision and convention
+-- column: question_group
 -- column: rank | none | 1 has the lowest 90th percentile of TTFT, of TPOT for decode
--- column: device | none | device by name
--- column: plan | none | label of the split
+-- column: device, plan
 -- column: arrivals_per_s | requests/s | asked for: percentiles lie on the line between the rates played below and above it
 -- column: ttft_p50_ms | ms | median time to the first token
 -- column: ttft_p90_ms | ms | its 90th percentile
@@ -17,8 +14,7 @@
 -- column: tpot_p90_ms | ms | its 90th percentile
 -- column: tpot_p99_ms | ms | its 99th percentile
 -- column: said | none | below the lowest rate played, whose percentiles these are; above the highest: none
--- column: num_devices | devices | of one instance
--- column: process | none | how requests arrive
+-- column: num_devices, process
 -- column: load | none | load at or below the rate
 WITH placed AS (
     SELECT

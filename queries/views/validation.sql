@@ -1,4 +1,3 @@
--- name: validation
 -- summary: measured values beside the numbers of their probes, of the newest comparison of each point and metric; raw.validation keeps the older ones
 -- column: measurement | sha256 | content key of the measured point, as measurement.key
 -- column: source | none | file and line the measured point came from

@@ -21,14 +21,13 @@ from store.schema.declaring import (
     reference,
     text,
 )
-from store.schema.plan_columns import OF_DEVICES, OF_SHARES
+from store.schema.plan_columns import MEASURED_SHARES, OF_DEVICES
 
 _SIDE = (  # of a measured deployment
     Column("instances", INTEGER, "instances", "instances of this side"),
     *OF_DEVICES,
     Column("batch_size", DOUBLE, "requests", "batch size"),
 )
-_SHARES = tuple(size for size in OF_SHARES if size.name != "redundant_experts")
 
 
 def _of_side(side: str, column: Column) -> Column:
@@ -79,7 +78,12 @@ COMPARED_TABLES = (  # what is compared with evaluations or said about them
             document("extra", "fields of the source we do not interpret"),
             moment("measured_at", "when measured", nullable=True),
             moment("imported_at", "when imported"),
-            *(_of_side(side, column) for part in (_SIDE, _SHARES) for side in ("prefill", "decode") for column in part),
+            *(
+                _of_side(side, column)
+                for part in (_SIDE, MEASURED_SHARES)
+                for side in ("prefill", "decode")
+                for column in part
+            ),
         ),
     ),
     Table(

@@ -37,9 +37,8 @@ from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
 from store.errors import InputError
 from store.schema import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
-from sweepdb.evaluating.images import images_asked
 from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, said_of_drafts, warnings_of
-from sweepdb.evaluating.service import Serving, client_of, find_serving, launch_of, routing_of
+from sweepdb.evaluating.service import Serving, client_of, find_serving, images_asked, launch_of, routing_of
 from sweepdb.evaluating.sweep_file import read_sweep_file
 from sweepdb.evaluating.sweep_options import SweepOptions
 

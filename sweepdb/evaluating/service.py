@@ -1,4 +1,4 @@
-"""Who serves, who asks and how the server was started: the engine, client, launch and routing of `evaluate`'s options.
+"""Who serves, what is asked and how the server was started: engine, client, images, launch and routing of options.
 
 Not here: which engine a device has where none is named (evaluator.defaults)."""
 
@@ -12,15 +12,18 @@ from evaluator.inputs import (
     LOAD,
     Client,
     EngineProfile,
+    ImageRequest,
     Launch,
     Routing,
     busiest_load,
+    check_images,
     engine_profile,
     label_of_engine,
     list_engines,
     with_client,
 )
 from evaluator.serving import list_serving_models
+from queries.asking import sides_of
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -108,4 +111,20 @@ def _no_engine(serving: Serving, *keywords: str) -> InputError:
     return InputError(
         f"{', '.join(f'`{keyword}`' for keyword in keywords)}: {serving.label} plays no client and no server",
         hint=f"name an engine: `serving_model={' or '.join(list_engines()[-2:])}`",
+    )
+
+
+def images_asked(options: SweepOptions) -> ImageRequest | None:
+    """The images of every request; None where nothing was said of any."""
+    if options.images is None or options.image_size is None:
+        for keyword in ("images", "image_size", "encoder_split", "encoder_devices"):
+            if getattr(options, keyword) is not None:
+                missing = "image_size" if keyword == "images" else "images"
+                raise InputError(
+                    f"`{keyword}` needs `{missing}`", hint="images of a request: `images=2` `image_size=1024x768`"
+                )
+        return None
+    width, height = sides_of(options.image_size)
+    return check_images(
+        ImageRequest(count=options.images, width=width, height=height, split=options.encoder_split or "weights")
     )

@@ -32,43 +32,4 @@ if TYPE_CHECKING:
     from sweepdb.measuring.suggesting import USUAL_COUNT, Suggested, suggested_points
     from sweepdb.measuring.validating import PEER_FIELDS, Group, Validation
 
-__all__ = [
-    "CONFORMING_COLUMNS",
-    "ENGINE_COLUMNS",
-    "KERNEL_COLUMNS",
-    "MEASUREMENT_COLUMNS",
-    "PEER_FIELDS",
-    "USUAL_COUNT",
-    "Choices",
-    "Comparison",
-    "Conforming",
-    "Field",
-    "Figures",
-    "Group",
-    "Kept",
-    "Knowledge",
-    "PointError",
-    "PointSelection",
-    "ReadFiles",
-    "Replay",
-    "ShownPoint",
-    "Suggested",
-    "Validation",
-    "compare_and_keep",
-    "conforming",
-    "correct_measurements",
-    "delete_measurements",
-    "engine_named",
-    "fit_serving",
-    "import_measurements",
-    "listed_measurements",
-    "parse_stated",
-    "read_files",
-    "regions_of",
-    "shown_measurement",
-    "suggested_points",
-    "with_unreadable",
-    "write_points",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

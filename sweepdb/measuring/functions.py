@@ -14,8 +14,7 @@ from evaluator.ledger import Exclusion
 from store.errors import InputError
 from sweepdb.measuring.engine_fitting import KeptFit, fit_serving
 from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, from_machine, keep_calibration
-from sweepdb.measuring.measurement_files import ReadFiles, read_files
-from sweepdb.measuring.profile_files import refuse_existing
+from sweepdb.measuring.measurement_files import ReadFiles, read_files, refuse_existing
 from sweepdb.measuring.recording import compare_and_keep
 from sweepdb.measuring.validating import Validation
 from sweepdb.working import parse_workers

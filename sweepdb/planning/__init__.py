@@ -12,15 +12,4 @@ if TYPE_CHECKING:
     from sweepdb.planning.plan_labels import read_label, short_plan
     from sweepdb.planning.planning_options import plan_options
 
-__all__ = [
-    "DeploymentPlan",
-    "NextCommand",
-    "asked_plan",
-    "carrying_order",
-    "plan",
-    "plan_options",
-    "read_label",
-    "short_plan",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -26,6 +26,7 @@ from store.records import (
     SubjectRecord,
     WorkloadRecord,
 )
+from store.schema.plan_columns import SHARES
 from store.upkeep import CheckReport
 from store.upkeep import check_store as check_rows
 from store.writing import list_calibrations
@@ -128,8 +129,8 @@ def _differing(record: ScenarioRecord) -> str:
     """The first part of a scenario that its spec contradicts, or nothing."""
     subject, device = record.subject, record.device
     model, workload = subject.model, subject.workload
-    sizes = asdict(subject.plan)
-    if min(sizes.pop("redundant_experts"), sizes.pop("encoder_devices")) < 0 or min(sizes.values()) < 1:
+    least = {share.name: share.usual for share in SHARES}
+    if any(size < least.get(name, 1) for name, size in asdict(subject.plan).items()):
         return "its plan"
     made: dict[str, tuple[ModelRecord | DeviceRecord | PrecisionRecord | WorkloadRecord, object]] = {
         "its model": (model_record(model.name, restored(model.spec)), model),

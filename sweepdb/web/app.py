@@ -27,8 +27,7 @@ from sweepdb.reporting import vega_script
 from sweepdb.web.asked import question_of_parameters
 from sweepdb.web.endpoints import Endpoints
 from sweepdb.web.guard import Guard
-from sweepdb.web.pool import SessionPool
-from sweepdb.web.refusals import UnknownPathError, status_of
+from sweepdb.web.pool import SessionPool, UnknownPathError, status_of
 
 STATIC = Path(__file__).parent / "static"
 PAGES = (

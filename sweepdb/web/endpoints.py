@@ -29,8 +29,7 @@ from sweepdb.web.listings import (
     sweeps_listing,
 )
 from sweepdb.web.openapi import openapi_document, parameter_of
-from sweepdb.web.pool import SessionPool
-from sweepdb.web.refusals import UnknownPathError
+from sweepdb.web.pool import SessionPool, UnknownPathError
 from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 
 _OWN = {"state", "picture"}  # parameters of an address that are no option

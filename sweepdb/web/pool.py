@@ -18,9 +18,37 @@ import duckdb
 
 from queries.asking import Answer, Question
 from queries.session import Session
+from store.errors import InputError, NothingFits, StoreBusyError, SweepdbError
 from store.location import StoreLocation
 from store.reading import read_state
-from sweepdb.web.refusals import ServerBusyError, TooSlowError
+
+
+class UnknownPathError(InputError):
+    """Nothing stands under an address."""
+
+
+class ServerBusyError(SweepdbError):
+    """More questions wait than a server lets wait."""
+
+
+class TooSlowError(SweepdbError):
+    """An answer took longer than one may take."""
+
+
+_STATUS: tuple[tuple[type[SweepdbError], int], ...] = (
+    (UnknownPathError, 404),
+    (InputError, 400),
+    (NothingFits, 400),
+    (ServerBusyError, 503),
+    (StoreBusyError, 503),
+    (TooSlowError, 504),
+)
+
+
+def status_of(error: SweepdbError) -> int:
+    """The HTTP status of an error: a store that cannot be read is the server's fault."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
 
 SESSIONS = 8
 _STATE_HOLDS_S = 2.0

@@ -17,7 +17,6 @@ import store.reading
 import store.revision
 from queries.asking.options import Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
-from queries.publishing.view_texts import store_views
 from queries.session import Session
 from store.engines import make_engine
 from store.errors import RevisionError, StoreError
@@ -34,6 +33,7 @@ from store.migrating import (
 from store.opening import open_store
 from store.revision import HEAD_REVISION, REVISIONS
 from store.schema.sql_tables import METADATA
+from store.schema.store_views import store_views
 from store.upkeep import check_store
 from store.writing import begin_sweep
 from sweepdb import stores as everything

@@ -23,7 +23,7 @@ from generator import MODELS, PLANS
 from launched_rows import fill, rows_of
 from queries_stores import mission_records, write_sweep
 
-from cli.render.rows_page import rows_page
+from cli.commands.sql import rows_page
 from queries.sandbox import StatementLimits
 from store.location import parse_url
 from store.texts import escaped, from_text

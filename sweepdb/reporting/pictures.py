@@ -1,17 +1,26 @@
-"""The picture of a report: the frontier of queries/pictures, a band of expected errors, and who wins.
+"""Pictures that are no report's own: the frontier of a file to send, explained steps, a validation.
 
-Not here: the page around it and what moves in it (sweepdb.reporting.page_file)."""
+The first is that of queries/pictures with a band of expected errors and who wins. Not here: the page around it and what
+moves in it (sweepdb.reporting.page_file)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from queries.asking import Answer, picture_of
+from queries.asking import Answer, picture_looks, picture_of
+from store.errors import InputError
+from sweepdb.reporting.page_text import number
 
 if TYPE_CHECKING:
     from queries.asking import Json
+    from sweepdb.explaining import Explanation
+    from sweepdb.measuring import Validation
 
+_FOLDER = Path(__file__).parent
+_COMPARED = ("model", "device", "plan", "engine", "mode", "users", "metric", "measured", "predicted")
 WON, LIMIT = "won", "limit"  # data of the picture that the script replaces
 _SPEED, _RATE = "tokens_per_s_per_user", "tokens_per_s_per_device"
 _METRICS = {  # of a mode, what its two rates are as far off as
@@ -56,12 +65,12 @@ def frontier_picture(frontier: Answer, won: Sequence[Row], tpot_limit: float | N
 
 def won_mark(row: Row) -> dict[str, Json]:
     """A deployment as a mark of the picture."""
-    tpot = _number(row["tpot_ms"])
+    tpot = number(row["tpot_ms"])
     return {
         "mode": str(row["mode"]),
         "deployment": f"{row['device']}: {row['deployment']}",
         _SPEED: 1000.0 / tpot if tpot else None,
-        _RATE: _number(row["output_tokens_per_s_per_device"]),
+        _RATE: number(row["output_tokens_per_s_per_device"]),
     }
 
 
@@ -83,7 +92,7 @@ def _band(frontier: Answer) -> Iterator[Json]:
     for row in frontier.dicts():
         errors = _errors(frontier, str(row["device"]), str(row["mode"]))
         if errors is not None:
-            points.setdefault(str(row["mode"]), []).append((_number(row[_SPEED]), _number(row[_RATE]), *errors))
+            points.setdefault(str(row["mode"]), []).append((number(row[_SPEED]), number(row[_RATE]), *errors))
     for mode, found in points.items():
         fastest = max(speed * (1 + off) for speed, _, off, _ in found)
         speeds = sorted({speed * factor for speed, _, off, _ in found for factor in (1 + off, 1 / (1 + off))})
@@ -115,5 +124,36 @@ def _mapping(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+def picture_with(specification: Path, rows: Sequence[Json]) -> dict[str, Json]:
+    """A specification of a file, with its rows and the looks of all pictures."""
+    spec: dict[str, Json] = json.loads(specification.read_text(encoding="utf-8"))
+    return {**spec, **picture_looks(), "data": {"values": list(rows)}}
+
+
+def explained_picture(explanation: Explanation) -> dict[str, Json]:
+    """The steps of one or two probes: bars by kind of operator, and of the longest operators."""
+    rows: list[Json] = [
+        {
+            "of": f"{step.probe} {step.step}",
+            "operator": item.label,
+            "kind": item.kind,
+            "bound": item.bound,
+            "count": item.count,
+            "time_ms": item.time_ms,
+            "share_percent": 100 * item.share,
+        }
+        for step in explanation.steps
+        for item in step.operators
+    ]
+    return picture_with(_FOLDER / "explained.vl.json", rows)
+
+
+def validated_picture(validation: Validation) -> dict[str, Json]:
+    """Predicted over measured values of points as asked; an error where none could be compared."""
+    rows: list[Json] = [
+        {**{name: getattr(one, name) for name in _COMPARED}, "error_percent": 100 * one.error}
+        for one in validation.of("asked")
+    ]
+    if not rows:
+        raise InputError("no measured point could be compared, so there is nothing to draw")
+    return picture_with(_FOLDER / "validated.vl.json", rows)

@@ -12,12 +12,6 @@ from cli.shared_options import StoreOption
 from store.errors import InputError
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("serve")(serve)
-    app.command("mcp")(mcp)
-
-
 def serve(  # noqa: PLR0917  one parameter an option
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes one that is free")] = 8787,
     host: Annotated[str, typer.Option(help="beyond this machine it needs --token-file")] = "127.0.0.1",
@@ -51,7 +45,7 @@ def serve(  # noqa: PLR0917  one parameter an option
         if open_:
             import threading
 
-            from cli.browser import browse
+            from cli.output import browse
 
             threading.Thread(target=browse, args=(address,), daemon=True).start()  # some return when they are closed
 

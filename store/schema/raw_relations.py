@@ -6,18 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.schema import (
-    FLAG,
-    INTEGER,
-    LONG,
-    NAMED_COLUMNS,
-    SCENARIO_TABLES,
-    TABLES,
-    Column,
-    ReadColumn,
-    Table,
-    read_column,
-)
+from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
+from store.schema.joins import SCENARIO_TABLES
+from store.schema.probe_columns import NAMED_COLUMNS, ReadColumn, read_column
+from store.schema.tables import TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
