@@ -52,7 +52,7 @@ def shell_statements(
     """
     confident = answer.question.limits.confidence is not None
     asked = answer.sql if loads is None else f"{answer.sql}\n{loads.tables}\n{loads.choosing}"
-    built_on = macros_of(asked)
+    built_on = macros_of(asked, of_loads=loads is not None)
     texts = "\n".join((asked, *(macro.sql for macro in built_on)))
     views = files_for(names_in(texts) | (LOADED if loads else set()))
     of_loads = frozenset(name for name in LOAD_FILES if f"raw.{name}" in texts) if loads else frozenset[str]()

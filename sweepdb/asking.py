@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.asking import (
         NEAREST,
+        OLD_NAMES,
         PARTS,
         Answer,
         Declared,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         given_options,
         instance_budget,
         keywords_of,
+        old_name_note,
         option_table,
         picture_of,
         plain_types,

@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.inputs import (
         ATTENTION_NAMES,
+        LAUNCHERS,
         LINEAR_NAMES,
         DeviceProfile,
         PlanSearch,

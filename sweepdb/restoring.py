@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields, replace
 from typing import Any, NamedTuple
 
-from evaluator.evaluate import LANGUAGE_PART
+from evaluator.features import LANGUAGE_PART
 from evaluator.inputs import Launch, Plan, Routing
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored

@@ -28,7 +28,7 @@ from evaluator.inputs import Plan, load_device, load_model
 from evaluator.inputs.formats import linear_format
 from evaluator.inputs.model import CompressedAttention, GroupedQueryAttention, LatentAttention
 from evaluator.pricing.cost_model import CostModel
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.occurrence import operator_seconds
 
 Trace = Literal["prefill", "decode"]
 _OTHERS = ("mlp", "experts", "post_attention_norm", "residual", "all_reduce", "streams")

@@ -110,6 +110,12 @@ def _serving_models(_line: Line, _start: str) -> Iterable[Offer]:
     return map(Offer, (*list_engines(), *FORMULA_MODELS))
 
 
+def _launchers(_line: Line, _start: str) -> Iterable[Offer]:
+    from sweepdb.catalogue import LAUNCHERS
+
+    return map(Offer, LAUNCHERS)
+
+
 def _reports(_line: Line, _start: str) -> Iterable[Offer]:
     known = [Offer(item.name, item.summary) for item in asked_reports().values()]
     told = [Offer(name, about) for name, about in STORELESS.items()]
@@ -184,7 +190,7 @@ _BY_NAME: Mapping[str, Source] = {
 _BY_COMMAND: Mapping[tuple[str, str], Source] = {
     ("evaluate", "sweep"): _words(),
     ("evaluate", "mode"): _words("prefill", "decode", "aggregated"),
-    ("launch", "engine"): _words("vllm", "sglang", "trtllm"),
+    ("launch", "engine"): _launchers,
     ("validate", "engine"): _serving_models,
     ("validate", "against"): _words("aic"),
     ("models", "name"): _models,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sweepdb.asking import asked_reports, keywords_of, option_table
+from sweepdb.asking import OLD_NAMES, asked_reports, keywords_of, option_table
 
 if TYPE_CHECKING:
     from sweepdb.asking import Report
@@ -32,7 +32,7 @@ def report_names() -> Sequence[str]:
 def named_report(words: Sequence[str]) -> Report | None:
     """The report that the words of `query` name, None where they name none."""
     known = {item.name: item for item in asked_reports().values()}
-    return next((known[word] for word in words if word in known), None)
+    return next((known[now] for word in words if (now := OLD_NAMES.get(word, word)) in known), None)
 
 
 def taken(asked: Report, parameter: str) -> bool:

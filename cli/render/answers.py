@@ -160,7 +160,7 @@ def _ranking_lines(answer: Answer) -> Iterator[str]:
 
 def _load_limits(answer: Answer) -> str:
     """The limits of requests that arrive, and how many of them have to meet these."""
-    said = _time_limits(answer.question.limits)
+    said = answer.question.limits.said()
     if not said:
         return "limits: none\n"
     share = answer.parameters.get("attainment")
@@ -169,31 +169,15 @@ def _load_limits(answer: Answer) -> str:
     return f"limits{of}: {', '.join(said)}{how}\n"
 
 
-def _time_limits(limits: Limits) -> list[str]:
-    return [
-        *([f"ttft <= {limits.ttft_ms:g} ms"] if limits.ttft_ms is not None else []),
-        *([f"tpot <= {limits.tpot_ms:g} ms"] if limits.tpot_ms is not None else []),
-        *([f"time between tokens <= {limits.tbt_ms:g} ms"] if limits.tbt_ms is not None else []),
-    ]
-
-
 def _rule_lines(answer: Answer) -> Iterator[str]:
     limits, rules = answer.question.limits, answer.question.definitions
     ignored = report(answer.report).ignores
     if ignored:  # limits on time are all that a report may ignore
         limits = Limits(reserved_gib=limits.reserved_gib)
-    said = [
-        *_time_limits(limits),
-        *([f"e2e <= {limits.e2e_ms:g} ms"] if limits.e2e_ms is not None else []),
-        *(
-            [f"tokens/s/user >= {limits.min_tokens_per_s_per_user:g}"]
-            if limits.min_tokens_per_s_per_user is not None
-            else []
-        ),
-        f"{limits.reserved_gib:g} GiB reserved",
-    ]
+    said = limits.said()
     if limits.confidence is not None:
-        said[-1:] = [f"each kept by measured values with {100 * limits.confidence:g} %", said[-1]]
+        said.append(f"each kept by measured values with {100 * limits.confidence:g} %")
+    said.append(f"{limits.reserved_gib:g} GiB reserved")
     every = f" (a {answer.report} shows every point that fits memory, whatever its times)" if ignored else ""
     yield Paragraph(f"limits: {', '.join(said)}{every}", indent="  ", unbroken=True)
     yield Aside(
@@ -310,11 +294,10 @@ def _deployment(row: Mapping[str, object]) -> str:
 
 def _slack(row: Mapping[str, object], limits: Limits) -> str:
     """The limit on a time that is nearest, with the percent of it that are left; empty without one."""
-    asked = (("ttft", limits.ttft_ms), ("tpot", limits.tpot_ms), ("e2e", limits.e2e_ms))
     left = [
-        (1 - value / limit, name)
-        for name, limit in asked
-        if limit is not None and isinstance(value := row.get(f"{name}_ms"), float)
+        (1 - value / limit, one.short)
+        for one, limit in limits.given
+        if not one.least and isinstance(value := row.get(str(one.metric)), float)
     ]
     if not left:
         return ""

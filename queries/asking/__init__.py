@@ -22,12 +22,20 @@ if TYPE_CHECKING:
     )
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
-    from queries.asking.library import NEAREST, question_report, report, reports, variables_taken
+    from queries.asking.library import (
+        NEAREST,
+        OLD_NAMES,
+        old_name_note,
+        question_report,
+        report,
+        reports,
+        variables_taken,
+    )
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table
     from queries.asking.options import (
         MOST_RATE,
         PARTS,
         PRESETS,
-        Limits,
         PairOptions,
         ReportOptions,
         Scope,
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_RATE",
     "NEAREST",
+    "OLD_NAMES",
     "PARTS",
     "PRESETS",
     "Answer",
@@ -50,6 +59,7 @@ __all__ = [
     "Framed",
     "Json",
     "Keyword",
+    "Limit",
     "Limits",
     "PairOptions",
     "Question",
@@ -65,6 +75,9 @@ __all__ = [
     "instance_budget",
     "keywords_of",
     "known_variables",
+    "limit_named",
+    "limit_table",
+    "old_name_note",
     "one_of",
     "option",
     "option_table",

@@ -6,10 +6,12 @@
     column               name | unit | meaning; names whose meaning columns.csv has; as REPORT: those of another one
     needs                phases that must be stored together; of several lines one is enough
     modes                phases of which one is looked at: the one asked for, else what is stored
-    scope                question (where nothing is said), devices (each by itself), workloads, blend, whole, sweeps or probes
+    scope                question (where nothing is said), devices (each by itself), workloads, blend, whole, sweeps
+                         or probes
     allocates            pairs or instances of several kinds within the device budget
-    reads                narrow: `judged`, `admitted` and `picked` alone (queries/narrow); winners: rows that can win alone
-                         (queries/thinned); loads | the ladders whose cells can matter: what requests that arrive met
+    reads                narrow: `judged`, `admitted` and `picked` alone (queries/narrow); winners: rows that can win
+                         alone (queries/thinned); loads | the ladders whose cells can matter: what requests that
+                         arrive met
     requires             option | what is said without it | hint; of probes or sweeps two are named
     refuses              options; options | hint; option | what is said | hint
     ignores              options that are given for other reports beside it
@@ -20,8 +22,8 @@
     shows                columns of a table, each `NAME` or `NAME if OPTION or OPTION`; `shows with OPTION` goes before
     when                 options | the report that answers in its place where one of them is given
 
-A line `-- when: options | name` behind a statement begins another form of the report, with a header and SQL of its own. It
-answers where one of its options is given, or one of VARIANTS is so.
+A line `-- when: options | name` behind a statement begins another form of the report, with a header and SQL of its own.
+It answers where one of its options is given, or one of VARIANTS is so.
 
 Not here: which reports there are (queries.asking.library)."""
 

@@ -39,7 +39,7 @@ def reports() -> dict[str, Report]:
 
 @cache
 def _forms(path: Path) -> tuple[Report, ...]:
-    """The forms of a file, each with the columns of the report that it is like; its own words on a column come first."""
+    """The forms of a file, each with the columns of the report that it is like; its own words come first."""
     found = []
     for form in read_forms(path):
         like = () if form.columns_like is None else report(form.columns_like).columns
@@ -64,14 +64,15 @@ def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
 @cache
 def variables_read(name: str) -> frozenset[str]:
     """The variables that a report reads, itself and through the macros that it is built on."""
-    return variables_of(report(name).sql)
+    asked = report(name)
+    return variables_of(asked.sql, of_loads=asked.of_loads)
 
 
 @cache
 def names_below(name: str) -> frozenset[str]:
     """Names that a report and the macros below it select from or call, public views among them."""
     asked = report(name)
-    return asked.public_names.union(*(names_in(macro.sql) for macro in macros_of(asked.sql)))
+    return asked.public_names.union(*(names_in(macro.sql) for macro in macros_of(asked.sql, of_loads=asked.of_loads)))
 
 
 @cache

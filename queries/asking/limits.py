@@ -6,7 +6,7 @@ Options, checks, words, and the SQL that judges rows follow from the rows, in th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ class Limit:
     apart: bool = False  # whether pairs of an engine have the metric, too, though neither side does
     slider: Slider | None = None
     place: str = ""  # field of `Limits`
-    option: Option = Option(help="")
+    option: Option = field(default_factory=lambda: Option(help=""))
 
     @property
     def keyword(self) -> str:
@@ -132,7 +132,7 @@ class Limits:
     e2e_ms: float | None = _limit(
         "most ms of a whole request",
         Limit(
-            name="e2e", short="e2e", called="end to end", phases=("aggregated",), apart=True, metric="e2e_ms",
+            name="e2e", short="e2e", called="end-to-end time", phases=("aggregated",), apart=True, metric="e2e_ms",
             predicted={"e2e_ms": "tpot_inclusive"}, slider=Slider("Request at most", 100, 1_000_000),
         ),
         keyword="e2e_limits", also=("--e2e-limit",), variable="e2e_limit_ms",
@@ -148,7 +148,7 @@ class Limits:
     reserved_gib: float = _limit(
         "GiB of each device that stay free",
         Limit(
-            name="memory", short="reserved", called="of each device kept free", phases=(*_TIMED, "decode"), least=True,
+            name="memory", short="reserve", called="the memory kept free", phases=(*_TIMED, "decode"), least=True,
             metric="memory_free_bytes", slider=Slider("Memory kept free", 0, 40, initial=10, kind="linear"),
         ),
         keyword="reserved_memory_gb", variable="reserved_gib", unit="GiB", default=10.0, check=not_negative(MOST_GIB),
@@ -181,9 +181,13 @@ class Limits:
         """Those that can be read with a confidence."""
         return tuple((one, value) for one, value in self.given if one.errors_known)
 
-    def said(self, kinds: Iterable[Limit] | None = None) -> list[str]:
-        """Each limit in a few words, such as `ttft <= 500 ms`."""
-        return [_said(one, value) for one, value in self.given if kinds is None or one in kinds]
+    def said(self) -> list[str]:
+        """Each limit but the reserve in a few words, such as `ttft <= 500 ms`."""
+        return [
+            f"{one.short} {'>=' if one.least else '<='} {value:g}{_unit(one, one.short)}"
+            for one, value in self.given
+            if not one.is_reserve
+        ]
 
     def told(self) -> list[str]:
         """Each limit but the reserve as a sentence has it, such as `TTFT at most 500 ms`."""
@@ -194,11 +198,8 @@ class Limits:
         ]
 
 
-def _said(one: Limit, value: float) -> str:
-    if one.is_reserve:
-        return f"{value:g} GiB {one.short}"
-    unit = "" if one.option.unit in one.short else f" {one.option.unit}"
-    return f"{one.short} {'>=' if one.least else '<='} {value:g}{unit}"
+def _unit(one: Limit, words: str) -> str:
+    return "" if one.option.unit in words else f" {one.option.unit}"
 
 
 @cache
@@ -218,6 +219,12 @@ def row_limits() -> tuple[Limit, ...]:
 def predicted_limits() -> tuple[Limit, ...]:
     """Those of predictions that rows hold: all but the reserve."""
     return tuple(one for one in row_limits() if not one.is_reserve)
+
+
+@cache
+def confident_variables() -> frozenset[str]:
+    """SQL variables of the limits that a confidence reads otherwise."""
+    return frozenset(one.variable for one in limit_table() if one.errors_known)
 
 
 def limit_named(name: str) -> Limit:
@@ -269,9 +276,11 @@ def _needed(one: Limit) -> str:
     return f"-{one.bound}" if one.least else one.bound
 
 
-def _use_line(place: int, one: Limit) -> str:
+def _use(place: int, one: Limit) -> str:
+    """A line of `why`: the share of a limit that a row uses."""
     said = {"section": "limit", "name": one.name, "unit": f"share of {'device' if one.is_reserve else 'limit'}"}
-    return f"{{{', '.join(f'{key!r}: {text!r}' for key, text in said.items())}, 'position': {10 + place / 100}, 'value': {_used(one)}}}"
+    told = ", ".join(f"{key!r}: {text!r}" for key, text in said.items())
+    return f"{{{told}, 'position': {10 + place / 100}, 'value': {_used(one)}}}"
 
 
 def _no_worse(one: Limit, column: str) -> str:
@@ -303,7 +312,7 @@ def _expansions() -> Mapping[str, str]:
         "each_bound": (f"{one.metric} AS {one.bound}" for one in limits),
         "each_sure_bound": (f"{_surely(str(one.metric), one, _ruled(one, _factor))} AS {one.bound}" for one in limits),
         "each_miss": misses.values(),
-        "each_use": (_use_line(place, one) for place, one in enumerate(rows)),
+        "each_use": (_use(place, one) for place, one in enumerate(rows)),
         "each_counted_down": (repr(one.name) for one in rows if one.least),
     }
     conditions = {

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from queries.asking.declaring import declared
 from queries.asking.library import asked_instead, is_timed, report
-from queries.asking.options import option_table
+from queries.asking.limits import confident_variables
 from queries.asking.question import Question
 from store.errors import InputError
 
@@ -32,18 +32,8 @@ _OBJECTIVE_PHASES = {
     "tokens-per-s-per-user": ("decode", "aggregated"),
 }
 PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
-_LIMITED_PHASES = {
-    "ttft_limits": ("prefill", "aggregated"),
-    "tpot_limits": ("decode", "aggregated"),
-    "tbt_limits": ("decode", "aggregated"),
-    "e2e_limits": ("aggregated",),
-    "min_tokens_per_s_per_user": ("decode", "aggregated"),
-}
 _ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
 _FEW_TAKERS = 4  # reports that a hint names
-_TIME_VARIABLES = frozenset(
-    str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES if keyword != "tbt_limits"
-)
 
 
 def answered_instead(question: Question) -> Question:
@@ -97,19 +87,19 @@ def mode_of(question: Question, stored: Collection[str]) -> str:
 
 def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) -> None:
     timed = served and set(_PAIR) <= set(phases) and is_timed(question.report)
-    for keyword, having in _LIMITED_PHASES.items():
-        if keyword == "e2e_limits" and timed:
+    for one, _ in question.limits.given:
+        if one.apart and timed:
             continue
-        if getattr(question.limits, option_table()[keyword].field) is not None and not set(having) & set(phases):
+        if not set(one.phases) & set(phases):
             raise InputError(
-                f"{' and '.join(phases)} rows have no such metric: drop `{keyword}`",
-                hint=f"it limits {' and '.join(having)} rows",
+                f"{' and '.join(phases)} rows have no such metric: drop `{one.keyword}`",
+                hint=f"it limits {' and '.join(one.phases)} rows",
             )
-    if question.limits.e2e_ms is not None and "decode" in phases and not timed:
-        raise InputError(
-            "`e2e_limits` holds for aggregated rows only; this report pairs separate phases too",
-            hint="limit `ttft_limits` and `tpot_limits` instead",
-        )
+        if one.apart and "decode" in phases:
+            raise InputError(
+                f"`{one.keyword}` holds for aggregated rows only; this report pairs separate phases too",
+                hint="limit `ttft_limits` and `tpot_limits` instead",
+            )
 
 
 def instance_budget(question: Question) -> int | None:
@@ -159,7 +149,7 @@ def check_used(question: Question, named: Collection[str]) -> None:
         and item.keyword not in asked.ignores
         and getattr(part, item.field) != item.default
     ]
-    if question.limits.confidence is not None and not _TIME_VARIABLES & set(named):
+    if question.limits.confidence is not None and not confident_variables() & set(named):
         unused.append("confidence")
     if unused:
         listed = ", ".join(f"`{keyword}`" for keyword in unused)

@@ -112,10 +112,8 @@ def _drawn(answer: Answer, wanted: set[str] | None) -> tuple[list[Json], list[st
     said: list[Json] = [titles[kept[0]]] if len(kept) == 1 and group is not None else []
     if left := len(set(numbers)) - len(kept):
         said.append(f"{left} more groups are not drawn: name a model, a workload or a format")
-    limits = answer.question.limits
-    held = {"TTFT": limits.ttft_ms, "TPOT": limits.tpot_ms, "end to end": limits.e2e_ms}
-    told = [f"{name} <= {limit:g} ms" for name, limit in held.items() if limit is not None]
-    if told:
+    held = answer.question.limits.given
+    if told := [f"{one.called} <= {limit:g} {one.option.unit}" for one, limit in held if not one.least]:
         said.append(", ".join(told))
     return rows, list(titles.values()), said
 

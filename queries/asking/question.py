@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from queries.asking.declaring import declared, plain_types, shown
 from queries.asking.frames import Framed, html_table
+from queries.asking.limits import Limits
 from queries.asking.options import (
     LONGEST_NAME,
     PARTS,
     Definitions,
-    Limits,
     PairOptions,
     ReportOptions,
     Scope,

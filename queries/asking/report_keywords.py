@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args, get_origin
 from queries.asking.declaring import Bounds, Declared, declared
 from queries.asking.headers import VARIANTS, Report
 from queries.asking.library import all_variables_taken, report, reports
+from queries.asking.limits import confident_variables
 from queries.asking.options import PARTS, PRESETS, option_table
 
 _EVERYWHERE = ("num_devices", "top")
-_TIMES = ("ttft_limit_ms", "tpot_limit_ms", "e2e_limit_ms", "min_user_rate")  # what a confidence reads otherwise
 _TWO_NAMES = tuple[str, str] | list[str]
 
 
@@ -84,7 +84,7 @@ def _takes(asked: Report, item: Declared) -> bool:
     if any(item.keyword in told.options for told in asked.refuses):
         return False
     if item.keyword == "confidence":
-        return bool(_variables(asked.name) & set(_TIMES))
+        return bool(_variables(asked.name) & confident_variables())
     if item.keyword == "mode":
         return bool(asked.modes)
     if any(item.keyword in other.when for other in asked.others):

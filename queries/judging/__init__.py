@@ -8,8 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.judging.confidence import HELD
-    from queries.judging.relaxing import relaxed_to
-    from queries.judging.said_numbers import four_figures
+    from queries.judging.said_numbers import four_figures, relaxed_to
 
 __all__ = [
     "HELD",

@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from queries.asking.question import own_tpot
@@ -42,8 +43,8 @@ _OF_SUBJECTS = (
     f" FROM {SCENARIO_TABLES} WHERE "
 )
 _OF_VALIDATIONS = (
-    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"  # noqa: S608  our text
-    " w.output_length, sj.unusual_service"
+    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.device, v.kind,"  # noqa: S608  our text
+    " v.engine, v.mode, m.name, w.output_length, sj.unusual_service"
     f" FROM {with_scenarios('validation v', 'v.scenario_id', 'm', 'd', 'w')}"
     " WHERE sj.serving_model <> 'waves' AND ("  # nobody's engine: predicted by none that a probe can have
 )
@@ -91,7 +92,10 @@ class _Validated(NamedTuple):
     metric: str
     measured: float
     predicted: float
-    region: str
+    device: str
+    kind: str
+    engine: str
+    mode: str
     model: str
     output_length: float
     unusual_service: str | None
@@ -195,21 +199,21 @@ def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> lis
     """Errors of the points validated in this store, of devices and kinds of model as the subjects have.
 
     Those of an end-to-end time follow from both latencies of a point."""
-    beginnings = sorted({f"{subject.device}, {subject.kind}, %" for subject in subjects})
-    if not beginnings or not list(transaction.values(int, "SELECT 1 FROM validation LIMIT 1")):
+    wanted = sorted({(subject.device, subject.kind) for subject in subjects})
+    if not wanted or not list(transaction.values(int, "SELECT 1 FROM validation LIMIT 1")):
         return []
-    condition = " OR ".join("v.region LIKE ?" for _ in beginnings)
+    condition = " OR ".join("(v.device = ? AND v.kind = ?)" for _ in wanted)
     points: dict[tuple[int, str, str, str], list[_Validated]] = defaultdict(list)
     # A point that was validated again, by newer formulas, counts once: the newest scenario is the last.
     newest_last = f"{_OF_VALIDATIONS}{condition}) ORDER BY v.scenario_id"
-    for row in transaction.rows(_Validated, newest_last, beginnings):
+    for row in transaction.rows(_Validated, newest_last, [*chain.from_iterable(wanted)]):
         basis = _basis(row.unusual_service)
         points[row.measurement_id, row.serving_model, row.family, basis].append(row)
     return [error for (_, _, family, basis), rows in points.items() for error in _of_point(family, basis, rows)]
 
 
 def _of_point(family: str, basis: str, rows: Sequence[_Validated]) -> Iterator[OwnError]:
-    device, kind, engine, mode, *_ = (*rows[0].region.split(", "), "", "", "", "")
+    device, kind, engine, mode = rows[0].device, rows[0].kind, rows[0].engine, rows[0].mode
     metrics = _METRICS.get(mode, {})
     values = {row.metric: (row.measured, row.predicted) for row in rows}
     if mode == "aggregated" and "e2e_ms" not in values and {"ttft_ms", "tpot_exclusive_ms"} <= values.keys():

@@ -75,7 +75,8 @@ class ScopeTables:
         self._kept = KeptRows(connection, memory_share)
         self._rows: Sequence[ScopeRow] = ()
         self._of_probes = False
-        self._created: set[str] = set()  # macros
+        self._created: dict[str, str] = {}  # macros by name, with the text that each was created by
+        self._of_loads = False  # whether points are loads
         self._relations: dict[str, str] = {}  # views by name, with the statement that each was last made by
         self._shapes: set[str] = set()  # views of which an empty table with the same columns is there
         self._served = True
@@ -137,7 +138,7 @@ class ScopeTables:
     ) -> None:
         """Make ready what a report is built on. Asked again, it looks at rows in memory: those that can win where its
         header says that they suffice, and of these what limits read where it says so."""
-        self._served = asked_of.served
+        self._served, self._of_loads = asked_of.served, asked.of_loads
         self.create_macros(f"{asked.sql}\n{more}")
         again = asked_of.again and self._is_kept()
         rows = Rows.WINNERS if again and suffices(asked, values) else self._every_row()
@@ -181,7 +182,8 @@ class ScopeTables:
 
         DuckDB plans a macro when it is created, with all that it calls. Over tables without rows that takes half as
         long as over views whose every column is computed."""
-        missing = [macro for macro in macros_of(sql, closed=self._closed) if macro.name not in self._created]
+        called = macros_of(sql, of_loads=self._of_loads, closed=self._closed)
+        missing = [macro for macro in called if self._created.get(macro.name) != macro.sql]
         planned = any(macro.calls & {SCOPED, JUDGED} for macro in missing if macro.name != JUDGED)
         for macro in missing:
             if macro.name in {SCOPED, JUDGED}:
@@ -191,7 +193,7 @@ class ScopeTables:
                 self._relate(macro.name, (macro if self._served else _unserved()[macro.name]).sql)
             else:
                 self._connection.duckdb.execute(macro.sql)
-                self._created.add(macro.name)
+                self._created[macro.name] = macro.sql
         if planned:
             self._see(self._seen)
 

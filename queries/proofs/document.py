@@ -1,7 +1,7 @@
 """The document of a proof: what it holds, one hash over all of it, and reading it back.
 
 Every field of an answer is in it, by itself: one that is added there is added here, and compared. Not here: making one
-(queries.proofs.proving), comparing one with a store (queries.proofs.verifying)."""
+(queries.proofs.verifying), comparing one with a store (queries.proofs.verifying)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope
+from queries.asking.limits import Limits
+from queries.asking.options import Definitions, PairOptions, ReportOptions, Scope
 from queries.asking.question import Answer, Question
 from queries.proofs.canonical import SIGNIFICANT_DIGITS, digest_of, plain, spelled, strict_json
 from store.errors import InputError

@@ -75,7 +75,7 @@ def _joins_requests(asked: Report, question: Question) -> bool:
     """Whether its answer may be read from requests rather than from distributions: pairs by the same number."""
     texts = [asked.sql, *(report(name).sql for name in variants_of(asked))]
     return question.options.mode == "pd" and any(
-        KEPT_REQUESTS in names_in(macro.sql) for text in texts for macro in macros_of(text)
+        KEPT_REQUESTS in names_in(macro.sql) for text in texts for macro in macros_of(text, of_loads=True)
     )
 
 

@@ -50,26 +50,12 @@ ORDER BY instances.question_group, instances.rank;
 -- column: dispatch | none | random or least
 -- column: load | none | load that the percentiles are of
 -- column: scenario
-WITH read AS (
+WITH ranked AS (
     SELECT
-        ladder, any_value(at_least) FILTER (WHERE reading = 'predicted') AS at_least,
-        any_value(recrosses) FILTER (WHERE reading = 'predicted') AS recrosses,
-        any_value(binding_limit) FILTER (WHERE reading = 'predicted') AS binding_limit,
-        max(goodput) FILTER (WHERE reading = 'predicted') AS goodput,
-        max(goodput) FILTER (WHERE reading = 'low') AS goodput_low,
-        max(goodput) FILTER (WHERE reading = 'high') AS goodput_high,
-        max(goodput) FILTER (WHERE reading = 'slower') AS goodput_slower,
-        max(goodput) FILTER (WHERE reading = 'faster') AS goodput_faster
-    FROM goodputs(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
-    GROUP BY ladder
-),
-ranked AS (
-    SELECT
-        read.*, row_number() OVER (
+        *, row_number() OVER (
             PARTITION BY question_group ORDER BY ladder_worth(goodput, num_devices) DESC NULLS LAST, ladder
         ) AS rank
-    FROM read
-    JOIN ladder USING (ladder)
+    FROM carried(getvariable('wanted_phase'))
     QUALIFY rank <= getvariable('top')
 ),
 placed AS MATERIALIZED (
@@ -97,9 +83,8 @@ SELECT
         WHEN at_least THEN format('>= {:.4g}, the highest rate played', goodput)
         WHEN recrosses THEN 'not monotone'
     END AS said,
-    num_devices, arrivals, seats, ladder.kv_admission, ladder.dispatch, load, scenario
+    num_devices, arrivals, seats, kv_admission, dispatch, load, scenario
 FROM placed
-JOIN ladder USING (ladder)
 JOIN (SELECT DISTINCT load_id, load FROM played) AS named USING (load_id)
 LEFT JOIN load_percentiles((SELECT list(load_id) FROM placed)) AS percentiles ON percentiles.load_id = placed.load_id
 ORDER BY question_group, rank;
@@ -137,12 +122,6 @@ ORDER BY question_group, rank;
 WITH ranked AS MATERIALIZED (
     SELECT * FROM goodput_pairs(getvariable('marginal'), getvariable('attainment'), getvariable('top'))
 ),
--- Of plans that do both, the goodput of one instance.
-together AS (
-    SELECT ladder, goodput
-    FROM goodputs('aggregated', getvariable('marginal'), getvariable('attainment'))
-    WHERE reading = 'predicted'
-),
 asked AS (
     SELECT DISTINCT ranked.question_group, stream, devices_used
     FROM ranked JOIN ladder ON ladder.ladder = prefill_ladder
@@ -151,7 +130,7 @@ beside AS (
     SELECT
         question_group, stream, devices_used, ladder, plan, settings_key,
         floor(devices_used / num_devices)::INTEGER AS colocated_instances, colocated_instances * goodput AS colocated_goodput
-    FROM asked JOIN ladder USING (question_group, stream) JOIN together USING (ladder)
+    FROM asked JOIN carried('aggregated') USING (question_group, stream)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, stream, devices_used ORDER BY colocated_goodput DESC NULLS LAST, ladder
     ) = 1

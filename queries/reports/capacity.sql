@@ -69,19 +69,11 @@ ORDER BY question_group, devices;
 -- column: kv_transfer_gb_per_s, arrivals
 -- column: scenario | none | content key of the plan that does both; NULL for pd
 -- column: prefill_scenario, decode_scenario
-WITH carried AS (
-    SELECT
-        ladder, max(goodput) FILTER (WHERE reading = 'predicted') AS goodput,
-        max(goodput) FILTER (WHERE reading = 'slower') AS goodput_slower
-    FROM goodputs('aggregated', getvariable('marginal'), getvariable('attainment'))
-    GROUP BY ladder
-),
-together AS (
+WITH together AS (
     SELECT
         question_group, ladder, instances_for(getvariable('rate'), goodput) AS instances, instances * num_devices AS devices,
         instances * goodput AS goodput, instances_for(getvariable('rate'), goodput_slower) * num_devices AS devices_slower
-    FROM carried
-    JOIN ladder USING (ladder)
+    FROM carried('aggregated')
     WHERE goodput > 0
 ),
 pairs AS MATERIALIZED (
@@ -94,7 +86,7 @@ apart AS (
         AND slower.prefill_ladder = predicted.prefill_ladder AND slower.decode_ladder = predicted.decode_ladder
     WHERE predicted.reading = 'predicted'
 ),
-deployments AS (
+carrying AS (
     SELECT
         question_group, 'aggregated' AS mode, devices, goodput, devices_slower, ladder, NULL AS prefill_ladder, instances,
         NULL AS prefill_instances, NULL AS decode_instances
@@ -110,7 +102,7 @@ ranked AS (
         *, row_number() OVER (
             PARTITION BY question_group ORDER BY devices, goodput DESC, mode, ladder, prefill_ladder
         ) AS rank
-    FROM deployments
+    FROM carrying
     WHERE getvariable('num_devices') IS NULL OR devices <= getvariable('num_devices')
     QUALIFY rank <= getvariable('top')
 ),

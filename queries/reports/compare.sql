@@ -55,21 +55,12 @@ ORDER BY question_group, mode;
 -- column: kv_transfer_gb_per_s, arrivals
 -- column: scenario | none | content key of the aggregated plan
 -- column: prefill_scenario, decode_scenario
-WITH carried AS (
-    SELECT
-        ladder, max(goodput) FILTER (WHERE reading = 'predicted') AS goodput,
-        max(goodput) FILTER (WHERE reading = 'slower') AS goodput_slower,
-        max(goodput) FILTER (WHERE reading = 'faster') AS goodput_faster
-    FROM goodputs('aggregated', getvariable('marginal'), getvariable('attainment'))
-    GROUP BY ladder
-),
-together AS (
+WITH together AS (
     SELECT
         question_group, ladder, floor(getvariable('num_devices') / num_devices)::INTEGER AS instances,
         instances * num_devices AS devices_used, instances * goodput AS system_goodput,
         instances * goodput_slower AS goodput_slower, instances * goodput_faster AS goodput_faster
-    FROM carried
-    JOIN ladder USING (ladder)
+    FROM carried('aggregated')
     WHERE goodput > 0 AND num_devices <= getvariable('num_devices')
     QUALIFY row_number() OVER (PARTITION BY question_group ORDER BY system_goodput DESC, devices_used, ladder) = 1
 ),

@@ -22,70 +22,12 @@
 -- column: decode_utilisation | ratio | pairs: share of what the decode instances pass at most; NULL elsewhere
 -- column: prefill_probe | none | pairs: row of the prefill side; NULL elsewhere
 -- column: probe
-WITH single AS (
-    SELECT
-        question_group, device, scenario, probe, plan, batch_size, num_devices, rate, ttft_ms, tpot_ms
-    FROM picked(getvariable('wanted_phase'), 'rate_per_device')
-    WHERE NOT getvariable('split')
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, device ORDER BY objective DESC, latency_ms, batch_size, scenario
-    ) = 1
-),
-paired AS (
-    SELECT *
-    FROM engine_pairs('budget', NULL, TRUE, 1, 'qps_per_device')
-    WHERE getvariable('split')
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, decode_device ORDER BY qps_per_device DESC, prefill_rank, decode_rank
-    ) = 1
-),
-winners AS (
-    SELECT
-        *, NULL::VARCHAR AS prefill_probe, NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation
-    FROM single
-    UNION ALL
-    SELECT
-        question_group, decode_device, decode_scenario, decode_probe,
-        concat(prefill_instances, ' x ', prefill_plan, ' + ', decode_instances, ' x ', decode_plan),
-        decode_batch_size, devices_used, system_qps * answer_tokens, ttft_ms, tpot_ms, prefill_probe,
-        prefill_utilisation, decode_utilisation
-    FROM paired
-),
-valid_price AS (
-    SELECT device_name, effective_from, usd_per_device_hour, watts_per_device
-    FROM price
-    WHERE getvariable('price_date') IS NULL OR effective_from <= getvariable('price_date')
-    QUALIFY row_number() OVER (PARTITION BY device_name ORDER BY effective_from DESC) = 1
-),
-priced AS (
-    SELECT
-        w.*, w.rate / w.num_devices AS rate_per_device, p.effective_from AS price_from, p.usd_per_device_hour,
-        p.watts_per_device, w.rate / w.num_devices * 3600 / nullif(p.usd_per_device_hour, 0) AS tokens_per_usd,
-        w.rate / w.num_devices * 3600000 / nullif(p.watts_per_device, 0) AS tokens_per_kwh
-    FROM winners AS w
-    LEFT JOIN valid_price AS p ON p.device_name = w.device
-),
-others AS (
-    SELECT a.question_group, a.device, max(b.tokens_per_usd) AS best_other
-    FROM priced AS a
-    JOIN priced AS b ON a.question_group = b.question_group AND a.device <> b.device
-    GROUP BY a.question_group, a.device
-),
-ranked AS (
-    SELECT
-        priced.*, priced.rate_per_device * 3600 / others.best_other AS break_even_usd_per_device_hour,
-        row_number() OVER (
-            PARTITION BY priced.question_group ORDER BY tokens_per_usd DESC NULLS LAST, priced.device, scenario
-        ) AS rank
-    FROM priced
-    LEFT JOIN others ON others.question_group = priced.question_group AND others.device = priced.device
-)
 SELECT
-    question_group, rank, device, tokens_per_usd, 1e6 / tokens_per_usd AS usd_per_million_tokens, tokens_per_kwh,
+    question_group, rank, device, per_usd AS tokens_per_usd, 1e6 / per_usd AS usd_per_million_tokens,
+    per_kwh AS tokens_per_kwh,
     break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, rate, rate_per_device, ttft_ms,
     tpot_ms, plan, batch_size, num_devices, prefill_utilisation, decode_utilisation, prefill_probe, probe
-FROM ranked
-WHERE rank <= getvariable('top')
+FROM priced_points()
 ORDER BY question_group, rank;
 
 -- when: by | cost by goodput
@@ -99,58 +41,13 @@ ORDER BY question_group, rank;
 -- column: goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh
 -- column: break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, attainment, num_devices
 -- column: arrivals, scenario
-WITH carried AS (
-    SELECT
-        ladder, max(goodput) FILTER (WHERE reading = 'predicted') AS goodput,
-        max(goodput) FILTER (WHERE reading = 'slower') AS goodput_slower
-    FROM goodputs('aggregated', getvariable('marginal'), getvariable('attainment'))
-    GROUP BY ladder
-),
-winners AS (
-    SELECT carried.*, question_group, device, num_devices, goodput / num_devices AS goodput_per_device
-    FROM carried
-    JOIN ladder USING (ladder)
-    WHERE goodput > 0
-    QUALIFY row_number() OVER (PARTITION BY question_group, device ORDER BY goodput_per_device DESC, ladder) = 1
-),
-valid_price AS (
-    SELECT device_name, effective_from, usd_per_device_hour, watts_per_device
-    FROM price
-    WHERE getvariable('price_date') IS NULL OR effective_from <= getvariable('price_date')
-    QUALIFY row_number() OVER (PARTITION BY device_name ORDER BY effective_from DESC) = 1
-),
-priced AS (
-    SELECT
-        winners.*, effective_from AS price_from, usd_per_device_hour, watts_per_device,
-        goodput_per_device * 3600 / nullif(usd_per_device_hour, 0) AS requests_per_usd,
-        goodput_per_device * 3600000 / nullif(watts_per_device, 0) AS requests_per_kwh
-    FROM winners
-    LEFT JOIN valid_price ON device_name = device
-),
-others AS (
-    SELECT a.question_group, a.device, max(b.requests_per_usd) AS best_other
-    FROM priced AS a
-    JOIN priced AS b ON b.question_group = a.question_group AND b.device <> a.device
-    GROUP BY a.question_group, a.device
-),
-ranked AS (
-    SELECT
-        priced.*, goodput_per_device * 3600 / best_other AS break_even_usd_per_device_hour,
-        row_number() OVER (
-            PARTITION BY priced.question_group ORDER BY requests_per_usd DESC NULLS LAST, priced.device, ladder
-        ) AS rank
-    FROM priced
-    LEFT JOIN others ON others.question_group = priced.question_group AND others.device = priced.device
-    QUALIFY rank <= getvariable('top')
-)
 SELECT
-    ranked.question_group, rank, ranked.device, plan, goodput, goodput_per_device, requests_per_usd,
-    1000 / requests_per_usd AS usd_per_1000_requests, 1000 / requests_per_usd * goodput / goodput_slower AS usd_slower,
-    requests_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from,
-    getvariable('attainment') AS attainment, ranked.num_devices, arrivals, scenario
-FROM ranked
-JOIN ladder USING (ladder)
-ORDER BY ranked.question_group, rank;
+    question_group, rank, device, plan, rate AS goodput, rate_per_device AS goodput_per_device, per_usd AS requests_per_usd,
+    1000 / per_usd AS usd_per_1000_requests, 1000 / per_usd * rate / goodput_slower AS usd_slower,
+    per_kwh AS requests_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from,
+    getvariable('attainment') AS attainment, num_devices, arrivals, scenario
+FROM priced_points()
+ORDER BY question_group, rank;
 
 -- when: split | cost by goodput, pairs
 -- summary: the cheapest prefill and decode instances of each two devices by the prices entered: requests within the limits per $ and per kWh
@@ -169,13 +66,7 @@ ORDER BY ranked.question_group, rank;
 -- column: attainment
 -- column: num_devices | devices | of both sides
 -- column: combined, kv_transfer_gb_per_s, arrivals, prefill_scenario, decode_scenario
-WITH valid_price AS (
-    SELECT device_name, effective_from, usd_per_device_hour, watts_per_device
-    FROM price
-    WHERE getvariable('price_date') IS NULL OR effective_from <= getvariable('price_date')
-    QUALIFY row_number() OVER (PARTITION BY device_name ORDER BY effective_from DESC) = 1
-),
-pairs AS MATERIALIZED (
+WITH pairs AS MATERIALIZED (
     SELECT * FROM goodput_pairs(getvariable('marginal'), getvariable('attainment'), 50)
 ),
 priced AS (
@@ -191,8 +82,8 @@ priced AS (
     FROM pairs
     JOIN ladder AS p ON p.ladder = prefill_ladder
     JOIN ladder AS d ON d.ladder = decode_ladder
-    LEFT JOIN valid_price AS a ON a.device_name = p.device
-    LEFT JOIN valid_price AS b ON b.device_name = d.device
+    LEFT JOIN valid_prices() AS a ON a.device_name = p.device
+    LEFT JOIN valid_prices() AS b ON b.device_name = d.device
     WHERE goodput > 0
     QUALIFY row_number() OVER (
         PARTITION BY pairs.question_group, p.device, d.device

@@ -69,3 +69,24 @@ SELECT ranked.*
 FROM ranked
 WHERE rank <= getvariable('top')
 ORDER BY question_group, rank;
+
+-- when: by | devices by goodput
+-- summary: the plan of each device that carries most requests that arrive a device, ranked
+-- modes: aggregated, prefill, decode
+-- reads: loads | best_of_devices(getvariable('marginal'), getvariable('attainment'))
+-- shows: rank, device, plan, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, num_devices
+-- column: question_group
+-- column: rank | none | 1 has the highest goodput a device; ties go to the content key
+-- column: device, plan
+-- column: phase | none | aggregated, prefill or decode
+-- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small
+-- column: goodput_low | requests/s | lower end of the 95 % interval from sampling: five batches of requests
+-- column: goodput_high | requests/s | its upper end
+-- column: goodput_slower, goodput_faster, goodput_per_device, attainment, num_devices, arrivals, scenario
+SELECT
+    question_group, row_number() OVER (PARTITION BY question_group ORDER BY goodput / num_devices DESC, ladder) AS rank,
+    device, plan, phase, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster,
+    goodput / num_devices AS goodput_per_device, getvariable('attainment') AS attainment, num_devices, arrivals, scenario
+FROM carrying_devices(getvariable('wanted_phase'))
+QUALIFY rank <= getvariable('top')
+ORDER BY question_group, rank;

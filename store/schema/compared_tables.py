@@ -97,7 +97,12 @@ COMPARED_TABLES = (  # what is compared with evaluations or said about them
             Column("measured", DOUBLE, "metric", "measured value, in the metric's unit"),
             Column("predicted", DOUBLE, "metric", "predicted value, in the metric's unit"),
             Column("signed_error", DOUBLE, "ratio", "(predicted - measured) / measured"),
-            Column("region", NAME, "none", "device, model kind, engine, batch, length", index=True),
+            optional("device", NAME, "none", "device that was measured, our name", index=True),
+            optional("kind", text(8), "none", "dense or moe"),
+            optional("engine", DIGEST, "none", "serving engine as we name it; unstated where the source does not say"),
+            optional("mode", text(32), "none", "aggregated, disaggregated, prefill, decode"),
+            optional("batch_region", text(32), "none", "range of the users of the whole deployment"),
+            optional("length_region", text(32), "none", "range of the prompt length"),
             moment("created_at", "when it was matched"),
             optional(
                 "knowledge",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from evaluator.canonical import canonical
 from evaluator.identity import RecordBuilder
 from evaluator.request import SweepRequest, planned_scenarios, request_arguments
-from queries.asking import question_of
+from queries.asking import limit_table, question_of
 from queries.session import Session, open_session
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 REPORT = "deployments"
 RELAXED_BY = 1.25
-_RELAXED = ("ttft_limits", "tpot_limits", "e2e_limits")
 
 
 def plan(
@@ -97,12 +96,12 @@ def _evaluated(
 
 def _relaxed(session: Session, question: Mapping[str, object]) -> Iterator[Relaxed]:
     """The same question, once for each limit on time, with that limit alone a quarter longer."""
-    for keyword in _RELAXED:
-        limit = question.get(keyword)
-        if isinstance(limit, int | float):
-            wider = {**question, keyword: limit * RELAXED_BY, "confidence": None}
+    for one in limit_table():
+        limit = question.get(one.keyword)
+        if isinstance(limit, int | float) and one.metric is not None and not one.least:
+            wider = {**question, one.keyword: limit * RELAXED_BY, "confidence": None}
             answer = session.ask(question_of(REPORT, wider))
-            yield Relaxed(keyword=keyword, limit=limit * RELAXED_BY, answer=answer)
+            yield Relaxed(about=one, limit=limit * RELAXED_BY, answer=answer)
 
 
 def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[Answer]:

@@ -7,14 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from queries.asking import Answer, Framed
+from queries.asking import Answer, Framed, Limit
 from queries.judging import four_figures
 from queries.pairs import judged, rate_error
 from store.location import StoreLocation
 from sweepdb.planning.plan_labels import short_plan
 
-_MEASURES = {"ttft_limits": "ttft_ms", "tpot_limits": "tpot_ms", "e2e_limits": "e2e_ms"}
-_NAMES = {"ttft_limits": "TTFT", "tpot_limits": "TPOT", "e2e_limits": "end-to-end time"}
 _CLOSE = 0.9  # share of a limit from which on it is called near
 Row = Mapping[str, object]
 
@@ -23,7 +21,7 @@ Row = Mapping[str, object]
 class Relaxed:
     """The same question with one limit that is longer."""
 
-    keyword: str
+    about: Limit
     limit: float
     answer: Answer
 
@@ -124,9 +122,7 @@ class DeploymentPlan(Framed):
         return f"<Plan: {next(self.sentences())}>"
 
     def _limits(self) -> dict[str, float]:
-        limits = self.answer.question.limits
-        found = {"ttft_limits": limits.ttft_ms, "tpot_limits": limits.tpot_ms, "e2e_limits": limits.e2e_ms}
-        return {name: value for name, value in found.items() if value is not None}
+        return {one.keyword: limit for one, limit in self.answer.question.limits.given if not one.least}
 
     def _carries(self, row: Row) -> str:
         pairs = self.answer.question.pairs
@@ -187,15 +183,10 @@ class DeploymentPlan(Framed):
 
     def _near(self, best: Row) -> Iterator[str]:
         """The limit that is nearest to being missed."""
-        shares = {
-            keyword: _number(best[_MEASURES[keyword]]) / limit
-            for keyword, limit in self._limits().items()
-            if best[_MEASURES[keyword]] is not None
-        }
-        near = [keyword for keyword, share in shares.items() if share >= _CLOSE]
         said = [
-            f"{_NAMES[keyword]} {four_figures(_number(best[_MEASURES[keyword]]))} of {self._limits()[keyword]:g} ms"
-            for keyword in near
+            f"{one.called} {four_figures(_number(value))} of {limit:g} {one.option.unit}"
+            for one, limit in self.answer.question.limits.given
+            if not one.least and (value := best.get(str(one.metric))) is not None and _number(value) / limit >= _CLOSE
         ]
         if said:
             yield f"Near its limit: {', '.join(said)}."
@@ -215,9 +206,9 @@ class DeploymentPlan(Framed):
                 what = f"{gain:.2f} x the rate"
             other = "" if _kinds(wider) == _kinds(best) else f", and {_described(wider)}, wins"
             if abs(gain - 1.0) < 0.005 and not other:
-                yield f"A {_NAMES[one.keyword]} limit of {one.limit:g} ms changes nothing."
+                yield f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit} changes nothing."
             else:
-                yield f"A {_NAMES[one.keyword]} limit of {one.limit:g} ms gives {what}{other}."
+                yield f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit} gives {what}{other}."
 
 
 def _is_of(row: Row, played: Row) -> bool:

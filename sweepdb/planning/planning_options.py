@@ -18,6 +18,7 @@ from queries.asking import (
     check_declared,
     declared,
     keywords_of,
+    limit_table,
     option,
     option_table,
     question_report,
@@ -76,7 +77,8 @@ class Asked:
 def plan_options() -> Mapping[str, Declared]:
     """Every option by its keyword, in the order of help texts."""
     own = {item.keyword: item for item in declared(PlanOptions)}
-    limits = [item.keyword for item in declared(PARTS["limits"]) if item.keyword != "tbt_limits"]
+    of_loads = {one.keyword for one in limit_table() if one.metric is None}
+    limits = [item.keyword for item in declared(PARTS["limits"]) if item.keyword not in of_loads]
     evaluated = {keyword: options_by_keyword()[keyword] for keyword in _EVALUATED}
     asked = {keyword: option_table()[keyword] for keyword in (*limits, *_ASKED)}
     return {**evaluated, **own, **asked}

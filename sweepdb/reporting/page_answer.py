@@ -109,10 +109,7 @@ def _a_token(row: Row) -> float:
 def _limits(answer: Answer) -> str:
     """The limits and the devices that were asked about, in a line."""
     limits, pairs = answer.question.limits, answer.question.pairs
-    times = {"TTFT": limits.ttft_ms, "TPOT": limits.tpot_ms, "end to end": limits.e2e_ms}
-    told = [f"{name} at most {value:,g} ms" for name, value in times.items() if value is not None]
-    if limits.min_tokens_per_s_per_user is not None:
-        told.append(f"at least {limits.min_tokens_per_s_per_user:g} tokens/s for each user")
+    told = limits.told()
     if limits.confidence is not None:
         told.append(f"each kept by measured values with {100 * limits.confidence:g} %")
     told.append(f"{limits.reserved_gib:g} GiB of each device kept free")

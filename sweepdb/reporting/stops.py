@@ -10,7 +10,7 @@ from itertools import product
 from math import floor, log10, prod
 from typing import TYPE_CHECKING
 
-from queries.asking import question_of
+from queries.asking import limit_named, limit_table, question_of
 from sweepdb.planning import carrying_order
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ BUDGETS = (0.25, 0.5, 1.0, 2.0)  # of the devices asked for
 _MANTISSAS = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 _REPORT = "deployments"
 _DEVICES = "devices"
-_CALLED = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end to end", _DEVICES: "devices"}
-_KEYWORDS = {"ttft": "ttft_limits", "tpot": "tpot_limits", "e2e": "e2e_limits", _DEVICES: "num_devices"}
-_LIMITS = ("ttft_limits", "tpot_limits", "e2e_limits", "min_tokens_per_s_per_user")
 Row = Mapping[str, object]
 Limit = float | None  # None: no limit
 Places = tuple[int, ...]
@@ -43,12 +40,12 @@ class Slider:
     @property
     def called(self) -> str:
         """Its name in sentences."""
-        return _CALLED[self.name]
+        return limit_named(self.name).called if self.is_time else self.name
 
     @property
     def keyword(self) -> str:
         """The option of a question that it moves."""
-        return _KEYWORDS[self.name]
+        return _keyword(self.name)
 
     @property
     def is_time(self) -> bool:
@@ -119,10 +116,10 @@ def answered_stops(session: Session, given: Mapping[str, object], ranges: Ranges
 
 def moved(given: Mapping[str, object], limits: Mapping[str, Limit]) -> dict[str, object]:
     """A question with other limits on times, or other devices. Without any limit there is no confidence, either."""
-    asked = {**given, **{_KEYWORDS[name]: value for name, value in limits.items()}}
+    asked = {**given, **{_keyword(name): value for name, value in limits.items()}}
     if asked.get("num_devices") is not None:
         asked["num_devices"] = int(float(str(asked["num_devices"])))
-    if all(asked.get(name) is None for name in _LIMITS):
+    if all(asked.get(one.keyword) is None for one in limit_table() if one.errors_known):
         asked["confidence"] = None
     return asked
 
@@ -172,7 +169,7 @@ class _Kept:
 
     def _keeps(self, place: int, limits: Mapping[str, Limit]) -> bool:
         """Whether a row is within limits on times."""
-        return all(_within(self.rows[place][f"{name}_ms"], limit) for name, limit in limits.items())
+        return all(_within(self.rows[place][str(limit_named(name).metric)], limit) for name, limit in limits.items())
 
 
 def _wider(sliders: Sequence[Slider], at: Places) -> Iterator[Places]:
@@ -183,12 +180,12 @@ def _wider(sliders: Sequence[Slider], at: Places) -> Iterator[Places]:
 
 
 def _sliders(given: Mapping[str, object], ranges: Ranges, *, reusing: bool) -> Iterator[Slider]:
-    asked = given.get(_KEYWORDS[_DEVICES])
+    asked = given.get(_keyword(_DEVICES))
     if isinstance(asked, int | float):
         budgets = sorted({float(int(asked * share)) for share in BUDGETS if int(asked * share) >= 1})
         yield Slider(name=_DEVICES, stops=tuple(budgets), asked=budgets.index(float(asked)))
     for name, span in ranges.items():
-        limit = _limit(given.get(_KEYWORDS[name]))
+        limit = _limit(given.get(_keyword(name)))
         stops = _stops(limit, *span, most=(MOST_STOPS if reusing else FEW_STOPS)[name])
         yield Slider(name=name, stops=stops, asked=stops.index(limit))
 
@@ -210,6 +207,10 @@ def _round_numbers(least: float, most: float, mantissas: Sequence[float]) -> Ite
     below = max(number for number in numbers if number <= least)
     above = min(number for number in numbers if number >= most)
     yield from (number for number in numbers if below <= number <= above)
+
+
+def _keyword(name: str) -> str:
+    return "num_devices" if name == _DEVICES else limit_named(name).keyword
 
 
 def _within(value: object, limit: Limit) -> bool:

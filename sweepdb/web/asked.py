@@ -31,7 +31,7 @@ def question_of_parameters(name: str, parameters: Iterable[tuple[str, str]]) -> 
             raise InputError(f"`{keyword}` is given {len(texts)} times, and takes one value")
         else:
             given[keyword] = texts[0] if item is None else _typed(item, texts[0])
-    return question_of(asked.name, given)
+    return question_of(name, given)
 
 
 @cache

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from evaluator.canonical import canonical, content_key
 from evaluator.graph import operators_to_json
-from evaluator.in_lists import in_lists
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
 from evaluator.shards import Cut, ShardScenario, cut_shards
 from evaluator.sweep import (
@@ -22,6 +21,7 @@ from evaluator.sweep import (
     Progress,
     SweepReport,
     counted_failures,
+    in_lists,
     program_version,
 )
 from evaluator.together import Readying, ReadyScenario

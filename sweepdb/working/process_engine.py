@@ -43,7 +43,7 @@ IMPORTED_ONCE = (
     "evaluator.serving.models.engine",
     "evaluator.serving.models.waves",
     "evaluator.serving.sources",
-    "evaluator.serving.waves.compared",
+    "evaluator.serving.models.waves",
 )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queries.asking.options import Limits
-from queries.judging.relaxing import relaxed_to
+from queries.judging.said_numbers import relaxed_to
 
 
 @pytest.mark.parametrize(

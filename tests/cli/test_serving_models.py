@@ -10,7 +10,7 @@ from conftest_cli import sweepdb, words
 from quick import quick
 
 from evaluator.inputs.engines.engine_profiles import engine_from_file, label_of_engine, list_engines
-from evaluator.serving.engine.stored_engines import stored_engine
+from evaluator.restore import stored_engine
 from store.opening import open_store
 
 SMALL = "--device TEST_DEVICE --num-devices 2 --input-length 2000 --output-length 300 --batch-range 40 --tp-sizes 2"

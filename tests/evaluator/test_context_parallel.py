@@ -24,7 +24,7 @@ from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.kv_state import BLOCK_TOKENS
 from evaluator.pricing.memory import kv_bytes, weight_bytes
-from evaluator.pricing.step import operator_seconds, seen_by
+from evaluator.pricing.occurrence import operator_seconds, seen_by
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.scenario import Scenario, evened_out
 from store.errors import InputError

@@ -18,7 +18,8 @@ from evaluator.inputs.launchable import launchable_by
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
 from evaluator.pricing.micro_batches import LEAST_TOKENS, hidden, layers_of
-from evaluator.pricing.step import operator_seconds, step_seconds
+from evaluator.pricing.occurrence import operator_seconds
+from evaluator.pricing.step import step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 from store.errors import InputError
 

@@ -21,7 +21,8 @@ from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
-from evaluator.pricing.step import operator_seconds, seen_by, step_seconds
+from evaluator.pricing.occurrence import operator_seconds, seen_by
+from evaluator.pricing.step import step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.scenario import Scenario
 
