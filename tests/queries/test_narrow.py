@@ -165,7 +165,8 @@ def comes_before(one, other):
     limited += [("kv_cache_bytes", False), ("kv_cache_mean_bytes", False), ("activation_bytes", False)]
     limited += [(rate, True) for rate in RATES[one["phase"]]]
     return one["batch_size"] < other["batch_size"] and all(
-        other[name] is None or (one[name] >= other[name] if most else one[name] <= other[name]) for name, most in limited
+        other[name] is None or (one[name] >= other[name] if most else one[name] <= other[name])
+        for name, most in limited
     )
 
 

@@ -127,7 +127,11 @@ def test_check_names_a_file_that_holds_other_rows_than_can_win(sqlite_url, tmp_p
             from queries import thinned
 
             text = thinned.CAN_WIN.read_text()
-            worse.write_text(text.replace("WHERE other.lot IS NULL OR", "WHERE this.batch_size < 3 AND (other.lot IS NULL OR").replace("false))\n);", "false))\n));"))
+            worse.write_text(
+                text.replace(
+                    "WHERE other.lot IS NULL OR", "WHERE this.batch_size < 3 AND (other.lot IS NULL OR"
+                ).replace("false))\n);", "false))\n));")
+            )
             patch.setattr(thinned, "CAN_WIN", worse)
             thin_parts(store.location)
         assert check_store(store.location).faults == ()  # the files are those that were registered
@@ -169,7 +173,7 @@ def test_a_disk_that_is_full_leaves_no_file_behind(sqlite_url, tmp_path, monkeyp
         def full(*_):
             raise duckdb.IOException("No space left on device")
 
-        monkeypatch.setattr(thinning, "digest_of", full)
+        monkeypatch.setattr(thinning, "rows_written", full)
         with pytest.raises(StoreError, match="No space left"):
             thin_parts(store.location)
         assert named(store) == []
