@@ -1,7 +1,7 @@
 """Brings blocks that no snapshot holds from the store into DuckDB, as the same wide rows a snapshot has.
 
-Which snapshots hold rows of some scenarios is told by the store's own blocks: a wrong manifest can make a question slower,
-never leave a row out. Not here: which blocks are covered (store.sealing.snapshots)."""
+Which snapshots hold rows of some scenarios is told by the store's own blocks: a wrong manifest can make a question
+slower, never leave a row out. Not here: which blocks are covered (store.sealing.snapshots)."""
 
 from __future__ import annotations
 
