@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
     from queries.asking.library import NEAREST, question_report, report, reports, variables_taken
-    from queries.asking.limits import Limit, Limits, limit_named, limit_table
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told
     from queries.asking.options import (
         MOST_RATE,
         PARTS,
@@ -68,6 +68,7 @@ __all__ = [
     "known_variables",
     "limit_named",
     "limit_table",
+    "limits_told",
     "one_of",
     "option",
     "option_table",

@@ -12,7 +12,7 @@
 -- column: plan | none | parallel split
 -- column: batch_size | requests | per replica and stage
 -- column: concurrency | requests | in flight in one instance
--- column: binding_limit | none | the limit missed by the largest share: ttft, tpot, e2e, tokens_per_s_per_user or memory
+-- column: binding_limit | none | the limit missed by the largest share: each_limit_listed
 -- column: miss | ratio | how far beyond the binding limit, as a share of it; memory as a share of the device
 -- column: relax_to | ms, tokens/s or GiB | the value of the binding limit at which this row would pass it; memory: the reserve in GiB
 -- column: admitted_then | rows | rows of the group that would pass every limit if only the binding one were relaxed so far
