@@ -70,7 +70,7 @@ async def by_tool():
         pool.close()
 
 with sweepdb.open(url) as store:
-    limits = [loose, loose / 1.5, loose / 2]
+    limits = [loose, loose / 1.2, loose / 1.4]
     found = [best(store, limit) for limit in limits]  # from the second on they are looked up among contenders
     true = [store.sql(BEST + repr(limit)).rows[0] for limit in limits]
     (near, *_) = store.best(**{keyword: 1e-6}, **free).nearest_dicts()
@@ -144,13 +144,14 @@ def follows(found, name, keyword, words):
     assert found["true"][0] != found["true"][-1]  # or the limit decides nothing
     assert (found["near"], found["tool"]) == (name, name)
     assert found["admitted"][0] == found["admitted"][1] > 0
-    assert found["steps"] == found["reached"]
-    assert len(found["steps"]) > 3
+    assert found["steps"] == found["reached"] != []
     assert name in found["why"]
-    assert found["refused"].startswith(f"`confidence` reads limits whose errors are known, and those of `{keyword}` are not")
+    assert found["refused"].startswith(
+        f"`confidence` reads limits whose errors are known, and those of `{keyword}` are not"
+    )
     assert found["rules"] != RULES  # files of rows that could win without it are not read
     assert f"limits: {words}, 10 GiB reserved" in found["command"]
-    assert name in found["command"].partition("binding_limit")[2]
+    assert name in found["command"].partition("The nearest misses")[2]
     assert f"--{keyword.replace('_', '-')}" in found["help"]
     assert found["reference"] == ["best", "pareto", "deployments", "sensitivity", "nearest", "why"]
     section = found["page"].partition("## sensitivity")[2]
@@ -163,6 +164,7 @@ def test_a_limit_on_a_stored_column_is_one_row(copy, url):
     assert edited == {LIMITS}
     found = asked(folder, url, "tbt_p99_limits", "tbt_p99", "decode_step_p99_ms", "30")
     follows(found, "tbt_p99", "tbt_p99_limits", "p99 between tokens <= 1e-06 ms")
+    assert len(found["steps"]) > 3
     assert found["slider"]["label"] == "p99 between tokens at most"
 
 
@@ -172,5 +174,5 @@ def test_a_limit_on_what_nothing_stores_is_a_row_and_a_column_of_a_view(copy, ur
     edit(VIEW, "    realised_input_length_mean / input_length_mean - 1 AS", JOULES)
     edit(VIEW, "CREATE OR REPLACE VIEW probe AS", MEANING)
     assert edited == {LIMITS, VIEW}
-    found = asked(folder, url, "energy_limits", "energy", "joules_per_token", "20")
+    found = asked(folder, url, "energy_limits", "energy", "joules_per_token", "3.3")
     follows(found, "energy", "energy_limits", "energy <= 1e-06 J")

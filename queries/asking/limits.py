@@ -111,8 +111,8 @@ class Limits:
     ttft_ms: float | None = _limit(
         "most ms to the first token",
         Limit(
-            name="ttft", arriving=True, short="ttft", called="TTFT", phases=_TIMED, metric="ttft_ms", predicted={"ttft_ms": "ttft"},
-            slider=Slider("TTFT at most", 10, 60_000),
+            name="ttft", arriving=True, short="ttft", called="TTFT", phases=_TIMED, metric="ttft_ms",
+            predicted={"ttft_ms": "ttft"}, slider=Slider("TTFT at most", 10, 60_000),
         ),
         keyword="ttft_limits", also=("--ttft-limit",), variable="ttft_limit_ms",
     )  # fmt: skip
