@@ -352,6 +352,7 @@ def _expansions() -> Mapping[str, str]:
         **{name: ",\n    ".join(parts) for name, parts in lists.items()},
         **{name: "\n    AND ".join(parts) for name, parts in conditions.items()},
         "each_limit_listed": listed_limits(),
+        "each_limit_keyword": ", ".join(one.keyword for one in limits),
         "when_each_needed": " ".join(f"WHEN '{one.name}' THEN {_needed(one)}" for one in rows),
         "when_each_missed": " ".join(f"WHEN {text} THEN '{name}'" for name, text in misses.items()),
         "sum_of_missed": " + ".join(f"({text} > 0)::INTEGER" for text in misses.values()),

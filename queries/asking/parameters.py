@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from queries.asking.declaring import declared
 from queries.asking.library import asked_instead, question_report, report
-from queries.asking.limits import confident_variables
+from queries.asking.limits import confident_variables, limit_named, row_limits
 from queries.asking.question import Question
 from store.errors import InputError
 
@@ -119,6 +119,10 @@ def check_options(question: Question) -> None:
     for told in asked.requires:
         if told.option not in given or (told.option == "mix" and len(question.options.mix) < 2):
             raise InputError(told.message, hint=told.hint)
+    for name in question.options.vary:
+        if asked.of_loads and not limit_named(name).arriving:
+            arriving = " or ".join(f"`vary={one.name}`" for one in row_limits() if one.arriving)
+            raise InputError(f"requests that arrive have no `vary={name}`", hint=arriving)
     mode = question.options.mode
     if asked.modes and mode is not None and mode not in asked.modes:
         raise InputError(
@@ -149,7 +153,7 @@ def check_used(question: Question, named: Collection[str]) -> None:
         unused.append("confidence")
     if unused:
         listed = ", ".join(f"`{keyword}`" for keyword in unused)
-        hints = {one.option: one.hint for one in asked.instead}
+        hints = {keyword: one.hint for one in asked.instead for keyword in one.option.split(", ")}
         raise InputError(
             f"report {question.report} makes no use of {listed}",
             hint=hints.get(unused[0]) or _left_out(unused),

@@ -2,10 +2,7 @@
 -- summary: which model, device, workload, precision and phase are stored, how densely, and with how many failures
 -- scope: whole
 -- predicts: nothing
--- instead: ttft_limits | coverage lists what is stored, whatever its numbers; ask best
--- instead: tpot_limits | coverage lists what is stored, whatever its numbers; ask best
--- instead: e2e_limits | coverage lists what is stored, whatever its numbers; ask best
--- instead: min_tokens_per_s_per_user | coverage lists what is stored, whatever its numbers; ask best
+-- instead: each_limit_keyword | coverage lists what is stored, whatever its numbers; ask best
 -- shows: model, device, workload, linear_quantization, convention, phase, plans, scenarios_ok, illegal, unsupported, error, probes, most_common_reason
 -- column: model | none | model by name
 -- column: device | none | device by name

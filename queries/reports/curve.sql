@@ -2,7 +2,7 @@
 -- summary: throughput against concurrency and latency for every plan: no latency limits, without rows that do not fit
 -- modes: aggregated, prefill, decode
 -- layout: long
--- ignores: ttft_limits, tpot_limits, e2e_limits, min_tokens_per_s_per_user
+-- ignores: each_limit_keyword
 -- narrow: judged
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: device | none | device by name
