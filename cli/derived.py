@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -33,8 +33,8 @@ def as_typed(text: str) -> str:
     return _NAMED.sub(option, text) if _NAMED.search(text) else text
 
 
-def derived_parameters(table: Mapping[str, Declared], written: Mapping[str, Any]) -> list[inspect.Parameter]:
-    """A parameter of a command for each declared option; `written` are those that a command line writes otherwise."""
+def _derived(table: Mapping[str, Declared], written: Mapping[str, Any]) -> list[inspect.Parameter]:
+    """A parameter of a command for each declared option."""
     found = []
     for keyword, item in table.items():
         hint = written.get(keyword, str | None if tuple in plain_types(item.type) else _optional(item.type))
@@ -52,24 +52,30 @@ def derived_parameters(table: Mapping[str, Declared], written: Mapping[str, Any]
 
 
 def with_parameters(
-    command: Callable[..., Any], derived: Iterable[inspect.Parameter], after: str
-) -> Callable[..., Any]:
-    """The command as Typer reads it: its own parameters, and the derived ones behind `after` in place of **options."""
-    own = [
-        each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for each in inspect.signature(command, eval_str=True).parameters.values()
-        if each.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    place = 1 + next(index for index, each in enumerate(own) if each.name == after)
-    parameters = [*own[:place], *derived, *own[place:]]
+    table: Mapping[str, Declared], written: Mapping[str, Any], *, after: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A command as Typer reads it: its own parameters, and behind `after` the declared options in place of **options.
 
-    def called(**options: object) -> object:
-        return command(**options)
+    `written` are those that a command line writes otherwise than Python."""
 
-    called.__doc__, called.__name__ = command.__doc__, command.__name__
-    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {each.name: each.annotation for each in parameters}
-    return called
+    def of_command(command: Callable[..., Any]) -> Callable[..., Any]:
+        own = [
+            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for each in inspect.signature(command, eval_str=True).parameters.values()
+            if each.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        place = 1 + next(index for index, each in enumerate(own) if each.name == after)
+        parameters = [*own[:place], *_derived(table, written), *own[place:]]
+
+        def called(**options: object) -> object:
+            return command(**options)
+
+        called.__doc__, called.__name__ = command.__doc__, command.__name__
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {each.name: each.annotation for each in parameters}
+        return called
+
+    return of_command
 
 
 def _optional(hint: Any) -> Any:  # noqa: ANN401  a type hint is of no one type

@@ -11,21 +11,18 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cli.completion.scripts import VARIABLE
-from cli.derived import as_typed
 from cli.joined_arguments import joined, root_options_first
-from cli.output import INTERRUPTED, say_interrupted, tell
+from cli.output import INTERRUPTED, say_error, say_interrupted
 from cli.visible import visible
 from store.errors import SweepdbError
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     import typer
 
 USAGE, BUG, SURROUNDINGS = 2, 1, 3
@@ -61,8 +58,21 @@ SUMMARIES = {
 
 _GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
 _ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end nothing is left to be done
+# Modules of commands with these, in the order of help texts.
+_MODULES: Mapping[str, tuple[str, ...]] = {
+    "planning": ("plan", "report"),
+    "evaluating": ("launch", "evaluate", "explain", "worker"),
+    "questions": ("query", "verify"),
+    "sql": ("sql",),
+    "serving": ("serve", "mcp"),
+    "sweeps": ("sweeps", "show", "void", "unvoid"),
+    "catalogue": ("models", "devices", "workloads", "support", "prices"),
+    "calibrating": ("calibrate",),
+    "measured": ("measurements", "validate"),
+    "database": ("export", "import", "publish"),  # and db, a group of its own
+}
 # Commands that people ask again and again: each is built without the others, which takes half as long.
-ALONE = {"query": "questions", "plan": "planning", "report": "planning"}
+_ALONE = frozenset({"query", "plan", "report"})
 
 
 def build_app(only: str | None = None) -> typer.Typer:
@@ -81,55 +91,18 @@ def build_app(only: str | None = None) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    modules = (import_module(f"cli.commands.{name}") for name in ("root", ALONE[only])) if only else _every_module()
-    for module in modules:
-        module.register(app)
-    for command in app.registered_commands:
-        command.short_help = SUMMARIES.get(command.name or "")
+    import_module("cli.commands.root").register(app)
+    for module, names in _MODULES.items():
+        for name in names:
+            if only in {None, name}:
+                function = getattr(import_module(f"cli.commands.{module}"), "import_" if name == "import" else name)
+                app.command(name, short_help=SUMMARIES.get(name))(function)
+    if only is None:
+        import_module("cli.commands.database").register(app)
     for group in (app, *(one.typer_instance for one in app.registered_groups if one.typer_instance)):
         for command in group.registered_commands:
             command.cls = DescribedCommand
     return app
-
-
-def _every_module() -> tuple[ModuleType, ...]:
-    """The modules of commands in the order of help texts."""
-
-    from cli.commands import (
-        calibrating,
-        catalogue,
-        database,
-        evaluating,
-        launching,
-        ledger,
-        measured,
-        planning,
-        prices,
-        questions,
-        root,
-        sharing,
-        sql,
-        sweeps,
-    )
-    from cli.commands.served import serving
-
-    return (
-        root,
-        planning,
-        launching,
-        evaluating,
-        questions,
-        sql,
-        serving,
-        sweeps,
-        catalogue,
-        prices,
-        calibrating,
-        measured,
-        ledger,
-        sharing,
-        database,
-    )
 
 
 @functools.cache  # whoever runs several lines in one process builds it once
@@ -175,7 +148,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     try:
         typed = root_options_first(joined(arguments)) or ["--help"]
-        alone = typed[0] if typed[0] in ALONE else None
+        alone = typed[0] if typed[0] in _ALONE else None
         outcome = _program(alone).main(args=typed, prog_name="sweepdb", standalone_mode=False)
     except SweepdbError as error:
         say_error(error)
@@ -217,13 +190,6 @@ def _said(error: Exception) -> str:
     command = getattr(context, "command_path", "sweepdb COMMAND")
     listed = "commands" if "o such command" in message or command == "sweepdb" else "options"
     return f"error: {message}\nhint: {command} --help lists the {listed}\n"
-
-
-def say_error(error: SweepdbError) -> None:
-    """Write an error to stderr: what happened and what to do next, options as they are typed."""
-    tell(as_typed(f"error: {error.message}"))
-    if error.hint:
-        tell(as_typed(f"hint: {error.hint}"))
 
 
 if __name__ == "__main__":

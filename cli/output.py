@@ -1,4 +1,4 @@
-"""Where answers go: stdout or a file, in the asked format. Data here, chatter on stderr."""
+"""Where answers go: stdout, a file or a browser, in the asked format. Data here, chatter on stderr."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.quiet import is_quiet
+from cli.derived import as_typed
 from cli.render.rows import rendered
-from cli.visible import visible
-from store.errors import InputError
+from cli.visible import is_quiet, visible
+from store.errors import InputError, SweepdbError
 from sweepdb.stores import in_memory, is_device, is_standard_output, unwritable, written_whole
 
 if TYPE_CHECKING:
     from cli.render.rows import Format
+
 
 INTERRUPTED = 130
 FORMATS = ("table", "csv", "json", "jsonl", "parquet")
@@ -126,3 +127,20 @@ def tell(text: str) -> None:
 def say_interrupted() -> None:
     """The one line after ^C; a terminal has echoed it, and its line is ended first."""
     tell(("\n" if sys.stderr.isatty() else "") + "interrupted; what was acknowledged is kept")
+
+
+def browse(address: str, *, shown: str | None = None) -> None:
+    """Open an address in a browser, and say `shown`; where none can be started, say what to open."""
+    import webbrowser
+
+    if not webbrowser.open(address):
+        tell(f"no browser can be started here; this is what it would show: {address}")
+    elif shown is not None:
+        say(shown)
+
+
+def say_error(error: SweepdbError) -> None:
+    """Write an error to stderr: what happened and what to do next, options as they are typed."""
+    tell(as_typed(f"error: {error.message}"))
+    if error.hint:
+        tell(as_typed(f"hint: {error.hint}"))

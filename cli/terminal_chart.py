@@ -1,6 +1,6 @@
 """The picture of an answer as characters of a terminal, where it has two axes of numbers. Needs plotext.
 
-Not here: pictures as files (cli.pictures), and the drop-in's own curves (cli.inference.curves)."""
+Not here: pictures as files (cli.pictures), and the drop-in's own curves (cli.inference.throughput_optimizer)."""
 
 from __future__ import annotations
 

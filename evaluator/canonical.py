@@ -53,6 +53,11 @@ def _said(record: Any) -> list[str]:  # noqa: ANN401  a frozen record of any cla
     return [name for name, usual in _named(record.__class__) if usual is _NEVER or getattr(record, name) != usual]
 
 
+def came_later(record: Any) -> bool:  # noqa: ANN401  a frozen record of any class
+    """Whether anything is set in a record that its class did not have at first (`IF_SET`)."""
+    return any(usual is not _NEVER and getattr(record, name) != usual for name, usual in _named(record.__class__))
+
+
 @functools.cache
 def _named(kind: type) -> tuple[tuple[str, object], ...]:
     """Fields that texts of a class have, each with the value at which it is left out, if any."""

@@ -14,8 +14,8 @@ from evaluator.graph.operators import COLLECTIVE_KINDS, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel
 from evaluator.pricing.micro_batches import LEAST_TOKENS, hidden, layers_of
+from evaluator.pricing.occurrence import operator_seconds, seen_by
 from evaluator.pricing.routing import expert_loads, touched_experts
-from evaluator.pricing.step import operator_seconds, seen_by
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import MS
@@ -24,7 +24,7 @@ from evaluator.serving.engine.encoders_apart import EncoderStage, busiest_encode
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.phases import decode_period
-from evaluator.serving.waves.wave_reading import reading_s
+from evaluator.serving.waves.wave_latencies import reading_s
 from store.errors import InputError
 
 Step = Literal["encode", "prefill", "decode"]

@@ -11,13 +11,14 @@ from evaluator.inputs.devices.device_profiles import check_device_count
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client, Launch, Routing
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan_search import PlanChoice, PlanSearch, choices_of_sizes
+from evaluator.inputs.plan_search import PlanChoice, PlanSearch, choices_of_sizes, searched_by
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, usual_routing
 from store.errors import InputError
 from store.schema import Convention, Phase
+from store.schema.plan_columns import SHARES
 
 Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -185,7 +186,8 @@ def _arguments(request: SweepRequest) -> dict[str, object]:
     for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"):
         sizes = getattr(request.search, f"{name}_sizes")
         search[f"{name}_sizes"] = None if sizes is None else list(sizes)
-    for name in ("dcp_sizes", "redundant_experts", "pcp_sizes", "micro_batches", "encoder_devices"):
+    for share in SHARES:
+        name = searched_by(share.name)
         if (said := getattr(request.search, name)) is not None:
             search[name] = list(said)
     return {

@@ -1,14 +1,17 @@
-"""Rebuilds evaluator records from the canonical JSON that is stored beside the numbers they made."""
+"""Evaluator records from the canonical JSON that is stored beside the numbers they made; engine profiles by their
+labels.
+
+Not here: fitting (evaluator.ledger.fitting.engine_fit)."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
+from evaluator.canonical import canonical
 from evaluator.inputs.devices.device import DeviceProfile, Link
-from evaluator.inputs.engines.engine_profiles import EngineProfile
-from evaluator.inputs.engines.nearness import Nearby
+from evaluator.inputs.engines.engine_profiles import EngineProfile, Nearby, key_of_engine
 from evaluator.inputs.launch import Client
 from evaluator.inputs.model import (
     CompressedAttention,
@@ -27,7 +30,10 @@ from evaluator.inputs.vision.images import Images
 from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
 from evaluator.inputs.workloads.cache_tiers import CacheTier
 from evaluator.inputs.workloads.workload import LengthBin, Workload
-from store.errors import StoreError
+from store.errors import InputError, StoreError
+from store.opening import Store
+from store.records import CalibrationRecord
+from store.writing import list_calibrations, put_calibration
 
 _KNOWN = {
     item.__name__: item
@@ -81,3 +87,35 @@ def _record(value: object) -> Any:  # noqa: ANN401
 def _typed(value: Any, type_: str) -> Any:  # noqa: ANN401
     # Canonical JSON writes 1.0 as 1; content keys of operators tell the two apart.
     return float(value) if isinstance(value, int) and type_.startswith("float") else value
+
+
+ENGINE_OWNER = "engine "  # beside device names, in the table of calibrations
+
+
+def keep_engine(store: Store, engine: EngineProfile, *, source: str, errors: object = None) -> int:
+    """Store a profile, unless its content is there; returns its version under its name."""
+    return put_calibration(
+        store,
+        CalibrationRecord(
+            key=key_of_engine(engine),
+            device_name=ENGINE_OWNER + engine.name,
+            version=0,
+            spec=canonical(engine),
+            errors=json.dumps(errors or {}, sort_keys=True),
+            source=source,
+        ),
+    )
+
+
+def stored_engine(store: Store, label: str) -> EngineProfile:
+    """The profile that a label such as `vllm@0a239add` stands for."""
+    name, _, key = label.partition("@")
+    stored = [one for one in list_calibrations(store) if one.device_name.startswith(ENGINE_OWNER)]
+    found = [one for one in stored if key and one.key.startswith(key.lower())]
+    if len(found) == 1:
+        engine: EngineProfile = restored(found[0].spec)
+        return replace(engine, name=name)  # one content may be known by several names
+    known = ", ".join(f"{one.device_name.removeprefix(ENGINE_OWNER)}@{one.key[:8]}" for one in stored)
+    raise InputError(
+        f"no engine profile {label!r} in this store", hint=f"stored: {known}" if known else "a profile's file works"
+    )

@@ -1,16 +1,20 @@
-"""Everything that determines the numbers of a row but its batch size.
+"""Everything that determines the numbers of a row but its batch size, and what is usual where a request says nothing.
 
-Not here: how numbers are made (evaluator.serving), and which scenarios a request stands for (evaluator.request)."""
+Defaults serve the buyer of a real device; the upstream convention keeps its own. Not here: how numbers are made
+(evaluator.serving), and which scenarios a request stands for (evaluator.request)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines
 from evaluator.inputs.launch import Client, Launch, Routing
+from evaluator.inputs.launchable import rule_of
 from evaluator.inputs.model import LatentAttention, ModelSpec
 from evaluator.inputs.plan import Plan
+from evaluator.inputs.plan_search import SearchRule
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from store.schema import Convention, Phase
@@ -77,3 +81,34 @@ def evened_out(scenario: Scenario) -> bool:
     plan names its copies, any server does."""
     plan = scenario.plan
     return plan.redundant_experts > 0 or (scenario.phase == "decode" and plan.dp > 1 and plan.ep >= BALANCED_FROM)
+
+
+FORMULAS = "waves"
+SEEDS_LINEAR = "W8A8_DYNAMIC"
+# Vendors whose devices vLLM itself runs on (CUDA, ROCm, XPU); others have plug-ins, or nobody built them.
+# https://docs.vllm.ai/en/latest/getting_started/installation/gpu/
+ENGINES: Mapping[str, str] = {"nvidia": "vllm", "amd": "vllm", "intel": "vllm"}
+
+
+def usual_serving_model(device: DeviceProfile, convention: Convention) -> str:
+    """An engine where the device's vendor has one, else formulas; the upstream convention knows no engine."""
+    return FORMULAS if convention == "upstream" else ENGINES.get(device.vendor.lower(), FORMULAS)
+
+
+def usual_search(serving_model: str, convention: Convention) -> tuple[SearchRule, str | None]:
+    """(rule, engine) of a search: plans that the engine can launch as one server, or every legal one without one."""
+    engine = None if convention == "upstream" else rule_of(serving_model)
+    return ("every", None) if engine is None else ("launchable", engine)
+
+
+def usual_precision(model: ModelSpec, convention: Convention) -> Precision:
+    """Formats as the weights are published; under the upstream convention its own."""
+    if convention == "upstream":
+        return Precision(linear=SEEDS_LINEAR)
+    return Precision(
+        linear=model.native_linear,
+        experts=model.native_experts,
+        attention=model.native_kv_cache,
+        mixers=model.native_mixers,
+        head=model.native_head,
+    )

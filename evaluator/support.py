@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from evaluator.calibration.forms import Inputs, Parts
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_error
-from evaluator.defaults import usual_precision
 from evaluator.evaluate import capture_requests, cost_model
+from evaluator.features import FEATURES
+from evaluator.features.draft_ways import drafts_by
+from evaluator.features.feature import PlanWay, State, SupportPart, refused
+from evaluator.features.published_parts import published_model
 from evaluator.graph import OperatorSet, capture_operators
 from evaluator.graph.operators import COLLECTIVE_KINDS
 from evaluator.graph.sums import repeated, request_sums
@@ -19,39 +21,23 @@ from evaluator.inputs.devices.calibration_record import Calibration, calibration
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import list_devices, load_device
 from evaluator.inputs.devices.device_profiles import resolve as resolve_device
-from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft, no_drafter
+from evaluator.inputs.drafts.speculation import list_acceptance
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
 from evaluator.inputs.formats import check_precision
-from evaluator.inputs.launchable import RULES, rule_of
+from evaluator.inputs.launchable import LAUNCHERS, launches, rule_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.models import list_models, load_model
 from evaluator.inputs.plan import Plan
-from evaluator.inputs.plan_search import divides_prompts, holds_shares, illegality
+from evaluator.inputs.plan_search import illegality
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.yaml_file import shortened
 from evaluator.pricing.calibrated import CalibratedCost
-from evaluator.pricing.step import operator_seconds
-from evaluator.scenario import Scenario
-from evaluator.serving.engine.tier_loads import HOST_EFFICIENCY
+from evaluator.pricing.occurrence import operator_seconds
+from evaluator.scenario import Scenario, usual_precision
 from store.errors import InputError
 
-State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet", "left out", "refused", "measured"]
 _WORKLOAD = Workload(input_length=1024, output_length=128.0)
-_ENCODERS = (
-    "one prompt's images after another, embeddings moved; engines, one prompt length; refused: formulas, distributions,"
-    " keys outside the devices beside them"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupportPart:
-    """One part of a model, device or engine, and how well it is known."""
-
-    part: str
-    state: State
-    how: str
 
 
 def supported(model: str | None, device: str | None = None, engine: str | None = None) -> tuple[SupportPart, ...]:
@@ -62,13 +48,12 @@ def supported(model: str | None, device: str | None = None, engine: str | None =
         try:
             model, spec = load_model(model)
         except InputError as error:
-            return (SupportPart(part="model", state="refused", how=error.message),)
-        found += _of_model(spec)
-        found += _of_options(model, spec)
+            return (refused("model", error.message),)
+        found += (part for feature in FEATURES for part in feature.of_model(model, spec))
     profile = None if device is None else load_device(device)
     if profile is not None:
         found.append(device_support(profile))
-        found += _of_tiers(profile)
+        found += (part for feature in FEATURES for part in feature.of_device(profile))
     if spec is not None and profile is not None:
         found += _of_kernels(spec, profile)
     if engine is not None:
@@ -104,71 +89,30 @@ def _is_device(word: str, words: Sequence[str]) -> bool:
 
 def support_table() -> tuple[tuple[str, str, SupportPart], ...]:
     """(model, device or engine; its name; how well it is known) of everything that ships."""
-    models = [("model", name, next(_of_model(load_model(name)[1]))) for name in list_models()]
+    models = [("model", name, published_model(load_model(name)[1])) for name in list_models()]
     devices = [("device", name, device_support(load_device(name))) for name in list_devices()]
     engines = [("engine", name, engine_support(name)) for name in list_engines()]
-    drafts = (("drafts", name, _of_drafts(name)) for name in list_acceptance())
+    drafts = (("drafts", name, drafts_by(name)) for name in list_acceptance())
     return (*models, *devices, *engines, *drafts, *_of_serving())
 
 
 def _of_serving() -> Iterator[tuple[str, str, SupportPart]]:
     """Ways of serving beside the usual splits: which are priced, and which engines are started with them."""
-    context, copies = Plan(tp=8, ep=8, dcp=8), Plan(dp=8, ep=8, redundant_experts=8)
-    prompts, halves = Plan(pcp=8, ep=8), Plan(dp=8, ep=8, micro_batches=2)
-    for name, plan, how in (
-        ("decode context parallelism (dcp_sizes)", context, "shares of every context, gathered queries, summed parts"),
-        ("prefill context parallelism (pcp_sizes)", prompts, "shares of every prompt, new keys and values gathered"),
-        ("copies of experts (redundant_experts)", copies, "slots over which tokens fall evenly"),
-        ("two batches that overlap (micro_batches)", halves, "rows of one half exchanged beside the other's products"),
-        ("encoders on devices of their own (encoder_devices)", Plan(encoder_devices=1), _ENCODERS),
-    ):
-        launchers = ", ".join(engine for engine in RULES if _launches(engine, plan))
-        yield "serving", name, SupportPart(part="serving", state="by hand", how=f"{how}; launched on {launchers}")
-    load = "the busiest device of experts gets F times the tokens of the mean one"
-    yield "serving", "uneven experts (routing load_F)", SupportPart(part="serving", state="stated", how=load)
-    skewed = "measured kernels under a power law of exponent 1.2"
-    yield "serving", "uneven experts (routing power_law_1.2)", SupportPart(part="serving", state="fitted", how=skewed)
-    for name, state, how in _WAYS:
-        yield "serving", name, SupportPart(part="serving", state=state, how=how)
+    for way in _plan_ways():
+        launchers = ", ".join(engine for engine in LAUNCHERS if _launches(engine, way.plan))
+        how = f"{way.how}; launched on {launchers}"
+        yield "serving", way.row, SupportPart(part="serving", state="by hand", how=how)
+    for part in (part for feature in FEATURES for part in feature.ways):
+        yield "serving", part.part, replace(part, part="serving")
 
 
-# Ways of serving that are no size of a plan alone; refused combinations are named by evaluate, too.
-_TIERS = (
-    "shares of prompts, stated or by a log's own prefixes (trace_caches), read at the rates of a device's link or"
-    " stated ones: engines, formulas, requests that arrive and logs; refused: pipeline stages, upstream, pools"
-)
-_IMAGES = (
-    "encoders as their classes', kernels fitted on devices with measured ones; loops, formulas, requests that arrive"
-    " and logs that state theirs; refused: upstream, pools of prefill instances; videos and sound are left out"
-)
-_DRAFTS = "published acceptance lengths, listed below; drafts beside a model are priced by their own layers"
-_DRAFT_MODELS = (
-    "every pass a step of the model that drafts, on the same ranks, in its own format; what its drafts gain is stated;"
-    " launched on vllm, sglang, trtllm; refused: routed experts, linear states and chosen keys in it"
-)
-_ROLES = "each side by its own device's kernels, keys moved over the prefill side's outermost link"
-_WAYS: tuple[tuple[str, State, str], ...] = (
-    ("keys in hosts' memory, on SSDs or remote (host_hit_rate ...)", "stated", _TIERS),
-    ("images of requests (images, image_size)", "exact", _IMAGES),
-    ("drafts by a named table (speculative NAME:k)", "measured", _DRAFTS),
-    ("drafts by a whole model (speculative MODEL:k)", "by hand", _DRAFT_MODELS),
-    ("prefill and decode on different devices (prefill_device, decode_device)", "fitted", _ROLES),
-)
+def _plan_ways() -> Iterator[PlanWay]:
+    return (way for feature in FEATURES for way in feature.plans)
 
 
 def _launches(engine: str, plan: Plan) -> bool:
     """Whether files are written that start a plan of a mixture of experts."""
-    return RULES[engine](plan, True) and not (plan.encoder_devices and engine != "sglang")
-
-
-def _of_drafts(name: str) -> SupportPart:
-    table = acceptance_table(name)
-    lengths = ", ".join(f"{one:g}" for one in table.tokens_per_step)
-    how = f"{table.model}, {table.method}: {lengths} tokens a step at 1 to {len(table.tokens_per_step)} drafts"
-    missing = None if table.model is None else missing_draft(table, load_model(table.model)[1])
-    if missing is not None:
-        return SupportPart(part="drafts", state="refused", how=f"{how}; {missing}")
-    return SupportPart(part="drafts", state="measured", how=how)
+    return launches(engine, plan, routed=True) and (LAUNCHERS[engine].encoders_apart or not plan.encoder_devices)
 
 
 def device_support(profile: DeviceProfile) -> SupportPart:
@@ -202,110 +146,14 @@ def engine_support(name: str) -> SupportPart:
     return SupportPart(part="engine", state="fitted", how=how)
 
 
-def _of_model(spec: ModelSpec) -> Iterator[SupportPart]:
-    how = "parameters and products are those of the Hugging Face class"
-    if spec.residual_block:  # no class has these
-        yield SupportPart(part="model", state="by hand", how="parameters of its released tensors; no class holds it")
-    else:
-        yield SupportPart(part="model", state="exact", how=how)
-    yield from _of_encoders(spec)
-    named = {
-        "linears": spec.native_linear,
-        "experts": spec.native_experts,
-        "mixers": spec.native_mixers,
-        "head": spec.native_head,
-        "drafts": spec.native_drafts,
-    }
-    for part, name in named.items():
-        if name is None:
-            continue
-        try:
-            check_precision(Precision(linear=name))
-        except InputError as error:
-            yield SupportPart(part=f"format of {part}", state="refused", how=error.message)
-        else:
-            yield SupportPart(part=f"format of {part}", state="exact", how=f"{name}, as published")
-    yield _of_context(spec)
-    if all(map(divides_prompts, spec.layers)):
-        yield SupportPart(part="prefill context parallelism", state="by hand", how="new keys and values are gathered")
-    else:
-        why = "layers of linear states, compressed entries or chosen blocks"
-        yield SupportPart(part="prefill context parallelism", state="refused", how=why)
-
-
-def _of_options(name: str | None, spec: ModelSpec) -> Iterator[SupportPart]:
-    """Two batches, copies of experts, encoders apart and drafts: what of them this model can have."""
-    dense = "a dense model exchanges no rows of experts"
-    for part, how in (("two micro-batches", "halves of a batch"), ("copies of experts", "slots beside the experts")):
-        yield SupportPart(part=part, state="by hand" if spec.routed else "refused", how=how if spec.routed else dense)
-    if isinstance(spec.vision, VisionTower):
-        yield SupportPart(part="encoders on devices of their own", state="by hand", how=_ENCODERS)
-    if spec.mtp_layers:
-        like = "layers of the model" if spec.draft_layer is None else "layers of their own shape"
-        how = f"{spec.mtp_layers} MTP {'layer' if spec.mtp_layers == 1 else 'layers'}, priced as {like}"
-        yield SupportPart(part="own drafts", state="exact", how=how)
-    why = no_drafter(spec)
-    how = f"speculative {name}:k for another model of its tokens" if why is None else why
-    yield SupportPart(part="drafts for other models", state="by hand" if why is None else "refused", how=how)
-    for table in list_acceptance():
-        measured = acceptance_table(table).model
-        if measured is not None and load_model(measured)[1].layers == spec.layers:
-            found = _of_drafts(table)
-            yield SupportPart(part=f"drafts by {table}", state=found.state, how=found.how)
-
-
-def _of_tiers(profile: DeviceProfile) -> Iterator[SupportPart]:
-    """Rates at which a device reads keys that lie outside."""
-    if profile.host_link_bytes_per_s:
-        rate = 1e-9 * HOST_EFFICIENCY * profile.host_link_bytes_per_s
-        how = f"{rate:.4g} GB/s, {HOST_EFFICIENCY:g} of the host link of its data sheet"
-        yield SupportPart(part="keys in the hosts' memory", state="data sheet", how=how)
-    else:
-        how = "no host link is stated: needs `host_gb_per_s`"
-        yield SupportPart(part="keys in the hosts' memory", state="refused", how=how)
-    yield SupportPart(part="keys on SSDs", state="refused", how="no rate is stated: needs `ssd_gb_per_s`")
-    outer = profile.links[0]
-    how = f"{1e-9 * outer.bandwidth_bytes_per_s * outer.efficiency:.4g} GB/s, its link to other hosts"
-    yield SupportPart(part="keys in a remote store", state="data sheet", how=how)
-
-
 def _of_launches(engine: str) -> Iterator[SupportPart]:
     """Ways of serving that files are written for, under the engine's rule."""
     named = rule_of(engine)
-    for part, plan in (
-        ("decode context parallelism", Plan(tp=8, ep=8, dcp=8)),
-        ("prefill context parallelism", Plan(pcp=8, ep=8)),
-        ("copies of experts", Plan(dp=8, ep=8, redundant_experts=8)),
-        ("two micro-batches", Plan(dp=8, ep=8, micro_batches=2)),
-        ("encoders on devices of their own", Plan(encoder_devices=1)),
-    ):
-        can = named is not None and _launches(named, plan)
-        how = "launch files have its flags" if can else f"evaluated; no launch file of {engine} has it"
-        yield SupportPart(part=f"{part}, launched", state="exact" if can else "refused", how=how)
-
-
-def _of_encoders(spec: ModelSpec) -> Iterator[SupportPart]:
-    """Encoders of images: read, so that requests may have some, or why not; those of sound are left out."""
-    if isinstance(spec.vision, VisionTower):
-        millions = round(spec.vision.parameters / 1e6)
-        how = f"{millions:,} M weights, as its class; priced where requests have `images`, else text alone is evaluated"
-        yield SupportPart(part="image encoder", state="exact", how=how)
-    elif spec.left_out:
-        how = spec.vision or "image tokens lengthen the prompt; encoding is free"
-        yield SupportPart(part=spec.left_out, state="left out", how=how)
-
-
-def _of_context(spec: ModelSpec) -> SupportPart:
-    """Whether devices can hold shares of a context: every layer that keeps keys keeps those of all tokens."""
-    part = "decode context parallelism"
-    keeping = [group for group in spec.layers if group.attention is not None and group.attention.keeps_tokens]
-    if not keeping:
-        return SupportPart(part=part, state="left out", how="no layer keeps keys of tokens")
-    if not all(map(holds_shares, keeping)):
-        return SupportPart(part=part, state="refused", how="layers of windows, chosen keys or compressed entries")
-    heads = max(getattr(group.attention, "kv_heads", 1) for group in keeping)
-    copies = "all of tp" if heads == 1 else f"tp / {heads}"
-    return SupportPart(part=part, state="by hand", how=f"dcp divides {copies}, devices that would hold the same keys")
+    for way in _plan_ways():
+        if named is not None and _launches(named, way.plan):
+            yield SupportPart(part=f"{way.name}, launched", state="exact", how="launch files have its flags")
+        else:
+            yield refused(f"{way.name}, launched", f"evaluated; no launch file of {engine} has it")
 
 
 def _of_kernels(spec: ModelSpec, profile: DeviceProfile) -> Iterator[SupportPart]:

@@ -4,20 +4,22 @@ Not here: what a scenario costs (evaluator.evaluate), how rows are written (stor
 
 from __future__ import annotations
 
+import math
 import secrets
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
 
 from evaluator.arrivals.load_rows import arrival_record
 from evaluator.arrivals.sweeping import ArrivalRequest, ScenarioLoads, scenario_loads
 from evaluator.canonical import canonical
 from evaluator.evaluate import composition_of, cost_of
 from evaluator.graph.operators import OperatorSet
-from evaluator.in_lists import in_lists
 from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
 from evaluator.together import (
@@ -339,3 +341,19 @@ def _block_record(item: ReadyScenario, block: ProbeBlock) -> BlockRecord:
 def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int]:
     """The part of an interval that is known to be stored once `block` is: up to the end of the block."""
     return interval[0], int(block.batch_size[-1])
+
+
+_Item = TypeVar("_Item")
+
+
+def in_lists(items: Iterable[_Item], most: int, wait_s: float = math.inf) -> Iterator[list[_Item]]:
+    """Items in lists of `most`, or of fewer once making a list has taken `wait_s`."""
+    waiting: list[_Item] = []
+    since = time.monotonic()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) >= most or time.monotonic() - since >= wait_s:
+            yield waiting
+            waiting, since = [], time.monotonic()
+    if waiting:
+        yield waiting

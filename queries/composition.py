@@ -1,6 +1,6 @@
 """Which requests of a length distribution a probe's batch holds: the rows that stand beside it in the store.
 
-Not here: how batches are composed (evaluator.serving.waves.composition)."""
+Not here: how batches are composed (evaluator.serving.waves.packing)."""
 
 from __future__ import annotations
 

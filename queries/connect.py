@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import duckdb
 
 from queries.parsing import ParsedSelect, parse_select
-from queries.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
 from queries.scenarios import load_scenarios
 from queries.scoping.voided import read_hidden
-from queries.thinned.binding import THINNED, Intervals, ThinnedBlocks
+from queries.thinned import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import InputError, StoreError
 from store.location import StoreLocation, parse_url
@@ -25,6 +24,7 @@ from store.placing import parts_elsewhere, places_of
 from store.reading import Cells, ReadTransaction, in_memory, machine_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
+from store.schema.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
 from store.sealing import (
     LOAD_RELATIONS,
     Snapshot,

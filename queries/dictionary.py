@@ -14,10 +14,10 @@ import duckdb
 
 from queries.asking.headers import HeaderColumn, read_header
 from queries.connect import create_shape
-from queries.raw_relations import RAW_TABLES, STORED_PROBE
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.reading import in_memory
-from store.schema import PROBE_COLUMNS, ReadColumn
+from store.schema import PROBE_COLUMNS, VIEW_COLUMNS, ReadColumn
+from store.schema.raw_relations import RAW_TABLES, STORED_PROBE
 
 _REPEATED = "probe"
 _STORED_MEANING = "every stored probe that is not voided, as snapshots hold it; `probe` adds what is derived"
@@ -85,7 +85,9 @@ def _meanings(file: VocabularyFile) -> dict[str, HeaderColumn | ReadColumn]:
     """Collect what explains a column: the nearest header first, then what the store declares."""
     known: dict[str, HeaderColumn | ReadColumn] = {}
     for source in sorted(file.raw):
-        known.update({column.name: column for column in _declared(source)})
+        known.update(
+            {column.name: column for column in (VIEW_COLUMNS if source == STORED_PROBE else _declared(source))}
+        )
     for name in sorted(file.public):
         known.update(_meanings(vocabulary()[name]))
     known.update({column.name: column for column in read_header(file.path).columns})

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import difflib
 import os
+import warnings
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from queries.asking.library import question_report, reports
+from queries.asking.library import OLD_NAMES, old_name_note, question_report, reports
 from queries.asking.question import Answer, Question, question_of
 from queries.asking.report_keywords import asked_reports
 from queries.asking.report_methods import ReportMethods
@@ -42,7 +43,10 @@ class Notebook(ReportMethods):
 
     def report(self, name: str, **options: object) -> Answer:
         """Any report by its name, also one that was added to the folder and that no type checker knows."""
-        return self._session.ask(question_of(question_report(name).name, options))
+        question_report(name)
+        if (note := old_name_note(name)) is not None:
+            warnings.warn(note, DeprecationWarning, stacklevel=3)
+        return self._session.ask(question_of(name, options))
 
     def reports(self) -> dict[str, str]:
         """Every report's name and summary."""
@@ -60,9 +64,9 @@ class Notebook(ReportMethods):
 
         def __getattr__(self, name: str) -> Callable[..., Answer]:
             """A report that was added since the methods were made; another name is an error with the nearest."""
-            known = asked_reports()
+            known = {**asked_reports(), **{old.replace("-", "_"): old for old in OLD_NAMES}}
             if name in known:
-                return partial(self.report, known[name].name)
+                return partial(self.report, getattr(known[name], "name", known[name]))
             nearest = difflib.get_close_matches(name, [*known, "ask", "report", "reports", "close"], n=3)
             told = f"; nearest: {', '.join(nearest)}" if nearest and not name.startswith("_") else ""
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}{told}", name=name, obj=self)

@@ -347,3 +347,14 @@ SELECT
 FROM chosen AS c
 JOIN prefills AS p ON p.question_group = c.question_group AND p.prefill_rank = c.prefill_rank
 JOIN decodes AS d ON d.question_group = c.question_group AND d.decode_number = c.decode_number;
+
+-- The best pairs of an engine that `ranked_pairs` lists, and the frontier. Where no engine serves anything in the scope a
+-- session has empty relations in their place (queries/narrow/unserved.sql), and never plans what they are made of.
+CREATE OR REPLACE TEMP VIEW served_pairs AS
+SELECT *
+FROM engine_pairs(
+    getvariable('allocation_rule'), getvariable('num_devices'), getvariable('same_device'), getvariable('most_listed'),
+    getvariable('objective')
+);
+CREATE OR REPLACE TEMP VIEW served_frontier AS
+SELECT * FROM engine_frontier();

@@ -6,24 +6,8 @@ WITH shown AS MATERIALIZED (
 )
 SELECT
     ranked.question_group, ranked.rank, ranked.rate, ranked.ranked_by, ranked.rate_per_device, ranked.instances,
-    ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
-    p.subject, p.scenario, p.first_sweep, p.stored_at, p.formula_version, p.family, p.model, p.architecture, p.device,
-    p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp, p.redundant_experts, p.pcp, p.micro_batches, p.encoder_devices, p.num_devices, p.plan, p.linear_quantization,
-    p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.mixers_quantization, p.head_quantization,
-    p.drafts_quantization, p.compile, p.convention, p.serving_model,
-    p.serving_cost_ms, p.shortest_length, p.prompts_per_user, p.poll_steps, p.seats, p.wait_steps, p.routing,
-    p.launchable, p.workload, p.workload_key, p.input_length, p.input_length_mean, p.output_length,
-    p.prefix_cache_hit_rate, p.host_hit_rate, p.ssd_hit_rate, p.remote_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms, p.ttft_in_step_ms,
-    p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prompt_service_ms, p.decode_step_ms, p.tokens_per_step,
-    p.tpot_inclusive_ms,
-    p.tpot_exclusive_ms, p.e2e_ms, p.prefill_capacity_qps, p.prefill_ttft_qps, p.decode_minus_one_qps,
-    p.decode_full_qps, p.requests_per_s, p.input_tokens_per_s, p.output_tokens_per_s, p.output_tokens_per_s_twice,
-    p.output_tokens_per_s_per_device, p.tokens_per_s_per_user, p.device_memory_bytes, p.weight_bytes, p.kv_cache_bytes,
-    p.kv_cache_mean_bytes, p.activation_bytes, p.kv_bytes_per_request, p.prefill_step_matrix_ms,
-    p.prefill_step_vector_ms, p.prefill_step_memory_ms, p.prefill_step_communication_ms, p.prefill_step_overhead_ms,
-    p.decode_step_matrix_ms, p.decode_step_vector_ms, p.decode_step_memory_ms, p.decode_step_communication_ms,
-    p.decode_step_overhead_ms, p.realised_input_length_mean, p.decode_step_p50_ms, p.decode_step_p90_ms,
-    p.decode_step_p99_ms
+    ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes,
+    {instance_columns}
 FROM shown AS ranked
 JOIN ranked_rows((SELECT list({'scenario_id': scenario_id, 'batch_size': batch_size}) FROM shown)) AS p
     ON p.scenario_id = ranked.scenario_id AND p.batch_size = ranked.batch_size
@@ -46,14 +30,14 @@ CREATE OR REPLACE TEMP MACRO pairs_kept(most_listed) AS
 -- The best pairs of each group, or of each group and device where both sides are of the same one: those of formulas, with
 -- counts of instances within a budget, and those of an engine with their waits (paired.sql).
 CREATE OR REPLACE TEMP MACRO ranked_pairs(same_device, most_listed) AS TABLE
-WITH prefill_candidates AS NOT MATERIALIZED (
+WITH prefill_candidates AS MATERIALIZED (
     SELECT * REPLACE (qps * getvariable('prefill_degradation') AS qps),
         CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
     FROM side('prefill')
     WHERE NOT by_engine
         AND takes_prefill(device, num_devices)
 ),
-decode_candidates AS NOT MATERIALIZED (
+decode_candidates AS MATERIALIZED (
     SELECT * REPLACE (qps * getvariable('decode_degradation') AS qps),
         CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
     FROM side('decode')
@@ -247,10 +231,7 @@ served AS (
         ttft_ms AS pair_ttft_ms, alone_ms, wait_ms, burst_ms, handover_ms, slot_wait_ms, e2e_ms AS pair_e2e_ms, users,
         prefill_utilisation, decode_utilisation, tpot_ms, prefill_scenario_id, 1 AS prefill_size,
         prefill_memory_free_bytes, decode_scenario_id, decode_batch_size, decode_memory_free_bytes
-    FROM engine_pairs(
-        getvariable('allocation_rule'), getvariable('num_devices'), same_device, most_listed,
-        getvariable('objective')
-    )
+    FROM served_pairs
     QUALIFY rank <= most_listed
 ),
 answered AS MATERIALIZED (
@@ -267,37 +248,7 @@ SELECT
     burst_ms AS prefill_burst_ms, handover_ms, transfer_ms AS kv_transfer_ms, slot_wait_ms,
     CASE WHEN slot_wait_ms IS NULL THEN pair_ttft_ms + transfer_ms ELSE pair_ttft_ms END AS ttft_with_transfer_ms,
     transfer_ms <= d.decode_step_ms AS transfer_hides, pair_e2e_ms AS e2e_ms, answered.tpot_ms,
-    p.model, p.workload, p.workload_key, p.linear_quantization, p.experts_quantization, p.attention_quantization,
-    p.mixers_quantization, p.head_quantization, p.drafts_quantization, p.convention, p.input_length, p.input_length_mean, p.output_length, p.prefix_cache_hit_rate,
-    p.probe AS prefill_probe, p.subject AS prefill_subject, p.scenario AS prefill_scenario, p.first_sweep AS
-    prefill_first_sweep, p.stored_at AS prefill_stored_at, p.formula_version AS prefill_formula_version,
-    p.family AS prefill_family, p.device AS prefill_device, p.device_key AS prefill_device_key, p.vendor AS
-    prefill_vendor, p.tp AS prefill_tp, p.pp AS prefill_pp, p.dp AS prefill_dp, p.ep AS prefill_ep, p.moe_tp AS
-    prefill_moe_tp, p.moe_dp AS prefill_moe_dp, p.dcp AS prefill_dcp, p.redundant_experts AS prefill_redundant_experts, p.pcp AS prefill_pcp, p.micro_batches AS prefill_micro_batches, p.encoder_devices AS prefill_encoder_devices,
-    p.num_devices AS prefill_num_devices, p.plan AS prefill_plan,
-    p.max_batched_tokens AS prefill_max_batched_tokens, p.batch_size AS prefill_batch_size, p.concurrency AS
-    prefill_concurrency, p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prefill_capacity_qps,
-    p.prefill_ttft_qps, p.requests_per_s AS prefill_requests_per_s, p.input_tokens_per_s AS
-    prefill_input_tokens_per_s, p.device_memory_bytes AS prefill_device_memory_bytes, p.weight_bytes AS
-    prefill_weight_bytes, p.kv_cache_bytes AS prefill_kv_cache_bytes, p.kv_cache_mean_bytes AS
-    prefill_kv_cache_mean_bytes, p.activation_bytes AS prefill_activation_bytes, p.kv_bytes_per_request AS
-    prefill_kv_bytes_per_request, p.realised_input_length_mean AS prefill_realised_input_length_mean,
-    p.prompt_service_ms AS prefill_prompt_service_ms, prefill_memory_free_bytes,
-    d.probe AS decode_probe, d.subject AS decode_subject, d.scenario AS decode_scenario, d.first_sweep AS
-    decode_first_sweep, d.stored_at AS decode_stored_at, d.formula_version AS decode_formula_version, d.family
-    AS decode_family, d.device AS decode_device, d.device_key AS decode_device_key, d.vendor AS decode_vendor,
-    d.tp AS decode_tp, d.pp AS decode_pp, d.dp AS decode_dp, d.ep AS decode_ep, d.moe_tp AS decode_moe_tp,
-    d.moe_dp AS decode_moe_dp, d.dcp AS decode_dcp, d.redundant_experts AS decode_redundant_experts, d.pcp AS decode_pcp, d.micro_batches AS decode_micro_batches, d.num_devices AS decode_num_devices, d.plan AS decode_plan, d.max_batched_tokens
-    AS decode_max_batched_tokens, d.mtp_tokens AS decode_mtp_tokens, d.batch_size AS decode_batch_size,
-    d.concurrency AS decode_concurrency, d.decode_step_ms, d.tokens_per_step, d.tpot_inclusive_ms,
-    d.tpot_exclusive_ms, d.decode_minus_one_qps, d.decode_full_qps, d.requests_per_s AS decode_requests_per_s,
-    d.output_tokens_per_s AS decode_output_tokens_per_s, d.output_tokens_per_s_per_device AS
-    decode_output_tokens_per_s_per_device, d.tokens_per_s_per_user, d.device_memory_bytes AS
-    decode_device_memory_bytes, d.weight_bytes AS decode_weight_bytes, d.kv_cache_bytes AS
-    decode_kv_cache_bytes, d.kv_cache_mean_bytes AS decode_kv_cache_mean_bytes, d.activation_bytes AS
-    decode_activation_bytes, d.kv_bytes_per_request AS decode_kv_bytes_per_request, d.realised_input_length_mean
-    AS decode_realised_input_length_mean, d.decode_step_p50_ms, d.decode_step_p90_ms, d.decode_step_p99_ms,
-    decode_memory_free_bytes
+    prefill_memory_free_bytes, decode_memory_free_bytes, {pair_columns}
 FROM answered
 JOIN ranked_rows(
     (SELECT list({'scenario_id': prefill_scenario_id, 'batch_size': answered.prefill_size}) FROM answered)

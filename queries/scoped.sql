@@ -11,10 +11,12 @@ JOIN scope ON probe.scenario_id = scope.scenario_id
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 
 -- The stored rows that an answer shows, with every column. `wanted` lists their scenario_id and batch_size, so that
--- few files and rows are read for them (others of the same batch sizes among them); what is kept in memory is looked up row by row (queries/narrow).
+-- few files and rows are read for them (others of the same batch sizes among them).
 CREATE OR REPLACE TEMP MACRO stored_rows(wanted) AS TABLE
-SELECT *
+SELECT scoped.*
 FROM scoped
+SEMI JOIN (SELECT unnest(wanted, recursive := true)) AS asked
+    ON asked.scenario_id = scoped.scenario_id AND asked.batch_size = scoped.batch_size
 WHERE scenario_id IN (SELECT unnest(list_transform(wanted, lambda row: row.scenario_id)))
     AND batch_size IN (SELECT unnest(list_transform(wanted, lambda row: row.batch_size)));
 
@@ -75,9 +77,9 @@ CREATE OR REPLACE TEMP MACRO knows_limits(each_metric, each_limited) AS
 -- The share of each limit that a row uses, as lines of `why`.
 CREATE OR REPLACE TEMP MACRO limit_uses(device_memory_bytes, each_limited) AS [each_use];
 
--- Every probe of a phase with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
+-- Every probe of the scope with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
-CREATE OR REPLACE TEMP MACRO judged(wanted_phase) AS TABLE
+CREATE OR REPLACE TEMP VIEW judged_rows AS
 SELECT
     *,
     device_memory_bytes - weight_bytes - activation_bytes - (getvariable('reserved_gib') * 1073741824)::BIGINT
@@ -101,8 +103,11 @@ SELECT
     END AS rate,
     CASE phase WHEN 'prefill' THEN ttft_ms WHEN 'decode' THEN tpot_exclusive_ms ELSE e2e_ms END AS latency_ms,
     by_engine(serving_model, formula_version) AS by_engine
-FROM scoped
-WHERE phase = wanted_phase;
+FROM scoped;
+
+-- Those of a phase.
+CREATE OR REPLACE TEMP MACRO judged(wanted_phase) AS TABLE
+SELECT * FROM judged_rows WHERE phase = wanted_phase;
 
 -- The judged probes that satisfy every limit, without the columns nothing decides by.
 CREATE OR REPLACE TEMP MACRO admitted(wanted_phase) AS TABLE
@@ -117,7 +122,7 @@ WHERE qps > 0 AND keeps_limits(wanted_phase, ['none'], each_limited);
 
 -- The best batch size of each scenario in each of its groups: highest objective, then lower latency, then smaller batch. Only ties are sorted.
 CREATE OR REPLACE TEMP MACRO picked(wanted_phase, wanted_objective) AS TABLE
-WITH candidates AS (
+WITH candidates AS NOT MATERIALIZED (
     SELECT
         *,
         CASE wanted_objective

@@ -36,7 +36,7 @@ from queries.scoping.scope import (
     ResolvedScope,
 )
 from queries.scoping.workload_blend import keyed_blend
-from queries.thinned.binding import intervals_of, suffices
+from queries.thinned import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import machine_memory, read_transaction
@@ -156,7 +156,7 @@ class Session:
         check_options(question)
         check_used(question, all_variables_taken(asked))
         question = self._with_blend_keys(self._with_device_names(question))
-        whole = whole or not asked.suffices
+        whole = whole or "winners" not in asked.reads
         scope = self._prepare(question, pinned, whole=whole)
         served = by_engine(scope.serving_models)
         phases = phases_of(question, scope.phases, served=served)
@@ -175,14 +175,14 @@ class Session:
                 return replace(best, question=question)
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
-        answering, named = answering_for(asked, values)
+        answering = answering_for(asked, values)
         if self._connection.thinned and not suffices(answering, values):
             return self._answered(question, pinned, whole=True, for_table=for_table)
         self._connection.provide(names_below(answering.name))
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
-        told = told_columns(answering, report(named)) if for_table else None
-        answer = replace(self._run(question, answering, values, scope, phases, told=told), report=named)
+        told = told_columns(answering) if for_table else None
+        answer = self._run(question, answering, values, scope, phases, told=told)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
@@ -197,7 +197,7 @@ class Session:
 
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
         """Make the tables of loads ready, and say which phases of them the report looks at."""
-        self._tables.show()
+        self._tables.show_every_row()
         self._ladders.provide(scope, [row.scenario_id for row in scope.rows])
         phases = self._ladders.played(question.report, report(question.report).needs or [phases])
         if {"prefill", "decode"} <= set(phases):
@@ -408,7 +408,12 @@ def _check_serving_models(scope: ResolvedScope) -> None:
 
 def _has_nearest(question: Question) -> bool:
     asked = report(question.report)
-    return asked.nearest and asked.scope in {"question", "blend"}
+    return (
+        asked.predicts
+        and not asked.of_loads
+        and asked.scope in {"question", "devices", "blend"}
+        and asked.name != NEAREST
+    )
 
 
 def _assumptions(scope: ResolvedScope, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from queries.asking.macros import SCOPED, macros_of, names_in
 from queries.asking.variables import literal, settings
 from queries.bundles.format import LOAD_FILES
 from queries.judging.ladders import LOADED
-from queries.raw_relations import RAW_TABLES, STORED_PROBE
 from queries.vocabulary import files_for
+from store.schema.raw_relations import RAW_TABLES, STORED_PROBE
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,7 +52,7 @@ def shell_statements(
     """
     confident = answer.question.limits.confidence is not None
     asked = answer.sql if loads is None else f"{answer.sql}\n{loads.tables}\n{loads.choosing}"
-    built_on = macros_of(asked)
+    built_on = macros_of(asked, of_loads=loads is not None)
     texts = "\n".join((asked, *(macro.sql for macro in built_on)))
     views = files_for(names_in(texts) | (LOADED if loads else set()))
     of_loads = frozenset(name for name in LOAD_FILES if f"raw.{name}" in texts) if loads else frozenset[str]()

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from queries.raw_relations import RAW_NAMES
+from store.schema import filled
+from store.schema.raw_relations import RAW_NAMES
 
 VIEWS = Path(__file__).parent / "views"
 _CREATED = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:VIEW|MACRO|FUNCTION)\s+(\w+)", re.IGNORECASE)
@@ -33,7 +34,7 @@ class VocabularyFile:
 @cache
 def vocabulary() -> dict[str, VocabularyFile]:
     """Return every public name with the file that creates it."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql"))}
+    texts = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(VIEWS.glob("*.sql"))}
     creates = {path: tuple(name.lower() for name in _CREATED.findall(_bare(text))) for path, text in texts.items()}
     names = {name for created in creates.values() for name in created}
     files = [

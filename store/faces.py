@@ -23,7 +23,9 @@ def lazy_face(package: str) -> tuple[Callable[[str], object], Callable[[], list[
         return homes
 
     def get(name: str) -> object:
-        if name.startswith("__") or name not in listed():
+        if name == "__all__":
+            return sorted(listed())
+        if name not in listed():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found: object = getattr(import_module(listed()[name]), name)
         setattr(sys.modules[package], name, found)

@@ -10,11 +10,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from store.schema.closed_sets import Convention, Family, Phase, Status, SweepKind
+from store.schema.plan_columns import IF_SET, PlanRecord
+from store.schema.service_columns import Served
 
 if TYPE_CHECKING:
     import numpy as np
 
-IF_SET = {"if_set": True}  # of a field that content keys leave out where it is its default
+_IF_SET = {IF_SET: True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,28 +65,6 @@ class PrecisionRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRecord:
-    """Parallel sizes of one instance."""
-
-    tp: int
-    pp: int
-    dp: int
-    ep: int
-    moe_tp: int
-    moe_dp: int
-    dcp: int = 1
-    redundant_experts: int = 0
-    pcp: int = 1
-    micro_batches: int = 1
-    encoder_devices: int = 0
-
-    @property
-    def num_devices(self) -> int:
-        """Devices of one instance, those of its encoders included."""
-        return self.tp * self.pp * self.dp * self.pcp + self.encoder_devices
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadBinRecord:
     """One bin of a length distribution."""
 
@@ -124,7 +104,7 @@ class WorkloadRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectRecord:
+class SubjectRecord(Served):
     """The subject that a row is about: what two sweeps have in common when they can be compared."""
 
     key: str
@@ -138,13 +118,6 @@ class SubjectRecord:
     compile: bool
     serving_model: str
     serving_cost_ms: float
-    # Client, launch and routing; None where the serving model does not read them.
-    shortest_length: float | None = None  # share of the nominal length
-    prompts_per_user: int | None = None
-    poll_steps: int | None = None
-    seats: int | None = None
-    wait_steps: int | None = None
-    routing: str | None = None
     unusual_service: str | None = None  # which of these are not as where nothing is said, joined by commas
 
 
@@ -220,9 +193,9 @@ class SideRecord:
     moe_tp: int | None = None
     moe_dp: int | None = None
     batch_size: float | None = None
-    dcp: int | None = field(default=None, metadata=IF_SET)
-    pcp: int | None = field(default=None, metadata=IF_SET)
-    micro_batches: int | None = field(default=None, metadata=IF_SET)
+    dcp: int | None = field(default=None, metadata=_IF_SET)
+    pcp: int | None = field(default=None, metadata=_IF_SET)
+    micro_batches: int | None = field(default=None, metadata=_IF_SET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +261,12 @@ class ValidationRecord:
     batch_size: int
     measured: float
     predicted: float
-    region: str  # device, model kind, engine, batch and length region, as one text
+    device: str | None = None
+    kind: str | None = None  # dense or moe
+    engine: str | None = None
+    mode: str | None = None
+    batch_region: str | None = None
+    length_region: str | None = None
     knowledge: str | None = None  # asked, known, or both where they are one scenario
 
     @property

@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.asking import (
         NEAREST,
+        OLD_NAMES,
         PARTS,
         Answer,
         Declared,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         given_options,
         instance_budget,
         keywords_of,
+        old_name_note,
         option_table,
         picture_of,
         plain_types,
@@ -37,48 +39,5 @@ if TYPE_CHECKING:
     from queries.proofs import KeptAnswer, probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet
     from queries.session import Session, open_session
-
-__all__ = [
-    "COMPOSITION_COLUMNS",
-    "HELD",
-    "NEAREST",
-    "NONE",
-    "PARTS",
-    "Answer",
-    "Declared",
-    "ExpectedError",
-    "Json",
-    "KeptAnswer",
-    "Limits",
-    "Question",
-    "RealisedMean",
-    "Report",
-    "Session",
-    "StatementLimits",
-    "asked_reports",
-    "composition_table",
-    "declared",
-    "dictionary",
-    "given_options",
-    "instance_budget",
-    "keywords_of",
-    "open_session",
-    "option_table",
-    "picture_of",
-    "plain_types",
-    "probes_of",
-    "question_of",
-    "question_report",
-    "realised_means",
-    "relaxed_to",
-    "report",
-    "reports",
-    "run_sql",
-    "schema_text",
-    "shown_names",
-    "verify_proof",
-    "write_parquet",
-    "write_proof",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

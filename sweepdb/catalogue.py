@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.inputs import (
         ATTENTION_NAMES,
+        LAUNCHERS,
         LINEAR_NAMES,
         DeviceProfile,
         PlanSearch,
@@ -27,28 +28,5 @@ if TYPE_CHECKING:
     )
     from evaluator.support import support_table, supported, supported_words
     from store.schema import FORMULA_MODELS
-
-__all__ = [
-    "ATTENTION_NAMES",
-    "FORMULA_MODELS",
-    "LINEAR_NAMES",
-    "DeviceProfile",
-    "PlanSearch",
-    "Sizes",
-    "add_device",
-    "catalogue_ids",
-    "effective_input_length",
-    "effective_rate",
-    "kernels_of",
-    "list_devices",
-    "list_engines",
-    "list_models",
-    "load_device",
-    "load_model",
-    "parameter_count",
-    "support_table",
-    "supported",
-    "supported_words",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

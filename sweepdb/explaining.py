@@ -14,13 +14,12 @@ from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.scenario import Scenario
 from evaluator.serving import APART, DRIFTING, serving_model_of, stored_engine
 from evaluator.together import captures
-from queries.probes import find_probe, find_scenario, parse_reference
+from queries.probes import find_probe, parse_reference
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import Store, open_store
-from store.reading import read_transaction
 from store.writing import get_operators
-from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
+from sweepdb.restoring import stored_scenario
 
 STEPS: tuple[Step, ...] = ("encode", "prefill", "decode")
 
@@ -144,9 +143,7 @@ def _explained(text: str, store_url: str | None, step: str | None) -> tuple[list
     columns, row = find_probe(location, text)
     values = dict(zip(columns, row, strict=True))
     reference = parse_reference(text)
-    with read_transaction(location) as transaction:
-        specs = next(transaction.rows(ScenarioSpecs, SPECS, (find_scenario(location, reference.scenario),)))
-    planned = planned_of(specs)
+    planned = stored_scenario(location, reference.scenario)
     wanted = captures(planned)
     with open_store(store_url, read_only=True) as store:
         payloads = get_operators(store, [item.key for item in wanted.values()])

@@ -30,50 +30,7 @@ if TYPE_CHECKING:
         written_whole,
     )
     from store.writing import unvoid, void
-    from sweepdb.sharing import check_store
     from sweepdb.thinning import thin_parts
-    from sweepdb.upgrading import upgrade_store
-
-__all__ = [
-    "HEAD_REVISION",
-    "STANDARD_OUTPUT",
-    "CheckReport",
-    "NameKind",
-    "PriceRecord",
-    "StoreLocation",
-    "StoredName",
-    "SweepDetail",
-    "SweepSummary",
-    "adopt_parts",
-    "arguments_of",
-    "check_store",
-    "compact_parts",
-    "create_store",
-    "csv_line",
-    "current_revision",
-    "drop_unfinished_files",
-    "escaped",
-    "find_probe",
-    "in_memory",
-    "is_device",
-    "is_standard_output",
-    "is_stream",
-    "list_sweeps",
-    "open_store",
-    "parse_url",
-    "read_store_id",
-    "repair_store",
-    "seal_location",
-    "show_sweep",
-    "stored_names",
-    "thin_parts",
-    "unvoid",
-    "unwritable",
-    "upgrade_store",
-    "vacuum_store",
-    "void",
-    "wait_at_most",
-    "written_whole",
-]
+    from sweepdb.upkeep import check_store, upgrade_store
 
 __getattr__, __dir__ = lazy_face(__name__)

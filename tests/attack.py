@@ -21,15 +21,16 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from conftest_cli import words
 from postgresql_server import Server, running_server, why_not
 from stored import STORES, load_postgresql, load_sqlite
+from sweepdb.upgrading import view_faults
 
 from store.location import parse_url
 from store.migrating import current_revision
 from store.reading import read_transaction
 from store.revision import HEAD_REVISION, REVISIONS
 from store.upkeep import check_store
-from sweepdb.upgrading import view_faults
 
 HERE = Path(__file__).parent
 EXAMPLE = (
@@ -84,7 +85,7 @@ def command(arguments: str, url: str, ground: Ground, *, kill_at: int = 0) -> tu
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "cli.main", *arguments.split(), "--store", url],
+        [sys.executable, "-m", "cli.main", *words(arguments), "--store", url],
         env=environment, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     return done.returncode, int(calls.read_text()) if calls.exists() else 0, done.stderr

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.engine.closed_loop import ClosedLoop
-from evaluator.serving.engine.loop_rules import LEAST_PLAYED
+from evaluator.serving.engine.loop_twin import LEAST_PLAYED
 from evaluator.serving.engine.request_kinds import requests_of
 from evaluator.serving.engine.step_tables import StepTable
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 
 from cli.main import run
 from cli.render import progress
@@ -25,9 +28,17 @@ class Outcome:
     err: str
 
 
+def words(text: str) -> list[str]:
+    """The words of a command line; blanks in the names of the folder of the tests and of temporary files part no words."""
+    places = {str(Path(__file__).parents[1]), tempfile.gettempdir(), os.path.realpath(tempfile.gettempdir())}
+    for place in places:
+        text = text.replace(place, place.replace(" ", "\0"))
+    return [word.replace("\0", " ") for word in text.split()]
+
+
 def sweepdb(text: str | list[str], store: str | None = None, stdin: str = "") -> Outcome:
     """Run one command line in this process."""
-    arguments = text.split() if isinstance(text, str) else list(text)
+    arguments = words(text) if isinstance(text, str) else list(text)
     if store is not None:
         arguments += ["--store", store]
     out, err, before = io.StringIO(), io.StringIO(), sys.stdin

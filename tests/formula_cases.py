@@ -32,7 +32,7 @@ from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.user_points import fit_own, served_points
-from evaluator.ledger.readers.circumstances import Circumstances, kept
+from evaluator.ledger.readers.building import Circumstances, kept
 from evaluator.scenario import Scenario
 from evaluator.serving.models import list_serving_models
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_of_users

@@ -178,7 +178,7 @@ def reference(row):
 
 
 def of_arrivals() -> set[str]:
-    """Reports about requests that arrive, which stores of generated probes have none of: tests/queries/test_goodput.py."""
+    """Forms of reports about requests that arrive, of which generated stores have none: tests/queries/test_goodput.py."""
     from queries.asking.library import reports
 
     return {name for name, item in reports().items() if item.of_loads}

@@ -134,7 +134,7 @@ def write(url: str) -> None:
             [
                 ValidationRecord(
                     measurement_key="b" * 64, metric="tpot_ms_mean", scenario_key=refs[1].key, batch_size=2,
-                    measured=20.5, predicted=16.4, region="h100, dense",
+                    measured=20.5, predicted=16.4, device="h100", kind="dense",
                 )
             ],
         )  # fmt: skip

@@ -56,7 +56,7 @@ def test_no_name_of_a_face_is_a_module_beside_it(name):
 
 
 @pytest.mark.parametrize("name", FACES)
-def test_every_name_of_a_face_is_there_and_said_twice_alike(name):
+def test_every_name_of_a_face_is_there(name):
     face = import_module(name)
     for each in face.__all__:
         assert getattr(face, each) is not None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -28,7 +28,7 @@ from evaluator.inputs import Plan, load_device, load_model
 from evaluator.inputs.formats import linear_format
 from evaluator.inputs.model import CompressedAttention, GroupedQueryAttention, LatentAttention
 from evaluator.pricing.cost_model import CostModel
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.occurrence import operator_seconds
 
 Trace = Literal["prefill", "decode"]
 _OTHERS = ("mlp", "experts", "post_attention_norm", "residual", "all_reduce", "streams")
@@ -149,6 +149,32 @@ def _is_meant(attention: LatentAttention | CompressedAttention | GroupedQueryAtt
     if isinstance(attention, CompressedAttention):
         return attention.ratio == ratio
     return attention.indexer is not None or (isinstance(attention, LatentAttention) and attention.chosen_keys is None)
+
+
+BLOCKS_MODEL = "MiniMaxAI/MiniMax-M3"
+
+
+def pairs_of_blocks(x: Mapping[str, Array]) -> Array:
+    """Attended pairs of prompts: of every query no more keys than are chosen."""
+    (chosen,) = load_model(BLOCKS_MODEL)[1].windows
+    seen = request_sums(x["isl"], x["step"], windows=(chosen,)).within(chosen)
+    return np.asarray(x["batch_size"] * seen.pairs)
+
+
+def rest_of_layer(x: Mapping[str, Array], device: str, *, trace: Trace = "prefill") -> Array:
+    """Seconds of a layer of attention to chosen blocks but its core, for each row of a table.
+
+    Tables hold whole layers; their attention is what the kernels of all the rest, as calibrated, leave of them. Of
+    decodes, the index is of the core."""
+    cost = _cost(device)
+    sums = repeated(request_sums(x["isl"], x["step"], windows=load_model(BLOCKS_MODEL)[1].spans), x["batch_size"])
+    total = np.zeros(sums.tokens.shape)
+    for heads in np.unique(x["num_heads"]):
+        layer = Layer(model=BLOCKS_MODEL, ratio=None, heads=int(heads), weights="bfloat16", kv_bits=16, trace=trace)
+        rest = [one for one in _operators(layer) if not one.kind.startswith("block_")]
+        seconds = sum(np.asarray(operator_seconds(one, cost, sums).total()) + 0 * sums.tokens for one in rest)
+        total = np.where(x["num_heads"] == heads, seconds, total)
+    return total
 
 
 def table(folder: Path) -> Iterator[str]:

@@ -25,7 +25,7 @@ import yaml
 from evaluator.calibration import LEAST_ROWS, MIXER_KERNELS, KernelSet, figures_of, fit_kernel
 from evaluator.inputs import load_device
 from evaluator.pricing.mixer_work import SCAN_CHUNK, channel_chain, choice_chain, query_chain, scan_chain
-from tools.block_attention import pairs_of_blocks, rest_of_layer
+from tools.layer_report import pairs_of_blocks, rest_of_layer
 
 Columns = Mapping[str, npt.NDArray[np.float64]]
 Work = Mapping[str, npt.NDArray[np.float64]]

@@ -13,15 +13,10 @@ import typer
 
 from cli.derived import as_typed
 from cli.output import check_format, pieces_of, say, tell, write_rows
-from cli.quiet import is_quiet
 from cli.shared_options import OUTPUT_SHAPE, FormatOption, StoreOption, output_path
+from cli.visible import is_quiet
 from store.errors import InputError
 from sweepdb.stores import is_standard_output, is_stream, parse_url
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("calibrate")(calibrate)
 
 
 def calibrate(  # noqa: PLR0917  one parameter an option

@@ -1,33 +1,31 @@
-"""measurements: measured points into the store, and what becomes of them there. Computing: sweepdb.measuring."""
+"""measurements and validate: measured points into the store, what becomes of them there, predictions beside them.
+
+Not here: computing (sweepdb.measuring)."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.commands.ledger import say_problems
-from cli.output import check_format, counted, say, write_rows, write_text
-from cli.render.narrow import narrow_table
-from cli.render.rows import cell, table_lines
-from cli.shared_options import FormatOption, OutputOption, StoreOption
+from cli.derived import as_typed
+from cli.output import check_format, counted, say, tell, write_rows, write_text
+from cli.render.rows import cell, narrow_table, table_lines
+from cli.shared_options import FormatOption, OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError
 
 if TYPE_CHECKING:
-    from sweepdb.measuring import PointSelection, ShownPoint
+    from sweepdb.measuring import Kept, PointSelection, ReadFiles, ShownPoint, Validation
+
 
 ACTIONS = ("import", "list", "show", "set", "delete", "suggest")
 _MOST_LISTED = 1_000  # in a table
 _TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("measurements")(measurements)
 
 
 def measurements(  # noqa: PLR0917  one parameter an option
@@ -209,3 +207,87 @@ def _delete(selection: PointSelection, store: str | None) -> int:
     gone = delete_measurements(selection, store)
     say(f"{counted(len(gone), 'point')} deleted, and what was compared with it")
     return 0
+
+
+PEERS = ("aic",)
+FORMATS = ("table", "json", "html", "csv", "svg", "png", "pdf", "vl")
+
+
+def say_problems(found: ReadFiles) -> None:
+    """Name every line that could not be read."""
+    for problem in found.problems:
+        tell(as_typed(f"{problem.where}: {problem.what}"))
+
+
+def validate(  # noqa: PLR0917  one parameter an option
+    measurements: Annotated[
+        str | None, typer.Option(help="files of measured points, stored on the way [default: every stored point]")
+    ] = None,
+    against: Annotated[str | None, typer.Option(help="a peer whose columns the file has: aic")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="predict with this engine for every point: a name, FILE.yaml, or a label such as vllm@0a239add"
+        ),
+    ] = None,
+    workers: WorkersOption = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="table, json, csv, html; a picture: svg, png, pdf, vl")
+    ] = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Predict measured points and say how far off the predictions are, by device, model, engine and region."""
+    from cli.pictures import check_picture
+
+    check_format(format_, output, known=FORMATS)
+    check_picture(format_, output)
+    if against is not None and against not in PEERS:
+        raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
+    from cli.render.progress import ProgressLine
+    from sweepdb.measuring import validated
+
+    with ProgressLine(sys.stderr) as line:
+        done, kept = validated(
+            [Path(part) for part in (measurements or "").split(",") if part],
+            engine,
+            store,
+            workers=workers,
+            on_read=say_problems,
+            on_progress=lambda done, points: line.show(done, points, "scenarios of measured points evaluated"),
+            on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios stored"),
+        )
+    _write(done, against, format_, output)
+    _say_kept(kept, engine is not None)
+    return 0
+
+
+def _write(done: Validation, against: str | None, format_: str, output: Path | None) -> None:
+    from cli.pictures import PICTURES, write_specification
+    from cli.render.validation import as_document, flat_rows, table_text
+
+    if format_ == "json":
+        write_text([json.dumps(as_document(done, against=against), indent=1, allow_nan=False), "\n"], output)
+    elif format_ == "csv":
+        columns, rows = flat_rows(done, against=against)
+        write_rows(columns, rows, "csv", output)
+    elif format_ == "html":
+        from cli.render.scatter import page
+
+        write_text([page(done, against=against)], output)
+    elif format_ in PICTURES:
+        from sweepdb.reporting import validated_picture
+
+        write_specification(validated_picture(done), format_, output)
+    else:
+        write_text(table_text(done, against=against), output)
+
+
+def _say_kept(kept: Kept, own_engine: bool) -> None:
+    if own_engine:
+        say("predicted with an engine of your own: nothing was stored")
+        return
+    say(
+        f"{kept.errors} errors stored, of {kept.scenarios} scenarios ({kept.probes} probes new);"
+        " next: sweepdb sql 'FROM validation LIMIT 10'"
+    )

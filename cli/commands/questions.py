@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.commands.storeless import answer_storeless
-from cli.derived import as_typed, derived_parameters, with_parameters
-from cli.help.storeless_reports import STORELESS
+from cli.derived import as_typed, with_parameters
+from cli.help.report_help import STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
-from cli.shared_options import OUTPUT_SHAPE, OutputOption, StoreOption, output_path
+from cli.shared_options import OUTPUT_SHAPE, FailEmptyOption, OutputOption, PresetOption, StoreOption, output_path
 from store.errors import InputError, NothingFits
 from sweepdb.asking import option_table
 from sweepdb.stores import is_standard_output
@@ -30,20 +30,14 @@ FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full", *PICTURES)
 _WRITTEN = {"input_length": str | None, "mix": list[str] | None}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    derived = derived_parameters(option_table(), _WRITTEN)
-    app.command("query")(with_parameters(query, derived, after="names"))
-    app.command("verify")(verify)
-
-
+@with_parameters(option_table(), _WRITTEN, after="names")
 def query(
     report: Annotated[
         str, typer.Argument(help="best, prefill, decode, pd-ratio ...; query reports lists them")
     ] = "best",
     names: Annotated[list[str] | None, typer.Argument(help="what the report compares: probes or sweeps")] = None,
     *,
-    preset: Annotated[str, typer.Option(help="definitions: sweepdb, upstream, seed000 or seed001")] = "sweepdb",
+    preset: PresetOption = "sweepdb",
     composition: Annotated[
         bool, typer.Option("--composition", help="add the requests of each length bin in each row's batch")
     ] = False,
@@ -64,7 +58,7 @@ def query(
         ),
     ] = None,
     sign: Annotated[Path | None, typer.Option(help="sign the proof with this Ed25519 key (PEM)")] = None,
-    fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
+    fail_empty: FailEmptyOption = False,
     format_: Annotated[
         str,
         typer.Option("--format", help="table, csv, json, jsonl, parquet, json-full; picture: svg, png, pdf, html, vl"),
@@ -119,12 +113,14 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
     """The question that a command line asks, from options as they are typed.
 
     The text of lengths may name a file, a blend has shares, and names come without a key."""
-    from sweepdb.asking import question_of, question_report
+    from sweepdb.asking import old_name_note, question_of, question_report
 
+    if (note := old_name_note(report)) is not None:
+        say(f"note: {as_typed(note)}")
     given = typed_keywords(options, store)
     named = question_report(report).names
     if named is not None:
-        given[named.option] = tuple(names)
+        given[named.options[0]] = tuple(names)
     elif names:
         raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     return question_of(report, given)
@@ -165,7 +161,7 @@ def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
     """Note batches too small for their length bins, where the report's own columns do not tell."""
     if any(name.endswith("realised_input_length_mean") for name in answer.columns):
         return answer
-    from cli.render.bias import bias_summary
+    from cli.render.expected_error import bias_summary
     from sweepdb.asking import probes_of, realised_means
 
     return replace(answer, notes=(*answer.notes, *bias_summary(realised_means(location, probes_of(answer)))))

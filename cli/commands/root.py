@@ -51,7 +51,7 @@ def options(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Set what every command obeys; two of them print something in a command's place."""
     from cli.output import write_text
-    from cli.quiet import be_exact, be_quiet
+    from cli.visible import be_exact, be_quiet
 
     be_quiet(quiet)
     be_exact(exact_csv)

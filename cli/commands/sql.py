@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.derived import as_typed
 from cli.output import (
     INTERRUPTED,
     check_format,
     pieces_of,
     say,
+    say_error,
     say_interrupted,
     say_written,
     tell,
@@ -28,15 +30,12 @@ from store.errors import InputError, SweepdbError
 
 if TYPE_CHECKING:
     from sweepdb.asking import StatementLimits
+    from sweepdb.statements import SqlRows
     from sweepdb.stores import StoreLocation
+
 
 _WHOLE = ("table", "json")  # held until every row is there: what meets a limit or an interrupt prints nothing
 _FLUSHED_WITHIN_S = 0.5
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("sql")(sql)
 
 
 def sql(  # noqa: PLR0917  one parameter an option
@@ -68,12 +67,11 @@ def sql(  # noqa: PLR0917  one parameter an option
         return _prompt(location, limits, format_)
     values = _values(param or ())
     if save is not None:
-        from sweepdb.kept_statements import keep_statement
+        from sweepdb.statements import keep_statement
 
         say(f"kept as {save}: {keep_statement(save, text)}")
     if open_:
-        from cli.browser import browse
-        from cli.render.rows_page import write_page
+        from cli.output import browse
         from sweepdb.statements import rows_of
         from sweepdb.stores import is_stream
 
@@ -112,7 +110,7 @@ def _statement(statement: str | None, file: Path | None, saved: str | None) -> s
     if saved is not None:
         if statement is not None or file is not None:
             raise InputError("give a statement, --file or --saved, not two of them")
-        from sweepdb.kept_statements import kept_statement
+        from sweepdb.statements import kept_statement
 
         return kept_statement(saved)
     if file is not None:
@@ -203,9 +201,7 @@ def _prompt(location: StoreLocation, limits: StatementLimits, format_: str) -> i
         except KeyboardInterrupt:
             say("\ninterrupted; .quit leaves")
         except SweepdbError as error:
-            tell(as_typed(f"error: {error.message}"))
-            if error.hint:
-                tell(as_typed(f"hint: {error.hint}"))
+            say_error(error)
 
 
 def _remember() -> None:
@@ -230,8 +226,6 @@ def _complete_words() -> None:
     """Complete views and columns with the tabulator."""
     import readline
 
-    from cli.completion.prompt_words import completer
-
     readline.set_completer(completer())
     readline.parse_and_bind("tab: complete")
 
@@ -250,3 +244,63 @@ def _typed() -> str | None:
         text = "\n".join(lines).strip()
         if not text or text.startswith(".") or text.endswith(";"):
             return text.rstrip(";").strip()
+
+
+_MOST_ROWS = 10_000
+
+
+def write_page(rows: SqlRows, statement: str, values: Mapping[str, object], output: Path | None) -> Path:
+    """Write the page, to a file of its own where none is named."""
+    from sweepdb.stores import written_whole
+
+    path = output or _own_file()
+    with written_whole(path) as temporary:
+        temporary.write_text(rows_page(rows, statement, values), encoding="utf-8")
+    return path
+
+
+def rows_page(rows: SqlRows, statement: str, values: Mapping[str, object]) -> str:
+    """Rows as a page that a browser shows: a table with units and meanings, and the statement."""
+    from sweepdb.asking import dictionary
+    from sweepdb.reporting import paragraph, plain_page, preformatted, table_text
+
+    units = {column.name: column.unit for relation in dictionary() for column in relation.columns}
+    heads = [f"{name} [{units[name]}]" if units.get(name, "none") != "none" else name for name in rows.columns]
+    left = len(rows.rows) - _MOST_ROWS
+    given = "".join(f"\n${name} = {value!r}" for name, value in values.items())
+    asked = preformatted(f"{statement.strip()}{given and chr(10)}{given}")
+    told = paragraph(f"{len(rows.rows):,} rows{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}")
+    table = table_text(heads, rows.rows[:_MOST_ROWS], named="Rows")
+    return plain_page("Rows of a statement", [asked, told, table])
+
+
+def _own_file() -> Path:
+    number, name = tempfile.mkstemp(prefix="sweepdb-", suffix=".html")
+    os.close(number)
+    return Path(name)
+
+
+_WORDS = (
+    "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "USING", "DESC", "DISTINCT", "QUALIFY",
+    "HAVING", "max(", "min(", "avg(", "count(", "arg_max(", "quantile_cont(",
+)  # fmt: skip
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    """Every word that the prompt completes, in order."""
+    from sweepdb.asking import dictionary
+
+    relations = [one for one in dictionary() if one.kind != "raw"]
+    columns = {column.name for relation in relations for column in relation.columns}
+    return tuple(sorted({*_WORDS, *columns, *(relation.name for relation in relations)}))
+
+
+def completer() -> Callable[[str, int], str | None]:
+    """A completer for readline: the numbered word that begins as typed, capitals or not."""
+
+    def complete(text: str, number: int) -> str | None:
+        found = [name for name in _names() if name.lower().startswith(text.lower())]
+        return found[number] if number < len(found) else None
+
+    return complete

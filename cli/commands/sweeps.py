@@ -15,27 +15,9 @@ if TYPE_CHECKING:
 
     from sweepdb.stores import SweepDetail, SweepSummary
 
-COLUMNS = (
-    "sweep",
-    "kind",
-    "started_at",
-    "status",
-    "probes_stored",
-    "probes_known",
-    "failed",
-    "label",
-    "version",
-    "voided",
-    "asked",
-)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("sweeps")(sweeps)
-    app.command("show")(show)
-    app.command("void")(void)
-    app.command("unvoid")(unvoid)
+COLUMNS = ("sweep", "kind", "started_at", "status", "probes_stored", "probes_known", "failed", "label", "version",
+           "voided", "asked")  # fmt: skip
+_FIELDS = {"sweep": "key", "failed": "scenarios_failed", "version": "program_version"}  # of columns named otherwise
 
 
 def sweeps(
@@ -54,19 +36,7 @@ def sweeps(
 
 
 def _row(item: SweepSummary) -> list[object]:
-    return [
-        item.key,
-        item.kind,
-        item.started_at,
-        item.status,
-        item.probes_stored,
-        item.probes_known,
-        item.scenarios_failed,
-        item.label,
-        item.program_version,
-        item.voided,
-        _asked(item.arguments),
-    ]
+    return [*(getattr(item, _FIELDS.get(name, name)) for name in COLUMNS[:-1]), _asked(item.arguments)]
 
 
 def _told(item: SweepSummary) -> list[object]:

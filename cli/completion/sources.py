@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from cli.help.storeless_reports import STORELESS
+from cli.help.report_help import STORELESS
 from sweepdb.asking import asked_reports, option_table
 from sweepdb.evaluating import options_by_keyword
 from sweepdb.stores import NameKind, parse_url, stored_names
@@ -110,6 +110,12 @@ def _serving_models(_line: Line, _start: str) -> Iterable[Offer]:
     return map(Offer, (*list_engines(), *FORMULA_MODELS))
 
 
+def _launchers(_line: Line, _start: str) -> Iterable[Offer]:
+    from sweepdb.catalogue import LAUNCHERS
+
+    return map(Offer, LAUNCHERS)
+
+
 def _reports(_line: Line, _start: str) -> Iterable[Offer]:
     known = [Offer(item.name, item.summary) for item in asked_reports().values()]
     told = [Offer(name, about) for name, about in STORELESS.items()]
@@ -121,7 +127,7 @@ def _compared(line: Line, start: str) -> Iterable[Offer]:
     names = next((item.names for item in asked_reports().values() if item.name == line.first), None)
     if names is None:
         return []
-    return _stored("sweep" if names.option == "sweeps" else "probe")(line, start)
+    return _stored("sweep" if "sweeps" in names.options else "probe")(line, start)
 
 
 def _shown(line: Line, start: str) -> Iterable[Offer]:
@@ -184,7 +190,7 @@ _BY_NAME: Mapping[str, Source] = {
 _BY_COMMAND: Mapping[tuple[str, str], Source] = {
     ("evaluate", "sweep"): _words(),
     ("evaluate", "mode"): _words("prefill", "decode", "aggregated"),
-    ("launch", "engine"): _words("vllm", "sglang", "trtllm"),
+    ("launch", "engine"): _launchers,
     ("validate", "engine"): _serving_models,
     ("validate", "against"): _words("aic"),
     ("models", "name"): _models,

@@ -1,15 +1,23 @@
-"""Help of a single report: which options it takes, and examples. Read from headers and SQL, asking nothing."""
+"""Help of a single report: which options it takes, and examples. Read from headers and SQL, asking nothing.
+
+Not here: answering reports that read no store (cli.commands.storeless)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cli.help.storeless_reports import STORELESS
-from sweepdb.asking import asked_reports, keywords_of, option_table
+from sweepdb.asking import OLD_NAMES, asked_reports, keywords_of, option_table
 
 if TYPE_CHECKING:
     from sweepdb.asking import Report
+
+
+STORELESS = {
+    "bandwidth": "when fetching a prefix beats computing it: the least bandwidth, a closed form over no store",
+    "conforming": "the share of the requests of measured logs (FILE...) that met limits, read from the files",
+}
+
 
 _FEW = 3  # reports that take an option: so few are named beside it
 _VALUES = {"vary": "tpot", "mix": "chat=0.6 --mix code=0.4", "rate": "5", "num_devices": "16"}
@@ -24,7 +32,7 @@ def report_names() -> Sequence[str]:
 def named_report(words: Sequence[str]) -> Report | None:
     """The report that the words of `query` name, None where they name none."""
     known = {item.name: item for item in asked_reports().values()}
-    return next((known[word] for word in words if word in known), None)
+    return next((known[now] for word in words if (now := OLD_NAMES.get(word, word)) in known), None)
 
 
 def taken(asked: Report, parameter: str) -> bool:
@@ -47,7 +55,12 @@ def few_takers() -> dict[str, str]:
 
 def report_examples(asked: Report) -> Sequence[str]:
     """An example of a report with what it requires, and the same for a program."""
-    compared = "" if asked.names is None else _NAMES[asked.names.option]
-    required = "".join(f" --{one.option.replace('_', '-')} {_VALUES[one.option]}" for one in asked.requires)
+    compared = "" if asked.names is None else _NAMES[asked.names.options[0]]
+    required = "".join(
+        f" --{option.replace('_', '-')} {_VALUES[option]}"
+        for one in asked.requires
+        for option in one.options
+        if option in _VALUES
+    )
     first = f"query {asked.name}{compared}{required}"
     return first, f"{first} --format json"

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cli.render.expected_error import expected_error_lines
-from cli.render.pieces import Aside, Paragraph, Table
-from cli.render.rows import cell, table_lines
+from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
 from cli.render.shown_columns import nearest_columns, shown_columns
 from sweepdb.asking import Answer, Limits, instance_budget, relaxed_to, report
 
@@ -117,7 +116,7 @@ def bias_notes(answer: Answer) -> Iterator[str]:
         for row in answer.dicts():
             wanted, found = row["input_length_mean"], row[realised]
             if isinstance(wanted, float) and isinstance(found, float):
-                from cli.render.bias import bias_note
+                from cli.render.expected_error import bias_note
                 from sweepdb.asking import RealisedMean
 
                 yield from bias_note(RealisedMean(probe=str(row[f"{prefix}probe"]), realised=found, wanted=wanted))

@@ -1,10 +1,16 @@
-"""Expected errors as lines for a person: one a region. Not here: which region is nearest (queries.errors.expected)."""
+"""Expected errors as lines for a person, one a region; notes on batches too small for every length bin.
+
+Not here: which region is nearest (queries.errors.expected), and what batches hold (queries.composition)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from sweepdb.asking import NONE, ExpectedError
+
+if TYPE_CHECKING:
+    from sweepdb.asking import RealisedMean
 
 SHOWN_REGIONS = 3
 NOTED_BIAS_PERCENT = 10.0
@@ -61,3 +67,30 @@ def _figure(one: ExpectedError) -> str:
     if not agreed or abs(bias) < max(NOTED_BIAS_PERCENT, size / 2):
         return said
     return f"{said} (mostly too {'high' if bias > 0 else 'low'})"
+
+
+NOTED_BIAS = 0.05
+_SAID_ONE_BY_ONE = 4
+
+
+def bias_note(mean: RealisedMean) -> Iterator[str]:
+    """A sentence where the mean prompt is off by more than 5 %."""
+    if abs(mean.bias) > NOTED_BIAS:
+        yield (
+            f"note: the batch of {mean.probe} has a mean prompt of {mean.realised:.0f} tokens,"
+            f" the distribution {mean.wanted:.0f} ({mean.bias:+.0%}): too small to hold every bin"
+        )
+
+
+def bias_summary(means: Sequence[RealisedMean]) -> Iterator[str]:
+    """A sentence for each of a few, one for all of many."""
+    biased = [mean for mean in means if abs(mean.bias) > NOTED_BIAS]
+    if len(biased) <= _SAID_ONE_BY_ONE:
+        for mean in biased:
+            yield from bias_note(mean)
+        return
+    low, high = min(mean.bias for mean in biased), max(mean.bias for mean in biased)
+    yield (
+        f"note: {len(biased)} of these batches are too small to hold every length bin: their mean prompts are off by"
+        f" {low:+.0%} to {high:+.0%}"
+    )

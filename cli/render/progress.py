@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from cli.quiet import is_quiet
+from cli.visible import is_quiet
 
 if TYPE_CHECKING:
     from sweepdb.evaluating import Progress

@@ -1,22 +1,75 @@
-"""Renders rows as an aligned table, CSV, JSON or JSON lines. Numbers stay numbers, missing stays missing."""
+"""Renders rows as an aligned table, CSV, JSON or JSON lines. Numbers stay numbers, missing stays missing.
+
+Pieces of text are what pipes and files get; a terminal may show them otherwise (cli.render.screen)."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, Self
 
-from cli.quiet import is_exact
-from cli.render.pieces import Table
-from cli.visible import visible
+from cli.visible import is_exact, visible
 from sweepdb.stores import csv_line
+
+WIDEST_TEXT = 120
+
+
+class Aside(str):
+    """Rules and assumptions: a terminal shows them when asked to explain."""
+
+    __slots__ = ()
+
+
+class Paragraph(str):
+    """Sentences that a terminal breaks at its own width."""
+
+    __slots__ = ("indent", "sentences")
+    sentences: str
+    indent: str
+
+    def __new__(cls, sentences: str, *, indent: str = "", unbroken: bool = False) -> Self:
+        """The sentences, filled for whom no width is known, or as one line."""
+        made = super().__new__(cls, f"{sentences}\n" if unbroken else filled(sentences, WIDEST_TEXT, indent))
+        made.sentences, made.indent = sentences, indent
+        return made
+
+
+class Table(str):
+    """An aligned table, with its cells as texts. Cells that only a terminal shows stand in `beside`."""
+
+    __slots__ = ("beside", "columns", "may_miss", "numeric", "replaced", "rows")
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[bool]
+    may_miss: bool  # whether a narrow terminal may leave columns out
+    beside: Mapping[str, Sequence[str]]  # columns that a terminal has besides, or in place of one of the same name
+    replaced: frozenset[str]  # columns that a terminal has not, since one besides says the same
+
+    def __new__(
+        cls, text: str, *, columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]
+    ) -> Self:
+        """The drawn text and what it was drawn from."""
+        made = super().__new__(cls, text)
+        made.columns, made.rows, made.numeric = columns, rows, numeric
+        made.may_miss, made.beside, made.replaced = False, {}, frozenset()
+        return made
+
+
+def filled(sentences: str, width: int, indent: str = "") -> str:
+    """Lines of at most a width, the last one ended too; names are not broken."""
+    return textwrap.fill(sentences, width, subsequent_indent=indent, break_long_words=False) + "\n"
+
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
 _CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_NUMBER = re.compile(r"-|-?{0}(-{0})*".format(r"[\d,]+(\.\d+)?(e[+-]?\d+)?"))  # one number, or an interval of two
 Format = Literal["table", "csv", "json", "jsonl"]
 
 
@@ -88,20 +141,20 @@ def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Ite
     if not texts:
         yield "(no rows)\n"
         return
-    numeric = [all(_is_number(text) for text in column if text) for column in zip(*texts, strict=True)]
+    numeric = [all(map(_NUMBER.fullmatch, filter(None, column))) for column in zip(*texts, strict=True)]
     drawn = "".join(_drawn(columns, texts, numeric))
     yield Table(drawn, columns=tuple(map(visible, columns)), rows=texts, numeric=numeric)
 
 
 def _drawn(columns: Sequence[str], texts: Sequence[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:
-    cells = [max(len(row[index]) for row in texts) for index in range(len(columns))]
+    cells = [max(map(len, column)) for column in zip(*texts, strict=True)]
     columns = [visible(column).replace("\n", " ") for column in columns]
     heads = [header_lines_of(column) for column in columns]
     if sum(max(width, *map(len, head)) + 2 for width, head in zip(cells, heads, strict=True)) > _COMFORTABLE_WIDTH:
         heads = [header_lines_of(column, widest=max(width, 8)) for width, column in zip(cells, columns, strict=True)]
     height = max(len(head) for head in heads)
     padded = [[""] * (height - len(head)) + head for head in heads]
-    widths = [max(len(text) for text in (*head, *(row[index] for row in texts))) for index, head in enumerate(padded)]
+    widths = [max(width, *map(len, head)) for width, head in zip(cells, padded, strict=True)]
     for line in zip(*padded, strict=True):
         yield _line(line, widths, numeric)
     yield "  ".join("-" * width for width in widths) + "\n"
@@ -129,23 +182,16 @@ def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) 
     return "  ".join(parts).rstrip() + "\n"
 
 
-def _is_number(text: str) -> bool:
-    if text == "-":
-        return True
-    parts = text.removeprefix("-").replace("e-", "e").split("-")  # one number, or an interval of two
-    return all(re.fullmatch(r"[\d,]+(\.\d+)?(e\+?\d+)?", part) for part in parts)
-
-
 def cell(value: object) -> str:
     """A value as a table shows it: floats to the digits a person reads."""
     if value is None:
         return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Decimal):
-        value = float(value)
     if isinstance(value, float):
         return _number(value)
+    if isinstance(value, Decimal):
+        return _number(float(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     return visible(str(value).replace("\n", " ").replace("\t", " "))
@@ -160,3 +206,30 @@ def _number(value: float) -> str:
     if size >= 100:
         return f"{value:.1f}"
     return f"{value:.2f}" if size >= 1 or size == 0 else f"{value:.4f}"
+
+
+_USUAL_WIDTH = 80
+_SHORTEST = 6
+_GAP = 2
+
+
+def narrow_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, names: Sequence[str]) -> Iterator[str]:
+    """Rows as wide as the terminal, or 80 characters where there is none. Only the columns `names` are cut."""
+    width = shutil.get_terminal_size((_USUAL_WIDTH, 24)).columns if sys.stdout.isatty() else _USUAL_WIDTH
+    texts = [[cell(value) for value in row] for row in rows]
+    widths = {name: max([len(name), *(len(row[index]) for row in texts)]) for index, name in enumerate(columns)}
+    while sum(widths.values()) + _GAP * (len(widths) - 1) > width:
+        longest = max(names, key=widths.__getitem__)
+        if widths[longest] <= _SHORTEST:
+            break
+        widths[longest] -= 1
+    cut = [[_cut(text, widths[name]) for text, name in zip(row, columns, strict=True)] for row in texts]
+    return table_lines(columns, cut)
+
+
+def _cut(text: str, most: int) -> str:
+    """The end of a name tells more than its middle does: `h100_sxm` and `Qwen3-32B-FP8` differ there."""
+    if len(text) <= most:
+        return text
+    head = (most - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cli.render.pieces import WIDEST_TEXT, Aside, Paragraph, Table, filled
-from cli.render.rows import header_lines_of
+from cli.render.rows import WIDEST_TEXT, Aside, Paragraph, Table, filled, header_lines_of
 from cli.visible import visible
 
 if TYPE_CHECKING:

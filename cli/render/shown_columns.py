@@ -18,10 +18,7 @@ def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
 
 def shown_columns(answer: Answer) -> Sequence[str] | None:
     """The columns of a report's default table, None for all of them."""
-    asked, given = report(answer.report), _given(answer)
-    if asked.answered_by is not None and answer.question.options.mode == "pd":
-        asked = report(asked.answered_by.report)
-    columns = shown_names(asked, given)
+    columns = shown_names(report(answer.report), _given(answer))
     return None if columns is None else with_holds(columns, answer)
 
 

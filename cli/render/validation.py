@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from cli.render.rows import table_lines
-from sweepdb.measuring import PEER_FIELDS, Choices, Figures, Group, Knowledge, Replay, Validation
+from sweepdb.measuring import PEER_FIELDS, AtRate, Choices, Figures, Group, Knowledge, Replay, Validation
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
 COLUMNS = ("by", "group", "metric", *FIGURES)
@@ -34,6 +34,8 @@ def as_document(validation: Validation, *, against: str | None) -> dict[str, obj
         "repaired": [{"rule": one.rule, "rows": one.rows} for one in validation.excluded if one.repaired],
         "twins": {"pairs": validation.twins, "further_than_1.25_apart": validation.noisy_twins},
     }
+    if validation.at_rates:
+        document["at_rates"] = [{**asdict(one), "error": one.error} for one in validation.at_rates]
     if validation.replays:
         document["replays"] = [asdict(one) for one in validation.replays]
     if (spans := validation.first_tokens()) is not None:
@@ -121,6 +123,7 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
             yield "\n"
             yield from table_lines((name, *COLUMNS[2:]), found)
     yield from _first_token_lines(validation)
+    yield from _rate_lines(validation.at_rates)
     yield from _replay_lines(validation.replays)
     yield from _left_out(validation)
     ranking = validation.ranking()
@@ -178,6 +181,14 @@ def _standing_lines(validation: Validation, against: str) -> Iterator[str]:
 
 def _choice_cells(choices: Choices | None) -> list[object]:
     return [None] * 3 if choices is None else [f"{choices.kendall_tau:.3f}", choices.regret, choices.groups]
+
+
+def _rate_lines(at_rates: Sequence[AtRate]) -> Iterator[str]:
+    """Points of an open loop beside loads at their rate, in ms."""
+    if at_rates:
+        yield "\npoints that state a rate of requests, beside stored loads at that rate: means in ms\n"
+        columns = ("point", "requests_per_s", "metric", "measured", "predicted", "error", "knowledge")
+        yield from table_lines(columns, [[_short(getattr(one, name)) for name in columns] for one in at_rates])
 
 
 def _replay_lines(replays: Sequence[Replay]) -> Iterator[str]:

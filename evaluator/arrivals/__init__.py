@@ -12,29 +12,8 @@ if TYPE_CHECKING:
     from evaluator.arrivals.loads import PlaySettings, unplayable
     from evaluator.arrivals.play_rules import Dispatch, KvAdmission
     from evaluator.arrivals.prefix_pools import PoolSettings, PrefillPolicy
-    from evaluator.arrivals.replays import replayed_times
     from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
-    from evaluator.arrivals.sweeping import ArrivalRequest, scenario_loads
+    from evaluator.arrivals.sweeping import ArrivalRequest, replayed_times, scenario_loads
     from evaluator.arrivals.trace_caches import CacheRoom, prefix_tokens
-
-__all__ = [
-    "ArrivalKind",
-    "ArrivalProcess",
-    "ArrivalRequest",
-    "CacheRoom",
-    "Dispatch",
-    "KvAdmission",
-    "PlaySettings",
-    "PoolSettings",
-    "PrefillPolicy",
-    "arrival_record",
-    "edges_ms",
-    "is_stream",
-    "load_key",
-    "prefix_tokens",
-    "replayed_times",
-    "scenario_loads",
-    "unplayable",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

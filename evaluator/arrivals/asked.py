@@ -20,10 +20,9 @@ from evaluator.arrivals.streams import (
 )
 from evaluator.arrivals.trace_caches import HeldTokens
 from evaluator.inputs.engines.engine_profiles import EngineProfile
-from evaluator.inputs.launchable import rule_of
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
-from evaluator.serving.encoding import encoded_images
+from evaluator.serving.encoding import encoded_images, spreads_images
 from evaluator.serving.engine.closed_loop import marginal_prompts_s, steps_of
 from evaluator.serving.engine.closed_run import kinds_of
 from evaluator.serving.engine.encoders_apart import encoder_stage
@@ -98,12 +97,11 @@ def encoding_images(asked: AskedRequests, run: Run, prices: StepPrices, trace: T
     count = images_asked(asked, run, trace)
     # A prompt that a client drew shorter than its images has them closer together.
     apart = np.minimum(float(images.tokens), np.maximum(asked.new_tokens / np.maximum(count, 1e-9), 1.0))
-    at_once = rule_of(run.scenario.serving_model) != "vllm"
     each = prices.encoder_s[-1] / (prices.encoder_s.size - 1)
     return replace(
         asked,
         images=count,
-        image_tokens=np.zeros_like(apart) if at_once else apart,
+        image_tokens=apart if spreads_images(run.scenario) else np.zeros_like(apart),
         service_s=asked.service_s + prices.prefill_factor * each * count,
     )
 

@@ -1,14 +1,148 @@
 """Continuous batching of requests that arrive: every request's first and last token, exact for its rules.
 
-The play is compiled where the machine can, and in Python elsewhere; both give the same bits. Not here: who asks when
-(evaluator.arrivals.streams), and what steps take (evaluator.arrivals.prices)."""
+The play is compiled where the machine can (`play.c`, called without copies), and in Python elsewhere; both give the
+same bits. Not here: who asks when (evaluator.arrivals.streams), and what steps take (evaluator.arrivals.prices)."""
 
 from __future__ import annotations
 
-from evaluator.arithmetic import FloatArray
-from evaluator.arrivals.native import compiled_play, play_compiled
+import ctypes
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
-from evaluator.arrivals.twin.python_play import play_in_python
+from evaluator.arrivals.twin.play_state import PlayState
+from evaluator.arrivals.twin.replicas import Replica
+from evaluator.compiled import built_library
+
+_INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+
+
+_Array = FloatArray | Integers | NDArray[np.int8]
+
+
+class _Shared(ctypes.Structure):
+    """`struct shared` of play.c."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll")),
+        *((name, _INT) for name in ("ahead", "each", "replicas")),
+        *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "reject_tbt_s", "images_a_step")),
+        *((name, _DOUBLE) for name in ("step_s", "prompt_step_s", "per_prompt_s")),
+        *((name, _DOUBLE) for name in ("per_decode_s", "prefill_factor", "decode_factor")),
+        *((name, _INT) for name in ("spacing", "linear_last", "stretches", "bins", "encoder_last")),
+        *((name, _POINTER) for name in ("linear", "attention", "own", "own_key", "decode", "decode_key", "edges")),
+        ("encoder", _POINTER),
+        ("count", _INT),
+        *((name, _POINTER) for name in ("arrive", "stretch", "service", "images", "image_tokens")),
+        *((name, _POINTER) for name in ("cached", "node", "replica", "prompt", "steps")),
+        *((name, _POINTER) for name in ("begun", "before", "after", "following", "ended", "seen")),
+        ("ready", _POINTER),
+        *((name, _POINTER) for name in ("first", "end", "gaps")),
+        *((name, _POINTER) for name in ("worst", "opening", "since", "lost", "preemptions")),
+        ("preempted", _INT),
+        ("busy_s", _DOUBLE),
+        ("out_of_memory", _INT),
+    ]
+
+
+def compiled_play() -> ctypes.CDLL | None:
+    """The library, built if it is not there yet; None where none can be had."""
+    return built_library("arrivals/play.c")
+
+
+def play_compiled(
+    library: ctypes.CDLL, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool
+) -> PlayedRequests:
+    """Play all requests to their ends."""
+    count = asked.count
+    first, end = np.full(count, -1.0), np.full(count, -1.0)
+    gaps = np.zeros(edges.size - 1, dtype=np.int64)
+    arrays = _arrays(rules, prices, asked) | {"edges": _floats(edges), "first": first, "end": end, "gaps": gaps}
+    kept: dict[str, FloatArray] = {}
+    if each:
+        kept = {"worst": np.zeros(count), **{name: np.full(count, -1.0) for name in ("opening", "since", "lost")}}
+        arrays |= {**kept, "preemptions": np.zeros(count, dtype=np.int64)}
+    shared = _Shared(
+        mixed=rules.admission == "mixed",
+        prefilled=rules.prefilled,
+        least=rules.dispatch == "least",
+        reserved_rule=rules.kv_admission == "reserved",
+        budget=rules.token_budget,
+        seats=rules.seats,
+        poll=rules.poll_steps,
+        ahead=rules.ahead_steps,
+        each=rules.tokens_per_decode,
+        replicas=rules.replicas,
+        gain=rules.tokens_per_step,
+        kv_tokens=rules.kv_tokens,
+        reject_s=rules.reject_s,
+        reject_tbt_s=rules.reject_tbt_s,
+        images_a_step=rules.images_a_step,
+        step_s=prices.step_s,
+        prompt_step_s=prices.prompt_step_s,
+        per_prompt_s=prices.per_prompt_s,
+        per_decode_s=prices.per_decode_s,
+        prefill_factor=prices.prefill_factor,
+        decode_factor=prices.decode_factor,
+        spacing=prices.spacing,
+        linear_last=prices.linear.size - 1,
+        stretches=prices.stretches,
+        bins=edges.size - 1,
+        encoder_last=prices.encoder_s.size - 1,
+        count=count,
+        **{name: array.ctypes.data for name, array in arrays.items()},
+    )
+    if library.sweepdb_play(ctypes.byref(shared)) != 0:
+        raise MemoryError("no memory for the play")
+    return PlayedRequests(
+        first_s=first,
+        end_s=end,
+        gaps=gaps,
+        busy_s=shared.busy_s,
+        preempted=shared.preempted,
+        worst_gap_s=kept.get("worst"),
+        preemptions=arrays["preemptions"].astype(np.int64) if each else None,
+    )
+
+
+def _arrays(rules: PlayRules, prices: StepPrices, asked: AskedRequests) -> dict[str, _Array]:
+    """Tables of the steps, the requests, and room for the queues that they stand in."""
+    none = np.zeros(asked.count)
+    return {
+        "linear": _floats(prices.linear),
+        "attention": _floats(prices.attention),
+        "own": _floats(prices.own_s),
+        "own_key": _floats(prices.own_key_s),
+        "decode": _floats(prices.decode_s),
+        "decode_key": _floats(prices.decode_key_s),
+        "encoder": _floats(prices.encoder_s),
+        "images": _floats(none if asked.images is None else asked.images),
+        "image_tokens": _floats(none if asked.image_tokens is None else asked.image_tokens),
+        "arrive": _floats(asked.arrive_s),
+        "stretch": _floats(asked.stretch),
+        "service": _floats(asked.service_s),
+        "cached": _integers(asked.cached),
+        "node": _integers(asked.node),
+        "replica": _integers(asked.replica),
+        "prompt": _integers(asked.new_tokens).copy(),
+        "steps": _integers(asked.steps).copy(),
+        **{
+            name: np.full(asked.count, -1, dtype=np.int64)
+            for name in ("begun", "before", "after", "following", "ended", "seen")
+        },
+        "ready": np.full(asked.count, rules.prefilled, dtype=np.int8),
+    }
+
+
+def _floats(values: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _integers(values: Integers) -> Integers:
+    return np.ascontiguousarray(values, dtype=np.int64)
 
 
 def play(
@@ -20,3 +154,30 @@ def play(
     if library is None:
         return play_in_python(rules, prices, asked, edges, each=each)
     return play_compiled(library, rules, prices, asked, edges, each=each)
+
+
+def play_in_python(
+    rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool = False
+) -> PlayedRequests:
+    """Play all requests to their ends."""
+    play = PlayState(rules, prices, asked, edges, each=each)
+    replicas = [Replica(play) for _ in range(rules.replicas)]
+    if rules.dispatch == "least" and rules.replicas > 1:
+        for number, arrived in enumerate(play.arrive):
+            for replica in replicas:
+                replica.advance(arrived)
+            min(replicas, key=lambda one: one.present(arrived)).expect(number)
+    else:
+        for number, place in enumerate(asked.replica.tolist()):
+            replicas[place].expect(number)
+    for replica in replicas:
+        replica.advance(inf)
+    return PlayedRequests(
+        first_s=np.asarray(play.first),
+        end_s=np.asarray(play.end),
+        gaps=np.asarray(play.gaps, dtype=np.int64),
+        busy_s=sum((replica.busy for replica in replicas), 0.0),
+        preempted=play.preempted,
+        worst_gap_s=np.asarray(play.worst) if each else None,
+        preemptions=np.asarray(play.preemptions, dtype=np.int64) if each else None,
+    )

@@ -1,6 +1,6 @@
-"""The loads of a sweep's scenarios: which of them the store lacks, and playing those. Pure but for the time it takes.
+"""The loads of a sweep's scenarios: which of them the store lacks, and playing those; a log replayed at its own times.
 
-Not here: writing (evaluator.sweep, store.writing)."""
+Pure but for the time it takes. Not here: writing (evaluator.sweep, store.writing)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from evaluator.arrivals.asked import at_rate
 from evaluator.arrivals.load_rows import load_key, load_record, settings_key
-from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
+from evaluator.arrivals.loads import LoadPlayer, PlaySettings, RequestTimesMs, unplayable
 from evaluator.arrivals.pool_loads import PoolPlayer
 from evaluator.arrivals.trace_caches import priced_tier, reading_tiers
 from evaluator.canonical import IN_NO_KEY
 from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
@@ -93,3 +95,16 @@ def scenario_loads(
         keys={load_key(common, rate): rate for rate in rates},
         keep_requests=asked.keep_requests,
     )
+
+
+def replayed_times(run: Run, engine: EngineProfile, settings: PlaySettings, trace: TracedArrivals) -> RequestTimesMs:
+    """The times of every request of a log, in its order, what no step takes among them."""
+    player = LoadPlayer(run, engine, settings, trace)
+    seconds = float(trace.times[-1] - trace.times[0])
+    asked = at_rate(player.asked, (trace.times.size - 1) / seconds)
+    played = player.played(player.rules, asked)
+    outside = player.load_outside_ms
+    ttft = 1e3 * (played.first_s - asked.arrive_s) + outside
+    e2e = 1e3 * (played.end_s - asked.arrive_s) + outside
+    gained = trace.output_lengths - 1
+    return RequestTimesMs(ttft=ttft, tpot=np.where(gained > 0, (e2e - ttft) / np.maximum(gained, 1), 0.0), e2e=e2e)

@@ -31,30 +31,4 @@ if TYPE_CHECKING:
     from evaluator.calibration.mixer_kernels import MIXER_KERNELS
     from evaluator.calibration.tables import KernelTable, read_tables, write_tables
 
-__all__ = [
-    "FORMS",
-    "INCLUDED_IN_SERVING_KERNELS",
-    "LEAST_ROWS",
-    "MIXER_KERNELS",
-    "SEED",
-    "Array",
-    "KernelSet",
-    "KernelTable",
-    "accuracy_of",
-    "completed",
-    "figures_of",
-    "fit_device",
-    "fit_kernel",
-    "fit_sets",
-    "form_of",
-    "kernel_sets",
-    "left_out",
-    "measure_kernels",
-    "measured_profile",
-    "read_tables",
-    "still_moving",
-    "training_half",
-    "write_tables",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms import Array
-from evaluator.calibration.kernel_formats import FORMATS, format_name
+from evaluator.calibration.lookup import FORMATS, format_name
 from evaluator.calibration.tables import KernelTable
 
 NARROW_GROUP, WIDE_GROUP = 16, 32  # query heads per KV head; beyond the second, decode kernels share nothing

@@ -11,12 +11,4 @@ if TYPE_CHECKING:
     from evaluator.graph.capture.capture_request import CaptureRequest
     from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
 
-__all__ = [
-    "CaptureRequest",
-    "OperatorSet",
-    "capture_operators",
-    "operators_from_json",
-    "operators_to_json",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

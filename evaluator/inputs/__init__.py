@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.inputs.cache.kept_parts import kept_parts, stated_format, with_parts
+    from evaluator.inputs.cache_parts import kept_parts, stated_format, with_parts
     from evaluator.inputs.devices.calibration_record import (
         Accuracy,
         Calibration,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, slow_formats
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
-    from evaluator.inputs.launchable import RULES, launchable_by, rule_of
+    from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp
     from evaluator.inputs.model_ids import catalogue_ids
     from evaluator.inputs.models import catalogued_model, list_models, load_model
@@ -80,101 +80,5 @@ if TYPE_CHECKING:
     from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
     from evaluator.inputs.yaml_checking import checked_yaml
     from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
-
-__all__ = [
-    "ATTENTION_NAMES",
-    "BY_NAME",
-    "CALIBRATIONS_FOLDER",
-    "DEFAULT_TOKEN_BUDGET",
-    "ENGINES_FOLDER",
-    "FITTED",
-    "HANDOVER_MS",
-    "LINEAR_NAMES",
-    "LOAD",
-    "NUMBERS",
-    "PARTLY_MEASURED",
-    "RULES",
-    "TIERS",
-    "Accuracy",
-    "CacheTier",
-    "Calibration",
-    "Client",
-    "DeviceProfile",
-    "EngineProfile",
-    "FittedEngine",
-    "GroupedQueryAttention",
-    "ImageRequest",
-    "Images",
-    "LatentAttention",
-    "Launch",
-    "LengthBin",
-    "ModelSpec",
-    "MoeMlp",
-    "Plan",
-    "PlanSearch",
-    "Precision",
-    "Routing",
-    "SearchRule",
-    "Sizes",
-    "Speculation",
-    "TracedArrivals",
-    "WantedFamily",
-    "Workload",
-    "acceptance_table",
-    "add_device",
-    "as_yaml",
-    "busiest_load",
-    "cache_tiers",
-    "calibration_from_json",
-    "calibration_to_json",
-    "calibration_to_mapping",
-    "carried_to",
-    "catalogue_ids",
-    "catalogued_model",
-    "check_images",
-    "check_precision",
-    "checked_yaml",
-    "choices_of_sizes",
-    "draft_checkpoint",
-    "effective_input_length",
-    "effective_rate",
-    "engine_from_file",
-    "engine_profile",
-    "fitted_engine",
-    "kept_parts",
-    "kernels_of",
-    "key_of_engine",
-    "label_of_engine",
-    "launchable_by",
-    "list_acceptance",
-    "list_devices",
-    "list_engines",
-    "list_models",
-    "list_shipped",
-    "load_device",
-    "load_distribution",
-    "load_model",
-    "mean_output_length",
-    "measured_for",
-    "missing_draft",
-    "parameter_count",
-    "parse_yaml",
-    "read_arrivals",
-    "read_text",
-    "read_trace",
-    "resolve",
-    "rule_of",
-    "shipped_calibration",
-    "shortened",
-    "slow_formats",
-    "speculation",
-    "stated_format",
-    "unfitted_engine",
-    "with_client",
-    "with_draft",
-    "with_kernels_of",
-    "with_parts",
-    "workload_of",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -5,13 +5,26 @@ Not here: whether a plan is legal for a model (evaluator.inputs.plan_search), an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd
 
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 
 Rule = Callable[[Plan, bool], bool]  # (plan, whether the model has routed experts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """An engine that launch files are written for, and what it does in its own way."""
+
+    title: str
+    rule: Rule
+    words: str  # of the rule
+    shares: bool = True  # of contexts and prompts, copies of experts, halves of a batch, encoders: those of Plan.shares
+    encoders_apart: bool = False  # files start encoders on devices of their own
+    image_budget: bool = False  # a step encodes no more images than tokens of prompts fit into it
+    keys_first: bool = False  # a prompt starts when its keys from outside the devices are there
 
 
 def _vllm(plan: Plan, routed: bool) -> bool:
@@ -46,29 +59,58 @@ def _trtllm(plan: Plan, routed: bool) -> bool:
 
     https://nvidia.github.io/TensorRT-LLM/features/parallel-strategy.html: `moe_tensor_parallel_size` x
     `moe_expert_parallel_size` = `tensor_parallel_size`. A dense model has no replicas inside one server."""
-    if plan.dcp > 1 or plan.pcp > 1 or plan.redundant_experts or plan.micro_batches > 1 or plan.encoder_devices:
-        return (
-            False  # its own ways of these, such as helix parallelism and a file of its load balancer, are not written
-        )
     if not routed:
         return plan.dp == 1
     one_pipeline = plan.pp == 1 or plan.dp == 1
     return one_pipeline and 1 in {plan.tp, plan.dp} and plan.ep * plan.moe_tp == plan.tp * plan.dp
 
 
-RULES: Mapping[str, Rule] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}
+LAUNCHERS: Mapping[str, Launcher] = {
+    "vllm": Launcher(
+        title="vLLM",
+        rule=_vllm,
+        words="experts are whole on each of tp x dp x pcp devices, or slices over all of them",
+        image_budget=True,
+        keys_first=True,
+    ),
+    "sglang": Launcher(
+        title="SGLang",
+        rule=_sglang,
+        words="ep x moe_tp must be tp x dp x pcp, and a pipeline has one replica",
+        encoders_apart=True,
+    ),
+    "trtllm": Launcher(
+        title="TensorRT-LLM",
+        rule=_trtllm,
+        words="experts split over tp or over attention replicas, not both, and a dense model has one replica",
+        shares=False,  # its own ways of them, such as helix parallelism, are not written
+        keys_first=True,
+    ),
+}
 
 
 def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
     """Names of the engines that can launch a legal plan as one server. Each is named once, in a fixed order."""
-    return tuple(name for name, rule in RULES.items() if rule(plan, model.routed))
+    return tuple(name for name in LAUNCHERS if launches(name, plan, routed=model.routed))
+
+
+def launches(engine: str, plan: Plan, *, routed: bool) -> bool:
+    """Whether an engine can launch a plan of a model as one server, by its rule and the shares that it has."""
+    launcher = LAUNCHERS[engine]
+    return launcher.rule(plan, routed) and (launcher.shares or not plan.shares)
 
 
 def rule_of(serving_model: str) -> str | None:
     """The engine whose rule holds for a serving model, or None: `vllm` for `vllm`, `vllm_v0` and `vllm-mine@0a239add`.
 
     Stacks without a launcher (`eager`), formulas (`waves`) and names of the user's own choice have no rule."""
-    return next((name for name in RULES if serving_model.startswith(name)), None)
+    return next((name for name in LAUNCHERS if serving_model.startswith(name)), None)
+
+
+def launcher_of(serving_model: str) -> Launcher | None:
+    """The engine whose rule holds for a serving model, as its launch files know it."""
+    name = rule_of(serving_model)
+    return None if name is None else LAUNCHERS[name]
 
 
 def smaller_servers(plan: Plan) -> tuple[Plan, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.inputs.architectures import spec_from_config
-from evaluator.inputs.architectures.towers.catalogued_towers import catalogued_tower
+from evaluator.inputs.architectures.towers import catalogued_tower
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from evaluator.canonical import IF_SET
+from store.schema.plan_columns import PlanRecord
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
-class Plan:
-    """Parallel sizes of one instance; dense models have ep, moe_tp and moe_dp at 1.
+class Plan(PlanRecord):
+    """Parallel sizes of one instance as steps read them; dense models have ep, moe_tp and moe_dp at 1.
 
     Of the tp devices of a group, `dcp` that would hold the same keys hold a share of the tokens each. Experts have
     `redundant_experts` copies in a layer beside them, by which their load is evened out. The new tokens of prompts are
@@ -23,16 +23,6 @@ class Plan:
     ep: int = 1
     moe_tp: int = 1
     moe_dp: int = 1
-    dcp: int = field(default=1, metadata={IF_SET: True})
-    redundant_experts: int = field(default=0, metadata={IF_SET: True})
-    pcp: int = field(default=1, metadata={IF_SET: True})
-    micro_batches: int = field(default=1, metadata={IF_SET: True})
-    encoder_devices: int = field(default=0, metadata={IF_SET: True})
-
-    @property
-    def num_devices(self) -> int:
-        """Devices of one instance, those of its encoders included."""
-        return self.language_devices + self.encoder_devices
 
     @property
     def language_devices(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import product
 from typing import Literal
 
 from evaluator.inputs.launchable import launchable_by, smaller_servers
@@ -17,6 +18,7 @@ from evaluator.inputs.model import (
 )
 from evaluator.inputs.plan import Plan
 from store.errors import InputError
+from store.schema.plan_columns import SHARES, PlanRecord
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
 MOST_ENCODERS = 64  # devices of an instance's encoders
@@ -43,6 +45,12 @@ class PlanSearch:
     pcp_sizes: Sizes = None
     micro_batches: Sizes = None
     encoder_devices: Sizes = None  # beside the devices of an instance
+
+
+def searched_by(size: str) -> str:
+    """The field of a search that lists values of a size of plans."""
+    listed = f"{size}_sizes"
+    return listed if listed in PlanSearch.__slots__ else size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +97,12 @@ def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tupl
 
 
 def _check_sizes(search: PlanSearch) -> None:
-    for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "dcp", "pcp"):
-        for size in getattr(search, f"{name}_sizes") or ():
-            if size < 1:
-                raise InputError(f"`{name}_sizes` must be at least 1, not {size}")
-    for copies in search.redundant_experts or ():
-        if copies < 0:
-            raise InputError(f"`redundant_experts` must be at least 0, not {copies}")
+    least = {share.name: share.usual for share in SHARES}
+    for one in fields(PlanRecord):
+        name = searched_by(one.name)
+        for size in getattr(search, name) or ():
+            if size < least.get(one.name, 1) and name not in {"encoder_devices", "micro_batches"}:
+                raise InputError(f"`{name}` must be at least {least.get(one.name, 1)}, not {size}")
     for devices in search.encoder_devices or ():
         if not 0 <= devices <= MOST_ENCODERS:
             raise InputError(f"`encoder_devices` must be between 0 and {MOST_ENCODERS}, not {devices}")
@@ -273,14 +280,14 @@ def _with_experts(
 
 
 def _with_shares_and_copies(plan: Plan, asked: bool, search: PlanSearch) -> Iterator[tuple[Plan, bool]]:
-    """A plan with every share, number of copies and number of micro-batches that is looked at."""
+    """A plan with every share and number of copies that is looked at; `pcp` comes with the split of attention."""
+    others = [share for share in SHARES if share.name not in {"dcp", "pcp"}]
+    looked_at = [getattr(search, searched_by(share.name)) or (share.usual,) for share in others]
     for dcp in _listed(search.dcp_sizes, plan.tp, (1,)):
-        for copies in search.redundant_experts or (0,):
-            for parts in search.micro_batches or (1,):
-                named = (dcp > 1 and bool(search.dcp_sizes)) or copies > 0
-                for encoders in search.encoder_devices or (0,):
-                    shared = replace(plan, dcp=dcp, redundant_experts=copies, micro_batches=parts)
-                    yield replace(shared, encoder_devices=encoders), asked or named
+        for sizes in product(*looked_at):
+            made = replace(plan, dcp=dcp, **{share.name: size for share, size in zip(others, sizes, strict=True)})
+            named = (dcp > 1 and bool(search.dcp_sizes)) or made.redundant_experts > 0
+            yield made, asked or named
 
 
 def _named(search: PlanSearch, **sizes: int) -> bool:
@@ -330,13 +337,3 @@ def _moe_dp_sizes(group: int, ep: int, moe_tp: int, search: PlanSearch) -> Seque
     if moe_tp == 0:
         return (1,)
     return (max(1, group // (ep * moe_tp)),)
-
-
-def label(plan: Plan, *, moe: bool) -> str:
-    """`tp8pp1dp1`, with the expert split where the model has one."""
-    text = f"tp{plan.tp}pp{plan.pp}dp{plan.dp}"
-    text = f"{text}ep{plan.ep}moetp{plan.moe_tp}moedp{plan.moe_dp}" if moe else text
-    copies = f"red{plan.redundant_experts}" if plan.redundant_experts else ""
-    text += copies + (f"dcp{plan.dcp}" if plan.dcp > 1 else "") + (f"pcp{plan.pcp}" if plan.pcp > 1 else "")
-    text += f"mb{plan.micro_batches}" if plan.micro_batches > 1 else ""
-    return text + (f"enc{plan.encoder_devices}" if plan.encoder_devices else "")

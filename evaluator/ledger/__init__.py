@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.inputs.engines.nearness import Nearby
+    from evaluator.inputs.engines.engine_profiles import Nearby
     from evaluator.ledger.deployments import Deployment, deployment_of
     from evaluator.ledger.fitting.engine_fit import fit_engine
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
-    from evaluator.ledger.fitting.point_choice import MOST_PLACES, worth_measuring
+    from evaluator.ledger.fitting.near_fit import MOST_PLACES, worth_measuring
     from evaluator.ledger.fitting.user_points import OwnFit, fit_own, fitted_to, own_points, served_points
     from evaluator.ledger.matching import Unmatched
     from evaluator.ledger.metrics import central_metrics
@@ -46,84 +46,7 @@ if TYPE_CHECKING:
         replayed_scenario,
     )
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, scenario_of
-    from evaluator.ledger.scoring import (
-        Comparison,
-        Exclusion,
-        Figures,
-        Usable,
-        figures,
-        plan_label,
-        usable,
-    )
+    from evaluator.ledger.scoring import Comparison, Exclusion, Figures, Usable, figures, plan_label, usable
     from evaluator.ledger.sides import Probe, Values, values_of_sides
-
-__all__ = [
-    "KNOWLEDGE",
-    "LATENCIES",
-    "MOST_PLACES",
-    "PHASES",
-    "Asked",
-    "Choices",
-    "Comparison",
-    "Deployment",
-    "Evaluate",
-    "Evaluated",
-    "Evaluations",
-    "Exclusion",
-    "Failures",
-    "Figures",
-    "FitPoint",
-    "Knowledge",
-    "LookUp",
-    "MeasuredLog",
-    "Nearby",
-    "OwnFit",
-    "PlayedLog",
-    "Probe",
-    "Problem",
-    "ReadResult",
-    "Standing",
-    "Stated",
-    "Unmatched",
-    "Usable",
-    "Values",
-    "asked_of",
-    "batch_size_of",
-    "central_metrics",
-    "corrected",
-    "deployment_of",
-    "evaluated",
-    "evaluated_or_why",
-    "figures",
-    "fit_engine",
-    "fit_own",
-    "fit_points",
-    "fitted_to",
-    "lengths_of",
-    "metrics_of",
-    "operators_of",
-    "own_points",
-    "parse_stated",
-    "plan_label",
-    "played_or_why",
-    "predicted",
-    "ranking_agreement",
-    "read_measurements",
-    "rekeyed",
-    "replayed_all",
-    "replayed_log",
-    "replayed_scenario",
-    "scenario_of",
-    "served_points",
-    "sides_of",
-    "sizes_of",
-    "standing_of",
-    "usable",
-    "values_of",
-    "values_of_sides",
-    "with_launched",
-    "with_stated",
-    "worth_measuring",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -9,22 +9,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import isqrt
+from math import inf, isqrt
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.engines.engine_profiles import list_engines
+from evaluator.inputs.engines.engine_profiles import FittedEngine, fitted_engine, list_engines
 from evaluator.inputs.launch import Client
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
 from evaluator.inputs.precision import Precision
-from evaluator.ledger.limits import impossible
+from evaluator.ledger.limits import impossible, saturated_users
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.metrics import central_metrics
-from evaluator.ledger.readers.circumstances import circumstances_of
+from evaluator.ledger.readers.building import circumstances_of
 from evaluator.ledger.recipes import Served, flags_of, has_recipe
-from evaluator.ledger.saturation import saturated_users
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 
@@ -33,13 +32,6 @@ ONE_MODEL: Mapping[str, str] = {
     "deepseek-ai/DeepSeek-V3.1": "deepseek-ai/DeepSeek-V3",
     "nvidia/DeepSeek-V3.1-NVFP4": "deepseek-ai/DeepSeek-V3",
 }
-LAST_YEAR_WITHOUT_GRAPHS = 2023
-LAST_YEAR_OF_OLD_ENGINES = 2024
-FIRST_DRIFTING_SGLANG = (0, 5, 6)  # the release from which its users do not stay in step
-FIRST_VLLM_V1 = (0, 8)  # the release from which vLLM schedules in a process of its own
-FIRST_ASYNC_VLLM = (0, 14)  # and from which it schedules a step while the one before runs: vllm-project/vllm#27614
-LAST_YEAR_OF_SYNC_VLLM = 2025
-FIRST_TRTLLM_V1 = (1, 0)  # and TensorRT-LLM serves with PyTorch, its host working ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +169,7 @@ def _users(record: MeasurementRecord, decode: SideRecord, plan: Plan) -> float:
         return record.concurrency
     if record.mode in {"prefill", "decode"} and decode.batch_size is not None:
         return decode.batch_size * plan.dp
-    raise Unmatched("concurrency not stated")
+    raise Unmatched(OPEN_LOOP if record.request_rate else "concurrency not stated")
 
 
 def _lengths(record: MeasurementRecord) -> tuple[float, float]:
@@ -201,32 +193,27 @@ def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]
 def engine_of(name: str | None, version: str | None = None, year: int | None = None) -> str | None:
     """Our name of a serving engine, from the name that a source gives it; None where we have none.
 
-    `year` is when it was measured, where that is known. vLLM before 0.8 is another engine than after, SGLang before
-    0.5.6 likewise, and so is whatever served before engines replayed graphs."""
+    `year` is when it was measured, where that is known. Which words, releases and years are whose is said by the
+    engines' files; what bears no name is known by its year alone."""
     folded = re.sub(r"[^a-z]", "", (name or "").lower())
-    if "tensorrt" in folded or "trtllm" in folded:
-        return "trtllm_v0" if _before(FIRST_TRTLLM_V1, f"{name} {version or ''}", year) else "trtllm"
-    # Versions of an engine have a name with a number (vllm_v0), and a stack without a launcher is known by its year.
-    known = next((one for one in list_engines() if one.isalpha() and one != "eager" and one in folded), None)
-    if known is None:
-        return "eager" if year is not None and year <= LAST_YEAR_WITHOUT_GRAPHS else None
-    if known == "vllm" and _before(FIRST_VLLM_V1, f"{name} {version or ''}", year):
-        return "vllm_v0"
-    if known == "vllm" and _before(FIRST_ASYNC_VLLM, f"{name} {version or ''}", year, LAST_YEAR_OF_SYNC_VLLM):
-        return "vllm_sync"
-    if known == "sglang" and _before(FIRST_DRIFTING_SGLANG, f"{name} {version or ''}", year):
-        return "sglang_locked"
-    return known
+    engines = [fitted_engine(one) for one in list_engines()]
+    word = max((word for one in engines for word in one.called if word in folded), key=len, default=None)
+    if word is None:
+        unnamed = [one for one in engines if not one.called and one.until is not None]
+        return next((one.profile.name for one in unnamed if year is not None and year <= (one.until or 0)), None)
+    versions = sorted((one for one in engines if word in one.called), key=lambda one: one.before or (inf,))
+    text = f"{name} {version or ''}"
+    return next((one.profile.name for one in versions if one.before is None or _is_older(one, text, year)), None)
 
 
-def _before(first: tuple[int, ...], text: str, year: int | None, last_year: int = LAST_YEAR_OF_OLD_ENGINES) -> bool:
-    """Whether an engine is older than its rewrite, by its stated version, else by when it was measured."""
+def _is_older(engine: FittedEngine, text: str, year: int | None) -> bool:
+    """Whether a point is of an engine before its rewrite, by its stated version, else by when it was measured."""
     stated = re.search(r"\bv?(\d+(?:\.\d+)+)", text)
     if stated:
-        return tuple(int(part) for part in stated[1].split(".")) < first
+        return tuple(int(part) for part in stated[1].split(".")) < (engine.before or ())
     dated = re.search(r"\b(20\d\d)-\d\d", text)
     measured = int(dated[1]) if dated else year
-    return measured is not None and measured <= last_year
+    return measured is not None and engine.until is not None and measured <= engine.until
 
 
 @lru_cache(maxsize=64)
@@ -265,6 +252,7 @@ def _plan(model: ModelSpec, side: SideRecord) -> Plan:
     return plan
 
 
+OPEN_LOOP = "a rate of requests is stated, not how many are in flight"
 TWICE = "parallelism recorded twice"
 
 

@@ -1,5 +1,5 @@
 """Limits that no server of a point's devices can pass, by the figures of their data sheets: no prediction, no
-efficiency.
+efficiency; and how many requests an instance holds that is asked for everything at once, which its memory decides.
 
 Not here: what else takes a point out (evaluator.ledger.scoring, deployments)."""
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format
-from evaluator.inputs.model import LayerGroup, MoeMlp
+from evaluator.inputs.model import LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.parameters import attention_parameters, parameter_count
+from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.pricing.kv_state import layer_bytes
 from evaluator.serving.occupancy import kv_cache_bits
@@ -54,19 +55,19 @@ def least_step_s(deployment: Deployment) -> float:
 
 def _layer_bytes(deployment: Deployment, group: LayerGroup) -> float:
     plan, hidden = deployment.plan, deployment.model.hidden_size
-    linear = _weight_bytes(deployment.precision.linear)
-    mixers = _weight_bytes(deployment.precision.mixers or deployment.precision.linear)
+    linear = _bytes_a_weight(deployment.precision.linear)
+    mixers = _bytes_a_weight(deployment.precision.mixers or deployment.precision.linear)
     attention = mixers * attention_parameters(deployment.model, group) / plan.tp
     if group.mlp is None:
         return attention
     if not isinstance(group.mlp, MoeMlp):
         return attention + linear * (3 if group.mlp.gated else 2) * hidden * group.mlp.intermediate_size / plan.tp
     visited = group.mlp.experts_per_token * group.mlp.expert_weights(hidden)
-    experts = _weight_bytes(deployment.precision.experts or deployment.precision.linear)
+    experts = _bytes_a_weight(deployment.precision.experts or deployment.precision.linear)
     return attention + experts * visited / (plan.ep * plan.moe_tp)
 
 
-def _weight_bytes(name: str) -> float:
+def _bytes_a_weight(name: str) -> float:
     known = linear_format(name)
     return (known.weight_bits + known.scale_bits_per_weight) / 8
 
@@ -116,3 +117,35 @@ def _formats(precision: Precision) -> tuple[str, ...]:
 def _rate(device: DeviceProfile, name: str) -> float:
     rates = dict(device.matrix_flops_per_s)
     return rates.get(linear_format(name).compute) or rates.get("fp16") or rates["bf16"]
+
+
+FREE_SHARE = 0.9  # of what weights leave, for keys and values: the engines' default
+LARGEST_PLANNED_BATCH = 2048  # of one replica: the largest that trtllm-bench plans for
+HALF_BYTES = 2.0
+
+
+def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precision, plan: Plan, tokens: float) -> int:
+    """Requests in flight on all replicas where each reserves `tokens` of keys and values to its end.
+
+    Left out: activations, the runtime's own memory, blocks that are not full."""
+    free = FREE_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
+    bits = 16 if precision.cache == "DISABLED" else 8
+    one = sum(group.count * layer_bytes(group, bits, plan.tp, tokens) for group in model.layers)
+    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, int(free / (one / plan.pp))))
+
+
+def _weight_bytes(model: ModelSpec, precision: Precision, plan: Plan) -> float:
+    """Of one device: experts by how they are split, ends in 16 bits, mixers in theirs, all else as linears."""
+    expert = sum(
+        group.count * group.mlp.experts * group.mlp.expert_weights(model.hidden_size)
+        for group in model.layers
+        if isinstance(group.mlp, MoeMlp)
+    )
+    ends = model.vocab_size * model.hidden_size * (1 if model.tie_word_embeddings else 2)
+    mixing = sum(group.count * attention_parameters(model, group) for group in model.layers)
+    rest = parameter_count(model).total - expert - ends - mixing
+    split = plan.ep * plan.moe_tp * plan.pp
+    linear, experts = _bytes_a_weight(precision.linear), _bytes_a_weight(precision.experts or precision.linear)
+    mixers = _bytes_a_weight(precision.mixers or precision.linear)
+    shared = rest * linear + mixing * mixers + ends * HALF_BYTES
+    return expert * experts / split + shared / (plan.tp * plan.pp)

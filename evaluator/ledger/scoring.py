@@ -16,9 +16,10 @@ import numpy as np
 from evaluator.canonical import content_key
 from evaluator.inputs.plan import Plan
 from evaluator.ledger.deployments import Deployment
-from evaluator.ledger.readers.circumstances import circumstances_of
+from evaluator.ledger.readers.building import circumstances_of
 from evaluator.ledger.scenarios import Knowledge
 from store.records import MeasurementRecord
+from store.schema.plan_columns import SHARES
 
 # Outputs of DeepSeek-R1 from this build come 1.6 to 1.9 times too fast for their own settings, and MTP is not recorded.
 SPECULATIVE_BUILDS = {("trtllm", "deepseek-ai/DeepSeek-R1", "1.2.0rc6.post3")}
@@ -64,11 +65,25 @@ class Comparison:
         return None if self.peer is None else self.peer / self.measured - 1.0
 
     @property
+    def kind(self) -> str:
+        """The kind of model."""
+        return "moe" if self.moe else "dense"
+
+    @property
+    def batch_region(self) -> str:
+        """The range of its users."""
+        return region_of(self.users, BATCH_REGIONS, "batch > 128")
+
+    @property
+    def length_region(self) -> str:
+        """The range of its prompt length."""
+        return region_of(self.input_length, LENGTH_REGIONS, "input > 6k")
+
+    @property
     def region(self) -> str:
-        """Device, kind of model, engine, mode, batch and length, as one text."""
-        batch = region_of(self.users, BATCH_REGIONS, "batch > 128")
-        length = region_of(self.input_length, LENGTH_REGIONS, "input > 6k")
-        return ", ".join((self.device, "moe" if self.moe else "dense", self.engine, self.mode, batch, length))
+        """All of these as one text, for people to read."""
+        parts = (self.device, self.kind, self.engine, self.mode, self.batch_region, self.length_region)
+        return ", ".join(parts)
 
 
 def region_of(value: float, regions: Sequence[tuple[int, str]], last: str) -> str:
@@ -224,5 +239,5 @@ def plan_label(deployment: Deployment) -> str:
 
 def _plan_label(plan: Plan, moe: bool) -> str:
     text = f"tp{plan.tp}pp{plan.pp}dp{plan.dp}" + (f"ep{plan.ep}moetp{plan.moe_tp}" if moe else "")
-    more = {"dcp": plan.dcp, "pcp": plan.pcp, "mb": plan.micro_batches}
-    return text + "".join(f"{name}{size}" for name, size in more.items() if size > 1)
+    more = {share.label: plan.shares.get(share.name) for share in SHARES if share.measured}
+    return text + "".join(f"{name}{size}" for name, size in more.items() if size)

@@ -3,8 +3,7 @@ not the step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,9 +12,9 @@ from evaluator.arithmetic import FloatArray
 from evaluator.calibration.carrying import carried_families, form_of
 from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Inputs, Parts
-from evaluator.calibration.kernel_formats import KernelFormat
 from evaluator.calibration.kernels import sharing_of
 from evaluator.calibration.lookup import (
+    KernelFormat,
     attention_kernel,
     elementwise_kernel,
     expert_kernels,
@@ -27,8 +26,8 @@ from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
 from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.pricing.collectives import reach
 from evaluator.pricing.cost_model import KindSeconds
-from evaluator.pricing.links import reach
 from evaluator.pricing.mixer_work import chained, padding_of
 from store.errors import InputError
 from store.schema import Convention
@@ -146,12 +145,12 @@ class CalibratedCost:
         own = 0 if operator.kind in PARTS else operator.launches
         return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * own)
 
-    def said_of_mixers(self, kinds: AbstractSet[str]) -> str:
-        """The sentence about kinds of operators that the device's own calibration does not hold; empty without any."""
+    def said(self, operators: Iterable[Operator]) -> Iterable[str]:
+        """The sentence about kinds of operators that the device's own calibration does not hold."""
         by_device: dict[str | None, list[str]] = {}
-        for kind in sorted(kinds & MIXER_KINDS):
+        for kind in sorted({one.kind for one in operators} & MIXER_KINDS):
             by_device.setdefault(mixer_device(self.profile, self.calibration, kind), []).append(kind)
-        return "; ".join(_said_of_mixers(measured, own) for measured, own in by_device.items())
+        return ["; ".join(_said_of_mixers(measured, own) for measured, own in by_device.items())]
 
     def _product(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         gemm = operator.gemm

@@ -5,7 +5,7 @@ Families: evaluator.pricing.theoretical, evaluator.pricing.calibrated. Not here:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -54,6 +54,9 @@ class CostModel(Protocol):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The assumptions made, one sentence each (a dtype widened ...). They are stored with the scenario."""
+
+    def said(self, operators: Iterable[Operator]) -> Iterable[str]:
+        """Sentences on these operators: what they run in, or whose kernels price them."""
 
     def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         """Seconds of one occurrence of `operator` for every batch of `sums` (already within the operator's window).

@@ -10,7 +10,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.same_objects import SameObjects
-from evaluator.inputs.cache.kept_parts import index_bytes
+from evaluator.inputs.cache_parts import index_bytes
 from evaluator.inputs.model import (
     BLOCK_INDEX_BITS,
     ENTRY_INDEX_BITS,

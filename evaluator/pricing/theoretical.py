@@ -5,7 +5,7 @@ contention."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,13 +55,15 @@ class TheoreticalCost:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Nothing beyond what `said_of` says of the dtypes in use."""
+        """Nothing beyond what `said` says of the dtypes in use."""
         return ()
 
-    def said_of(self, dtype: str) -> str:
-        """The sentence about products in `dtype` that the device has no unit for; empty where it has one.
+    def said(self, operators: Iterable[Operator]) -> Iterable[str]:
+        """A sentence on each dtype of products that the device has no unit for."""
+        return map(self._said_of, sorted({one.matrix_dtype for one in operators if not one.matrix_flops.is_zero}))
 
-        All 16-bit work is one dtype."""
+    def _said_of(self, dtype: str) -> str:
+        """Empty where it has one. All 16-bit work is one dtype."""
         used = self.widened(dtype)
         if used == dtype or {used, dtype} == {"bf16", "fp16"}:
             return ""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.restore import ENGINE_OWNER, keep_engine, stored_engine
     from evaluator.serving.engine.in_step import APART, DRIFTING
-    from evaluator.serving.engine.stored_engines import ENGINE_OWNER, keep_engine, stored_engine
     from evaluator.serving.interface import Run
     from evaluator.serving.models import list_serving_models, serving_model_of
     from evaluator.serving.occupancy import cache_bytes
@@ -23,24 +23,5 @@ if TYPE_CHECKING:
         pair_times,
         transfer_ms,
     )
-
-__all__ = [
-    "APART",
-    "DRIFTING",
-    "ENGINE_OWNER",
-    "PROMPTS_PER_USER",
-    "DecodeSide",
-    "PairLoad",
-    "PrefillSide",
-    "Run",
-    "cache_bytes",
-    "keep_engine",
-    "list_serving_models",
-    "moving_bytes_per_s",
-    "pair_times",
-    "serving_model_of",
-    "stored_engine",
-    "transfer_ms",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import OperatorSet
 from evaluator.graph.sums import BatchSums
-from evaluator.inputs.launchable import rule_of
+from evaluator.inputs.launchable import launcher_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.workload import Workload, new_prompt_tokens
@@ -77,6 +77,12 @@ def prompt_encoding_s(run: Run) -> float:
     return 0.0 if beside is None else float(step_seconds(beside[0], run.cost, beside[1]).total[0])
 
 
+def spreads_images(scenario: Scenario) -> bool:
+    """Whether its engine spreads the images of one prompt over steps."""
+    launcher = launcher_of(scenario.serving_model)
+    return launcher is not None and launcher.image_budget
+
+
 def images_a_step(scenario: Scenario, token_budget: int) -> float:
     """Images that one step encodes at most.
 
@@ -84,7 +90,7 @@ def images_a_step(scenario: Scenario, token_budget: int) -> float:
     prompt's part of a step ends at (docs.vllm.ai, vllm.v1.core.encoder_cache_manager, compute_mm_encoder_budget).
     SGLang and TensorRT-LLM encode all images of a prompt when it begins."""
     images = scenario.workload.images
-    if images is None or scenario.plan.encoder_devices or rule_of(scenario.serving_model) != "vllm":
+    if images is None or scenario.plan.encoder_devices or not spreads_images(scenario):
         return inf
     # Images of 768 tokens under a budget of 4,096: 5 in a step; of 6,000 tokens: 1.
     return float(max(1, token_budget // images.tokens))

@@ -23,8 +23,8 @@ from evaluator.serving.waves.wave_latencies import (
     pipeline_period,
     prefill_completion,
     request_times,
+    with_reading,
 )
-from evaluator.serving.waves.wave_reading import with_reading
 
 
 def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:

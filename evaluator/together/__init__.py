@@ -13,18 +13,4 @@ if TYPE_CHECKING:
     from evaluator.together.readying import Readying, ReadyScenario, capture, captures, wanted_captures
     from evaluator.together.side_evaluation import Ranged, SideBySideWarning, batch_ranges, evaluate_many, side_faults
 
-__all__ = [
-    "AskedSizes",
-    "Ranged",
-    "ReadyScenario",
-    "Readying",
-    "SideBySideWarning",
-    "batch_ranges",
-    "capture",
-    "captures",
-    "evaluate_many",
-    "side_faults",
-    "wanted_captures",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

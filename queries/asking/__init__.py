@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     )
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
-    from queries.asking.library import NEAREST, question_report, report, reports, variables_taken
+    from queries.asking.library import (
+        NEAREST,
+        OLD_NAMES,
+        old_name_note,
+        question_report,
+        report,
+        reports,
+        variables_taken,
+    )
     from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told
     from queries.asking.options import (
         MOST_RATE,
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_RATE",
     "NEAREST",
+    "OLD_NAMES",
     "PARTS",
     "PRESETS",
     "Answer",
@@ -69,6 +78,7 @@ __all__ = [
     "limit_named",
     "limit_table",
     "limits_told",
+    "old_name_note",
     "one_of",
     "option",
     "option_table",

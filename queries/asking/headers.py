@@ -2,50 +2,51 @@
 
 `-- key: value | value`, some keys more than once:
 
-    name, summary        what it is called and answers
-    column               name | unit | meaning
-    columns like         report whose other columns have the same meaning here
+    summary              what it answers
+    column               name | unit | meaning; names whose meaning columns.csv has; as REPORT: those of another one
     needs                phases that must be stored together; of several lines one is enough
     modes                phases of which one is looked at: the one asked for, else what is stored
-    scope                question (where nothing is said), workloads, blend, whole, sweeps or probes
-    divides              devices: each device by itself; its SQL names groups by `question_group // 1000`
-    names                what is compared by name: probes or sweeps | what is said without two of them | hint
+    scope                question (where nothing is said), devices (each by itself), workloads, blend, whole, sweeps
+                         or probes
     allocates            pairs or instances of several kinds within the device budget
-    reads                loads: what requests that arrive met, not probes | the ladders whose cells can matter
-    timed                pairs: those of an engine have an end-to-end time
-    requires             option | what is said without it | hint
-    refuses, instead     option | what is said | hint; option that is not used | hint
+    reads                narrow: `judged`, `admitted` and `picked` alone (queries/narrow); winners: rows that can win
+                         alone (queries/thinned); loads | the ladders whose cells can matter: what requests that
+                         arrive met
+    requires             option | what is said without it | hint; of probes or sweeps two are named
+    refuses              options; options | hint; option | what is said | hint
     ignores              options that are given for other reports beside it
-    leaves out           options that macros read and it does not take: they are not given
-    variant              report | what must be so for it to answer: an SQL variable that is set, or served
     best of              the report whose best row sets variables
-    answered by          report that answers under the name of this one | what must be so
-    of loads             report about requests that arrive that answers in its place | the option that asks for it
-    of deployments       report on whole deployments that answers in its place | options that ask for it, by commas
-    part of              the report that it is a variant of
-    narrow               judged: its probes are those of `judged`, `admitted` and `picked` alone (queries/narrow)
-    suffices             winners: rows that can win are all it reads (queries/thinned)
-    predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
-    verdict              sentences: which wins (deployments, goodputs, separation of a pair), or changes between sweeps
+    verdict              sentences: which wins (deployments, goodputs, separation of a pair), changes between sweeps, or
+                         none: no number of it is a prediction
     layout               long or turned
     shows                columns of a table, each `NAME` or `NAME if OPTION or OPTION`; `shows with OPTION` goes before
+    when                 options | the report that answers in its place where one of them is given
+
+A line `-- when: options | name` behind a statement begins another form of the report, with a header and SQL of its own.
+It answers where one of its options is given, or one of VARIANTS is so.
 
 Not here: which reports there are (queries.asking.library)."""
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
 from queries.asking.limits import with_limits
 from queries.asking.variables import literal
+from store.schema import filled
 
-Verdict = Literal["deployments", "goodputs", "separation", "changes"]
-ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
+Verdict = Literal["deployments", "goodputs", "separation", "changes", "none"]
+ScopeKind = Literal["question", "devices", "workloads", "blend", "whole", "sweeps", "probes"]
+VARIANTS = frozenset(("split", "served", "scale", "vary_second"))  # values of variables that choose a form
+_COLUMNS = Path(__file__).parents[1] / "reports" / "columns.csv"
 _LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
+_FORM = re.compile(r"^(?=-- when: )", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 
 
@@ -60,19 +61,19 @@ class HeaderColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A message about an option, and what to do next."""
+    """A message about options, and what to do next."""
 
-    option: str
+    options: tuple[str, ...]
     message: str = ""
-    hint: str
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Other:
-    """Another report that answers in place of one, and when."""
+    """What answers in place of a report, and the options or variants that ask for it."""
 
+    when: tuple[str, ...]
     report: str
-    when: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +84,9 @@ class Shown:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Report:
-    """One SQL file with its header."""
+    """One form of a report: SQL with its header."""
 
     name: str
     summary: str
@@ -95,26 +96,15 @@ class Report:
     needs: tuple[tuple[str, ...], ...] = ()
     modes: tuple[str, ...] = ()
     scope: ScopeKind = "question"
-    by_device: bool = False
-    names: Told | None = None
     allocates: Literal["pairs", "instances"] | None = None
-    timed: bool = False
+    reads: frozenset[str] = frozenset()
     ladders: str | None = None  # of reports about loads
     requires: tuple[Told, ...] = ()
     refuses: tuple[Told, ...] = ()
-    instead: tuple[Told, ...] = ()
     ignores: tuple[str, ...] = ()
-    leaves_out: tuple[str, ...] = ()
-    variants: tuple[Other, ...] = ()
+    others: tuple[Other, ...] = ()
     best_of: str | None = None
-    answered_by: Other | None = None
-    loaded: Other | None = None  # `when` is an option
-    deployed: Other | None = None  # `when` lists options
-    part_of: str | None = None
-    narrow: bool = False
-    suffices: bool = False
-    predicts: bool = True
-    nearest: bool = True
+    part_of: str | None = None  # the report that it is a form of
     verdict: Verdict | None = None
     layout: Literal["long", "turned"] | None = None
     shows: Mapping[str, tuple[Shown, ...]] = field(default_factory=dict)  # by the option that chooses, "" for none
@@ -125,31 +115,73 @@ class Report:
         return self.ladders is not None
 
     @property
+    def by_device(self) -> bool:
+        """Whether its SQL names groups by `question_group // 1000`: each device by itself."""
+        return self.scope == "devices"
+
+    @property
+    def names(self) -> Told | None:
+        """What it compares by name."""
+        return next((told for told in self.requires if told.options[0] in {"probes", "sweeps"}), None)
+
+    @property
+    def predicts(self) -> bool:
+        """Whether its numbers are predictions."""
+        return self.verdict != "none"
+
+    @property
     def public_names(self) -> frozenset[str]:
         """Words of the SQL, among which are the views it is built on."""
         return frozenset(re.findall(r"(?:FROM|JOIN)\s+([a-z_]+)", _COMMENT.sub("", self.sql)))
 
 
 def read_header(path: Path) -> Report:
-    """A SQL file as a report; a malformed header is an error of the program, named by file and line."""
-    text = with_limits(path.read_text(encoding="utf-8"))
-    found: dict[str, object] = {"sql": text}
+    """The first form of a SQL file; a malformed header is an error of the program, named by file and line."""
+    return read_forms(path)[0]
+
+
+def read_forms(path: Path) -> tuple[Report, ...]:
+    """A SQL file as the forms of a report, each with those that answer in its place."""
+    text = path.read_text(encoding="utf-8")
+    starts = [match.start() for match in _FORM.finditer(text) if text[: match.start()].endswith(";\n\n")]
+    name = path.stem.replace("_", "-")
+    found: list[Report] = []
+    chosen = 0  # the form that variants which follow are of
+    for start, end in zip([0, *starts], [*starts, len(text)], strict=True):
+        form = _read_form(path, name, text[start:end].rstrip() + "\n", text.count("\n", 0, start))
+        if start:
+            (way, *_) = form.others
+            place = chosen if set(way.when) <= VARIANTS else 0
+            found[place] = replace(found[place], others=(way, *found[place].others))
+            form = replace(form, name=way.report, others=form.others[1:], part_of=name)
+            chosen = chosen if set(way.when) <= VARIANTS else len(found)
+        found.append(form)
+    return tuple(found)
+
+
+def _read_form(path: Path, name: str, text: str, line_before: int) -> Report:
+    text = with_limits(filled(text))
+    found: dict[str, object] = {"name": name, "sql": text}
     several: dict[str, list[object]] = {}
     shows: dict[str, tuple[Shown, ...]] = {}
-    for number, line in enumerate(_header_of(text), start=1):
+    for number, line in enumerate(_header_of(text), start=line_before + 1):
         match = _LINE.match(line)
         key, value = match.groups() if match is not None else ("", line)
         parts = [part.strip() for part in value.split("|")]
         if key == "shows" or key.startswith("shows with "):
             shows[key.removeprefix("shows").removeprefix(" with ")] = tuple(map(_shown, value.split(",")))
-        elif key in _SEVERAL and len(parts) == _SEVERAL[key].parts:
+        elif key == "column" and parts[0].startswith("as "):
+            found["columns_like"] = parts[0].removeprefix("as ")
+        elif key == "column":
+            several.setdefault("columns", []).extend(_columns(parts))
+        elif key == "reads":
+            found |= {"reads": frozenset(_listed(parts)), "ladders": parts[1] if len(parts) > 1 else None}
+        elif key in _SEVERAL and len(parts) in _SEVERAL[key].parts:
             several.setdefault(_SEVERAL[key].field, []).append(_SEVERAL[key].read(parts))
-        elif key in _ONCE and len(parts) == _ONCE[key].parts:
+        elif key in _ONCE:
             found[_ONCE[key].field] = _ONCE[key].read(parts)
         else:
             raise ValueError(f"{path.name}, line {number}: no line of a header: {line}")
-    if found.get("name") not in {path.stem, path.stem.replace("_", "-")}:
-        raise ValueError(f"{path.name}: the header's name is {found.get('name')!r}")
     return Report(**found, **{name: tuple(items) for name, items in several.items()}, shows=shows)  # type: ignore[arg-type]
 
 
@@ -160,11 +192,11 @@ def _header_of(text: str) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """How a line is read: the field of a report, how many parts the value has, and what they make."""
+    """How a line is read: the field of a report, how many parts the value may have, and what they make."""
 
     field: str
-    parts: int
     read: Callable[[Sequence[str]], object]
+    parts: tuple[int, ...] = (1,)
 
 
 def _listed(parts: Sequence[str]) -> tuple[str, ...]:
@@ -180,12 +212,23 @@ def _word(*known: str) -> Callable[[Sequence[str]], str]:
     return read
 
 
+def _columns(parts: Sequence[str]) -> Iterator[HeaderColumn]:
+    """A column that is explained here, or some whose meaning is the same wherever they stand."""
+    if len(parts) == 1:
+        return map(_common().__getitem__, _listed(parts))
+    name, unit, meaning = parts
+    return iter((HeaderColumn(name=name, unit=unit, meaning=meaning),))
+
+
+@cache
+def _common() -> Mapping[str, HeaderColumn]:
+    with _COLUMNS.open(encoding="utf-8", newline="") as file:
+        return {row["name"]: HeaderColumn(**row) for row in csv.DictReader(file)}
+
+
 def _told(parts: Sequence[str]) -> Told:
-    return Told(option=parts[0], message=parts[1], hint=parts[2])
-
-
-def _other(parts: Sequence[str]) -> Other:
-    return Other(report=parts[0], when=parts[1])
+    message = parts[1] if len(parts) > 2 else ""
+    return Told(options=_listed(parts), message=message, hint=parts[-1] if len(parts) > 1 else "")
 
 
 def _shown(text: str) -> Shown:
@@ -194,37 +237,20 @@ def _shown(text: str) -> Shown:
 
 
 _SEVERAL: Mapping[str, _Key] = {
-    "column": _Key("columns", 3, lambda parts: HeaderColumn(name=parts[0], unit=parts[1], meaning=parts[2])),
-    "needs": _Key("needs", 1, _listed),
-    "requires": _Key("requires", 3, _told),
-    "refuses": _Key("refuses", 3, _told),
-    "instead": _Key("instead", 2, lambda parts: Told(option=parts[0], hint=parts[1])),
-    "variant": _Key("variants", 2, _other),
+    "needs": _Key("needs", _listed),
+    "requires": _Key("requires", _told, (3,)),
+    "refuses": _Key("refuses", _told, (1, 2, 3)),
+    "when": _Key("others", lambda parts: Other(when=_listed(parts), report=parts[1]), (2,)),
 }
 _ONCE: Mapping[str, _Key] = {
-    "name": _Key("name", 1, lambda parts: parts[0]),
-    "summary": _Key("summary", 1, lambda parts: parts[0]),
-    "modes": _Key("modes", 1, _listed),
-    "scope": _Key("scope", 1, _word("question", "workloads", "blend", "whole", "sweeps", "probes")),
-    "divides": _Key("by_device", 1, lambda parts: _word("devices")(parts) == "devices"),
-    "names": _Key("names", 3, _told),
-    "allocates": _Key("allocates", 1, _word("pairs", "instances")),
-    "reads": _Key("ladders", 2, lambda parts: _word("loads")(parts) and parts[1]),
-    "timed": _Key("timed", 1, lambda parts: _word("pairs")(parts) == "pairs"),
-    "ignores": _Key("ignores", 1, _listed),
-    "leaves out": _Key("leaves_out", 1, _listed),
-    "columns like": _Key("columns_like", 1, lambda parts: parts[0]),
-    "best of": _Key("best_of", 1, lambda parts: parts[0]),
-    "answered by": _Key("answered_by", 2, _other),
-    "of loads": _Key("loaded", 2, _other),
-    "of deployments": _Key("deployed", 2, _other),
-    "part of": _Key("part_of", 1, lambda parts: parts[0]),
-    "narrow": _Key("narrow", 1, lambda parts: _word("judged")(parts) == "judged"),
-    "suffices": _Key("suffices", 1, lambda parts: _word("winners")(parts) == "winners"),
-    "predicts": _Key("predicts", 1, lambda parts: _word("nothing")(parts) != "nothing"),
-    "nearest": _Key("nearest", 1, lambda parts: _word("none")(parts) != "none"),
-    "verdict": _Key("verdict", 1, _word(*get_args(Verdict))),
-    "layout": _Key("layout", 1, _word("long", "turned")),
+    "summary": _Key("summary", lambda parts: parts[0]),
+    "modes": _Key("modes", _listed),
+    "scope": _Key("scope", _word(*get_args(ScopeKind))),
+    "allocates": _Key("allocates", _word("pairs", "instances")),
+    "ignores": _Key("ignores", _listed),
+    "best of": _Key("best_of", lambda parts: parts[0]),
+    "verdict": _Key("verdict", _word(*get_args(Verdict))),
+    "layout": _Key("layout", _word("long", "turned")),
 }
 
 
@@ -249,11 +275,11 @@ _BESIDE = frozenset(
 )  # fmt: skip
 
 
-def told_columns(*reports: Report) -> frozenset[str] | None:
-    """The columns that tables of reports show under any options, and what is said beside them; None for all."""
-    if any("" not in one.shows or one.verdict is not None or one.best_of is not None for one in reports):
+def told_columns(report: Report) -> frozenset[str] | None:
+    """The columns that tables of a report show under any options, and what is said beside them; None for all."""
+    if "" not in report.shows or report.verdict is not None or report.best_of is not None:
         return None
-    return _BESIDE.union(one.name for report in reports for shown in report.shows.values() for one in shown)
+    return _BESIDE.union(one.name for shown in report.shows.values() for one in shown)
 
 
 def only_columns(sql: str, columns: Collection[str]) -> str:

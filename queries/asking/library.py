@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from queries.asking.headers import Report, read_header
+from queries.asking.headers import VARIANTS, Report, read_forms
 from queries.asking.macros import macros_of, names_in, variables_of
 from queries.asking.options import option_table
 from store.errors import InputError
 
 NEAREST = "nearest"  # the report that is asked where nothing satisfies the limits
+BY_GOODPUT = "{} by goodput"  # the form of a report about requests that arrive
+# Names of before, which answer for one release.
+OLD_NAMES: Mapping[str, str] = {
+    "goodput": "best",
+    "goodput-capacity": "capacity",
+    "goodput-compare": "compare",
+    "goodput-cost": "cost",
+    "goodput-sensitivity": "sensitivity",
+}
 _LONGEST = 100  # letters of a name
-_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_NAME = re.compile(r"[a-z][a-z0-9_, -]*")
 FOLDER = Path(__file__).parents[1] / "reports"
 # The view of a scope again, where limits are read with a confidence.
 CONFIDENT = Path(__file__).parents[1] / "judging" / "confident.sql"
@@ -24,29 +33,28 @@ CONFIDENT = Path(__file__).parents[1] / "judging" / "confident.sql"
 
 @cache
 def reports() -> dict[str, Report]:
-    """Every report by name."""
-    read = (_complete(path) for path in sorted(FOLDER.glob("*.sql")))
-    return {report.name: report for report in read}
+    """Every form of every report by name."""
+    return {form.name: form for path in sorted(FOLDER.glob("*.sql")) for form in _forms(path)}
 
 
 @cache
-def _header(path: Path) -> Report:
-    return read_header(path)
+def _forms(path: Path) -> tuple[Report, ...]:
+    """The forms of a file, each with the columns of the report that it is like; its own words come first."""
+    found = []
+    for form in read_forms(path):
+        like = () if form.columns_like is None else report(form.columns_like).columns
+        columns = {column.name: column for column in (*like, *form.columns)}
+        found.append(replace(form, columns=tuple(columns.values())))
+    return tuple(found)
 
 
-@cache
-def _complete(path: Path) -> Report:
-    """A report with the columns of the report that it is like; its own words on a column come first."""
-    report = _header(path)
-    if report.columns_like is None:
-        return report
-    like = _header(_path_of(report.columns_like))
-    columns = {column.name: column for column in (*like.columns, *report.columns)}
-    return replace(report, columns=tuple(columns.values()))
-
-
-def _path_of(name: str) -> Path:
-    return FOLDER / f"{name.replace('-', '_')}.sql"
+def _paths_of(name: str) -> Iterator[Path]:
+    """The files that a form of this name may stand in: its own, or that of the report that its name begins with."""
+    first = name.partition(" ")[0]
+    for stem in (first, first.rpartition("-")[0]):
+        path = FOLDER / f"{stem.replace('-', '_')}.sql"
+        if stem and path.is_file():
+            yield path
 
 
 def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
@@ -56,30 +64,39 @@ def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
 @cache
 def variables_read(name: str) -> frozenset[str]:
     """The variables that a report reads, itself and through the macros that it is built on."""
-    return variables_of(report(name).sql)
+    asked = report(name)
+    return variables_of(asked.sql, of_loads=asked.of_loads)
 
 
 @cache
 def names_below(name: str) -> frozenset[str]:
     """Names that a report and the macros below it select from or call, public views among them."""
     asked = report(name)
-    return asked.public_names.union(*(names_in(macro.sql) for macro in macros_of(asked.sql)))
+    return asked.public_names.union(*(names_in(macro.sql) for macro in macros_of(asked.sql, of_loads=asked.of_loads)))
 
 
 @cache
 def variables_taken(name: str) -> frozenset[str]:
     """The variables of a report that a question may set."""
-    left_out = {option_table()[keyword].option.variable for keyword in report(name).leaves_out}
-    return variables_read(name) - left_out
+    left_out = {option for told in report(name).refuses if not told.message for option in told.options}
+    return variables_read(name) - {option_table()[keyword].option.variable for keyword in left_out}
+
+
+@cache
+def is_timed(name: str) -> bool:
+    """Whether its pairs may be those of an engine, which have an end-to-end time."""
+    asked = report(name)
+    names = (name, *variants_of(asked), *((asked.best_of,) if asked.best_of else ()))
+    return any("engine_decodes" in names_below(one) for one in names)
 
 
 @cache  # a question asks for the same ones a dozen times
 def report(name: str) -> Report:
-    """One report, without reading the others; an unknown name lists the nearest."""
-    if len(name) <= _LONGEST and _NAME.fullmatch(name) and _path_of(name).is_file():
-        found = _complete(_path_of(name))
-        if found.name == name:
-            return found
+    """One form of a report, without reading other files; an unknown name lists the nearest."""
+    if len(name) <= _LONGEST and _NAME.fullmatch(name):
+        for found in (form for path in _paths_of(name) for form in _forms(path)):
+            if found.name == name:
+                return found
     name = name[:_LONGEST]
     asked = [item.name for item in reports().values() if item.part_of is None]
     nearest = difflib.get_close_matches(name, asked, n=3, cutoff=0.3)
@@ -87,37 +104,54 @@ def report(name: str) -> Report:
 
 
 def asked_instead(name: str, given: Collection[str]) -> str:
-    """The report that answers: one about loads or whole deployments, where an option that was given asks for it."""
-    loaded, deployed = report(name).loaded, report(name).deployed
-    if loaded is not None and loaded.when in given:
-        return loaded.report
-    if deployed is not None and set(deployed.when.split(", ")) & set(given):
-        return deployed.report
-    if "by" in given and not report(name).of_loads:
-        takers = [one.name for one in reports().values() if one.loaded is not None and one.loaded.when == "by"]
+    """The form that answers: one about loads, or another report, where an option that was given asks for it."""
+    if name in OLD_NAMES:
+        return BY_GOODPUT.format(OLD_NAMES[name])
+    found = report(name)
+    if found.part_of is not None and name != BY_GOODPUT.format(found.part_of):
+        raise _is_a_part(found)
+    for other in found.others:
+        if (set(other.when) - VARIANTS) & set(given):
+            return other.report
+    if "by" in given and not found.of_loads:
+        takers = [one.name for one in reports().values() if any("by" in other.when for other in one.others)]
         raise InputError(f"report {name} makes no use of `by`", hint=f"these do: {', '.join(takers)}")
     return name
 
 
+def old_name_note(name: str) -> str | None:
+    """What is said to whoever asks for a report by its name of before."""
+    if name not in OLD_NAMES:
+        return None
+    return f"{name} is an old name, gone with the next release: ask {OLD_NAMES[name]} with `by=goodput`"
+
+
 def question_report(name: str) -> Report:
-    """A report that can be asked for: parts of others cannot."""
-    found = report(name)
+    """A report that can be asked for: forms of others cannot by themselves."""
+    found = report(OLD_NAMES.get(name, name))
     if found.part_of is not None:
-        raise InputError(f"report {name} is part of another one", hint=f"ask {found.part_of}")
+        raise _is_a_part(found)
     return found
+
+
+def _is_a_part(found: Report) -> InputError:
+    return InputError(f"report {found.name} is part of another one", hint=f"ask {found.part_of}")
+
+
+def variants_of(asked: Report) -> list[str]:
+    """The forms that may answer in its place once it is known what is looked at."""
+    return [other.report for other in asked.others if VARIANTS & set(other.when)]
 
 
 def all_variables_taken(asked: Report) -> frozenset[str]:
     """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
-    others = [one.report for one in asked.variants]
-    others += [name for name in (asked.best_of, asked.answered_by and asked.answered_by.report) if name]
+    others = [*variants_of(asked), *((asked.best_of,) if asked.best_of else ())]
     return variables_taken(asked.name).union(*map(variables_taken, others))
 
 
-def answering_for(asked: Report, values: Mapping[str, object]) -> tuple[Report, str]:
-    """The report whose SQL answers, and the name it answers under."""
-    other = asked.answered_by
-    if other is not None and values[other.when]:
-        return report(other.report), asked.name
-    chosen = next((report(one.report) for one in asked.variants if values[one.when] not in {None, False}), asked)
-    return chosen, chosen.name
+def answering_for(asked: Report, values: Mapping[str, object]) -> Report:
+    """The form whose SQL answers."""
+    for other in asked.others:
+        if any(values[name] not in {None, False} for name in VARIANTS & set(other.when)):
+            return report(other.report)
+    return asked

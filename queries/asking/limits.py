@@ -303,14 +303,9 @@ def _use(place: int, one: Limit) -> str:
     return f"{{{told}, 'position': {10 + place / 100}, 'value': {_used(one)}}}"
 
 
-def _no_worse(one: Limit) -> str:
-    column = "memory_unreserved_bytes" if one.is_reserve else one.metric
-    return f"(this.{column} IS NULL OR other.{column} {'>=' if one.least else '<='} this.{column})"
-
-
-def _never_better(one: Limit, column: str) -> str:
-    before = f"lag({column}) OVER smaller"
-    return f"no_less({column}, {before})" if one.least else f"no_less({before}, {column})"
+def _no_worse(one: Limit, column: str) -> str:
+    this, other = f"this.{column}", f"other.{column}"
+    return f"no_less({this}, {other})" if one.least else f"no_less({other}, {this})"
 
 
 @cache
@@ -322,7 +317,6 @@ def _expansions() -> Mapping[str, str]:
     # Of equal misses the memory's comes first.
     misses = {one.name: _missed(one) for one in sorted(rows, key=lambda one: not one.is_reserve)}
     lists = {
-        "each_stored_metric": (str(one.metric) for one in limits if one.metric in one.predicted),
         "each_stored_column": (column for _, column in stored),
         "each_stored_bound": (f"probe.{column} AS {column}_bound" for _, column in stored),
         "each_sure_stored_bound": (
@@ -345,8 +339,7 @@ def _expansions() -> Mapping[str, str]:
         "every_limit_known": (
             f"({one.asked} IS NULL OR {one.metric} IS NULL OR {one.bound} IS NOT NULL)" for one in limits
         ),
-        "every_limit_no_worse": map(_no_worse, rows),
-        "every_limit_never_better": (_never_better(one, column) for one, column in stored),
+        "every_limit_no_worse": (_no_worse(one, column) for one, column in stored),
     }
     return {
         **{name: ",\n    ".join(parts) for name, parts in lists.items()},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from queries.asking.limits import with_limits
 from queries.asking.variables import read_in
-from store.schema import FORMULA_MODELS
+from store.schema import FORMULA_MODELS, filled
 
 _FOLDER = Path(__file__).parents[1]
 FILES = tuple(
@@ -29,14 +29,20 @@ FILES = tuple(
         "paired_loads",
         "joined_loads",
         "changed",
+        "points",
     )
 )
+_KINDS = {of_loads: _FOLDER / "points" / f"{name}.sql" for of_loads, name in ((False, "probes"), (True, "loads"))}
 # What the program declares and SQL asks.
 _DECLARED = f"""-- Whether a serving model is a formula; every other one is an engine.
 CREATE OR REPLACE TEMP MACRO is_formula(serving_model) AS
     serving_model IN ({", ".join(f"'{name}'" for name in FORMULA_MODELS)});
 """
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
+# Views that a session has over the store or over memory (queries/narrow): the probes of a question's scope, what limits
+# and ranks read of these, and what engines make of them.
+SCOPED, JUDGED = "scoped", "judged_rows"
+SERVED = frozenset({"served_pairs", "served_frontier"})
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
@@ -44,7 +50,7 @@ _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Macro:
-    """A macro with the comment above it, or the view `scoped`."""
+    """A macro or a view with the comment above it, or the view `scoped`."""
 
     name: str
     sql: str
@@ -52,20 +58,24 @@ class Macro:
 
 
 def read_sql(path: Path) -> str:
-    """A file of SQL, with every limit in place of what stands for each."""
-    return with_limits(path.read_text(encoding="utf-8"))
+    """A file of SQL, with what is declared of columns and limits in place of what stands for it."""
+    return with_limits(filled(path.read_text(encoding="utf-8")))
 
 
 @cache
-def shared_sql() -> str:
-    """The SQL that every report is built on: rows of the question's scope, and pairs of them."""
-    return "\n".join((_DECLARED, *map(read_sql, FILES)))
+def shared_sql(*, of_loads: bool = False) -> str:
+    """The SQL that reports about probes, or about loads, are built on: rows of the question's scope, and pairs of them.
+
+    Macros of points have the same names for both (queries/points)."""
+    *before, points = FILES
+    paths = (*before, _KINDS[of_loads], points)
+    return "\n".join((_DECLARED, *map(read_sql, paths)))
 
 
 @cache
-def macros() -> Mapping[str, Macro]:
+def macros(*, of_loads: bool = False) -> Mapping[str, Macro]:
     """Every macro by name, each after those it calls."""
-    return read_macros(shared_sql())
+    return read_macros(shared_sql(of_loads=of_loads))
 
 
 def read_macros(text: str) -> dict[str, Macro]:
@@ -88,17 +98,20 @@ def without_comments(sql: str) -> str:
     return _COMMENT.sub("", sql)
 
 
-def macros_of(sql: str) -> list[Macro]:
-    """The macros that a text of SQL calls, directly or through others, in the order of their creation."""
+def macros_of(sql: str, *, of_loads: bool = False, closed: frozenset[str] = frozenset()) -> list[Macro]:
+    """The macros that a text of SQL calls, directly or through others, in the order of their creation.
+
+    What those that are `closed` call is not among them."""
+    known = macros(of_loads=of_loads)
     wanted: set[str] = set()
-    pending = set(names_in(sql) & macros().keys())
+    pending = set(names_in(sql) & known.keys())
     while pending:
         wanted |= pending
-        pending = {name for one in pending for name in macros()[one].calls} - wanted
-    return [macro for name, macro in macros().items() if name in wanted]
+        pending = {name for one in pending - closed for name in known[one].calls} - wanted
+    return [macro for name, macro in known.items() if name in wanted]
 
 
-def variables_of(sql: str) -> frozenset[str]:
+def variables_of(sql: str, *, of_loads: bool = False) -> frozenset[str]:
     """The variables that a text of SQL reads, itself and through macros."""
-    texts = (sql, *(macro.sql for macro in macros_of(sql)))
+    texts = (sql, *(macro.sql for macro in macros_of(sql, of_loads=of_loads)))
     return frozenset().union(*(read_in(without_comments(text)) for text in texts))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from queries.asking.declaring import declared
-from queries.asking.library import asked_instead, question_report, report
+from queries.asking.library import asked_instead, is_timed, report
 from queries.asking.limits import confident_variables, limit_named, row_limits
 from queries.asking.question import Question
 from store.errors import InputError
@@ -86,7 +86,7 @@ def mode_of(question: Question, stored: Collection[str]) -> str:
 
 
 def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) -> None:
-    timed = served and report(question.report).timed and set(_PAIR) <= set(phases)
+    timed = served and set(_PAIR) <= set(phases) and is_timed(question.report)
     for one, _ in question.limits.given:
         if one.apart and timed:
             continue
@@ -110,14 +110,12 @@ def instance_budget(question: Question) -> int | None:
 
 def check_options(question: Question) -> None:
     """Refuse a question that lacks what its report needs, or names what the report says it does not take."""
-    asked, given = question_report(question.report), given_options(question)
-    if asked.names is not None and len(getattr(question.options, asked.names.option)) != 2:
-        raise InputError(asked.names.message, hint=asked.names.hint)
+    asked, given = report(question.report), given_options(question)
     for told in asked.refuses:
-        if told.option in given:
+        if told.message and set(told.options) & given:
             raise InputError(told.message, hint=told.hint)
     for told in asked.requires:
-        if told.option not in given or (told.option == "mix" and len(question.options.mix) < 2):
+        if any(_lacks(question, option) for option in told.options):
             raise InputError(told.message, hint=told.hint)
     for name in question.options.vary:
         if asked.of_loads and not limit_named(name).arriving:
@@ -129,6 +127,12 @@ def check_options(question: Question) -> None:
             f"report {question.report} does not look at {mode} rows", hint=f"`mode={asked.modes[0]}`"
             + "".join(f", {name}" for name in asked.modes[1:-1]) + f" or {asked.modes[-1]}",
         )  # fmt: skip
+
+
+def _lacks(question: Question, option: str) -> bool:
+    if option in {"probes", "sweeps"}:
+        return len(getattr(question.options, option)) != 2
+    return option not in question.given or (option == "mix" and len(question.options.mix) < 2)
 
 
 def given_options(question: Question) -> frozenset[str]:
@@ -153,7 +157,7 @@ def check_used(question: Question, named: Collection[str]) -> None:
         unused.append("confidence")
     if unused:
         listed = ", ".join(f"`{keyword}`" for keyword in unused)
-        hints = {keyword: one.hint for one in asked.instead for keyword in one.option.split(", ")}
+        hints = {option: one.hint for one in asked.refuses for option in one.options}
         raise InputError(
             f"report {question.report} makes no use of {listed}",
             hint=hints.get(unused[0]) or _left_out(unused),
@@ -226,6 +230,8 @@ def parameters_of(question: Question, phases: Collection[str], *, served: bool =
         "mix_workloads": [key for key, _ in options.mix],
         "mix_weights": [weight for _, weight in options.mix],
         "served": served,
+        "same_device": report(question.report).by_device,
+        "most_listed": 1 if report(question.report).by_device else options.top,
     }
 
 

@@ -11,8 +11,8 @@ from operator import or_
 from typing import Any, Literal, get_args, get_origin
 
 from queries.asking.declaring import Bounds, Declared, declared
-from queries.asking.headers import Report
-from queries.asking.library import report, reports, variables_taken
+from queries.asking.headers import VARIANTS, Report
+from queries.asking.library import all_variables_taken, report, reports
 from queries.asking.limits import confident_variables
 from queries.asking.options import PARTS, PRESETS, option_table
 
@@ -49,14 +49,16 @@ def takers_of(keyword: str) -> list[str]:
 
 def _keywords(asked: Report) -> Iterator[Keyword]:
     if asked.names is not None:
-        told = f"the two {asked.names.option} that are compared"
-        yield Keyword(name=asked.names.option, hint=_TWO_NAMES, default=None, help=told, required=True)
-    required = {told.option for told in asked.requires}
+        (name,) = asked.names.options
+        told = f"the two {name} that are compared"
+        yield Keyword(name=name, hint=_TWO_NAMES, default=None, help=told, required=True)
+    required = {option for told in asked.requires for option in told.options}
+    forms = _forms_of(asked)
     for keyword, item in option_table().items():
-        if _takes(asked, item):
+        if any(_takes(form, item) for form in forms):
             yield Keyword(
                 name=keyword,
-                hint=_hint(asked, item),
+                hint=_hint(forms, item),
                 default=None if item.default in {None, (), False} else item.default,
                 help=item.option.help,
                 required=keyword in required,
@@ -71,16 +73,21 @@ def _of_scope() -> frozenset[str]:
     return frozenset(item.keyword for item in declared(PARTS["scope"]))
 
 
+def _forms_of(asked: Report) -> list[Report]:
+    """A report and those that options have answer in its place."""
+    return [asked, *(report(other.report) for other in asked.others if not VARIANTS & set(other.when))]
+
+
 def _takes(asked: Report, item: Declared) -> bool:
     if item.keyword in _of_scope():
         return asked.scope not in {"sweeps", "probes"}
-    if item.keyword in {told.option for told in asked.refuses}:
+    if any(item.keyword in told.options for told in asked.refuses):
         return False
     if item.keyword == "confidence":
         return bool(_variables(asked.name) & confident_variables())
     if item.keyword == "mode":
         return bool(asked.modes)
-    if asked.loaded is not None and item.keyword == asked.loaded.when:
+    if any(item.keyword in other.when for other in asked.others):
         return True
     return item.option.variable in _variables(asked.name) or item.keyword in _EVERYWHERE
 
@@ -88,18 +95,14 @@ def _takes(asked: Report, item: Declared) -> bool:
 @cache
 def _variables(name: str) -> frozenset[str]:
     """Variables of the SQL that answers, and of the reports that are asked on the way or in its place."""
-    asked = report(name)
-    others = [one.report for one in asked.variants]
-    others += [other for other in (asked.best_of, asked.answered_by and asked.answered_by.report) if other]
-    others += [one.report for one in (asked.loaded, asked.deployed) if one is not None]
-    return frozenset().union(*(variables_taken(one) for one in (name, *others)))
+    return all_variables_taken(report(name))
 
 
-def _hint(asked: Report, item: Declared) -> Any:  # noqa: ANN401  a type hint is of no one type
+def _hint(forms: Sequence[Report], item: Declared) -> Any:  # noqa: ANN401  a type hint is of no one type
     if item.keyword == "mix":
         return Sequence[tuple[str, float]]
     if item.keyword == "mode":
-        return Literal[asked.modes]
+        return Literal[tuple(dict.fromkeys(mode for form in forms for mode in form.modes))]
     if item.keyword == "input_length":
         return int | str  # a file of length bins, which `sweepdb.open` reads
     if item.takes_several:

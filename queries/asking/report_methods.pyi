@@ -67,6 +67,8 @@ class BestKeywords(ScopeKeywords, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
+    kv_transfer_gb_per_s: float | None
+    mode: Literal["aggregated", "prefill", "decode", "pd"] | None
     rank_by: str | None
     attainment: float | None
     by: str | None
@@ -121,6 +123,7 @@ class CapacityKeywords(ScopeKeywords, total=False):
     decode_degradation: float | None
     attainment: float | None
     rate: float | None
+    by: str | None
     marginal: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
@@ -249,6 +252,7 @@ class DeviceProfilesKeywords(ScopeKeywords, total=False):
 class DevicesKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
+    tbt_limits: float | None
     e2e_limits: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
@@ -270,6 +274,9 @@ class DevicesKeywords(ScopeKeywords, total=False):
     decode_degradation: float | None
     mode: Literal["aggregated", "prefill", "decode", "pd"] | None
     rank_by: str | None
+    attainment: float | None
+    by: str | None
+    marginal: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -287,85 +294,6 @@ class DiffKeywords(TypedDict, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
-    top: int | None
-    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
-
-class GoodputKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    confidence: float | None
-    num_devices: int | None
-    kv_transfer_gb_per_s: float | None
-    mode: Literal["aggregated", "prefill", "decode", "pd"] | None
-    attainment: float | None
-    marginal: bool | None
-    top: int | None
-    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
-
-class GoodputCapacityKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
-    min_tokens_per_s_per_user: float | None
-    reserved_memory_gb: float | None
-    confidence: float | None
-    tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
-    throughput: Literal["once", "twice"] | None
-    kv_charge: Literal["full", "mean"] | None
-    num_devices: int | None
-    prefill_device: str | None
-    decode_device: str | None
-    prefill_devices_per_instance: int | None
-    decode_devices_per_instance: int | None
-    kv_transfer_gb_per_s: float | None
-    prefill_degradation: float | None
-    decode_degradation: float | None
-    attainment: float | None
-    rate: Required[float]
-    marginal: bool | None
-    top: int | None
-    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
-
-class GoodputCompareKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    confidence: float | None
-    num_devices: Required[int]
-    kv_transfer_gb_per_s: float | None
-    attainment: float | None
-    marginal: bool | None
-    top: int | None
-    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
-
-class GoodputCostKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    confidence: float | None
-    num_devices: int | None
-    kv_transfer_gb_per_s: float | None
-    mode: Literal["aggregated", "pd"] | None
-    price_date: str | None
-    attainment: float | None
-    marginal: bool | None
-    top: int | None
-    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
-
-class GoodputSensitivityKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    confidence: float | None
-    num_devices: int | None
-    mode: Literal["aggregated", "prefill", "decode"] | None
-    vary: Required[str | Sequence[str]]
-    attainment: float | None
-    marginal: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -407,6 +335,7 @@ class NearestKeywords(ScopeKeywords, total=False):
 class ParetoKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
+    tbt_limits: float | None
     e2e_limits: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
@@ -418,6 +347,10 @@ class ParetoKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     kv_transfer_gb_per_s: float | None
+    mode: Literal["aggregated", "decode"] | None
+    attainment: float | None
+    by: str | None
+    marginal: bool | None
     max_points: int | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
@@ -591,25 +524,6 @@ class ReportMethods(ABC):
         """What changed between two sweeps of the same subjects, a row a subject and batch size, changed winners
         first."""
 
-    def goodput(self, **options: Unpack[GoodputKeywords]) -> Answer:
-        """The highest rate of requests that arrive at which the wanted share meets the limits, for each plan that was
-        played."""
-
-    def goodput_capacity(self, **options: Unpack[GoodputCapacityKeywords]) -> Answer:
-        """The fewest devices that carry a rate of requests that arrive at the limits: copies of a plan that does both,
-        or prefill and decode instances."""
-
-    def goodput_compare(self, **options: Unpack[GoodputCompareKeywords]) -> Answer:
-        """The best deployment of plans that do both against the best split one, by goodput, on the same devices and
-        limits."""
-
-    def goodput_cost(self, **options: Unpack[GoodputCostKeywords]) -> Answer:
-        """The cheapest plan of each device by the prices entered: requests within the limits per $ and per kWh, and
-        break-even price."""
-
-    def goodput_sensitivity(self, **options: Unpack[GoodputSensitivityKeywords]) -> Answer:
-        """The best goodput over one limit, the other held: where the winner changes and what one more ms buys."""
-
     def mix(self, **options: Unpack[MixKeywords]) -> Answer:
         """A weighted blend of workloads on a device budget: one configuration for all, or the devices split between
         them."""
@@ -629,7 +543,7 @@ class ReportMethods(ABC):
         counts."""
 
     def percentiles(self, **options: Unpack[PercentilesKeywords]) -> Answer:
-        """TTFT and TPOT at a rate of requests that arrive, for each plan that was played: median, 90th and 99th
+        """TTFT and TPOT at a rate of requests that arrive, for each plan that was played: mean, median, 90th and 99th
         percentile."""
 
     def prefill(self, **options: Unpack[PrefillKeywords]) -> Answer:

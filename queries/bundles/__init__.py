@@ -11,15 +11,4 @@ if TYPE_CHECKING:
     from queries.bundles.reading import Bundle, BundledBlock, BundledSweep, scenario_of
     from queries.bundles.writing import export_bundle, scenario_lines
 
-__all__ = [
-    "Bundle",
-    "BundleFormat",
-    "BundleSummary",
-    "BundledBlock",
-    "BundledSweep",
-    "export_bundle",
-    "scenario_lines",
-    "scenario_of",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

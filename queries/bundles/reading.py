@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 
-from queries.bundles.format import LOADS, READABLE, file_names, load_files, sha256_of
+from queries.bundles.format import LOADS, READABLE, file_names, load_files, record_of
 from queries.bundles.load_lines import BundledLoads, loads_of_line
-from queries.bundles.typed import record_of
 from store.errors import InputError
+from store.placing import whole_digest
 from store.reading import in_memory
 from store.records import (
     CalibrationRecord,
@@ -28,7 +28,6 @@ from store.records import (
     MeasurementRecord,
     ModelRecord,
     OperatorSetRecord,
-    PlanRecord,
     PrecisionRecord,
     PriceRecord,
     ScenarioRecord,
@@ -40,6 +39,7 @@ from store.records import (
     WorkloadRecord,
 )
 from store.schema import MEASURES, PROBE_COLUMNS
+from store.schema.plan_columns import PlanRecord
 from store.sealing import fetched_arrays
 
 _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
@@ -120,7 +120,7 @@ class Bundle:
         for name in names if hashes else ():
             with _readable(folder / "bundle.json"):
                 said = str(hashes[name]["sha256"])
-            if sha256_of(folder / name) != said:
+            if whole_digest(folder / name) != said:
                 raise InputError(f"{folder / name}: not what was exported, by its sha256", hint=_COPY_AGAIN)
 
     def sweeps(self) -> Iterator[BundledSweep]:
@@ -149,7 +149,7 @@ class Bundle:
 
     def validations(self) -> list[ValidationRecord]:
         """Predictions beside measured values."""
-        return list(self._beside("validation", lambda item: record_of(ValidationRecord, item)))
+        return list(self._beside("validation", _validation))
 
     def names(self) -> list[tuple[str, str, str]]:
         """Names of models and workloads: kind, name, content key."""
@@ -259,6 +259,15 @@ class Bundle:
 def _calibration(item: dict[str, Any]) -> CalibrationRecord:
     kernels = item["kernels"]
     return record_of(CalibrationRecord, {**item, "kernels": None if kernels is None else base64.b64decode(kernels)})
+
+
+_OF_REGION = ("device", "kind", "engine", "mode", "batch_region", "length_region")
+
+
+def _validation(item: dict[str, Any]) -> ValidationRecord:
+    """A comparison; before revision 0019 its region was one text."""
+    parts = str(item.pop("region")).split(", ") if "region" in item else []
+    return record_of(ValidationRecord, {**dict(zip(_OF_REGION, parts, strict=False)), **item})
 
 
 def _measurement(item: dict[str, Any]) -> MeasurementRecord:

@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from queries.asking.question import own_tpot
@@ -15,6 +16,7 @@ from queries.errors.expected import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Sto
 from queries.errors.figures import LEVELS, ErrorFigures
 from store.reading import ReadTransaction
 from store.schema import SCENARIO_TABLES, with_scenarios
+from store.schema.plan_columns import words_sql
 
 _T = TypeVar("_T")
 _AT_ONCE = 200  # conditions of one statement
@@ -37,13 +39,12 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
 _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
     " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service,"
-    " p.dcp, p.redundant_experts, p.pcp, p.micro_batches, w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate,"
-    " w.images, p.encoder_devices"
+    f" w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate, w.images, {words_sql('p')}"
     f" FROM {SCENARIO_TABLES} WHERE "
 )
 _OF_VALIDATIONS = (
-    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"  # noqa: S608  our text
-    " w.output_length, sj.unusual_service"
+    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.device, v.kind,"  # noqa: S608  our text
+    " v.engine, v.mode, m.name, w.output_length, sj.unusual_service"
     f" FROM {with_scenarios('validation v', 'v.scenario_id', 'm', 'd', 'w')}"
     " WHERE sj.serving_model <> 'waves' AND ("  # nobody's engine: predicted by none that a probe can have
 )
@@ -65,13 +66,9 @@ class _About(NamedTuple):
     hit_rate: float
     mtp_tokens: int
     unusual_service: str | None
-    dcp: int
-    redundant_experts: int
-    pcp: int
-    micro_batches: int
     outside_hit_rate: float
     images: int | None
-    encoder_devices: int
+    shares: str
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -80,15 +77,10 @@ class _About(NamedTuple):
             "a distribution of lengths": self.input_length is None,
             "cached prefixes": self.hit_rate,
             "drafted tokens": self.mtp_tokens,
-            "shares of a context (dcp)": self.dcp > 1,
-            "copies of experts (redundant_experts)": self.redundant_experts,
-            "divided prompts (pcp)": self.pcp > 1,
-            "two micro-batches": self.micro_batches > 1,
             "keys outside the devices": self.outside_hit_rate,
             "images": self.images,
-            "encoders on devices of their own": self.encoder_devices,
         }
-        return tuple(what for what, there in has.items() if there)
+        return (*(what for what, there in has.items() if there), *self.shares.splitlines())
 
 
 class _Validated(NamedTuple):
@@ -100,7 +92,10 @@ class _Validated(NamedTuple):
     metric: str
     measured: float
     predicted: float
-    region: str
+    device: str
+    kind: str
+    engine: str
+    mode: str
     model: str
     output_length: float
     unusual_service: str | None
@@ -204,21 +199,21 @@ def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> lis
     """Errors of the points validated in this store, of devices and kinds of model as the subjects have.
 
     Those of an end-to-end time follow from both latencies of a point."""
-    beginnings = sorted({f"{subject.device}, {subject.kind}, %" for subject in subjects})
-    if not beginnings or not list(transaction.values(int, "SELECT 1 FROM validation LIMIT 1")):
+    wanted = sorted({(subject.device, subject.kind) for subject in subjects})
+    if not wanted or not list(transaction.values(int, "SELECT 1 FROM validation LIMIT 1")):
         return []
-    condition = " OR ".join("v.region LIKE ?" for _ in beginnings)
+    condition = " OR ".join("(v.device = ? AND v.kind = ?)" for _ in wanted)
     points: dict[tuple[int, str, str, str], list[_Validated]] = defaultdict(list)
     # A point that was validated again, by newer formulas, counts once: the newest scenario is the last.
     newest_last = f"{_OF_VALIDATIONS}{condition}) ORDER BY v.scenario_id"
-    for row in transaction.rows(_Validated, newest_last, beginnings):
+    for row in transaction.rows(_Validated, newest_last, [*chain.from_iterable(wanted)]):
         basis = _basis(row.unusual_service)
         points[row.measurement_id, row.serving_model, row.family, basis].append(row)
     return [error for (_, _, family, basis), rows in points.items() for error in _of_point(family, basis, rows)]
 
 
 def _of_point(family: str, basis: str, rows: Sequence[_Validated]) -> Iterator[OwnError]:
-    device, kind, engine, mode, *_ = (*rows[0].region.split(", "), "", "", "", "")
+    device, kind, engine, mode = rows[0].device, rows[0].kind, rows[0].engine, rows[0].mode
     metrics = _METRICS.get(mode, {})
     values = {row.metric: (row.measured, row.predicted) for row in rows}
     if mode == "aggregated" and "e2e_ms" not in values and {"ttft_ms", "tpot_exclusive_ms"} <= values.keys():

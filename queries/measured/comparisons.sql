@@ -1,4 +1,3 @@
--- name: measured
 -- summary: measured points with the predictions that they were compared with, a row a point and metric
 -- column: measured | metric | measured value, in the metric's unit
 -- column: predicted | metric | the number of the probe that was compared with it

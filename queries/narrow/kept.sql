@@ -1,4 +1,4 @@
--- The scenarios of a scope by group, with what all their probes share. Rows of a phase lie together.
+-- The scenarios of a scope by group, with what all their probes share. Those of a phase follow each other.
 CREATE OR REPLACE TEMP TABLE lots AS
 SELECT
     row_number() OVER (ORDER BY named.phase, asked.question_group, asked.scenario_id)::INTEGER AS lot,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from queries.asking.headers import Report
-from queries.asking.library import report
+from queries.asking.library import report, variants_of
 from queries.asking.macros import macros_of, names_in
 from queries.asking.parameters import answered_instead
 from queries.asking.question import Question
@@ -73,10 +73,9 @@ def digests_of_scope(location: StoreLocation, pinned: Pinned, question: Question
 
 def _joins_requests(asked: Report, question: Question) -> bool:
     """Whether its answer may be read from requests rather than from distributions: pairs by the same number."""
-    other = asked.answered_by
-    texts = [asked.sql, report(other.report).sql if other is not None else ""]
+    texts = [asked.sql, *(report(name).sql for name in variants_of(asked))]
     return question.options.mode == "pd" and any(
-        KEPT_REQUESTS in names_in(macro.sql) for text in texts for macro in macros_of(text)
+        KEPT_REQUESTS in names_in(macro.sql) for text in texts for macro in macros_of(text, of_loads=True)
     )
 
 

@@ -9,8 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.publishing.public_tables import PublishedRelation, published_relations
     from queries.publishing.refreshing import Publication, publish
-    from queries.publishing.view_texts import store_views
 
-__all__ = ["Publication", "PublishedRelation", "publish", "published_relations", "store_views"]
+__all__ = ["Publication", "PublishedRelation", "publish", "published_relations"]
 
 __getattr__, __dir__ = lazy_face(__name__)

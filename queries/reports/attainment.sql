@@ -1,14 +1,9 @@
--- name: attainment
 -- summary: the share of requests that meets the limits at every rate that was played
 -- modes: aggregated, prefill, decode
 -- reads: loads | ladder
--- variant: attainment-scale | scale
--- nearest: none
 -- layout: long
 -- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, tbt_attained if tbt_limits, load_status, load
--- column: question_group | none | group of model, workload, precision and convention
--- column: device | none | device by name
--- column: plan | none | label of the split
+-- column: question_group, device, plan
 -- column: arrivals_per_s | requests/s | offered to one instance
 -- column: load_share | ratio | arrivals_per_s over the instance's saturation
 -- column: attained | ratio | share of requests within both limits, or within the limit that fewer meet
@@ -18,7 +13,7 @@
 -- column: tbt_attained | ratio | share of times between tokens within their limit; 1 without one
 -- column: load_status | none | stable or saturated
 -- column: in_flight | requests | mean number in one instance
--- column: process | none | how requests arrive
+-- column: process
 -- column: settings_key | sha256 | content key of all of that but the rate
 -- column: load | none | reference of the row
 SELECT
@@ -29,3 +24,108 @@ JOIN ladder USING (ladder)
 JOIN load ON load.load_id = shares.load_id
 WHERE reading = 'predicted'
 ORDER BY question_group, ladder.device, ladder.plan, ladder.settings_key, shares.arrivals_per_s, shares.load_id;
+
+-- when: scale | attainment-scale
+-- summary: goodput, and with a rate the share of requests, of each plan as both limits get tighter and looser by one factor; of more than 50 plans, those that can be among the best (top)
+-- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
+-- layout: long
+-- shows: device, plan, scale, ttft_limit_ms if ttft_limits, tpot_limit_ms if tpot_limits, tbt_limit_ms if tbt_limits, goodput, attained if rate, said, settings_key
+-- column: question_group, device, plan
+-- column: scale | ratio | of every limit over the one that was given: a quarter to four, four values an octave
+-- column: ttft_limit_ms | ms | so scaled; NULL: no limit
+-- column: tpot_limit_ms | ms | so scaled; NULL: no limit
+-- column: tbt_limit_ms | ms | so scaled; NULL: no limit
+-- column: goodput | requests/s | of one instance; NULL where the lowest rate played has too small a share
+-- column: attained | ratio | share of requests within the limits at the rate that is asked for, between the rates played on a line in the logit; NULL without one, and above the highest
+-- column: attainment
+-- column: said | none | >= X: the highest rate played; below the lowest rate played
+-- column: process, num_devices
+-- column: settings_key | sha256 | content key of what the loads have in common
+-- column: scenario
+WITH loads AS MATERIALIZED (
+    SELECT ladder, place, load_id, arrivals_per_s, counted_requests, phase, outside_ms + beside_ms AS beside_steps_ms
+    FROM played JOIN chosen USING (ladder)
+    WHERE phase = getvariable('wanted_phase')
+),
+scales AS MATERIALIZED (
+    SELECT * FROM limit_scales() WHERE getvariable('scale')
+),
+limited AS (
+    SELECT
+        loads.*, scale, bin_place(scale * getvariable('tpot_limit_ms')) AS tpot_place,
+        CASE
+            WHEN phase = 'decode' THEN 1e9 ELSE bin_place(scale * getvariable('ttft_limit_ms') - beside_steps_ms)
+        END AS ttft_place
+    FROM loads, scales
+),
+placed AS MATERIALIZED (
+    SELECT
+        limited.* REPLACE (
+            even_place(ttft_place, x_part.below) AS ttft_place, even_place(tpot_place, y_part.below) AS tpot_place
+        )
+    FROM limited
+    LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+        AND x_part.load_id = limited.load_id
+    LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+        AND y_part.load_id = limited.load_id
+),
+counted AS (
+    SELECT
+        ladder, place, scale,
+        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * bin_share(ttft_place, ttft_bin)) AS of_ttft,
+        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * bin_share(tpot_place, tpot_bin)) AS of_tpot,
+        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * bin_share(ttft_place, ttft_bin)
+            * bin_share(tpot_place, tpot_bin)) AS of_both
+    FROM placed
+    JOIN cell USING (load_id)
+    GROUP BY ladder, place, scale
+),
+tokens AS (
+    SELECT
+        load_id, scale, sum(gaps * bin_share(bin_place(scale * getvariable('tbt_limit_ms')), gap_bin)) / sum(gaps) AS of_tbt
+    FROM (SELECT DISTINCT load_id FROM loads) AS of_scope
+    JOIN raw.load_token USING (load_id)
+    CROSS JOIN scales
+    WHERE getvariable('tbt_limit_ms') IS NOT NULL
+    GROUP BY load_id, scale
+),
+shares AS (
+    SELECT
+        placed.ladder, placed.place, placed.scale, arrivals_per_s,
+        least(coalesce(of_tbt, 1), coalesce(CASE WHEN getvariable('marginal') THEN least(of_ttft, of_tpot) ELSE of_both END, 0)
+            / counted_requests) AS share
+    FROM placed
+    LEFT JOIN counted USING (ladder, place, scale)
+    LEFT JOIN tokens ON tokens.load_id = placed.load_id AND tokens.scale = placed.scale
+),
+neighbours AS (
+    SELECT *, lag(arrivals_per_s) OVER rates AS before_rate, lag(share) OVER rates AS before_share
+    FROM shares
+    WINDOW rates AS (PARTITION BY ladder, scale ORDER BY place)
+),
+curves AS (
+    SELECT
+        ladder, scale, min(share) >= getvariable('attainment') AS at_least,
+        nullif(crossed_rate(arrivals_per_s, share, before_rate, before_share, getvariable('attainment')), 0) AS goodput,
+        -- At the lowest rate played and below, what that one has.
+        min_by(
+            CASE
+                WHEN before_rate IS NULL THEN share
+                ELSE share_between(getvariable('rate'), before_rate, before_share, arrivals_per_s, share)
+            END, arrivals_per_s
+        ) FILTER (WHERE arrivals_per_s >= getvariable('rate')) AS attained
+    FROM neighbours
+    GROUP BY ladder, scale
+)
+SELECT
+    question_group, device, plan, scale, scale * getvariable('ttft_limit_ms') AS ttft_limit_ms,
+    scale * getvariable('tpot_limit_ms') AS tpot_limit_ms, scale * getvariable('tbt_limit_ms') AS tbt_limit_ms, goodput,
+    attained, getvariable('attainment') AS attainment,
+    CASE
+        WHEN goodput IS NULL THEN 'below the lowest rate played'
+        WHEN at_least THEN format('>= {:.4g}, the highest rate played', goodput)
+    END AS said,
+    process, num_devices, settings_key, scenario
+FROM curves
+JOIN ladder USING (ladder)
+ORDER BY question_group, device, plan, settings_key, scale;

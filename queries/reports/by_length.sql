@@ -1,17 +1,14 @@
--- name: by-length
 -- summary: how the best aggregated plan and the best P:D ratio change with input length: one line a stored workload
 -- needs: aggregated
 -- needs: prefill
 -- needs: decode
 -- scope: workloads
--- timed: pairs
 -- refuses: rank_by | by-length ranks by tokens/s/device and requests/s/device | leave `rank_by` out
--- leaves out: all_pairs
+-- refuses: all_pairs
 -- shows: workload, input_length_mean, output_length, device, plan, batch_size, rate_per_device, plan_changes, prefill_plan, decode_plan, pd_ratio, qps_per_device_bound, pair_changes
--- column: question_group | none | group of model, precision and convention, over every workload of the scope
+-- column: question_group
 -- column: position | none | 1 is the shortest mean input; ties go to the shorter output, then the workload's key
--- column: workload | none | name of the workload, else its label
--- column: workload_key | sha256 | content key of the workload
+-- column: workload, workload_key
 -- column: input_length | tokens | NULL for a length distribution
 -- column: input_length_mean | tokens | mean prompt; what lines are ordered by
 -- column: output_length | tokens | generated tokens, mean for a distribution
@@ -26,7 +23,7 @@
 -- column: decode_device | none | of the decode side
 -- column: decode_plan | none | likewise of the decode side
 -- column: decode_batch_size | requests | its best batch size by requests/s; under an engine that of the pair
--- column: pd_ratio | ratio | decode_qps / prefill_qps: prefill instances for each decode instance
+-- column: pd_ratio
 -- column: qps_per_device_bound | requests/s | 1 / (prefill devices / prefill_qps + decode devices / decode_qps), if rates match without loss; under formulas the highest of any pair
 -- column: prefill_instances | instances | under an engine of the best counts, up to 8 a side; else NULL
 -- column: decode_instances | instances | likewise

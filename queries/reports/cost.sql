@@ -1,95 +1,111 @@
--- name: cost
 -- summary: the cheapest configuration of each device by the prices entered: tokens per $ and per kWh, and break-even price
--- of loads: goodput-cost | by
--- of deployments: deployments | target_qps, target_users
+-- when: target_qps, target_users | deployments
 -- modes: aggregated, decode, pd
--- timed: pairs
--- suffices: winners
--- leaves out: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, all_pairs
+-- reads: winners
+-- refuses: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, all_pairs
 -- shows: rank, device, plan, rate, tokens_per_usd, usd_per_million_tokens, tokens_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from, probe
--- column: question_group | none | group of model, workload, precision and convention
+-- column: question_group
 -- column: rank | none | 1 gives most tokens per $; devices without a price come last
--- column: device | none | device by name
+-- column: device
 -- column: tokens_per_usd | tokens/USD | generated tokens
 -- column: usd_per_million_tokens | USD | of generated tokens
 -- column: tokens_per_kwh | tokens/kWh | by the watts of the devices alone
--- column: break_even_usd_per_device_hour | USD/h | price at which it equals the cheapest other device
--- column: usd_per_device_hour | USD/h | price used
--- column: watts_per_device | W | power used
--- column: price_from | ISO date | since when the price is valid
+-- column: break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from
 -- column: rate | tokens/s | of one instance, or of a pair
--- column: rate_per_device | tokens/s | rate / devices
+-- column: rate_per_device
 -- column: ttft_ms | ms | NULL for decode; of pairs with every wait
--- column: tpot_ms | ms | by the named definition
+-- column: tpot_ms
 -- column: plan | none | parallel split; of pairs the instances and splits of both sides
--- column: batch_size | requests | per replica and stage
+-- column: batch_size
 -- column: num_devices | devices | of one instance, or of a pair
 -- column: prefill_utilisation | ratio | pairs: share of what the prefill instances pass; NULL elsewhere
 -- column: decode_utilisation | ratio | pairs: share of what the decode instances pass at most; NULL elsewhere
 -- column: prefill_probe | none | pairs: row of the prefill side; NULL elsewhere
--- column: probe | none | reference of the row
-WITH single AS (
-    SELECT
-        question_group, device, scenario, probe, plan, batch_size, num_devices, rate, ttft_ms, tpot_ms
-    FROM picked(getvariable('wanted_phase'), 'rate_per_device')
-    WHERE NOT getvariable('split')
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, device ORDER BY objective DESC, latency_ms, batch_size, scenario
-    ) = 1
-),
-paired AS (
-    SELECT *
-    FROM engine_pairs('budget', NULL, TRUE, 1, 'qps_per_device')
-    WHERE getvariable('split')
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, decode_device ORDER BY qps_per_device DESC, prefill_rank, decode_rank
-    ) = 1
-),
-winners AS (
-    SELECT
-        *, NULL::VARCHAR AS prefill_probe, NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation
-    FROM single
-    UNION ALL
-    SELECT
-        question_group, decode_device, decode_scenario, decode_probe,
-        concat(prefill_instances, ' x ', prefill_plan, ' + ', decode_instances, ' x ', decode_plan),
-        decode_batch_size, devices_used, system_qps * answer_tokens, ttft_ms, tpot_ms, prefill_probe,
-        prefill_utilisation, decode_utilisation
-    FROM paired
-),
-valid_price AS (
-    SELECT device_name, effective_from, usd_per_device_hour, watts_per_device
-    FROM price
-    WHERE getvariable('price_date') IS NULL OR effective_from <= getvariable('price_date')
-    QUALIFY row_number() OVER (PARTITION BY device_name ORDER BY effective_from DESC) = 1
+-- column: probe
+SELECT
+    question_group, rank, device, per_usd AS tokens_per_usd, 1e6 / per_usd AS usd_per_million_tokens,
+    per_kwh AS tokens_per_kwh,
+    break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, rate, rate_per_device, ttft_ms,
+    tpot_ms, plan, batch_size, num_devices, prefill_utilisation, decode_utilisation, prefill_probe, probe
+FROM priced_points()
+ORDER BY question_group, rank;
+
+-- when: by | cost by goodput
+-- summary: the cheapest plan of each device by the prices entered: requests within the limits per $ and per kWh, and break-even price
+-- modes: aggregated, pd
+-- reads: loads | best_of_devices(getvariable('marginal'), getvariable('attainment'))
+-- shows: rank, device, plan, goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from
+-- column: question_group, rank, device
+-- column: plan | none | the split that carries most requests a device
+-- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small
+-- column: goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh
+-- column: break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, attainment, num_devices
+-- column: arrivals, scenario
+SELECT
+    question_group, rank, device, plan, rate AS goodput, rate_per_device AS goodput_per_device, per_usd AS requests_per_usd,
+    1000 / per_usd AS usd_per_1000_requests, 1000 / per_usd * rate / goodput_slower AS usd_slower,
+    per_kwh AS requests_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from,
+    getvariable('attainment') AS attainment, num_devices, arrivals, scenario
+FROM priced_points()
+ORDER BY question_group, rank;
+
+-- when: split | cost by goodput, pairs
+-- summary: the cheapest prefill and decode instances of each two devices by the prices entered: requests within the limits per $ and per kWh
+-- reads: loads | best_of_sizes(getvariable('marginal'), getvariable('attainment'))
+-- shows: rank, prefill_device, decode_device, plan, goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh, usd_per_hour, price_from
+-- column: question_group, rank
+-- column: prefill_device | none | of the prefill side
+-- column: decode_device | none | of the decode side
+-- column: plan | none | instances and splits of both sides: of the fifty pairs that carry most, the cheapest of these devices
+-- column: goodput | requests/s | of all instances together
+-- column: goodput_per_device | requests/s | goodput / num_devices
+-- column: requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh
+-- column: usd_per_hour | USD/h | of all devices together
+-- column: watts | W | of all devices together
+-- column: price_from | ISO date | since when the prices are valid, of two the later
+-- column: attainment
+-- column: num_devices | devices | of both sides
+-- column: combined, kv_transfer_gb_per_s, arrivals, prefill_scenario, decode_scenario
+WITH pairs AS MATERIALIZED (
+    SELECT * FROM goodput_pairs(getvariable('marginal'), getvariable('attainment'), 50)
 ),
 priced AS (
     SELECT
-        w.*, w.rate / w.num_devices AS rate_per_device, p.effective_from AS price_from, p.usd_per_device_hour,
-        p.watts_per_device, w.rate / w.num_devices * 3600 / nullif(p.usd_per_device_hour, 0) AS tokens_per_usd,
-        w.rate / w.num_devices * 3600000 / nullif(p.watts_per_device, 0) AS tokens_per_kwh
-    FROM winners AS w
-    LEFT JOIN valid_price AS p ON p.device_name = w.device
-),
-others AS (
-    SELECT a.question_group, a.device, max(b.tokens_per_usd) AS best_other
-    FROM priced AS a
-    JOIN priced AS b ON a.question_group = b.question_group AND a.device <> b.device
-    GROUP BY a.question_group, a.device
+        pairs.*, p.device AS prefill_device, d.device AS decode_device, p.scenario AS prefill_scenario,
+        d.scenario AS decode_scenario, p.arrivals,
+        concat(prefill_instances, ' x ', p.plan, ' + ', decode_instances, ' x ', d.plan) AS plan,
+        prefill_instances * p.num_devices AS prefill_devices, decode_instances * d.num_devices AS decode_devices,
+        prefill_devices * a.usd_per_device_hour + decode_devices * b.usd_per_device_hour AS usd_per_hour,
+        prefill_devices * a.watts_per_device + decode_devices * b.watts_per_device AS watts,
+        greatest(a.effective_from, b.effective_from) AS price_from,
+        goodput * 3600 / nullif(usd_per_hour, 0) AS requests_per_usd
+    FROM pairs
+    JOIN ladder AS p ON p.ladder = prefill_ladder
+    JOIN ladder AS d ON d.ladder = decode_ladder
+    LEFT JOIN valid_prices() AS a ON a.device_name = p.device
+    LEFT JOIN valid_prices() AS b ON b.device_name = d.device
+    WHERE goodput > 0
+    QUALIFY row_number() OVER (
+        PARTITION BY pairs.question_group, p.device, d.device
+        ORDER BY requests_per_usd DESC NULLS LAST, goodput / devices_used DESC, prefill_ladder, decode_ladder
+    ) = 1
 ),
 ranked AS (
     SELECT
-        priced.*, priced.rate_per_device * 3600 / others.best_other AS break_even_usd_per_device_hour,
+        priced.* EXCLUDE (rank),
         row_number() OVER (
-            PARTITION BY priced.question_group ORDER BY tokens_per_usd DESC NULLS LAST, priced.device, scenario
+            PARTITION BY question_group
+            ORDER BY requests_per_usd DESC NULLS LAST, prefill_device, decode_device, prefill_ladder, decode_ladder
         ) AS rank
     FROM priced
-    LEFT JOIN others ON others.question_group = priced.question_group AND others.device = priced.device
+    QUALIFY rank <= getvariable('top')
 )
 SELECT
-    question_group, rank, device, tokens_per_usd, 1e6 / tokens_per_usd AS usd_per_million_tokens, tokens_per_kwh,
-    break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, rate, rate_per_device, ttft_ms,
-    tpot_ms, plan, batch_size, num_devices, prefill_utilisation, decode_utilisation, prefill_probe, probe
+    question_group, rank, prefill_device, decode_device, plan, goodput, goodput / devices_used AS goodput_per_device,
+    requests_per_usd, 1000 / requests_per_usd AS usd_per_1000_requests,
+    1000 / requests_per_usd * goodput / nullif(goodput_slower, 0) AS usd_slower,
+    goodput * 3600000 / nullif(watts, 0) AS requests_per_kwh, usd_per_hour, watts, price_from,
+    getvariable('attainment') AS attainment, devices_used AS num_devices, combined,
+    getvariable('kv_transfer_bytes_per_s') / 1e9 AS kv_transfer_gb_per_s, arrivals, prefill_scenario, decode_scenario
 FROM ranked
-WHERE rank <= getvariable('top')
 ORDER BY question_group, rank;

@@ -1,17 +1,15 @@
--- name: coverage
 -- summary: which model, device, workload, precision and phase are stored, how densely, and with how many failures
 -- scope: whole
--- predicts: nothing
--- instead: each_limit_keyword | coverage lists what is stored, whatever its numbers; ask best
+-- verdict: none
+-- refuses: each_limit_keyword | coverage lists what is stored, whatever its numbers; ask best
 -- shows: model, device, workload, linear_quantization, convention, phase, plans, scenarios_ok, illegal, unsupported, error, probes, most_common_reason
--- column: model | none | model by name
--- column: device | none | device by name
+-- column: model, device
 -- column: workload | none | its name or label
 -- column: linear_quantization | none | number format of linears
 -- column: experts_quantization | none | number format of experts
 -- column: attention_quantization | none | number format of the KV cache
 -- column: convention | none | physical or upstream
--- column: phase | none | prefill, decode or aggregated
+-- column: phase
 -- column: formula_version | none | the newest stored
 -- column: plans | plans | distinct splits evaluated, failures included
 -- column: scenarios | scenarios | stored, failures included
@@ -32,7 +30,7 @@ cells AS (
     SELECT
         s.model, s.device, s.workload, s.linear_quantization, s.experts_quantization, s.attention_quantization,
         s.convention, s.phase, s.formula_version, s.status, s.reason, s.scenario_id,
-        concat_ws('/', s.tp, s.pp, s.dp, s.ep, s.moe_tp, s.moe_dp, s.dcp, s.redundant_experts, s.pcp, s.micro_batches, s.encoder_devices) AS split, stored.probes, stored.smallest,
+        concat_ws('/', {plan_sizes}) AS split, stored.probes, stored.smallest,
         stored.largest,
         -- How often the cell has this reason, before the reason itself: the largest text is the most common reason.
         printf('%09d', count(*) OVER (

@@ -1,10 +1,8 @@
--- name: decode
 -- summary: the best batch size of each decode plan under the limits, ranked by generated tokens/s, per device where sizes differ
 -- needs: decode
 -- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device if sized, instances if num_devices, system_rate if num_devices, qps, tpot_ms, num_devices, memory_free_gib, launchable, e2e_ms if e2e_limits, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
--- narrow: judged
--- suffices: winners
--- columns like: best
+-- reads: narrow, winners
+-- column: as best
 SELECT instances.*
 FROM best_instances('decode') AS instances
 ORDER BY instances.question_group, instances.rank;

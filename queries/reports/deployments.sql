@@ -1,52 +1,43 @@
--- name: deployments
 -- summary: the best whole deployment of each device, aggregated and split, within a budget or for a rate, with what it costs
--- divides: devices
+-- scope: devices
 -- needs: prefill, decode
 -- needs: aggregated
 -- allocates: instances
--- timed: pairs
--- leaves out: prefill_device, decode_device
+-- refuses: prefill_device, decode_device
 -- shows: budget if budgets, rank, device, mode, deployment, devices_used, system_qps, carries_target if target_qps or target_users, users, output_tokens_per_s, output_tokens_per_s_per_device, ttft_ms, tpot_ms, e2e_ms, usd_per_hour, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
--- narrow: judged
--- suffices: winners
+-- reads: narrow, winners
 -- shows with target_qps: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- shows with target_users: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, users, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
--- column: question_group | none | group of model, workload, precision and convention
+-- column: question_group
 -- column: rank | none | within a budget: 1 carries most; of a rate or of users the cheapest that carries them, by devices where a price is missing
 -- column: device | none | device by name, of every instance
--- column: mode | none | aggregated or pd
+-- column: mode
 -- column: deployment | none | instances and their splits; of pd the prefill side first
 -- column: instances | instances | aggregated ones; NULL for pd
--- column: prefill_instances | instances | NULL unless pd
--- column: decode_instances | instances | NULL unless pd
+-- column: prefill_instances, decode_instances
 -- column: plan | none | split of an aggregated instance
 -- column: prefill_plan | none | split of a prefill instance
 -- column: decode_plan | none | split of a decode instance
--- column: devices_used | devices | by the instances
+-- column: devices_used
 -- column: devices_idle | devices | of the budget; NULL without one
 -- column: budget | devices | that it is the best within; NULL without one
 -- column: system_qps | requests/s | carried by the whole deployment, at most
 -- column: served_qps | requests/s | of these, those that are asked for: the target where it is carried, else all
 -- column: carries_target | none | whether the rate and the users asked for are carried; NULL where neither is
 -- column: users | requests | in flight at system_qps: what the instances were evaluated with, of pd those of a loop that has settled, first requests left out; NULL of pd under formulas
--- column: output_tokens_per_s | tokens/s | system_qps x mean output length
+-- column: output_tokens_per_s
 -- column: output_tokens_per_s_per_device | tokens/s | by the devices used
--- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer
--- column: tpot_ms | ms | by the named definition
--- column: e2e_ms | ms | end-to-end time of a request of the client's mean length, as its rate counts; NULL of pd under formulas
--- column: prefill_utilisation | ratio | pd: system_qps / what all prefill instances pass
--- column: decode_utilisation | ratio | pd: system_qps / what all decode instances pass at most
+-- column: ttft_ms, tpot_ms, e2e_ms, prefill_utilisation, decode_utilisation
 -- column: memory_free_bytes | bytes | left on the fullest device after the reserve, of the side that has less
 -- column: usd_per_device_hour | USD/h | price used; NULL where none is stored
--- column: price_from | ISO date | since when the price is valid
+-- column: price_from
 -- column: usd_per_hour | USD/h | of the devices used; without a rate or users asked for of the whole budget, idle ones too
 -- column: usd_per_month | USD | 730 hours
 -- column: usd_per_million_output_tokens | USD | the whole cost over generated tokens, at served_qps
 -- column: usd_per_million_input_tokens | USD | the whole cost over prompt tokens, cached ones too
 -- column: usd_per_million_uncached_tokens | USD | the whole cost over prompt tokens that are computed
 -- column: probe | none | the aggregated configuration; NULL for pd
--- column: prefill_probe | none | NULL unless pd
--- column: decode_probe | none | NULL unless pd
+-- column: prefill_probe, decode_probe
 WITH budgets AS (
     -- what is looked at within many devices holds what is the best within fewer
     SELECT unnest(coalesce(getvariable('budgets'), [getvariable('num_devices')])) AS budget

@@ -1,9 +1,7 @@
--- name: device-profiles
 -- summary: the device profiles of the question's scope: effective rates, memory and interconnect
--- predicts: nothing
--- nearest: none
+-- verdict: none
 -- shows: device, family, matrix_tflops, vector_tflops, memory_bandwidth_tib_per_s, memory_gib, grid, link_gb_per_s
--- column: device | none | device by name
+-- column: device
 -- column: vendor | none | who makes it
 -- column: family | none | cost model: theoretical or calibrated
 -- column: matrix_tflops | TFLOP/s | effective bf16 matrix rate

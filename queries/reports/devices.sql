@@ -1,32 +1,23 @@
--- name: devices
 -- summary: the best configuration of each device in one phase, ranked
 -- modes: aggregated, prefill, decode, pd
--- timed: pairs
--- answered by: devices-pairs | split
 -- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limits or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
--- narrow: judged
--- suffices: winners
--- column: question_group | none | group of model, workload, precision and convention
+-- reads: narrow, winners
+-- column: question_group
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
--- column: device | none | device by name
--- column: phase | none | prefill, decode or aggregated
+-- column: device, phase
 -- column: rate | tokens/s | generated tokens/s of one instance, prompt tokens/s for prefill
--- column: rate_per_device | tokens/s | rate / devices of the instance
--- column: qps | requests/s | by the named rule
+-- column: rate_per_device, qps
 -- column: ttft_ms | ms | NULL for decode
 -- column: tpot_ms | ms | by the named definition; NULL for prefill
 -- column: e2e_ms | ms | of a request of the lengths named; NULL unless aggregated
--- column: concurrency | requests | in flight in one instance
--- column: plan | none | parallel split
+-- column: concurrency, plan
 -- column: tp | devices | tensor parallel size
 -- column: pp | devices | pipeline stages
 -- column: dp | replicas | data parallel replicas
 -- column: ep | devices | expert parallel size
 -- column: moe_tp | devices | tensor parallel size inside experts
 -- column: moe_dp | replicas | replicas of the expert group
--- column: batch_size | requests | per replica and stage
--- column: num_devices | devices | of one instance
--- column: probe | none | reference of the row
+-- column: batch_size, num_devices, probe
 -- column: memory_free_bytes | bytes | left on the fullest device after the reserve
 WITH winners AS (
     SELECT *
@@ -48,4 +39,54 @@ SELECT
     concurrency, plan, tp, pp, dp, ep, moe_tp, moe_dp, batch_size, num_devices, probe, memory_free_bytes
 FROM ranked
 WHERE rank <= getvariable('top')
+ORDER BY question_group, rank;
+
+-- when: split | devices-pairs
+-- summary: the best pair of each device, both sides on it, ranked as pd-ratio ranks pairs
+-- shows: rank, prefill_device, decode_device if prefill_device or decode_device, prefill_plan, ttft_ms, prefill_qps, decode_plan, tpot_ms, decode_qps, pd_ratio, balanced_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows with num_devices: rank, prefill_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, ttft_ms, decode_instances, decode_plan, tpot_ms, devices_idle, system_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows with served: rank, prefill_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, prefill_utilisation, ttft_ms, decode_instances, decode_plan, decode_utilisation, tpot_ms, system_qps, qps_per_device, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- reads: narrow, winners
+-- column: as pd-ratio
+-- column: rank | none | 1 is best; ties go to the name of the device
+-- column: prefill_device | none | device of both sides
+WITH best AS (
+    SELECT pairs.* FROM ranked_pairs(TRUE, 1) AS pairs
+),
+ranked AS (
+    SELECT
+        * REPLACE (
+            row_number() OVER (
+                PARTITION BY question_group
+                ORDER BY
+                    pair_objective(balanced_qps, system_qps, qps_per_device, qps_per_device_bound) DESC NULLS LAST,
+                    prefill_device
+            ) AS rank
+        )
+    FROM best
+)
+SELECT ranked.*
+FROM ranked
+WHERE rank <= getvariable('top')
+ORDER BY question_group, rank;
+
+-- when: by | devices by goodput
+-- summary: the plan of each device that carries most requests that arrive a device, ranked
+-- modes: aggregated, prefill, decode
+-- reads: loads | best_of_devices(getvariable('marginal'), getvariable('attainment'))
+-- shows: rank, device, plan, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, num_devices
+-- column: question_group
+-- column: rank | none | 1 has the highest goodput a device; ties go to the content key
+-- column: device, plan
+-- column: phase | none | aggregated, prefill or decode
+-- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small
+-- column: goodput_low | requests/s | lower end of the 95 % interval from sampling: five batches of requests
+-- column: goodput_high | requests/s | its upper end
+-- column: goodput_slower, goodput_faster, goodput_per_device, attainment, num_devices, arrivals, scenario
+SELECT
+    question_group, row_number() OVER (PARTITION BY question_group ORDER BY goodput / num_devices DESC, ladder) AS rank,
+    device, plan, phase, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster,
+    goodput / num_devices AS goodput_per_device, getvariable('attainment') AS attainment, num_devices, arrivals, scenario
+FROM carrying_devices(getvariable('wanted_phase'))
+QUALIFY rank <= getvariable('top')
 ORDER BY question_group, rank;

@@ -1,16 +1,13 @@
--- name: diff
 -- summary: what changed between two sweeps of the same subjects, a row a subject and batch size, changed winners first
 -- scope: sweeps
--- names: sweeps | diff compares two sweeps | sweepdb sweeps lists them
+-- requires: sweeps | diff compares two sweeps | sweepdb sweeps lists them
 -- layout: long
 -- verdict: changes
 -- shows: model, device, workload, phase, plan, batch_size, rate_change_percent, ttft_change_percent, tpot_change_percent, won_before, wins_after, first_probe, second_probe
 -- column: subject | sha256 | what both rows are about
--- column: model | none | model by name
--- column: device | none | device by name
+-- column: model, device
 -- column: workload | none | its name or label
--- column: phase | none | prefill, decode or aggregated
--- column: plan | none | parallel split
+-- column: phase, plan
 -- column: batch_size | requests | of both rows
 -- column: rate_change_percent | percent | from the first to the second, of tokens/s
 -- column: ttft_change_percent | percent | from the first to the second; NULL for decode

@@ -1,4 +1,3 @@
--- name: mix
 -- summary: a weighted blend of workloads on a device budget: one configuration for all, or the devices split between them
 -- modes: aggregated, prefill, decode
 -- scope: blend
@@ -8,11 +7,10 @@
 -- shows: choice, workload, weight, device, plan, batch_size, qps, time_share, instances, devices_used, system_qps, against_other, reason, probe
 -- column: question_group | none | group of model, precision and convention
 -- column: choice | none | single: one device, plan and serving model for every workload, each at its own best batch size by requests/s, time shared; split: each workload has instances of its own, all of one configuration
--- column: workload | none | name of the workload, else its label
--- column: workload_key | sha256 | content key of the workload
+-- column: workload, workload_key
 -- column: weight | ratio | share of the requests
 -- column: device | none | device of the instances that serve this workload; NULL where the choice is impossible
--- column: plan | none | their split
+-- column: plan
 -- column: instance_devices | devices | of one instance
 -- column: batch_size | requests | best batch size for this workload in that plan
 -- column: qps | requests/s | of one instance that serves this workload alone
@@ -22,7 +20,7 @@
 -- column: system_qps | requests/s | of the whole blend. single: instances / (sum of weight / qps); split: the least of instances x qps / weight. Each the highest within the budget; ties use fewer devices
 -- column: against_other | ratio | system_qps / system_qps of the other choice: below 1 is what this choice costs
 -- column: reason | none | why the choice is impossible
--- column: probe | none | the stored row
+-- column: probe
 WITH blend AS (
     SELECT unnest(getvariable('mix_workloads')) AS workload_key, unnest(getvariable('mix_weights')) AS weight
 ),

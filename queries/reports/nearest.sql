@@ -1,23 +1,17 @@
--- name: nearest
 -- summary: the closest configurations when nothing satisfies the limits: which limit binds, and how far to relax it
 -- modes: aggregated, prefill, decode
--- nearest: none
 -- shows: rank, phase, device, plan, batch_size, binding_limit, miss, relax_to, admitted_then, ttft_ms, tpot_ms, memory_free_gib, e2e_ms if e2e_limits or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
--- narrow: judged
--- column: question_group | none | group of model, workload, precision and convention
+-- reads: narrow
+-- column: question_group
 -- column: rank | none | 1 misses by the least
 -- column: phase | none | phase of the row
--- column: probe | none | reference of the row
--- column: device | none | device by name
--- column: plan | none | parallel split
--- column: batch_size | requests | per replica and stage
--- column: concurrency | requests | in flight in one instance
+-- column: probe, device, plan, batch_size, concurrency
 -- column: binding_limit | none | the limit missed by the largest share: each_limit_listed
 -- column: miss | ratio | how far beyond the binding limit, as a share of it; memory as a share of the device
 -- column: relax_to | ms, tokens/s or GiB | the value of the binding limit at which this row would pass it; memory: the reserve in GiB
 -- column: admitted_then | rows | rows of the group that would pass every limit if only the binding one were relaxed so far
 -- column: ttft_ms | ms | time to first token
--- column: tpot_ms | ms | by the named definition
+-- column: tpot_ms
 -- column: e2e_ms | ms | end to end, of a request of the lengths named
 -- column: tokens_per_s_per_user | tokens/s | of one user
 -- column: memory_free_bytes | bytes | after the reserve; negative: does not fit

@@ -1,7 +1,6 @@
--- name: why
 -- summary: two probes side by side: margins, knobs that differ, slack to each limit here and at the next batch size, step splits
 -- scope: probes
--- names: probes | why compares two probes | sweepdb query why a1b2c3d4:175 e5f6a7b8:64
+-- requires: probes | why compares two probes | sweepdb query why a1b2c3d4:175 e5f6a7b8:64
 -- column: section | none | result, limit, next batch size, knob, split or memory
 -- column: name | none | what is compared
 -- column: unit | none | its unit
@@ -35,17 +34,7 @@ named AS (
             {'section': 'result', 'name': 'tpot_ms', 'unit': 'ms', 'position': 5, 'value': tpot_ms},
             {'section': 'result', 'name': 'e2e_ms', 'unit': 'ms', 'position': 6, 'value': e2e_ms},
             {'section': 'knob', 'name': 'num_devices', 'unit': 'devices', 'position': 32, 'value': num_devices::DOUBLE},
-            {'section': 'knob', 'name': 'tp', 'unit': 'devices', 'position': 33, 'value': tp::DOUBLE},
-            {'section': 'knob', 'name': 'pp', 'unit': 'devices', 'position': 34, 'value': pp::DOUBLE},
-            {'section': 'knob', 'name': 'dp', 'unit': 'replicas', 'position': 35, 'value': dp::DOUBLE},
-            {'section': 'knob', 'name': 'ep', 'unit': 'devices', 'position': 36, 'value': ep::DOUBLE},
-            {'section': 'knob', 'name': 'moe_tp', 'unit': 'devices', 'position': 37, 'value': moe_tp::DOUBLE},
-            {'section': 'knob', 'name': 'moe_dp', 'unit': 'replicas', 'position': 38, 'value': moe_dp::DOUBLE},
-            {'section': 'knob', 'name': 'dcp', 'unit': 'devices', 'position': 39, 'value': dcp::DOUBLE},
-            {'section': 'knob', 'name': 'redundant_experts', 'unit': 'experts', 'position': 40, 'value': redundant_experts::DOUBLE},
-            {'section': 'knob', 'name': 'pcp', 'unit': 'devices', 'position': 41, 'value': pcp::DOUBLE},
-            {'section': 'knob', 'name': 'micro_batches', 'unit': 'batches', 'position': 42, 'value': micro_batches::DOUBLE},
-            {'section': 'knob', 'name': 'encoder_devices', 'unit': 'devices', 'position': 46, 'value': encoder_devices::DOUBLE},
+            {plan_knobs},
             {'section': 'knob', 'name': 'host_hit_rate', 'unit': 'ratio', 'position': 43, 'value': host_hit_rate::DOUBLE},
             {'section': 'knob', 'name': 'ssd_hit_rate', 'unit': 'ratio', 'position': 44, 'value': ssd_hit_rate::DOUBLE},
             {'section': 'knob', 'name': 'remote_hit_rate', 'unit': 'ratio', 'position': 45, 'value': remote_hit_rate::DOUBLE},

@@ -1,4 +1,3 @@
--- name: arrival
 -- summary: streams of requests that loads were played with, at one a second
 CREATE OR REPLACE VIEW arrival AS
 SELECT * FROM raw.arrival;

@@ -1,4 +1,3 @@
--- name: attainment
 -- summary: the share of requests of each load within limits of TTFT and TPOT in ms (NULL: no limit), and of each limit alone
 -- column: load_id | none | integer key of the load
 -- column: share | ratio | requests within both limits / requests that count; a rejected request is a miss

@@ -1,4 +1,3 @@
--- name: device
 -- summary: device profile snapshots that produced numbers
 CREATE OR REPLACE VIEW device AS
 SELECT * FROM raw.device;

@@ -1,4 +1,3 @@
--- name: feasible
 -- summary: the probes that fit device memory with 10 GiB reserved and every request charged its full length
 -- column: memory_free_bytes | bytes | memory left on the fullest device; at least 0 here
 CREATE OR REPLACE VIEW feasible AS

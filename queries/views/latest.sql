@@ -1,4 +1,3 @@
--- name: latest
 -- summary: the probes of the newest scenario of each subject that has any: newest formula version, then newest device profile
 CREATE OR REPLACE VIEW latest AS
 WITH stored AS (

@@ -1,4 +1,3 @@
--- name: load
 -- summary: scenarios played at rates of requests that arrive, a row a rate; voided scenarios are left out
 -- column: load | none | short reference of the row
 -- column: load_id | none | integer key of the load
@@ -13,15 +12,7 @@ CREATE OR REPLACE VIEW load AS
 SELECT
     left(raw.load.key, 8) AS load, raw.scenario.scenario, raw.scenario.subject, raw.scenario.model,
     raw.scenario.device, raw.scenario.phase, raw.scenario.workload, raw.scenario.serving_model,
-    concat(
-        'tp', tp, 'pp', pp, 'dp', dp,
-        CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN concat('ep', ep, 'moetp', moe_tp, 'moedp', moe_dp) END,
-        CASE WHEN redundant_experts > 0 THEN concat('red', redundant_experts) END,
-        CASE WHEN dcp > 1 THEN concat('dcp', dcp) END,
-        CASE WHEN pcp > 1 THEN concat('pcp', pcp) END,
-        CASE WHEN micro_batches > 1 THEN concat('mb', micro_batches) END,
-        CASE WHEN encoder_devices > 0 THEN concat('enc', encoder_devices) END
-    ) AS plan,
+    {plan_label} AS plan,
     raw.scenario.num_devices, raw.scenario.formula_version,
     left(raw.arrival.key, 8) AS stream, raw.arrival.process, raw.arrival.cv, raw.arrival.seed, raw.arrival.requests AS arrival_requests,
     raw.load.arrivals_per_s, raw.load.saturation_per_s,

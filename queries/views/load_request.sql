@@ -1,4 +1,3 @@
--- name: load_request
 -- summary: every request of each load that keeps them (evaluate --keep-requests), in the order of arrival
 -- column: load_id | none | integer key of the load
 -- column: number | none | of the request: the same one at every rate and of every plan that was played with the stream

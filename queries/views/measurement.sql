@@ -1,4 +1,3 @@
--- name: measurement
 -- summary: measured serving points; their family says that nothing of ours predicted them
 -- column: family | none | measured, or predicted elsewhere: what another program printed; never theoretical or calibrated
 -- column: ttft_ms | ms | time to first token, queueing included: the mean where the source has it, else its median

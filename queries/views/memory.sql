@@ -1,4 +1,3 @@
--- name: memory
 -- summary: every probe with the memory left on its fullest device, for a reserve in GiB and a KV charge ('full' or 'mean')
 -- column: memory_free_bytes | bytes | device memory - weights - activations - KV at the charge - reserve; negative: does not fit
 CREATE OR REPLACE MACRO memory(reserved_gib, kv_charge) AS TABLE

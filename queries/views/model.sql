@@ -1,4 +1,3 @@
--- name: model
 -- summary: models by their normalised hyper-parameters
 CREATE OR REPLACE VIEW model AS
 SELECT * FROM raw.model;

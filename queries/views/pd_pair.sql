@@ -1,4 +1,3 @@
--- name: pd_pair
 -- summary: every prefill probe with every decode probe of the same model, workload and precision: QPS by the default rules
 -- column: prefill_probe | none | the prefill side
 -- column: decode_probe | none | the decode side

@@ -1,4 +1,3 @@
--- name: price
 -- summary: dated device prices and power
 CREATE OR REPLACE VIEW price AS
 SELECT * FROM raw.price;

@@ -1,4 +1,3 @@
--- name: sweep_probe
 -- summary: the probes each sweep asked for, new or already there: a probe appears once for each sweep
 -- column: sweep | hex | the sweep that asked for the row
 CREATE OR REPLACE VIEW sweep_probe AS

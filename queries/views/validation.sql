@@ -1,4 +1,3 @@
--- name: validation
 -- summary: measured values beside the numbers of their probes, of the newest comparison of each point and metric; raw.validation keeps the older ones
 -- column: measurement | sha256 | content key of the measured point, as measurement.key
 -- column: source | none | file and line the measured point came from
@@ -7,9 +6,12 @@
 -- column: predicted | metric | the number of the probe, its engine fitted without this pair of device and model
 -- column: knowledge | none | evaluated as asked (mean lengths, the usual client), as known (the source's client and launch), or both where they are one scenario
 -- column: signed_error | ratio | (predicted - measured) / measured
--- column: region | none | device, dense or moe, engine, mode, batch and length region, as one text
+-- column: region | none | device, kind, engine, mode, batch and length region, for people to read
+-- column: kind | none | dense or moe
 -- column: engine | none | serving engine as we name it; unstated where the source does not say
 -- column: mode | none | aggregated, disaggregated, prefill or decode
+-- column: batch_region | none | range of the users of the whole deployment
+-- column: length_region | none | range of the prompt length
 -- column: phase | none | phase of the scenario that predicts the metric: of a disaggregated point, prefill for first tokens, decode for the others
 -- column: probe | none | short reference of the probe that predicts the metric, where there is one
 -- column: batch_size | requests | requests of one replica in flight
@@ -27,11 +29,15 @@ SELECT
     newest.predicted,
     newest.signed_error,
     newest.knowledge,
-    newest.region,
+    concat_ws(', ', newest.device, newest.kind, newest.engine, newest.mode, newest.batch_region, newest.length_region)
+        AS region,
+    newest.kind,
     raw.scenario.model,
     raw.scenario.device,
-    string_split(newest.region, ', ')[3] AS engine,
-    string_split(newest.region, ', ')[4] AS mode,
+    newest.engine,
+    newest.mode,
+    newest.batch_region,
+    newest.length_region,
     raw.scenario.phase,
     raw.scenario.tp, raw.scenario.pp, raw.scenario.dp, raw.scenario.ep, raw.scenario.moe_tp,
     raw.scenario.num_devices,

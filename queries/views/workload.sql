@@ -1,4 +1,3 @@
--- name: workload
 -- summary: workloads: lengths, prefix cache, token budget
 CREATE OR REPLACE VIEW workload AS
 SELECT * FROM raw.workload;

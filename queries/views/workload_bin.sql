@@ -1,4 +1,3 @@
--- name: workload_bin
 -- summary: bins of length distributions
 CREATE OR REPLACE VIEW workload_bin AS
 SELECT * FROM raw.workload_bin;

@@ -10,17 +10,19 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.loads.distributions import DISTRIBUTIONS, PART_ROWS, PAYLOADS, insert_distributions, typed_columns
-    from store.loads.kept_requests import (
+    from store.loads.load_records import ArrivalRecord, LoadRecord, PackedLoad, loads_digest
+    from store.loads.measured_requests import (
         KEPT_COLUMNS,
+        NEVER,
         REJECTED,
         KeptRequests,
+        MeasuredRequests,
         kept_digest,
         pack_kept,
+        pack_requests,
         unpack_kept,
+        unpack_requests,
     )
-    from store.loads.load_digests import PackedLoad, loads_digest
-    from store.loads.load_records import ArrivalRecord, LoadRecord
-    from store.loads.measured_requests import NEVER, MeasuredRequests, pack_requests, unpack_requests
     from store.loads.packed_rows import (
         PARTS_OF_A_BIN,
         pack_cells,
@@ -30,34 +32,5 @@ if TYPE_CHECKING:
         unpack_rows,
         whole_counts,
     )
-
-__all__ = [
-    "DISTRIBUTIONS",
-    "KEPT_COLUMNS",
-    "NEVER",
-    "PARTS_OF_A_BIN",
-    "PART_ROWS",
-    "PAYLOADS",
-    "REJECTED",
-    "ArrivalRecord",
-    "KeptRequests",
-    "LoadRecord",
-    "MeasuredRequests",
-    "PackedLoad",
-    "insert_distributions",
-    "kept_digest",
-    "loads_digest",
-    "pack_cells",
-    "pack_kept",
-    "pack_requests",
-    "pack_rows",
-    "split_counts",
-    "typed_columns",
-    "unpack_cells",
-    "unpack_kept",
-    "unpack_requests",
-    "unpack_rows",
-    "whole_counts",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from store.loads.kept_requests import KEPT_COLUMNS, unpack_kept
+from store.loads.measured_requests import KEPT_COLUMNS, unpack_kept
 from store.loads.packed_rows import unpack_cells, unpack_rows, whole_counts
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""Requests of a log, one by one, and the few bytes that a store keeps them in.
+"""Requests one by one, of a log or of a load that keeps them, and the few bytes that a store keeps them in.
 
 Not here: files of clients (evaluator.ledger.readers), and distributions of plays (store.loads.packed_rows)."""
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from store.errors import StoreError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 _COLUMNS = ("sent_us", "prompt", "answer", "ttft_us", "e2e_us")
 NEVER = -1  # a time that a log does not have, and every time of a request that failed
@@ -109,3 +111,41 @@ def unpack_columns(packed: bytes, count: int, whose: str, *, hint: str = "Run: s
     except (zlib.error, ValueError) as error:
         raise StoreError(f"{whose} cannot be read: {error}.", hint=hint) from error
     return np.cumsum(steps, axis=1, dtype=np.int64)
+
+
+KEPT_COLUMNS = ("arrival_us", "prompt", "answer", "ttft_us", "tpot_us", "worst_gap_us", "preempted")
+REJECTED = -1  # every time of a request that was turned away
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptRequests:
+    """The requests that count, in the order of arrival: microseconds from the start of the play, tokens, times of steps
+    in microseconds, and how often each lost its keys. As in cells, what no step takes is in no TTFT."""
+
+    arrival_us: NDArray[np.int64]
+    prompt: NDArray[np.int64]
+    answer: NDArray[np.int64]
+    ttft_us: NDArray[np.int64]
+    tpot_us: NDArray[np.int64]
+    worst_gap_us: NDArray[np.int64]
+    preempted: NDArray[np.int64]
+
+
+def pack_kept(requests: KeptRequests) -> bytes:
+    """As few bytes."""
+    return pack_columns([getattr(requests, name) for name in KEPT_COLUMNS])
+
+
+def unpack_kept(packed: bytes) -> KeptRequests:
+    """The requests again."""
+    columns = unpack_columns(packed, len(KEPT_COLUMNS), "The requests of a load")
+    return KeptRequests(**dict(zip(KEPT_COLUMNS, columns, strict=True)))
+
+
+def kept_digest(load_key: str, packed: bytes) -> str:
+    """Of a load's key and of the bytes before compression."""
+    try:
+        plain = zlib.decompress(packed)
+    except zlib.error as error:
+        raise StoreError(f"The requests of load {load_key[:12]} cannot be read: {error}.") from error
+    return hashlib.sha256(load_key.encode() + plain).hexdigest()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         with_scenarios,
     )
     from store.schema.measures import MEASURES
-    from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, ReadColumn, read_column
+    from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, VIEW_COLUMNS, ReadColumn, filled, read_column
     from store.schema.sql_tables import DEVICE, METADATA, SWEEP
     from store.schema.tables import TABLES
 
@@ -53,6 +53,7 @@ __all__ = [
     "SWEEP",
     "TABLES",
     "TIER_PLACES",
+    "VIEW_COLUMNS",
     "Column",
     "Convention",
     "Family",
@@ -62,6 +63,7 @@ __all__ = [
     "SweepOutcome",
     "Table",
     "TierName",
+    "filled",
     "read_column",
     "scenario_tables",
     "with_scenarios",

@@ -21,14 +21,13 @@ from store.schema.declaring import (
     reference,
     text,
 )
-from store.schema.plan_columns import OF_DEVICES, OF_SHARES
+from store.schema.plan_columns import MEASURED_SHARES, OF_DEVICES
 
 _SIDE = (  # of a measured deployment
     Column("instances", INTEGER, "instances", "instances of this side"),
     *OF_DEVICES,
     Column("batch_size", DOUBLE, "requests", "batch size"),
 )
-_SHARES = tuple(size for size in OF_SHARES if size.name != "redundant_experts")
 
 
 def _of_side(side: str, column: Column) -> Column:
@@ -79,7 +78,12 @@ COMPARED_TABLES = (  # what is compared with evaluations or said about them
             document("extra", "fields of the source we do not interpret"),
             moment("measured_at", "when measured", nullable=True),
             moment("imported_at", "when imported"),
-            *(_of_side(side, column) for part in (_SIDE, _SHARES) for side in ("prefill", "decode") for column in part),
+            *(
+                _of_side(side, column)
+                for part in (_SIDE, MEASURED_SHARES)
+                for side in ("prefill", "decode")
+                for column in part
+            ),
         ),
     ),
     Table(
@@ -93,7 +97,12 @@ COMPARED_TABLES = (  # what is compared with evaluations or said about them
             Column("measured", DOUBLE, "metric", "measured value, in the metric's unit"),
             Column("predicted", DOUBLE, "metric", "predicted value, in the metric's unit"),
             Column("signed_error", DOUBLE, "ratio", "(predicted - measured) / measured"),
-            Column("region", NAME, "none", "device, model kind, engine, batch, length", index=True),
+            optional("device", NAME, "none", "device that was measured, our name", index=True),
+            optional("kind", text(8), "none", "dense or moe"),
+            optional("engine", DIGEST, "none", "serving engine as we name it; unstated where the source does not say"),
+            optional("mode", text(32), "none", "aggregated, disaggregated, prefill, decode"),
+            optional("batch_region", text(32), "none", "range of the users of the whole deployment"),
+            optional("length_region", text(32), "none", "range of the prompt length"),
             moment("created_at", "when it was matched"),
             optional(
                 "knowledge",

@@ -5,12 +5,15 @@ Not here: which tables there are (store.schema.tables)."""
 from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from store.errors import InputError
+from store.schema.closed_sets import Phase
 from store.texts import checked_name, checked_text
 
 Kind = Literal["key", "integer", "long", "short", "double", "flag", "text", "moment", "bytes"]
+OnPairs = Literal["sides", "once", "alone", "hidden"]  # how a pair names a column of its sides
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,9 @@ DIGEST = text(64)
 class Column:
     """One column. `refers_to` names a table and column, `one_of` lists what it may hold, `default` is for older rows.
 
-    `told` is the meaning to readers of a probe, who do not see the table that the column stands in."""
+    `told` is the meaning to readers of a probe, who do not see the table that the column stands in; rows of other
+    `phases` have none. A pair shows it of the `sides` that have it, `once` where both agree, or under its own name
+    where one side `alone` has it."""
 
     name: str
     type: ColumnType
@@ -60,6 +65,8 @@ class Column:
     one_of: tuple[str, ...] = ()
     default: str | None = None
     told: str | None = None
+    phases: tuple[Phase, ...] = PHASES
+    on_pairs: OnPairs = "sides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +161,18 @@ def content_key(meaning: str = "content key") -> Column:
 
 
 def optional(
-    name: str, type_: ColumnType, unit: str, meaning: str, *, index: bool = False, told: str | None = None
+    name: str,
+    type_: ColumnType,
+    unit: str,
+    meaning: str,
+    *,
+    index: bool = False,
+    told: str | None = None,
+    phases: tuple[Phase, ...] = PHASES,
+    on_pairs: OnPairs = "sides",
 ) -> Column:
     """Declare a column that may be missing."""
-    return Column(name, type_, unit, meaning, nullable=True, index=index, told=told)
+    return Column(name, type_, unit, meaning, nullable=True, index=index, told=told, phases=phases, on_pairs=on_pairs)
 
 
 def reference(

@@ -1,33 +1,47 @@
-"""The columns of a stored probe as readers see it: names joined to measures, in the order snapshots hold them.
+"""The columns of a probe as readers see it: names joined to measures, and what is derived of these, each said once.
 
-Not here: measures derived from these (queries/views), and the declarations (store.schema.tables)."""
+Snapshots, the view `probe`, views of the stores' own databases, instances and both sides of pairs follow from here. Not
+here: the declarations (store.schema.tables)."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
-from store.schema.closed_sets import TIER_PLACES
-from store.schema.declaring import Column
+from store.schema.closed_sets import Phase
+from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs
 from store.schema.joins import ALIASES
-from store.schema.measures import MEASURES
-from store.schema.plan_columns import OF_PLANS
+from store.schema.measures import DECODES, MEASURES
+from store.schema.plan_columns import OF_PLANS, label_sql
 from store.schema.tables import TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadColumn:
-    """One column as readers see it: its DuckDB type, unit and meaning, and where the store has it."""
+    """One column as readers see it: its DuckDB type, unit and meaning, and where the store has it.
+
+    The source of a column that is derived is SQL of every dialect over the columns of a stored probe."""
 
     name: str
     type: str
     unit: str
     meaning: str
     source: str
+    phases: tuple[Phase, ...] = PHASES
+    on_pairs: OnPairs = "sides"
 
 
-def read_column(column: Column, source: str, *, name: str | None = None, meaning: str | None = None) -> ReadColumn:
+def read_column(
+    column: Column,
+    source: str,
+    *,
+    name: str | None = None,
+    meaning: str | None = None,
+    on_pairs: OnPairs | None = None,
+) -> ReadColumn:
     """Return a declared column as readers see it, under its own name and meaning unless others are given."""
     return ReadColumn(
         name=name or column.name,
@@ -35,49 +49,43 @@ def read_column(column: Column, source: str, *, name: str | None = None, meaning
         unit=column.unit,
         meaning=meaning or column.told or column.meaning,
         source=source,
+        phases=column.phases,
+        on_pairs=on_pairs or column.on_pairs,
     )
 
 
-def _of(source: str, name: str | None = None, meaning: str | None = None) -> ReadColumn:
+def _of(
+    source: str, name: str | None = None, meaning: str | None = None, *, on_pairs: OnPairs | None = None
+) -> ReadColumn:
     alias, _, stored = source.partition(".")
-    return read_column(TABLES[ALIASES[alias]].column(stored), source, name=name, meaning=meaning)
+    return read_column(TABLES[ALIASES[alias]].column(stored), source, name=name, meaning=meaning, on_pairs=on_pairs)
 
 
-_NAMED_BY_HAND = {"device_name", "phase"}  # the device's own name, and the last of all
-
-
-def _of_subject() -> Iterator[ReadColumn]:
-    """Every field of the subject, the first two as the first snapshots had them."""
-    fields = [column for column in TABLES["subject"].columns if not (column.primary or column.unique)]
-    own = {column.name: column for column in fields if not column.refers_to and column.name not in _NAMED_BY_HAND}
-    for name in dict.fromkeys(("compile", "convention", *own)):
-        yield read_column(own[name], f"sj.{name}")
+def _every(alias: str, *without: str) -> Iterator[ReadColumn]:
+    """Every column that a table declares for readers of a probe: no keys, references and documents."""
+    for column in TABLES[ALIASES[alias]].columns:
+        if not (column.primary or column.unique or column.refers_to or column.unit == "JSON" or column.name in without):
+            yield read_column(column, f"{alias}.{column.name}")
 
 
 NAMED_COLUMNS: tuple[ReadColumn, ...] = (
-    _of("sc.id", "scenario_id", "integer key of the scenario, for joins within one store"),
-    _of("b.id", "block_id", "integer key of the block the probe was committed with"),
+    _of("sc.id", "scenario_id", "integer key of the scenario, for joins within one store", on_pairs="hidden"),
+    _of("b.id", "block_id", "integer key of the block the probe was committed with", on_pairs="hidden"),
     _of("sj.key", "subject", "content key of what the row is about"),
     _of("sc.key", "scenario", "content key of what determines the numbers"),
     _of("sw.key", "first_sweep", "sweep that stored the probe"),
     _of("b.created_at", "stored_at", "when the probe was committed"),
     _of("sc.formula_version"),
-    _of("d.family", meaning="cost model: theoretical or calibrated"),
-    _of("m.name", "model", "the name the model was first asked by"),
+    _of("d.family"),
+    _of("m.name", "model", "the name the model was first asked by", on_pairs="once"),
     _of("m.architecture"),
     _of("d.name", "device", "device profile by name"),
     _of("d.key", "device_key", "content key of the device profile, calibration included"),
-    _of("d.vendor", meaning="who makes the device"),
-    _of("d.memory_bytes", "device_memory_bytes", "memory of one device"),
+    _of("d.vendor"),
+    _of("d.memory_bytes", "device_memory_bytes"),
     *(_of(f"p.{name}") for name in (*(size.name for size in OF_PLANS), "num_devices")),
-    _of("pr.linear_quantization", meaning="number format of linears"),
-    _of("pr.experts_quantization", meaning="number format of experts"),
-    _of("pr.attention_quantization", meaning="number format of the KV cache"),
-    _of("pr.mxfp4_group_size", meaning="weights that share one MXFP4 scale"),
-    _of("pr.mixers_quantization", meaning="number format of what mixes tokens; NULL: as linears"),
-    _of("pr.head_quantization", meaning="number format of the vocabulary head; NULL: 16 bits"),
-    _of("pr.drafts_quantization", meaning="number format of layers that draft; NULL: as the others"),
-    *_of_subject(),
+    *_every("pr"),
+    *_every("sj", "device_name", "phase"),  # the device's own name, and the last of all
     _of("sc.launchable_by", "launchable"),
     ReadColumn(
         name="workload",
@@ -85,12 +93,10 @@ NAMED_COLUMNS: tuple[ReadColumn, ...] = (
         unit="none",
         meaning="the user's name of the workload, else its label",
         source="COALESCE(w.name, w.label)",
+        on_pairs="once",
     ),
-    _of("w.key", "workload_key", "content key of the workload"),
-    *(_of(f"w.{name}") for name in ("input_length", "input_length_mean", "output_length", "prefix_cache_hit_rate")),
-    *(_of(f"w.{tier}_hit_rate") for tier in TIER_PLACES),
-    _of("w.max_batched_tokens", meaning="token budget of one step, per replica"),
-    _of("w.mtp_tokens"),
+    _of("w.key", "workload_key", "content key of the workload", on_pairs="once"),
+    *_every("w", "label", "name"),
     _of("sj.phase"),
 )
 MEASURE_COLUMNS: tuple[ReadColumn, ...] = (
@@ -98,6 +104,136 @@ MEASURE_COLUMNS: tuple[ReadColumn, ...] = (
     *(read_column(column, f"pb.{column.name}") for column in MEASURES),
 )
 PROBE_COLUMNS = NAMED_COLUMNS + MEASURE_COLUMNS
+
+# A composed batch whose prompts are shorter than the distribution's is not faster: QPS by mean work a request.
+_WORK_SHARE = "coalesce(realised_input_length_mean / input_length_mean, 1)"
+_CAPACITY = f"(1000.0 * concurrency / nullif(makespan_ms, 0) * {_WORK_SHARE})"
+_DECODED_PER_S = "(concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0))"
+_MINUS_ONE = f"{_DECODED_PER_S} / (CASE WHEN output_length - 1 > 1 THEN output_length - 1 ELSE 1 END)"
+# Of an aggregated batch only the prefills are composed: its decodes are of the whole distribution already.
+_MISSED_MS = f"(CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / {_WORK_SHARE} - 1) END)"
+_FINISHED_PER_S = f"(1000.0 * concurrency / nullif(e2e_ms + {_MISSED_MS}, 0))"
+
+
+def _derived(
+    name: str,
+    unit: str,
+    meaning: str,
+    every: str | None = None,
+    phases: tuple[Phase, ...] = PHASES,
+    *,
+    type_: ColumnType = DOUBLE,
+    on_pairs: OnPairs = "sides",
+    **by_phase: str,
+) -> ReadColumn:
+    """A column by SQL of every dialect over those of a stored probe: one for every row, or one of each phase."""
+    cases = " ".join(f"WHEN '{phase}' THEN {sql}" for phase, sql in by_phase.items())
+    return ReadColumn(
+        name=name,
+        type=type_.read_as,
+        unit=unit,
+        meaning=meaning,
+        source=every or f"CASE phase {cases} END",
+        phases=tuple(phase for phase in phases if every or phase in by_phase),
+        on_pairs=on_pairs,
+    )
+
+
+REFERENCE = _derived(
+    "probe",
+    "none",
+    "short reference of the row: scenario and batch size; show, explain and why accept it",
+    "substr(scenario, 1, 8) || ':' || batch_size",
+    type_=TEXT,
+)
+DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
+    _derived(
+        "plan",
+        "none",
+        "label of the split: tp8pp1dp1, with the expert split where there is one",
+        label_sql(),
+        type_=TEXT,
+    ),
+    _derived(
+        "prefill_capacity_qps",
+        "requests/s",
+        "prompts a second of one prefill instance: concurrency / makespan, at the mean work of a prompt; NULL"
+        " elsewhere",
+        prefill=_CAPACITY,
+    ),
+    _derived(
+        "prefill_ttft_qps",
+        "requests/s",
+        "the seeds' rule: concurrency / mean ttft; NULL elsewhere",
+        prefill=f"1000.0 * concurrency / nullif(ttft_ms, 0) * {_WORK_SHARE}",
+    ),
+    _derived(
+        "decode_minus_one_qps",
+        "requests/s",
+        "concurrency / (tpot x max(output_length - 1, 1)) of one decode instance; NULL elsewhere",
+        decode=_MINUS_ONE,
+    ),
+    _derived(
+        "decode_full_qps",
+        "requests/s",
+        "concurrency / (tpot x output_length), seed 000's rule; NULL elsewhere",
+        decode=f"{_DECODED_PER_S} / output_length",
+    ),
+    _derived(
+        "requests_per_s",
+        "requests/s",
+        "finished requests a second: capacity of a prefill or decode instance, concurrency / e2e of an aggregated one"
+        " at the mean work of a prompt",
+        prefill=_CAPACITY,
+        decode=_MINUS_ONE,
+        aggregated=_FINISHED_PER_S,
+    ),
+    _derived(
+        "input_tokens_per_s",
+        "tokens/s",
+        "prompt tokens served a second, cached ones included; NULL for decode",
+        prefill=f"{_CAPACITY} * input_length_mean",
+        aggregated=f"{_FINISHED_PER_S} * input_length_mean",
+    ),
+    _derived(
+        "output_tokens_per_s",
+        "tokens/s",
+        "generated tokens a second of one instance, ttft counted once; NULL for prefill",
+        decode=_DECODED_PER_S,
+        aggregated=f"{_FINISHED_PER_S} * output_length",
+    ),
+    _derived(
+        "output_tokens_per_s_twice",
+        "tokens/s",
+        "seed 001's printed formula, which counts ttft twice; NULL unless aggregated",
+        aggregated="1000.0 * concurrency * output_length"
+        f" / (ttft_ms + tpot_inclusive_ms * output_length + 2 * {_MISSED_MS})",
+    ),
+    _derived(
+        "output_tokens_per_s_per_device",
+        "tokens/s",
+        "output_tokens_per_s / devices of the instance",
+        decode=f"{_DECODED_PER_S} / num_devices",
+        aggregated=f"{_FINISHED_PER_S} * output_length / num_devices",
+    ),
+    _derived(
+        "tokens_per_s_per_user",
+        "tokens/s",
+        "1000 / tpot_exclusive_ms; NULL for prefill",
+        "1000.0 / nullif(tpot_exclusive_ms, 0)",
+        DECODES,
+        on_pairs="alone",
+    ),
+    _derived(
+        "input_length_bias",
+        "ratio",
+        "how far the mean prompt of the composed batch is off: realised_input_length_mean / input_length_mean - 1; NULL"
+        " for fixed lengths",
+        "realised_input_length_mean / input_length_mean - 1",
+    ),
+)
+# In the order of the view `probe`; the keys that hold within a store come last.
+VIEW_COLUMNS = (REFERENCE, *PROBE_COLUMNS[2:], *DERIVED_COLUMNS, *PROBE_COLUMNS[:2])
 
 SORT_ORDER = (
     "model, workload, phase, device, num_devices, tp, pp, dp, ep, moe_tp, moe_dp, scenario_id, batch_size, block_id"
@@ -108,3 +244,52 @@ def layout_digest() -> str:
     """Identify names, order and types of the columns, so that a snapshot of another layout is recognised."""
     text = ",".join(f"{column.name} {column.type}" for column in PROBE_COLUMNS)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def view_select() -> str:
+    """The select list of the view `probe` over stored probes."""
+    derived = {id(REFERENCE), *map(id, DERIVED_COLUMNS)}
+    return ", ".join(
+        f"{column.source} AS {column.name}" if id(column) in derived else column.name for column in VIEW_COLUMNS
+    )
+
+
+def shown_select(alias: str) -> str:
+    """The select list of what answers show of an instance."""
+    return ", ".join(f"{alias}.{column.name}" for column in VIEW_COLUMNS if column.name not in _KEYS)
+
+
+def pairs_select(prefill: str, decode: str) -> str:
+    """The select list of what answers show of both sides of a pair."""
+    items = [f"{prefill}.{column.name}" for column in VIEW_COLUMNS if column.on_pairs == "once"]
+    for side, alias in (("prefill", prefill), ("decode", decode)):
+        for column in VIEW_COLUMNS:
+            if column.on_pairs in {"sides", "alone"} and side in column.phases:
+                plain = column.on_pairs == "alone" or column.name.startswith(f"{side}_")
+                items.append(f"{alias}.{column.name}" + ("" if plain else f" AS {side}_{column.name}"))
+    return ", ".join(items)
+
+
+def filled(sql: str) -> str:
+    """A text of SQL with what is declared in place of what it names in braces: `{pair_columns}`."""
+    return _NAMED.sub(lambda match: _declared()[match[1]], sql)
+
+
+@cache
+def _declared() -> dict[str, str]:
+    return {
+        "probe_columns": view_select(),
+        "instance_columns": shown_select("p"),
+        "pair_columns": pairs_select("p", "d"),
+        "plan_label": label_sql(),
+        "plan_sizes": ", ".join(size.name for size in OF_PLANS),
+        "plan_knobs": ", ".join(
+            f"{{'section': 'knob', 'name': '{size.name}', 'unit': '{size.unit}', 'position': 33,"
+            f" 'value': {size.name}::DOUBLE}}"
+            for size in OF_PLANS
+        ),
+    }
+
+
+_KEYS = {"scenario_id", "block_id"}
+_NAMED = re.compile(r"\{([a-z_]+)\}")

@@ -31,7 +31,8 @@ from store.schema.declaring import (
 from store.schema.load_tables import LOAD_TABLES
 from store.schema.measures import MEASURES
 from store.schema.part_tables import PART_TABLES
-from store.schema.plan_columns import OF_DEVICES, OF_OTHERS, OF_PLANS, OF_SHARES
+from store.schema.plan_columns import OF_DEVICES, OF_PLANS, OF_SHARES
+from store.schema.service_columns import OF_SERVICE
 
 _STORE = (
     Table(
@@ -46,6 +47,12 @@ _STORE = (
     ),
 )
 
+
+def _format(part: str, meaning: str, *, told: str, nullable: bool = False) -> Column:
+    name = f"{part}_quantization"
+    return Column(name, text(32), "none", meaning, nullable=nullable, told=told, on_pairs="once")
+
+
 _DIMENSIONS = (  # what a scenario is made of
     Table(
         "model",
@@ -54,7 +61,7 @@ _DIMENSIONS = (  # what a scenario is made of
             identifier(),
             content_key("content key of the hyper-parameters"),
             Column("name", NAME, "none", "the name it was first asked by", index=True),
-            Column("architecture", NAME, "none", "model_type of its config.json"),
+            Column("architecture", NAME, "none", "model_type of its config.json", on_pairs="once"),
             Column("parameters", LONG, "parameters", "all weights"),
             Column("active_parameters", LONG, "parameters", "weights a token visits"),
             document("spec", "canonical hyper-parameters"),
@@ -75,11 +82,17 @@ _DIMENSIONS = (  # what a scenario is made of
             identifier(),
             content_key("content key of the profile, calibration included"),
             Column("name", NAME, "none", "profile name", index=True),
-            Column("vendor", NAME, "none", "who makes it"),
-            Column("family", text(16), "none", "theoretical, calibrated or empirical"),
+            Column("vendor", NAME, "none", "who makes it", told="who makes the device"),
+            Column(
+                "family",
+                text(16),
+                "none",
+                "theoretical, calibrated or empirical",
+                told="cost model: theoretical or calibrated",
+            ),
             Column("matrix_flops_per_s", DOUBLE, "FLOP/s", "effective bf16 matrix rate"),
             Column("vector_flops_per_s", DOUBLE, "FLOP/s", "effective bf16 vector rate"),
-            Column("memory_bytes", LONG, "bytes", "device memory"),
+            Column("memory_bytes", LONG, "bytes", "device memory", told="memory of one device"),
             Column("memory_bandwidth_bytes_per_s", DOUBLE, "bytes/s", "effective bandwidth"),
             Column("grid", NAME, "devices", "interconnect grid, outermost first"),
             Column("link_bandwidths", NAME, "bytes/s", "effective bandwidth of each grid level"),
@@ -93,14 +106,26 @@ _DIMENSIONS = (  # what a scenario is made of
         (
             identifier(),
             content_key(),
-            Column("linear_quantization", text(32), "none", "format of linears"),
-            Column("experts_quantization", text(32), "none", "format of experts"),
-            Column("attention_quantization", text(32), "none", "format of the KV cache"),
-            Column("mxfp4_group_size", INTEGER, "weights", "weights sharing one MXFP4 scale"),
+            _format("linear", "format of linears", told="number format of linears"),
+            _format("experts", "format of experts", told="number format of experts"),
+            _format("attention", "format of the KV cache", told="number format of the KV cache"),
+            Column(
+                "mxfp4_group_size",
+                INTEGER,
+                "weights",
+                "weights sharing one MXFP4 scale",
+                told="weights that share one MXFP4 scale",
+                on_pairs="once",
+            ),
             document("spec", "canonical form"),
-            optional("mixers_quantization", text(32), "none", "format of what mixes tokens; NULL: as linears"),
-            optional("head_quantization", text(32), "none", "format of the vocabulary head; NULL: 16 bits"),
-            optional("drafts_quantization", text(32), "none", "format of layers that draft; NULL: as others"),
+            *(
+                _format(part, f"format of {what}", told=f"number format of {told}", nullable=True)
+                for part, what, told in (
+                    ("mixers", "what mixes tokens; NULL: as linears", "what mixes tokens; NULL: as linears"),
+                    ("head", "the vocabulary head; NULL: 16 bits", "the vocabulary head; NULL: 16 bits"),
+                    ("drafts", "layers that draft; NULL: as others", "layers that draft; NULL: as the others"),
+                )
+            ),
         ),
     ),
     Table(
@@ -116,7 +141,6 @@ _DIMENSIONS = (  # what a scenario is made of
                 "devices of one instance: tp x pp x dp x pcp, and those that encode for it",
             ),
             *OF_SHARES,
-            *OF_OTHERS,
         ),
         unique=tuple(size.name for size in OF_PLANS),
     ),
@@ -128,22 +152,40 @@ _DIMENSIONS = (  # what a scenario is made of
             content_key(),
             Column("label", NAME, "tokens", "derived short form, such as 3500/1500"),
             optional("name", NAME, "none", "the name it was first stored by", index=True),
-            optional("input_length", INTEGER, "tokens", "prompt length; NULL for distributions"),
-            Column("input_length_mean", DOUBLE, "tokens", "mean prompt length"),
-            Column("output_length", DOUBLE, "tokens", "generated length, the mean for distributions"),
-            Column("prefix_cache_hit_rate", DOUBLE, "ratio", "share of a prompt found in cache"),
-            Column("max_batched_tokens", LONG, "tokens", "token budget of one step"),
+            optional("input_length", INTEGER, "tokens", "prompt length; NULL for distributions", on_pairs="once"),
+            Column("input_length_mean", DOUBLE, "tokens", "mean prompt length", on_pairs="once"),
+            Column("output_length", DOUBLE, "tokens", "generated length, the mean for distributions", on_pairs="once"),
+            Column("prefix_cache_hit_rate", DOUBLE, "ratio", "share of a prompt found in cache", on_pairs="once"),
+            Column(
+                "max_batched_tokens",
+                LONG,
+                "tokens",
+                "token budget of one step",
+                told="token budget of one step, per replica",
+            ),
             Column("mtp_tokens", SHORT, "tokens", "tokens drafted a step"),
             document("mtp_acceptance", "acceptance rate of each drafted token"),
             document("spec", "canonical form"),
-            optional("images", INTEGER, "images", "images of a request; NULL: text alone"),
-            optional("image_width", INTEGER, "pixels", "width of an image as it is sent"),
-            optional("image_height", INTEGER, "pixels", "height of an image as it is sent"),
-            optional("image_patches", INTEGER, "patches", "patches that the encoder computes for an image"),
-            optional("image_tokens", INTEGER, "tokens", "prompt tokens of an image, inside the prompt length"),
-            optional("encoder_split", text(16), "none", "what ranks of the image encoder share: weights or data"),
             *(
-                Column(f"{tier}_hit_rate", DOUBLE, "ratio", f"share of a prompt found in {where}", default="0")
+                optional(name, type_, unit, meaning, on_pairs="once")
+                for name, type_, unit, meaning in (
+                    ("images", INTEGER, "images", "images of a request; NULL: text alone"),
+                    ("image_width", INTEGER, "pixels", "width of an image as it is sent"),
+                    ("image_height", INTEGER, "pixels", "height of an image as it is sent"),
+                    ("image_patches", INTEGER, "patches", "patches that the encoder computes for an image"),
+                    ("image_tokens", INTEGER, "tokens", "prompt tokens of an image, inside the prompt length"),
+                    ("encoder_split", text(16), "none", "what ranks of the image encoder share: weights or data"),
+                )
+            ),
+            *(
+                Column(
+                    f"{tier}_hit_rate",
+                    DOUBLE,
+                    "ratio",
+                    f"share of a prompt found in {where}",
+                    default="0",
+                    on_pairs="once",
+                )
                 for tier, where in TIER_PLACES.items()
             ),
         ),
@@ -185,32 +227,19 @@ _EVALUATED = (  # what an evaluation leaves
             reference("precision_id", "precision", "number formats", index=False),
             reference("plan_id", "plan", "parallel split", index=False),
             reference("workload_id", "workload", "what is served"),
-            Column("phase", text(16), "none", "prefill, decode or aggregated"),
-            Column("convention", text(16), "none", "physical or upstream"),
-            Column("compile", FLAG, "none", "compiled graph, not eager", told="compiled graph rather than eager"),
-            Column("serving_model", text(64), "none", "how step times become latencies"),
-            Column("serving_cost_ms", DOUBLE, "ms", "fixed cost of delivery"),
-            # Of client, launch and routing: NULL where the serving model does not read them, and in rows of formula
-            # version 1.
-            optional(
-                "shortest_length",
-                DOUBLE,
-                "ratio",
-                "shortest request of the client, of its nominal length; NULL: not read",
-                told="shortest request of the client, as a share of the nominal length; NULL where the serving model"
-                " reads none",
-            ),
-            optional("prompts_per_user", INTEGER, "requests", "requests each user sends; NULL: not read"),
-            optional("poll_steps", INTEGER, "steps", "steps between looks for new requests; NULL: not read"),
-            optional("seats", INTEGER, "requests", "requests a replica decodes at once; NULL: no bound or not read"),
-            optional("wait_steps", INTEGER, "steps", "steps that prompts wait for each other; NULL: not read"),
-            optional(
-                "routing",
-                text(32),
+            Column("phase", text(16), "none", "prefill, decode or aggregated", on_pairs="hidden"),
+            Column("convention", text(16), "none", "physical or upstream", on_pairs="once"),
+            Column(
+                "compile",
+                FLAG,
                 "none",
-                "how experts are loaded; NULL: not read",
-                told="how experts are loaded: balanced or power_law_1.2; NULL: not read",
+                "compiled graph, not eager",
+                told="compiled graph rather than eager",
+                on_pairs="once",
             ),
+            Column("serving_model", text(64), "none", "how step times become latencies", on_pairs="once"),
+            Column("serving_cost_ms", DOUBLE, "ms", "fixed cost of delivery", on_pairs="once"),
+            *OF_SERVICE,
             optional(
                 "unusual_service",
                 text(100),

@@ -11,13 +11,4 @@ if TYPE_CHECKING:
     from store.upkeep.repairing import RepairReport, repair_store
     from store.upkeep.vacuuming import VacuumReport, vacuum_store
 
-__all__ = [
-    "CheckReport",
-    "RepairReport",
-    "VacuumReport",
-    "check_store",
-    "repair_store",
-    "vacuum_store",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

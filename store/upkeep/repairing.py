@@ -18,8 +18,7 @@ from store.records import BlockRecord
 from store.schema import MEASURES
 from store.schema.sql_tables import BLOCK, PROBE
 from store.sealing import KeptDigest, Snapshot, changed_blocks, fetched_arrays, quoted, seal_location
-from store.upkeep.load_rows import LoadBlockDigest
-from store.upkeep.rows import RowFindings, compare_rows
+from store.upkeep.rows import LoadBlockDigest, RowFindings, compare_rows
 from store.writing.arrays import MissingRows, insert_block_arrays
 
 

@@ -1,4 +1,4 @@
-"""Compares every row with what was committed: of the database with digests of blocks, of parts with the database.
+"""Compares every row and load with what was committed: the database with digests of blocks, parts with the database.
 
 Not here: whole files, references and schema (store.upkeep.checking)."""
 
@@ -6,35 +6,108 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.errors import UnreadableRowsError
+from store.errors import StoreError, UnreadableRowsError
 from store.location import StoreLocation
 from store.reading import ReadTransaction
+from store.reading.load_blocks import stored_loads
 from store.schema import PROBE_COLUMNS
 from store.sealing import (
+    LOAD_RELATIONS,
     KeptDigest,
     Part,
+    Ranges,
     Snapshot,
     UnsealedBlock,
     blocks_within,
     changed_blocks,
+    columns_of,
     complement,
+    create_table,
     groups_of,
+    insert_from_store,
     kept_digests,
     load_snapshot,
     load_unsealed,
+    parts_of_loads,
     quoted,
     ranges_of,
     unsealed_select,
 )
-from store.upkeep.load_rows import LoadFindings, compare_loads
 
 if TYPE_CHECKING:
     import duckdb
 
+
+_LOADS_AT_ONCE = 2_000
+_TABLE = "checked_loads"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadBlockDigest:
+    """A block of loads that is not what was committed."""
+
+    block_id: int
+    scenario: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadFindings:
+    """The blocks of loads that changed, and the parts that say something else than the database."""
+
+    blocks: int = 0
+    changed: tuple[LoadBlockDigest, ...] = ()
+    differing: tuple[tuple[Path, int], ...] = ()
+
+
+def compare_loads(
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, location: StoreLocation
+) -> LoadFindings:
+    """Read every load of the database and of every part once; few are in memory at a time."""
+    blocks, changed = 0, []
+    for block in stored_loads(transaction):
+        blocks += 1
+        if not block.unchanged:
+            changed.append(LoadBlockDigest(block_id=block.block_id, scenario=block.scenario))
+    differing = []
+    for relation in LOAD_RELATIONS:
+        for path, loads in parts_of_loads(transaction, location, relation):
+            if rows := sum(_loads_apart(connection, transaction, relation, path, some) for some in _cut(loads)):
+                differing.append((path, rows))
+    return LoadFindings(blocks=blocks, changed=tuple(changed), differing=tuple(differing))
+
+
+def _cut(loads: Ranges) -> Iterator[tuple[int, int]]:
+    """Ranges of ids of bounded length."""
+    for low, high in loads:
+        for start in range(low, high + 1, _LOADS_AT_ONCE):
+            yield start, min(high, start + _LOADS_AT_ONCE - 1)
+
+
+def _loads_apart(
+    connection: duckdb.DuckDBPyConnection,
+    transaction: ReadTransaction,
+    relation: str,
+    path: Path,
+    within: tuple[int, int],
+) -> int:
+    """Rows that either has alone. Those of loads that cannot be read are in the part alone."""
+    create_table(connection, _TABLE, columns_of(relation))
+    try:
+        try:
+            insert_from_store(connection, transaction, _TABLE, relation, (within,))
+        except StoreError:
+            connection.execute(f"DELETE FROM {_TABLE}")  # noqa: S608 - our name
+        number = "id" if relation == "load" else "load_id"
+        return _rows_apart(connection, [name for name, _ in columns_of(relation)], _TABLE, path, (number, *within))
+    finally:
+        connection.execute(f"DROP TABLE {_TABLE}")
+
+
 _SCHEMA = "checking"
-_COLUMNS = ", ".join(column.name for column in PROBE_COLUMNS)
+_COLUMNS = [column.name for column in PROBE_COLUMNS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +154,9 @@ def _compared(
         load_unsealed(connection, transaction, ranges, schema=_SCHEMA)
         connection.execute(f"CREATE VIEW {_SCHEMA}.wide AS {unsealed_select(_SCHEMA)}")
         found = changed_blocks(connection, transaction, f"{_SCHEMA}.wide", ranges)
-        compared = [(found, _differing(connection, part, ranges) if part else 0)]
+        within = ("block_id", ranges[0][0], ranges[-1][1]) if ranges else ("block_id", 0, 0)
+        apart = _rows_apart(connection, _COLUMNS, f"{_SCHEMA}.wide", part.path, within) if part else 0
+        compared = [(found, apart)]
     except UnreadableRowsError:
         compared = []
     finally:
@@ -96,12 +171,14 @@ def _compared(
         yield from _compared(connection, transaction, part, group[half:])
 
 
-def _differing(connection: duckdb.DuckDBPyConnection, part: Part, ranges: tuple[tuple[int, int], ...]) -> int:
-    """Rows, in all columns, that either the part or the database has alone."""
-    low, high = ranges[0][0], ranges[-1][1]
-    mine = f"SELECT {_COLUMNS} FROM {_SCHEMA}.wide"  # noqa: S608 - our names
-    laid = f"SELECT {_COLUMNS} FROM read_parquet({quoted(part.path)}) WHERE block_id BETWEEN {low:d} AND {high:d}"  # noqa: S608
+def _rows_apart(
+    connection: duckdb.DuckDBPyConnection, names: Sequence[str], mine: str, path: Path, within: tuple[str, int, int]
+) -> int:
+    """Rows that either a relation or a part has alone, where a column lies between two numbers."""
+    listed, (column, low, high) = ", ".join(names), within
+    here = f"SELECT {listed} FROM {mine}"  # noqa: S608 - our names
+    laid = f"SELECT {listed} FROM read_parquet({quoted(path)}) WHERE {column} BETWEEN {low:d} AND {high:d}"  # noqa: S608
     row = connection.execute(
-        f"SELECT COUNT(*) FROM ((({mine}) EXCEPT ALL ({laid})) UNION ALL (({laid}) EXCEPT ALL ({mine})))"  # noqa: S608
+        f"SELECT COUNT(*) FROM ((({here}) EXCEPT ALL ({laid})) UNION ALL (({laid}) EXCEPT ALL ({here})))"  # noqa: S608
     ).fetchone()
     return int(row[0]) if row else 0

@@ -13,12 +13,12 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, sele
 from store.errors import InputError
 from store.opening import Store
 from store.records import (
-    PlanRecord,
     ScenarioRecord,
     ScenarioRef,
     SubjectRecord,
     WorkloadRecord,
 )
+from store.schema.plan_columns import PlanRecord
 from store.schema.sql_tables import (
     BLOCK,
     DEVICE,

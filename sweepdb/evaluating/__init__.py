@@ -18,27 +18,4 @@ if TYPE_CHECKING:
     from sweepdb.evaluating.sweep_file import sweep_schema
     from sweepdb.evaluating.workloads import add_workload, listed_workloads, shown_workload
 
-__all__ = [
-    "BANDWIDTH_COLUMNS",
-    "BANDWIDTH_DEVICES",
-    "FORMULA_VERSION",
-    "Progress",
-    "SweepReport",
-    "SweepRequest",
-    "add_workload",
-    "build_request",
-    "check_jobs",
-    "check_outcome",
-    "count_request",
-    "kind_of",
-    "listed_workloads",
-    "options_by_keyword",
-    "options_of",
-    "prefix_transfer",
-    "run_request",
-    "shown_workload",
-    "sweep_schema",
-    "takes_numbers",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

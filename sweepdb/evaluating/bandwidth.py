@@ -16,10 +16,6 @@ ATTENTION_OPERATIONS = 4.0  # a: scores and values, two each, of every token wit
 PAPER_OPERATIONS = 22.0  # b of the paper's example, whatever the model
 BYTES = 2.0  # s, of a number in the cache
 BANDWIDTH_DEVICES = 8
-BANDWIDTH_COLUMNS = (
-    "model", "device", "num_devices", "input_length", "kv_bytes_per_token", "prompt_ms", "least_gb_per_s",
-    "least_gb_per_s_paper", "kv_transfer_gb_per_s", "transfer_ms", "fetching_pays",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +33,9 @@ class PrefixTransfer:
     kv_transfer_gb_per_s: float | None
     transfer_ms: float | None
     fetching_pays: bool | None
+
+
+BANDWIDTH_COLUMNS: tuple[str, ...] = PrefixTransfer.__slots__
 
 
 def least_bytes_per_s(

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.defaults import FORMULAS
 from evaluator.evaluate import unsupported
 from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats
 from evaluator.request import SweepRequest, planned_scenarios
+from evaluator.scenario import FORMULAS
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
 

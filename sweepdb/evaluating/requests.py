@@ -9,10 +9,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
 from evaluator.inputs import (
     BY_NAME,
-    RULES,
+    LAUNCHERS,
     TIERS,
     DeviceProfile,
     PlanSearch,
@@ -34,12 +33,12 @@ from evaluator.inputs import (
     workload_of,
 )
 from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
+from evaluator.scenario import FORMULAS, usual_precision, usual_search, usual_serving_model
 from store.errors import InputError
 from store.schema import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
-from sweepdb.evaluating.images import images_asked
 from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, said_of_drafts, warnings_of
-from sweepdb.evaluating.service import Serving, client_of, find_serving, launch_of, routing_of
+from sweepdb.evaluating.service import Serving, client_of, find_serving, images_asked, launch_of, routing_of
 from sweepdb.evaluating.sweep_file import read_sweep_file
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -180,7 +179,7 @@ def _search(options: SweepOptions, serving: Serving, convention: Convention) -> 
     if options.search == "launchable" and engine is None:
         raise InputError(
             f"`search=launchable` needs an engine, and {serving.label} is none with launch rules",
-            hint=f"`serving_model={' or '.join(RULES)}`",
+            hint=f"`serving_model={' or '.join(LAUNCHERS)}`",
         )
     asked: SearchRule = options.search or rule
     return PlanSearch(rule=asked, engine=engine if asked == "launchable" else None, **sizes)

@@ -1,10 +1,10 @@
-"""Who serves, who asks and how the server was started: the engine, client, launch and routing of `evaluate`'s options.
+"""Who serves, what is asked and how the server was started: engine, client, images, launch and routing of options.
 
-Not here: which engine a device has where none is named (evaluator.defaults)."""
+Not here: which engine a device has where none is named (evaluator.scenario)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from evaluator.inputs import (
@@ -12,15 +12,18 @@ from evaluator.inputs import (
     LOAD,
     Client,
     EngineProfile,
+    ImageRequest,
     Launch,
     Routing,
     busiest_load,
+    check_images,
     engine_profile,
     label_of_engine,
     list_engines,
     with_client,
 )
 from evaluator.serving import list_serving_models
+from queries.asking import sides_of
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -83,7 +86,7 @@ def client_of(options: SweepOptions, serving: Serving) -> Client | None:
 
 def launch_of(options: SweepOptions, serving: Serving) -> Launch:
     """How the server was started; the token budget is the workload's."""
-    given = {"seats": options.seats, "wait_steps": options.wait_steps}
+    given = {one.name: getattr(options, one.name) for one in fields(Launch) if one.name != "compile"}
     named = {keyword: value for keyword, value in given.items() if value is not None}
     if named and serving.engine is None:
         raise _no_engine(serving, *named)
@@ -91,7 +94,7 @@ def launch_of(options: SweepOptions, serving: Serving) -> Launch:
         least = 1 if keyword == "seats" else 0
         if not least <= value <= LARGEST_COUNT:
             raise InputError(f"`{keyword}` must lie between {least} and {LARGEST_COUNT:,}, not {value}")
-    return Launch(seats=options.seats, wait_steps=options.wait_steps or 0, compile=options.compile)
+    return Launch(compile=options.compile, **named)
 
 
 def routing_of(options: SweepOptions) -> Routing | None:
@@ -108,4 +111,20 @@ def _no_engine(serving: Serving, *keywords: str) -> InputError:
     return InputError(
         f"{', '.join(f'`{keyword}`' for keyword in keywords)}: {serving.label} plays no client and no server",
         hint=f"name an engine: `serving_model={' or '.join(list_engines()[-2:])}`",
+    )
+
+
+def images_asked(options: SweepOptions) -> ImageRequest | None:
+    """The images of every request; None where nothing was said of any."""
+    if options.images is None or options.image_size is None:
+        for keyword in ("images", "image_size", "encoder_split", "encoder_devices"):
+            if getattr(options, keyword) is not None:
+                missing = "image_size" if keyword == "images" else "images"
+                raise InputError(
+                    f"`{keyword}` needs `{missing}`", hint="images of a request: `images=2` `image_size=1024x768`"
+                )
+        return None
+    width, height = sides_of(options.image_size)
+    return check_images(
+        ImageRequest(count=options.images, width=width, height=height, split=options.encoder_split or "weights")
     )

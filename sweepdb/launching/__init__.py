@@ -11,6 +11,4 @@ if TYPE_CHECKING:
     from sweepdb.launching.folder import Written, write_launch
     from sweepdb.launching.server_command import ENGINES, TARGETS
 
-__all__ = ["ENGINES", "TARGETS", "Written", "launched_as", "results_of", "write_launch"]
-
 __getattr__, __dir__ = lazy_face(__name__)

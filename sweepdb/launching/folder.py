@@ -4,16 +4,17 @@ The same row and versions give the same bytes. Not here: flags (vllm_flags, sgla
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
+import pkgutil
 import re
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
-
-import yaml
 
 from queries.asking import Answer, question_of
 from queries.session import open_session
@@ -22,10 +23,9 @@ from store.location import StoreLocation, parse_url
 from store.texts import escaped
 from store.whole_files import is_stream, written_whole
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
-from sweepdb.launching.dynamo_target import dynamo_version, graph_name
 from sweepdb.launching.expecting.expected_file import DEPLOYMENT, EXPECTED, MEASURED_AS
 from sweepdb.launching.expecting.whole_deployment import WholeDeployment, whole_deployment
-from sweepdb.launching.manifests import manifests
+from sweepdb.launching.manifests import dynamo_version, graph_name, manifests
 from sweepdb.launching.routers import SCRIPT, router_files
 from sweepdb.launching.server_command import (
     ENGINE_NAMES,
@@ -35,18 +35,10 @@ from sweepdb.launching.server_command import (
     Role,
     ServerCommand,
 )
-from sweepdb.launching.sglang_flags import sglang_command
 from sweepdb.launching.shell_target import encoder_scripts, scripts
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
-from sweepdb.launching.trtllm_config import CONFIG_FILE, trtllm_command
-from sweepdb.launching.vllm_flags import vllm_command
 
 _COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)
-_COMMANDS: Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]] = {
-    "vllm": vllm_command,
-    "sglang": sglang_command,
-    "trtllm": trtllm_command,
-}
 _SCRIPT_MODE = 0o755
 _ROUTED = ("llm-d", "kserve", "dynamo")  # targets that bring a router of their own
 
@@ -88,7 +80,10 @@ def write_launch(
     commands = _commands(asked, instances, engine, engine_version, target)
     if target != "shell" and any(one.instance.plan.encoder_devices for one in commands):
         raise InputError("encoders on devices of their own are written as shell scripts", hint="`target=shell`")
-    files = {**scripts(commands), **encoder_scripts(commands), **_settings(commands), **manifests(target, commands)}
+    files = {**scripts(commands), **encoder_scripts(commands)}
+    for one in commands:
+        files |= one.config_files()
+    files |= manifests(target, commands)
     if target not in _ROUTED:
         files |= router_files(commands)
     not_set = _not_set(commands, routed=SCRIPT in files or target in _ROUTED)
@@ -136,10 +131,17 @@ def _commands(
         )
     if chosen not in ENGINES:
         raise InputError(f"`engine={chosen}` is not one of {', '.join(ENGINES)}")
-    named = next(known for known in ENGINES if known == chosen)
-    version = dynamo_version(named, engine_version) if target == "dynamo" else engine_version
-    write = _COMMANDS[named]
+    version = dynamo_version(chosen, engine_version) if target == "dynamo" else engine_version
+    write = _commands_by_engine()[chosen]
     return [write(one, role, count, version) for one, role, count in zip(instances, roles, asked.counts, strict=True)]
+
+
+@functools.cache
+def _commands_by_engine() -> Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]]:
+    """What writes the command of each engine: a module beside this one that has `COMMANDS` is found."""
+    package = __name__.rpartition(".")[0]
+    modules = (import_module(f"{package}.{item.name}") for item in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return {name: write for module in modules for name, write in getattr(module, "COMMANDS", {}).items()}
 
 
 def _roles(instances: Sequence[StoredInstance]) -> tuple[Role, ...]:
@@ -155,14 +157,6 @@ def _roles(instances: Sequence[StoredInstance]) -> tuple[Role, ...]:
     if len(models) > 1:
         raise InputError(f"the two rows are of different models: {' and '.join(sorted(models))}")
     return "prefill", "decode"
-
-
-def _settings(commands: list[ServerCommand]) -> dict[str, str]:
-    return {
-        f"{one.role}-{CONFIG_FILE}": yaml.safe_dump(dict(one.config), sort_keys=False)
-        for one in commands
-        if one.config is not None
-    }
 
 
 def _not_set(commands: list[ServerCommand], *, routed: bool) -> tuple[str, ...]:

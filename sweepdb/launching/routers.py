@@ -9,20 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 
 import yaml
 
-from sweepdb.launching.server_command import PORTS, Engine, ServerCommand
+from sweepdb.launching.server_command import PORTS, Engine, Files, ServerCommand
 
 SCRIPT = "router.sh"
 _PORT = "8000"
 _PLACES = "router.yaml"
 _WIDE = " \\\n  "
-Files = dict[str, str]
 
 
 def router_files(commands: list[ServerCommand]) -> Files:
     """The script of a router, and what it reads; nothing for one instance, or where its engine brings no router."""
-    if sum(one.instances for one in commands) == 1:
-        return {}
-    return _ROUTERS[commands[0].engine](commands)
+    write = _ROUTERS.get(commands[0].engine)
+    return {} if write is None or sum(one.instances for one in commands) == 1 else write(commands)
 
 
 def _addresses(command: ServerCommand) -> Iterator[str]:

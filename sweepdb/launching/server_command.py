@@ -5,23 +5,27 @@ Not here: which flags an engine takes for a plan, and manifests (targets)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evaluator.inputs import launchable_by, stated_format
+import yaml
+
+from evaluator.inputs import LAUNCHERS, launchable_by, stated_format
 from store.errors import InputError
 from store.schema import TIER_PLACES
 from sweepdb.launching.flag_tables import FlagTable
 from sweepdb.launching.stored_instance import GIB, RESERVE_GIB, StoredInstance
 
-Engine = Literal["vllm", "sglang", "trtllm"]
+Engine = str  # one of ENGINES
 Role = Literal["server", "prefill", "decode"]
-ENGINES: tuple[Engine, ...] = ("vllm", "sglang", "trtllm")
+ENGINES: tuple[Engine, ...] = tuple(LAUNCHERS)
 TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve", "dynamo")
-ENGINE_NAMES: Mapping[str, str] = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+ENGINE_NAMES: Mapping[str, str] = {name: launcher.title for name, launcher in LAUNCHERS.items()}
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
+CONFIG_FILE = "engine.yaml"
 Settings = dict[str, str | None]  # flag to value, None for a flag that takes none
+Files = dict[str, str]  # text by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,17 @@ class ServerCommand:
         of_node = self.of_nodes[node] if self.of_nodes else {}
         return [*self.settings.items(), *of_node.items()]
 
+    def config_files(self) -> Files:
+        """The file of settings, where it has one."""
+        if self.config is None:
+            return {}
+        return {f"{self.role}-{CONFIG_FILE}": yaml.safe_dump(dict(self.config), sort_keys=False)}
+
+
+def one_by_one(flags: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Flags and their values as words of a command line."""
+    return [word for name, value in flags for word in ([name] if value is None else [name, value])]
+
 
 @dataclass(slots=True, kw_only=True)
 class Flags:
@@ -66,22 +81,15 @@ def check_launchable(engine: Engine, instance: StoredInstance) -> None:
     if engine not in launchable_by(instance.model, instance.plan):
         plan = instance.values["plan"]
         raise InputError(
-            f"{ENGINE_NAMES[engine]} cannot start {plan} of {instance.probe} as one server: {RULES[engine]}",
+            f"{ENGINE_NAMES[engine]} cannot start {plan} of {instance.probe} as one server: {LAUNCHERS[engine].words}",
             hint="`sweepdb query best` shows who launches each row (launchable)",
         )
-    if instance.plan.encoder_devices and engine != "sglang":
+    if instance.plan.encoder_devices and not LAUNCHERS[engine].encoders_apart:
         raise InputError(
             f"{ENGINE_NAMES[engine]} reaches encoders on devices of their own through a proxy of its examples, which is"
             " not written",
             hint="`engine=sglang`",
         )
-
-
-RULES: Mapping[Engine, str] = {
-    "vllm": "experts are whole on each of tp x dp x pcp devices, or slices over all of them",
-    "sglang": "ep x moe_tp must be tp x dp x pcp, and a pipeline has one replica",
-    "trtllm": "experts split over tp or over attention replicas, not both, and a dense model has one replica",
-}
 
 
 def share_of(numerator: int, denominator: int) -> float:

@@ -177,3 +177,6 @@ def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:
         own.add("--dist-init-addr", f"${{MASTER_ADDR}}:{_INIT_PORT}")
         found.append(own.settings)
     return found
+
+
+COMMANDS = {"sglang": sglang_command}

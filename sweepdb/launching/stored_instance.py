@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from evaluator.inputs import ModelSpec, Plan, Precision, Workload, draft_checkpoint, rule_of
 from evaluator.scenario import Scenario
 from queries.asking import Limits
-from queries.probes import find_probe, find_scenario, parse_reference
+from queries.probes import find_probe, parse_reference
 from store.errors import InputError
 from store.location import StoreLocation
-from store.reading import read_transaction
-from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
+from sweepdb.restoring import stored_scenario
 
 GIB = 2**30
 RESERVE_GIB = Limits().reserved_gib  # as questions leave free by default
@@ -138,9 +137,7 @@ def read_instance(location: StoreLocation, reference: str, draft_model: str | No
     columns, row = find_probe(location, reference)
     values = dict(zip(columns, row, strict=True))
     parsed = parse_reference(reference)
-    with read_transaction(location) as transaction:
-        specs = next(transaction.rows(ScenarioSpecs, SPECS, (find_scenario(location, parsed.scenario),)))
-    planned = planned_of(specs)
+    planned = stored_scenario(location, parsed.scenario)
     if draft_model is None and planned.scenario.model.drafts_apart:
         draft_model = draft_checkpoint(planned.model_name, planned.scenario.model)
     found = StoredInstance(

@@ -151,3 +151,6 @@ def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:
             own.add("--headless")
         found.append(own.settings)
     return found
+
+
+COMMANDS = {"vllm": vllm_command}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sweepdb.measuring.conforming_logs import CONFORMING_COLUMNS, Conforming, conforming
     from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
     from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
-    from sweepdb.measuring.functions import engine_named, with_unreadable
+    from sweepdb.measuring.functions import validated
     from sweepdb.measuring.kernel_fitting import KERNEL_COLUMNS
     from sweepdb.measuring.log_scoring import Replay
     from sweepdb.measuring.measurement_files import (
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         listed_measurements,
         read_files,
     )
+    from sweepdb.measuring.open_loops import AtRate
     from sweepdb.measuring.recording import Kept, compare_and_keep
     from sweepdb.measuring.stored_points import (
         PointSelection,
@@ -31,44 +32,5 @@ if TYPE_CHECKING:
     )
     from sweepdb.measuring.suggesting import USUAL_COUNT, Suggested, suggested_points
     from sweepdb.measuring.validating import PEER_FIELDS, Group, Validation
-
-__all__ = [
-    "CONFORMING_COLUMNS",
-    "ENGINE_COLUMNS",
-    "KERNEL_COLUMNS",
-    "MEASUREMENT_COLUMNS",
-    "PEER_FIELDS",
-    "USUAL_COUNT",
-    "Choices",
-    "Comparison",
-    "Conforming",
-    "Field",
-    "Figures",
-    "Group",
-    "Kept",
-    "Knowledge",
-    "PointError",
-    "PointSelection",
-    "ReadFiles",
-    "Replay",
-    "ShownPoint",
-    "Suggested",
-    "Validation",
-    "compare_and_keep",
-    "conforming",
-    "correct_measurements",
-    "delete_measurements",
-    "engine_named",
-    "fit_serving",
-    "import_measurements",
-    "listed_measurements",
-    "parse_stated",
-    "read_files",
-    "regions_of",
-    "shown_measurement",
-    "suggested_points",
-    "with_unreadable",
-    "write_points",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

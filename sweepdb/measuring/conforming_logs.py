@@ -11,11 +11,6 @@ from store.loads import MeasuredRequests
 from sweepdb.measuring.log_scoring import SHARES
 from sweepdb.measuring.measurement_files import read_files
 
-CONFORMING_COLUMNS = (
-    "log", "requests", "failed", "requests_per_s", "share", "share_ttft", "share_tpot", "share_e2e", "conforming_per_s",
-    "ttft_p50_ms", "ttft_p90_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p90_ms", "tpot_p99_ms",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conforming:
@@ -36,6 +31,9 @@ class Conforming:
     tpot_p50_ms: float
     tpot_p90_ms: float
     tpot_p99_ms: float
+
+
+CONFORMING_COLUMNS: tuple[str, ...] = Conforming.__slots__
 
 
 def conforming(

@@ -26,8 +26,7 @@ from store.migrating import create_if_missing
 from store.opening import Store, open_store
 from store.records import MeasurementRecord
 from store.writing import get_measurements, put_files
-from sweepdb.measuring.measurement_files import read_files
-from sweepdb.measuring.profile_files import refuse_existing, write_profile
+from sweepdb.measuring.measurement_files import read_files, refuse_existing, write_profile
 from sweepdb.measuring.recording import remembered
 from sweepdb.torch_needed import torch_needed
 

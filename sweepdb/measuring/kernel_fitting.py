@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ from store.opening import open_store
 from store.reading import in_memory
 from store.records import CalibrationRecord
 from store.writing import put_calibration
-from sweepdb.measuring.profile_files import write_profile
+from sweepdb.measuring.measurement_files import write_profile
 from sweepdb.torch_needed import torch_needed
 
 KERNEL_COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
@@ -108,42 +108,17 @@ def profile_yaml(profile: DeviceProfile) -> str:
     """A profile as the file that `load_device` reads."""
     import yaml
 
-    plain = {
-        "name": profile.name,
-        "vendor": profile.vendor,
-        "family": profile.family,
+    stated = {item.name: getattr(profile, item.name) for item in fields(profile)}
+    left_out = {item.name for item in fields(profile) if stated[item.name] == item.default} | {"source", "calibration"}
+    plain = {name: value for name, value in stated.items() if name not in left_out} | {
         "matrix_flops_per_s": dict(profile.matrix_flops_per_s),
         "vector_flops_per_s": dict(profile.vector_flops_per_s),
-        "memory_bytes": profile.memory_bytes,
-        "memory_bandwidth_bytes_per_s": profile.memory_bandwidth_bytes_per_s,
         "grid": list(profile.grid),
-        "links": [
-            {
-                "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
-                "latency_s": link.latency_s,
-                "efficiency": link.efficiency,
-                "topology": link.topology,
-            }
-            for link in profile.links
-        ],
-        "compute_efficiency": profile.compute_efficiency,
-        "memory_efficiency": profile.memory_efficiency,
-        "matrix_static_s": profile.matrix_static_s,
-        "vector_static_s": profile.vector_static_s,
-        "communication_static_s": profile.communication_static_s,
-        **({} if profile.compute_units is None else {"compute_units": profile.compute_units}),
-        **({} if profile.watts is None else {"watts": profile.watts}),
-        **({"host_link_bytes_per_s": profile.host_link_bytes_per_s} if profile.host_link_bytes_per_s else {}),
-        **({"host_link_source": profile.host_link_source} if profile.host_link_source else {}),
-        **({"cache_bytes": profile.cache_bytes} if profile.cache_bytes else {}),
-        **({"cache_source": profile.cache_source} if profile.cache_source else {}),
+        "links": list(map(asdict, profile.links)),
         "source": profile.source,
-        **(
-            {}
-            if profile.calibration is None
-            else {"calibration": calibration_to_mapping(calibration_from_json(profile.calibration))}
-        ),
     }
+    if profile.calibration is not None:
+        plain["calibration"] = calibration_to_mapping(calibration_from_json(profile.calibration))
     return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=150)
 
 

@@ -1,4 +1,4 @@
-"""Files of measured points into the store, and the stored ones as rows.
+"""Files of measured points into the store, the stored ones as rows, and the new file of a fitted profile.
 
 Not here: comparing them (sweepdb.measuring.validating)."""
 
@@ -17,6 +17,7 @@ from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import MeasurementRecord
+from store.whole_files import is_stream, written_whole
 from store.writing import put_files
 from sweepdb.launching import launched_as, results_of
 
@@ -110,3 +111,16 @@ def listed_measurements(
 def place_of(source: str) -> list[str | int]:
     """A file and line as something to sort by: line 10 comes after line 9."""
     return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"(\d+)", source))]
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse the name of a file that is there: no profile is written over."""
+    if path.exists() and not is_stream(path):
+        raise InputError(f"{path} is there already", hint="name another file: `profile=FILE.yaml`")
+
+
+def write_profile(path: Path, text: str) -> None:
+    """Write a profile."""
+    refuse_existing(path)
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

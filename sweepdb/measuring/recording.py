@@ -15,7 +15,16 @@ from evaluator.evaluate import assumptions_of
 from evaluator.graph import CaptureRequest, OperatorSet, capture_operators, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
 from evaluator.inputs import EngineProfile, engine_profile, list_engines
-from evaluator.ledger import Comparison, Evaluated, Knowledge, LookUp, evaluated_or_why, operators_of, replayed_all
+from evaluator.ledger import (
+    Comparison,
+    Evaluated,
+    Knowledge,
+    LookUp,
+    evaluated_or_why,
+    operators_of,
+    replayed_all,
+    usable,
+)
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 from evaluator.serving import keep_engine
@@ -52,6 +61,7 @@ from store.writing import (
 )
 from sweepdb.measuring.log_scoring import replays
 from sweepdb.measuring.measurement_files import place_of
+from sweepdb.measuring.open_loops import compared_at_rates
 from sweepdb.measuring.validating import SHORT, Progress, Validation, compare
 from sweepdb.torch_needed import torch_needed
 from sweepdb.working import Workers, comparing_by, replaying_by
@@ -102,7 +112,9 @@ def compare_and_keep(
         seats = {one.key: None if one.decode.batch_size is None else int(one.decode.batch_size) for one in records}
         play = replayed_all if workers is None else replaying_by(workers)
         played, unplayed = replays(validation.points, logs, seats, captured, play)
-        validation = replace(validation, replays=played, excluded=(*validation.excluded, *unplayed))
+        chosen = usable([record for record in records if mine is None or mine(record.key)]).records
+        at_rates, excluded = compared_at_rates(chosen, store.location, validation.excluded)
+        validation = replace(validation, replays=played, at_rates=at_rates, excluded=(*excluded, *unplayed))
         if engine is not None:
             return validation, Kept()
         compared = {record.key for record in records if mine is None or mine(record.key)}
@@ -175,6 +187,9 @@ def _once(errors: Iterable[ValidationRecord]) -> list[ValidationRecord]:
     return list(found.values())
 
 
+_OF_REGION = ("device", "kind", "engine", "mode", "batch_region", "length_region")
+
+
 def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> ValidationRecord:
     """A comparison beside its probe; where sides are apart, first tokens come from the instances that take prompts."""
     asked = validation.asked[one.knowledge, one.record_key]
@@ -187,7 +202,7 @@ def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> Validati
         batch_size=1 if of_prompts else one.batch_size,
         measured=one.measured,
         predicted=one.predicted,
-        region=one.region,
+        **{name: getattr(one, name) for name in _OF_REGION},
         knowledge=one.knowledge,
     )
 

@@ -44,6 +44,7 @@ from evaluator.ledger import (
 from evaluator.scenario import Scenario
 from store.records import MeasurementRecord
 from sweepdb.measuring.log_scoring import Replay
+from sweepdb.measuring.open_loops import AtRate
 
 # Metric as columns name it -> name in the answer. Others keep their own.
 SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
@@ -101,6 +102,7 @@ class Validation:
     asked: Mapping[tuple[Knowledge, str], Asked] = field(default_factory=dict)  # what was evaluated for each
     probes: Mapping[Scenario, Evaluated] = field(default_factory=dict)
     replays: tuple[Replay, ...] = ()  # of points that have a log of their requests
+    at_rates: tuple[AtRate, ...] = ()  # of points that state a rate, beside loads
 
     def of(self, knowledge: Knowledge) -> tuple[Comparison, ...]:
         """The comparisons of points as asked, or as known."""
@@ -175,9 +177,7 @@ def _split(comparisons: Iterable[Comparison], by: str) -> Mapping[str, list[Comp
 
 
 def field_of(one: Comparison, name: str) -> str:
-    """A field of a comparison as text; regions of batch and length are the last two parts of its region."""
-    if name in {"batch_region", "length_region"}:
-        return one.region.rsplit(", ", 2)[1 if name == "batch_region" else 2]
+    """A field of a comparison as text."""
     if name == "kind":
         return "mixture of experts" if one.moe else "dense"
     return str(getattr(one, name))

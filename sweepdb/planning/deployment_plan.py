@@ -107,7 +107,7 @@ class DeploymentPlan(Framed):
         else:
             yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", **scope, **limits})
         if self.played:
-            yield NextCommand(words=("query", "goodput"), options={**scope, **limits})
+            yield NextCommand(words=("query", "best"), options={"by": "goodput", **scope, **limits})
         yield NextCommand(words=("query", "pareto"), options=scope)
 
     def _rows(self) -> tuple[str, ...]:

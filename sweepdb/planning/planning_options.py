@@ -1,4 +1,6 @@
-"""The options of `plan`: those of `evaluate` that say what is served, limits of questions, and a few of its own.
+"""The options of `plan`: those of `evaluate` that say what is served, limits of questions, a few of its own.
+
+Those of a report are here, too: the command line reads both before anything is asked.
 
 Not here: how they are declared (sweepdb.evaluating.sweep_options, queries.asking.options)."""
 
@@ -15,9 +17,11 @@ from queries.asking import (
     above_zero,
     check_declared,
     declared,
+    keywords_of,
     limit_table,
     option,
     option_table,
+    question_report,
 )
 from store.errors import InputError
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
@@ -113,3 +117,13 @@ def _number(keyword: str, values: Mapping[str, object]) -> float | None:
         return None
     read = read_value(plan_options()[keyword], given, f"`{keyword}`")
     return float(read) if isinstance(read, int | float) else None
+
+
+REPORT = "deployments"
+
+
+@cache
+def report_options() -> Mapping[str, Declared]:
+    """The options of a report by keyword: those of the question about whole deployments, at one number of devices."""
+    taken = {one.name for one in keywords_of(question_report(REPORT))}
+    return {keyword: item for keyword, item in option_table().items() if keyword in taken - {"top", "budgets"}}

@@ -8,35 +8,11 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.texts import Html, element, embedded, html_of, html_page
+    from sweepdb.planning.planning_options import report_options
     from sweepdb.reporting.deciding import Decision, decide, of_plan
     from sweepdb.reporting.drawing import drawable, drawing_engine, drawn, vega_script
     from sweepdb.reporting.page_file import plain_page, report_page
     from sweepdb.reporting.page_text import paragraph, preformatted, table_text
-    from sweepdb.reporting.pictured_steps import explained_picture
-    from sweepdb.reporting.pictured_validation import validated_picture
-    from sweepdb.reporting.taken_options import report_options
-
-__all__ = [
-    "Decision",
-    "Html",
-    "decide",
-    "drawable",
-    "drawing_engine",
-    "drawn",
-    "element",
-    "embedded",
-    "explained_picture",
-    "html_of",
-    "html_page",
-    "of_plan",
-    "paragraph",
-    "plain_page",
-    "preformatted",
-    "report_options",
-    "report_page",
-    "table_text",
-    "validated_picture",
-    "vega_script",
-]
+    from sweepdb.reporting.pictures import explained_picture, picture_with, validated_picture
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -16,8 +16,9 @@ from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_store_id, read_transaction
 from sweepdb.planning import DeploymentPlan, asked_plan
+from sweepdb.planning.planning_options import REPORT, report_options
+from sweepdb.reporting.page_text import number
 from sweepdb.reporting.stops import Stops, answered_stops, moved
-from sweepdb.reporting.taken_options import REPORT, report_options
 
 if TYPE_CHECKING:
     from queries.session import Session
@@ -87,7 +88,7 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
         store_id=read_store_id(parse_url(session.location.url)),
         written=datetime.now(UTC),
         scope=_named(first) if plan.answer.question.scope.is_default else {},
-        lengths=(_number(first["input_length_mean"]), _number(first["output_length"])) if first else None,
+        lengths=(number(first["input_length_mean"]), number(first["output_length"])) if first else None,
         assumptions=tuple(_assumed(session, plan.answer)),
     )
 
@@ -156,7 +157,3 @@ def _given(plan: DeploymentPlan) -> dict[str, object]:
         for item in declared(PARTS[name])
         if item.keyword in report_options() and (value := getattr(part, item.field)) != item.default
     }
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

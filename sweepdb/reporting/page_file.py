@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from store.texts import Html, element, embedded, escaped, html_page
 from sweepdb.reporting.drawing import drawing_engine, drawn, vega_script
-from sweepdb.reporting.frontier_picture import frontier_picture, won_mark
 from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
-from sweepdb.reporting.page_text import cell_text
+from sweepdb.reporting.page_text import cell_text, number
+from sweepdb.reporting.pictures import frontier_picture, won_mark
 
 if TYPE_CHECKING:
     from queries.asking import Json
@@ -75,8 +75,8 @@ def plain_page(title: str, text: Iterable[Html]) -> str:
 
 
 def _sections(parts: Sequence[tuple[str, Html]]) -> Iterator[Html | str]:
-    for number, (heading, text) in enumerate(parts):
-        yield element("section", "\n", element("h1" if number == 0 else "h2", heading), "\n", text)
+    for place, (heading, text) in enumerate(parts):
+        yield element("section", "\n", element("h2" if place else "h1", heading), "\n", text)
         yield "\n"
 
 
@@ -122,18 +122,18 @@ def _data(decision: Decision, picture: dict[str, Json] | None, *, marked: bool) 
 
 def _row(decision: Decision, row: Mapping[str, object]) -> dict[str, Json]:
     """A deployment: its sentence and cells as text, and the numbers that prices change or that pictures show."""
-    paid = _number(row["devices_used"]) + (_number(row["devices_idle"]) if row["carries_target"] is None else 0.0)
-    served = _number(row["served_qps"]) / _number(row["system_qps"]) if _number(row["system_qps"]) else 0.0
+    paid = number(row["devices_used"]) + (number(row["devices_idle"]) if row["carries_target"] is None else 0.0)
+    served = number(row["served_qps"]) / number(row["system_qps"]) if number(row["system_qps"]) else 0.0
     return {
         "sentence": escaped(decision.plan.sentence(row)),
         "cells": [cell_text(value) for value in cells_of(row)],
         "device": str(row["device"]),
         "carries": row["carries_target"] is not False,
-        "qps": _number(row["system_qps"]),
-        "tokens": _number(row["output_tokens_per_s"]) * served,
-        "devices": _number(row["devices_used"]),
+        "qps": number(row["system_qps"]),
+        "tokens": number(row["output_tokens_per_s"]) * served,
+        "devices": number(row["devices_used"]),
         "paid": paid,
-        "price": None if row["usd_per_device_hour"] is None else _number(row["usd_per_device_hour"]),
+        "price": None if row["usd_per_device_hour"] is None else number(row["usd_per_device_hour"]),
         "mark": won_mark(row),
     }
 
@@ -148,7 +148,3 @@ def _digest(text: str) -> str:
 
 def _text(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

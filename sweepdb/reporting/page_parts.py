@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 
 from queries.pairs import rate_error
 from store.texts import Html, element, html_of
-from sweepdb.planning import short_plan
-from sweepdb.reporting.frontier_picture import unmeasured
+from sweepdb.planning import deployment_label, readable_row
 from sweepdb.reporting.page_answer import answer_part, words_part
-from sweepdb.reporting.page_text import cell_text, listed, paragraph, preformatted, table_text
+from sweepdb.reporting.page_text import cell_text, listed, number, paragraph, preformatted, table_text
+from sweepdb.reporting.pictures import unmeasured
 
 if TYPE_CHECKING:
     from queries.asking import Answer
     from sweepdb.reporting.deciding import Decision
     from sweepdb.reporting.stops import Slider, Stops
 
-_GIBIBYTE = 2**30
 Row = Mapping[str, object]
 CELLS = (  # of the table that moves: columns of the report, and what they are called
     ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"), ("system_qps", "requests/s"),
@@ -64,23 +63,7 @@ def page_parts(
 
 def cells_of(row: Row) -> list[object]:
     """A deployment as the cells of the table that moves."""
-    return [_readable(row)[name] for name, _ in CELLS]
-
-
-def _readable(row: Row) -> Row:
-    free = row["memory_free_bytes"]
-    return {
-        **row,
-        "deployment": _deployment(row),
-        "memory_free_gib": free / _GIBIBYTE if isinstance(free, int | float) else None,
-    }
-
-
-def _deployment(row: Row) -> str:
-    if row["mode"] == "pd":
-        prefill, decode = short_plan(str(row["prefill_plan"])), short_plan(str(row["decode_plan"]))
-        return f"prefill {row['prefill_instances']} x {prefill}, decode {row['decode_instances']} x {decode}"
-    return f"aggregated {row['instances']} x {short_plan(str(row['plan']))}"
+    return [readable_row(row)[name] for name, _ in CELLS]
 
 
 def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[Html]:
@@ -157,7 +140,7 @@ def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]
         chosen = [(name, called) for name, called in _COST if any(row[name] is not None for row in priced)]
         yield table_text(
             [called for _, called in chosen],
-            [[_readable(row)[name] for name, _ in chosen] for row in priced],
+            [[readable_row(row)[name] for name, _ in chosen] for row in priced],
             named="Costs",
         )
         yield listed(_break_even(priced, decision))
@@ -169,18 +152,18 @@ def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]
 
 def _break_even(priced: Sequence[Row], decision: Decision) -> Iterator[str]:
     """The price at which the next device makes tokens for as little money as the first."""
-    cheapest = min(priced, key=lambda row: _number(row["usd_per_million_output_tokens"]))
-    least = _number(cheapest["usd_per_million_output_tokens"])
+    cheapest = min(priced, key=lambda row: number(row["usd_per_million_output_tokens"]))
+    least = number(cheapest["usd_per_million_output_tokens"])
     yield (
-        f"The least money for a token: {cheapest['device']}, {_deployment(cheapest)}, at"
+        f"The least money for a token: {cheapest['device']}, {deployment_label(cheapest)}, at"
         f" {least:,.3g} USD a million output tokens{_cost_band(decision, cheapest)}."
     )
     seen = {str(cheapest["device"])}
-    for row in sorted(priced, key=lambda row: _number(row["usd_per_million_output_tokens"])):
+    for row in sorted(priced, key=lambda row: number(row["usd_per_million_output_tokens"])):
         if row["device"] in seen:
             continue
         seen.add(str(row["device"]))
-        price = least / _number(row["usd_per_million_output_tokens"]) * _number(row["usd_per_device_hour"])
+        price = least / number(row["usd_per_million_output_tokens"]) * number(row["usd_per_device_hour"])
         yield f"{row['device']} would cost as little a token at {price:,.3g} USD a device and hour."
 
 
@@ -188,7 +171,7 @@ def _cost_band(decision: Decision, row: Row) -> str:
     error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
     if error is None:
         return ""
-    cost, off = _number(row["usd_per_million_output_tokens"]), error / 100
+    cost, off = number(row["usd_per_million_output_tokens"]), error / 100
     return f" ({cost / (1 + off):,.3g} to {cost * (1 + off):,.3g} by the errors below)"
 
 
@@ -196,7 +179,7 @@ def _errors(decision: Decision, best: Sequence[Row]) -> Iterator[Html]:
     if best:
         row = best[0]
         error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
-        tokens = _number(row["output_tokens_per_s"])
+        tokens = number(row["output_tokens_per_s"])
         if error is None:
             yield paragraph(
                 f"Nobody measured anything near the winner: how far its {tokens:,.0f} tokens/s are off is not known.",
@@ -240,7 +223,7 @@ def _changes(decision: Decision, best: Sequence[Row], spoken: Callable[[str], st
     stops = decision.stops
     if stops is None:
         return
-    base = _number(best[0]["system_qps"]) if best else 0.0
+    base = number(best[0]["system_qps"]) if best else 0.0
     for slider in sorted(stops.sliders, key=lambda one: _TOLD.index(one.name)):
         named = "With another number of devices alone"
         if slider.is_time:
@@ -265,8 +248,8 @@ def _steps(stops: Stops, slider: Slider, base: float) -> Iterator[list[object]]:
             yield [told, "nothing fits", None, None, None, None]
             continue
         row = stops.rows[winner]
-        share = _number(row["system_qps"]) / base if base else None
-        yield [told, row["device"], _deployment(row), row["devices_used"], row["system_qps"],
+        share = number(row["system_qps"]) / base if base else None
+        yield [told, row["device"], deployment_label(row), row["devices_used"], row["system_qps"],
                None if share is None else f"x {share:.2f}"]  # fmt: skip
 
 
@@ -327,7 +310,3 @@ def _source(decision: Decision, command: str) -> Iterator[Html]:
     heading = element("summary", "the SQL that chose the deployments, and what it was asked with")
     asked = preformatted(f"{decision.answer.sql.strip()}\n\n-- variables\n{parameters}")
     yield html_of([element("details", heading, "\n", asked), "\n"])
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

@@ -25,6 +25,11 @@ def cell_text(value: object) -> str:
     return escaped(str(value))
 
 
+def number(value: object) -> float:
+    """A number of a row, 0 where it has none."""
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
 def table_text(heads: Sequence[str], rows: Iterable[Sequence[object]], *, named: str, id_: str | None = None) -> Html:
     """A table, `named` for whoever hears it; columns of numbers stand to the right."""
     held = [list(row) for row in rows]

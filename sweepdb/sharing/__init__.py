@@ -8,10 +8,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.publishing import Publication
-    from sweepdb.sharing.carrying import export_bundle, import_bundle
-    from sweepdb.sharing.identities import check_store
-    from sweepdb.sharing.publishing_rows import publish
-
-__all__ = ["Publication", "check_store", "export_bundle", "import_bundle", "publish"]
+    from sweepdb.sharing.carrying import export_bundle, import_bundle, publish
 
 __getattr__, __dir__ = lazy_face(__name__)

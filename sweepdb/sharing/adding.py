@@ -1,27 +1,34 @@
 """Brings a bundle into a store: all of what is not there yet, in one step, or nothing. Importing again adds nothing.
 
-What was a request there is an import here, so that it never becomes what a question without filters is about."""
+What was a request there is an import here, so that it never becomes what a question without filters is about. Operators
+are traced again: what they hold would price every later evaluation of this store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evaluator.arrivals import is_stream, load_key
+from evaluator.graph import CaptureRequest, capture_operators, operators_to_json
 from evaluator.ledger import rekeyed
+from evaluator.together import captures
 from queries.bundles import Bundle, BundledBlock, BundledSweep, BundleSummary
 from store.digests import DigestedRows, rows_digest
-from store.errors import InputError
-from store.records import BlockRecord, ScenarioRecord, ScenarioRef
+from store.errors import InputError, SweepdbError
+from store.opening import Store
+from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef
 from store.schema import MEASURES, SweepOutcome
+from store.writing import get_operators
+from sweepdb.restoring import planned_of
 from sweepdb.sharing.believable import refuse_unbelievable_load
-from sweepdb.sharing.tracing_again import traced_again
+from sweepdb.torch_needed import torch_installed
 
 if TYPE_CHECKING:
     from store.opening import Store
+
 
 RowCheck = Callable[[ScenarioRecord, BlockRecord], None]
 _COPY_AGAIN = "nothing was taken in; copy the whole bundle again, or export it again"
@@ -201,3 +208,45 @@ def _values(values: np.ndarray) -> np.ndarray | None:
     if not mask.any():
         return np.asarray(np.ma.getdata(values))
     return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedOperators:
+    """Operators to take in, and how many of them nothing here could trace again."""
+
+    taken: tuple[OperatorSetRecord, ...]
+    untraced: int
+
+
+def traced_again(
+    store: Store, scenarios: Iterable[ScenarioRecord], operators: Iterable[OperatorSetRecord]
+) -> TracedOperators:
+    """The operators that `store` lacks and a scenario needs; raises where tracing here gives others.
+
+    Operators that no scenario of the bundle needs could price those of another one, so they stay out."""
+    requests = {request.key: request for record in scenarios for request in _requests(record)}
+    wanted = [one for one in operators if one.key in requests]
+    known = get_operators(store, [one.key for one in wanted])
+    for one in wanted:
+        if known.get(one.key, one.payload) != one.payload:
+            raise _others(one)
+    missing = [one for one in wanted if one.key not in known]
+    traceable = torch_installed()
+    for one in missing if traceable else ():
+        if operators_to_json(capture_operators(requests[one.key])) != one.payload:
+            raise _others(one)
+    return TracedOperators(taken=tuple(missing), untraced=0 if traceable else len(missing))
+
+
+def _requests(record: ScenarioRecord) -> Iterable[CaptureRequest]:
+    try:
+        return captures(planned_of(record)).values()
+    except SweepdbError:  # a scenario that failed, or one that only another release evaluates
+        return ()
+
+
+def _others(record: OperatorSetRecord) -> InputError:
+    return InputError(
+        f"operators {record.key[:12]}, traced with torch {record.torch_version}, are not what this program traces",
+        hint="nothing of the bundle was taken in; evaluate its scenarios here instead",
+    )

@@ -12,13 +12,14 @@ from functools import lru_cache
 import numpy as np
 
 from evaluator.arrivals import edges_ms
+from evaluator.evaluate import cost_of, moved_bytes
 from evaluator.scenario import Scenario
+from evaluator.serving import Run, cache_bytes, serving_model_of
 from evaluator.version import formula_version
 from store.errors import InputError
 from store.loads import LoadRecord
 from store.records import BlockRecord, ScenarioRecord
-from sweepdb.restoring import planned_of, specs_of
-from sweepdb.sharing.cached_bytes import cached_bytes
+from sweepdb.restoring import planned_of
 
 _Columns = Mapping[str, np.ndarray]
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.3, 8.0  # bytes a parameter: of 4 bits in part, and of 16 with copies and drafts
@@ -71,7 +72,7 @@ def refuse_unbelievable_load(load: LoadRecord) -> None:
 
 @lru_cache(maxsize=64)  # blocks of a scenario follow each other
 def _scenario_of(record: ScenarioRecord) -> Scenario:
-    scenario = planned_of(specs_of(record)).scenario
+    scenario = planned_of(record).scenario
     seats = record.subject.seats
     return scenario if seats is None else replace(scenario, launch=replace(scenario.launch, seats=seats))
 
@@ -138,3 +139,22 @@ def _broken_times(scenario: Scenario, sizes: np.ndarray, columns: _Columns) -> I
     if length > 1.0:
         shared = _QUEUED * (a_token + prompts / (length - 1.0)) + beside / length
         yield own > shared, "its time per token is too long for its steps"
+
+
+Bytes = dict[str, np.ndarray]
+
+
+def cached_bytes(scenario: Scenario, batch_sizes: np.ndarray) -> Bytes:
+    """Columns of the KV cache as an evaluation rounds them; without the full one, where batches would be composed."""
+    run = Run(
+        scenario=scenario,
+        operators={},
+        source=serving_model_of(scenario).source(scenario),
+        cost=cost_of(scenario),
+        batch_sizes=batch_sizes,
+    )
+    full, mean = cache_bytes(run, mean_only=bool(scenario.workload.bins))
+    found = {"kv_cache_mean_bytes": np.rint(mean), "kv_bytes_per_request": moved_bytes(run)}
+    if not scenario.workload.bins:
+        found["kv_cache_bytes"] = np.rint(full)
+    return found

@@ -1,4 +1,6 @@
-"""Carrying rows between stores, as functions of Python. Not here: the bundle's format (queries.bundles)."""
+"""Carrying rows between stores and publishing them, as functions of Python.
+
+Not here: formats (queries.bundles, queries.publishing)."""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from pathlib import Path
 
 from queries.bundles import Bundle, BundleFormat, BundleSummary
 from queries.bundles import export_bundle as write_bundle
+from queries.publishing import Publication
+from queries.publishing import publish as published
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
@@ -40,3 +44,10 @@ def import_bundle(folder: str | os.PathLike[str], *, store: str | None = None) -
     create_if_missing(parse_url(store))
     with open_store(store) as opened:
         return add_bundle(opened, bundle, refuse_unbelievable)
+
+
+def publish(to: str | os.PathLike[str], *, store: str | None = None) -> Publication:
+    """Lay the public views of a store down at `to`, or bring what lies there up to date.
+
+    `to` is FILE.duckdb, FILE.sqlite, FOLDER.parquet or postgresql://...; blocks that lie there stay."""
+    return published(parse_url(store), os.fspath(to))

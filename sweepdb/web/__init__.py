@@ -12,13 +12,4 @@ if TYPE_CHECKING:
     from sweepdb.web.pool import SessionPool
     from sweepdb.web.serving import Served, bound_socket, serve
 
-__all__ = [
-    "Served",
-    "SessionPool",
-    "bound_socket",
-    "build_web",
-    "run_assistant",
-    "serve",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -23,7 +23,7 @@ def question_of_parameters(name: str, parameters: Iterable[tuple[str, str]]) -> 
         item = option_table().get(keyword)
         if keyword == "mix":
             given[keyword] = tuple(map(_weighted, texts))
-        elif asked.names is not None and keyword == asked.names.option:
+        elif asked.names is not None and keyword in asked.names.options:
             given[keyword] = tuple(part for text in texts for part in text.split(",") if part)
         elif item is not None and item.takes_several:
             given[keyword] = ",".join(texts)
@@ -31,7 +31,7 @@ def question_of_parameters(name: str, parameters: Iterable[tuple[str, str]]) -> 
             raise InputError(f"`{keyword}` is given {len(texts)} times, and takes one value")
         else:
             given[keyword] = texts[0] if item is None else _typed(item, texts[0])
-    return question_of(asked.name, given)
+    return question_of(name, given)
 
 
 @cache

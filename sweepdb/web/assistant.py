@@ -16,12 +16,13 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
-from queries.asking import asked_reports, question_of, question_report
+from queries.asking import asked_reports, old_name_note, question_of, question_report
 from queries.dictionary import dictionary
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError, SweepdbError
 from store.location import StoreLocation
 from store.reading import read_store_id
+from store.texts import escaped
 from sweepdb.web.documents import answer_document, table_document
 from sweepdb.web.pool import SessionPool
 from sweepdb.web.statements_apart import rows_apart
@@ -37,8 +38,9 @@ _KEPT = ("report", "summary", "columns", "rows", "groups", "nearest", "limits", 
 _ABOUT = (
     "Answers about serving large language models, from rows that are stored: every parallel plan at every batch size,"
     " predicted by an analytic model, and measured points. Nothing is evaluated or written. Call scope first; ask"
-    " takes a report (best, pareto, deployments, pd-ratio, sensitivity, goodput ...) and options: tpot_limits (ms),"
-    " ttft_limits (ms), num_devices, model, device, workload, top. Say the expected error with every number."
+    " takes a report (best, pareto, deployments, pd-ratio, sensitivity ...) and options: tpot_limits (ms),"
+    " ttft_limits (ms), by (goodput: requests that arrive), num_devices, model, device, workload, top."
+    " Say the expected error with every number."
 )
 Options = dict[str, Any]
 Document = dict[str, Any]
@@ -61,8 +63,9 @@ class Assistant:
         """The answer of a report under options: limits in ms, scope, a device budget; an unknown one names the nearest.
 
         Rows come with units, rules and the expected error; where nothing satisfies the limits, the nearest misses."""
-        told = await self._pool.ask(question_of(question_report(report).name, options or {}))
-        document = answer_document(told)
+        question_report(report)
+        told = await self._pool.ask(question_of(report, options or {}))
+        document = answer_document(told, note=old_name_note(report))
         return _short({name: document[name] for name in _KEPT})
 
     async def why(self, first: str, second: str, options: Options | None = None) -> Document:
@@ -158,7 +161,7 @@ class _Server(MCPServer):
         except UnexpectedToolError:
             raise
         except ToolError as error:
-            text = _sentence(name, error)
+            text = escaped(_sentence(name, error))
             text = text if len(text) <= _MOST_SAID else f"{text[: _MOST_SAID // 2]} ... {text[-_SAID:]}"
             return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 

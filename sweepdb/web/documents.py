@@ -21,7 +21,7 @@ _NUMBERS = _PLAIN | {float}
 PICTURE_SHAPE = "shape"  # a picture whose rows are those of the document, sent once
 
 
-def answer_document(told: Told, *, picture: str | None = None) -> dict[str, object]:
+def answer_document(told: Told, *, picture: str | None = None, note: str | None = None) -> dict[str, object]:
     """Everything about an answer: what a page shows and what repeats it. Its picture has rows, or is a `shape`."""
     answer = told.answer
     asked = report(answer.report)
@@ -43,7 +43,7 @@ def answer_document(told: Told, *, picture: str | None = None) -> dict[str, obje
         "expected_error": [asdict(one) for one in answer.expected_error],
         "ttft_intervals": [asdict(one) for one in answer.ttft_intervals],
         "verdict": list(answer.verdict),
-        "notes": list(answer.notes),
+        "notes": [*([note] if note else []), *answer.notes],
         "left_out": answer.left_out,
         "considered": {answer.counts: answer.probes_considered, "scenarios": answer.scenarios_considered},
         "sql": answer.sql,

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from queries.asking import Json, asked_reports, keywords_of, picture_of, report_pictures
+from queries.asking import Json, asked_reports, keywords_of, old_name_note, picture_of, report_pictures
 from queries.dictionary import dictionary
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
@@ -29,8 +29,7 @@ from sweepdb.web.listings import (
     sweeps_listing,
 )
 from sweepdb.web.openapi import openapi_document, parameter_of
-from sweepdb.web.pool import SessionPool
-from sweepdb.web.refusals import UnknownPathError
+from sweepdb.web.pool import SessionPool, UnknownPathError
 from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 
 _OWN = {"state", "picture"}  # parameters of an address that are no option
@@ -73,7 +72,8 @@ class Endpoints:
 
     async def _answered(self, asked: str, request: Request) -> Response:
         name, _, form = asked.partition(".")
-        if name.replace("-", "_") not in asked_reports() or (form and form not in _FORMATS):
+        note = old_name_note(name)
+        if (note is None and name.replace("-", "_") not in asked_reports()) or (form and form not in _FORMATS):
             raise UnknownPathError(f"there is no report {asked!r}", hint="/api/v1/reports lists them")
         parameters = [item for item in request.query_params.multi_items() if item[0] not in _OWN]
         question = question_of_parameters(name, parameters)
@@ -87,7 +87,7 @@ class Endpoints:
             return await self._drawn(await asyncio.to_thread(picture_of, told.answer))
         picture = request.query_params.get("picture")
         picture = picture if picture in {"true", PICTURE_SHAPE} else None
-        response = await _document(lambda: answer_document(told, picture=picture))
+        response = await _document(lambda: answer_document(told, picture=picture, note=note))
         response.headers["etag"] = f'"{told.state}"'
         return response
 

@@ -5,19 +5,17 @@ Not here: addresses (sweepdb.web.endpoints)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from queries.asking import picture_looks
 from queries.measured import measured_points
 from queries.probes import find_probe
 from store.errors import InputError
 from store.location import StoreLocation
 from store.sweep_list import list_sweeps
-from sweepdb.reporting import explained_picture
+from sweepdb.reporting import explained_picture, picture_with
 from sweepdb.web.documents import plain
 
 Picture: TypeAlias = dict[str, Any]  # Vega-Lite
@@ -114,9 +112,8 @@ def _compared(metric: str, rows: Sequence[Mapping[str, object]]) -> Picture | No
 
 def _drawn(name: str, rows: Sequence[Mapping[str, object]]) -> Picture:
     """A picture of pages with its rows."""
-    spec: Picture = json.loads((_PICTURES / f"{name}.vl.json").read_text(encoding="utf-8"))
-    values = [{key: plain(value) for key, value in row.items()} for row in rows]
-    return {**spec, **picture_looks(), "data": {"values": values}}
+    values: list[Any] = [{key: plain(value) for key, value in row.items()} for row in rows]
+    return picture_with(_PICTURES / f"{name}.vl.json", values)
 
 
 def _spoken(metric: str) -> str:

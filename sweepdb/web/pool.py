@@ -18,15 +18,49 @@ import duckdb
 
 from queries.asking import Answer, Question
 from queries.session import Session
+from store.errors import InputError, NothingFits, StoreBusyError, SweepdbError
 from store.location import StoreLocation
 from store.reading import read_state
-from sweepdb.web.refusals import ServerBusyError, TooSlowError
+from store.texts import escaped
+
+
+class UnknownPathError(InputError):
+    """Nothing stands under an address."""
+
+
+class ServerBusyError(SweepdbError):
+    """More questions wait than a server lets wait."""
+
+
+class TooSlowError(SweepdbError):
+    """An answer took longer than one may take."""
+
+
+_STATUS: tuple[tuple[type[SweepdbError], int], ...] = (
+    (UnknownPathError, 404),
+    (InputError, 400),
+    (NothingFits, 400),
+    (ServerBusyError, 503),
+    (StoreBusyError, 503),
+    (TooSlowError, 504),
+)
+
+
+def told(error: SweepdbError) -> dict[str, str | None]:
+    """An error as a document: a stored name in it steers no reader."""
+    return {"error": escaped(error.message), "hint": None if error.hint is None else escaped(error.hint)}
+
+
+def status_of(error: SweepdbError) -> int:
+    """The HTTP status of an error: a store that cannot be read is the server's fault."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
 
 SESSIONS = 8
 _STATE_HOLDS_S = 2.0
 _FRESH_S = 5.0  # while a sweep is written, whoever names no moment shares one that is as old
 _AGAIN_S = 0.05
-_MOST_ASKED = 1_000  # of a session: the 10 kB that DuckDB keeps of each question go with it
+_MOST_ASKED = 1_000  # of a session: what DuckDB keeps of each question goes with it (decision 40)
 _MEMORY_SHARE = 2 / SESSIONS  # all keep at most twice as many probes as a session by itself may
 _Result = TypeVar("_Result")
 _Key = tuple[object, str]

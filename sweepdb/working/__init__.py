@@ -14,6 +14,4 @@ if TYPE_CHECKING:
     from sweepdb.working.dask_engine import serve_worker
     from sweepdb.working.workers_option import Workers, parse_workers
 
-__all__ = ["Workers", "comparing_by", "parse_workers", "replaying_by", "run_on_workers", "serve_worker"]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -1,12 +1,14 @@
-"""Scenarios of measured points on workers: the same shards, whose numbers travel back to be compared.
+"""Measured points on workers: scenarios in shards and logs to replay, whose numbers travel back to be compared.
 
-Not here: comparing, and keeping what was compared (sweepdb.measuring)."""
+Not here: comparing, and keeping what was compared (sweepdb.measuring), and how a log is replayed (evaluator.ledger)."""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -24,21 +26,23 @@ from evaluator.ledger import (
     LookUp,
     MeasuredLog,
     PlayedLog,
+    Unmatched,
     evaluated_or_why,
     operators_of,
     replayed_all,
+    replayed_scenario,
 )
 from evaluator.probe_block import ProbeBlock, joined_blocks
 from evaluator.scenario import Scenario
 from evaluator.shards import Cut, ShardScenario, cut_shards
 from store.errors import EvaluationError
 from store.parts import ShardBlock
-from sweepdb.working.coordinating import MOST_ATTEMPTS, engine_of
-from sweepdb.working.replaying_logs import replayed_on
-from sweepdb.working.tasks import EngineLostError, ShardEngine, ShardOutcome, ShardTask
+from sweepdb.working.coordinating import engine_of
+from sweepdb.working.tasks import MOST_ATTEMPTS, EngineLostError, ShardEngine, ShardOutcome, ShardTask, ended_shards
 
 if TYPE_CHECKING:
     from sweepdb.working.workers_option import Workers
+
 
 Progress = Callable[[int, int], None]
 
@@ -72,16 +76,71 @@ def evaluated_on(
     """Scenarios at batch sizes, and why some could not be evaluated. Operators are captured here, once.
 
     The scenarios of a shard that fails three times count as failed; the others go on."""
-    run = _Comparing(engine=engine, captured=captured, on_progress=on_progress, total=len(sizes))
+    waiting: dict[str, Cut[_Item]] = {}
+    found: dict[Scenario, Evaluated] = {}
+    failures: dict[Scenario, str] = {}
+    run, done = _run_number(), 0
+
+    def tasks() -> Iterator[ShardTask]:
+        for cut in cut_shards(_items(sizes), compared=True):
+            waiting[cut.key] = cut
+            yield _task(cut, run, captured)
+
+    with _until_done(engine):
+        for task, outcome in ended_shards(engine, tasks()):
+            cut = waiting.pop(task.key)
+            if isinstance(outcome, ShardOutcome):
+                _keep(cut, outcome, found, failures)
+            else:
+                told = f"its shard failed {MOST_ATTEMPTS} times: {outcome}"
+                failures.update((item.scenario, told) for item in cut.items)
+            done += len(cut.items)
+            on_progress(done, len(sizes))
+    return {scenario: found[scenario] for scenario in sizes if scenario in found}, failures
+
+
+def replayed_on(engine: ShardEngine, logs: Sequence[MeasuredLog], captured: LookUp | None = None) -> list[PlayedLog]:
+    """Times of each log, in their order, or the rule by which it is left out. Operators are captured here, once.
+
+    A log whose shard fails three times is left out with the reason; the others go on."""
+    run = _run_number()
+    keys = [hashlib.sha256(f"{run} {number} {log.point}".encode()).hexdigest() for number, log in enumerate(logs)]
+    made: dict[str, PlayedLog] = {}
+
+    def tasks() -> Iterator[ShardTask]:
+        for key, log in zip(keys, logs, strict=True):
+            try:
+                texts = _operators(log, captured)
+            except Unmatched as reason:
+                made[key] = reason.rule
+            else:
+                yield ShardTask(sweep_id=run, key=key, items=(), operators=texts, folder=None, store_url=None, log=log)
+
+    with _until_done(engine):
+        for task, outcome in ended_shards(engine, tasks()):
+            if isinstance(outcome, ShardOutcome) and outcome.replayed is not None:
+                made[task.key] = outcome.replayed
+            else:
+                made[task.key] = f"log not replayed: its shard failed {MOST_ATTEMPTS} times: {outcome}"
+    return [made[key] for key in keys]
+
+
+def _run_number() -> int:
+    """A number that tells the shards of a run from those of others on the same scheduler."""
+    return secrets.randbelow(2**31)
+
+
+@contextmanager
+def _until_done(engine: ShardEngine) -> Iterator[None]:
+    """Let the engine go at the end, and say what to do where it was lost."""
     try:
-        run.run(sizes)
+        yield
     except EngineLostError as error:
         raise EvaluationError(
             f"nothing was compared: {error}", hint="run the same command again once workers are there"
         ) from error
     finally:
         engine.cancel()
-    return {scenario: run.found[scenario] for scenario in sizes if scenario in run.found}, run.failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,77 +158,35 @@ class _Item:
         return 1, len(self.sizes)
 
 
-class _Comparing:
-    """The scenarios of one comparison, in progress."""
-
-    def __init__(self, *, engine: ShardEngine, captured: LookUp | None, on_progress: Progress, total: int) -> None:
-        self.found: dict[Scenario, Evaluated] = {}
-        self.failures: dict[Scenario, str] = {}
-        self._engine = engine
-        self._captured = captured
-        self._on_progress = on_progress
-        self._total = total
-        self._done = 0
-        self._run = secrets.randbelow(2**31)  # tells its shards from those of others on the same scheduler
-        self._waiting: dict[str, Cut[_Item]] = {}
-
-    def run(self, sizes: Mapping[Scenario, Sequence[int]]) -> None:
-        """Hand out every shard, and take every outcome."""
-        for cut in cut_shards(_items(sizes), compared=True):
-            self._waiting[cut.key] = cut
-            task = self._task(cut)
-            while self._engine.busy:
-                self._take_one()
-            self._engine.submit(task)
-        while self._waiting:
-            self._take_one()
-
-    def _task(self, cut: Cut[_Item]) -> ShardTask:
-        texts: dict[str, str] = {}
-        items = []
-        for item in cut.items:
-            keys: dict[str, str] = {trace: request.key for trace, request in capture_requests(item.scenario).items()}
-            if not set(keys.values()) <= set(texts):
-                for trace, operators in operators_of(item.scenario, self._captured).items():
-                    texts[keys[trace]] = operators_to_json(operators)
-            items.append(
-                ShardScenario(
-                    scenario_id=item.number,
-                    key=item.key,
-                    scenario=item.scenario,
-                    operators=keys,
-                    missing=tuple(_stretches(item.sizes)),
-                )
+def _task(cut: Cut[_Item], run: int, captured: LookUp | None) -> ShardTask:
+    texts: dict[str, str] = {}
+    items = []
+    for item in cut.items:
+        keys: dict[str, str] = {trace: request.key for trace, request in capture_requests(item.scenario).items()}
+        if not set(keys.values()) <= set(texts):
+            for trace, operators in operators_of(item.scenario, captured).items():
+                texts[keys[trace]] = operators_to_json(operators)
+        items.append(
+            ShardScenario(
+                scenario_id=item.number,
+                key=item.key,
+                scenario=item.scenario,
+                operators=keys,
+                missing=tuple(_stretches(item.sizes)),
             )
-        return ShardTask(
-            sweep_id=self._run, key=cut.key, items=tuple(items), operators=texts, folder=None, store_url=None
         )
+    return ShardTask(sweep_id=run, key=cut.key, items=tuple(items), operators=texts, folder=None, store_url=None)
 
-    def _take_one(self) -> None:
-        task, outcome = next(self._engine.results())
-        if isinstance(outcome, ShardOutcome):
-            self._keep(self._waiting.pop(task.key), outcome)
-        elif task.attempt < MOST_ATTEMPTS:
-            self._engine.submit(replace(task, attempt=task.attempt + 1))
-        else:
-            reason = str(outcome).partition("\n")[0] or type(outcome).__name__
-            cut = self._waiting.pop(task.key)
-            told = f"its shard failed {MOST_ATTEMPTS} times: {reason}"
-            self.failures.update((item.scenario, told) for item in cut.items)
-            self._ended(cut)
 
-    def _keep(self, cut: Cut[_Item], outcome: ShardOutcome) -> None:
-        scenarios = {item.number: item.scenario for item in cut.items}
-        blocks: dict[Scenario, list[ProbeBlock]] = {}
-        for block in outcome.blocks:
-            blocks.setdefault(scenarios[block.scenario_id], []).append(_probes(block))
-        self.found.update({scenario: Evaluated(block=joined_blocks(some)) for scenario, some in blocks.items()})
-        self.failures.update({scenarios[number]: reason for number, reason in outcome.failures.items()})
-        self._ended(cut)
-
-    def _ended(self, cut: Cut[_Item]) -> None:
-        self._done += len(cut.items)
-        self._on_progress(self._done, self._total)
+def _keep(
+    cut: Cut[_Item], outcome: ShardOutcome, found: dict[Scenario, Evaluated], failures: dict[Scenario, str]
+) -> None:
+    scenarios = {item.number: item.scenario for item in cut.items}
+    blocks: dict[Scenario, list[ProbeBlock]] = {}
+    for block in outcome.blocks:
+        blocks.setdefault(scenarios[block.scenario_id], []).append(_probes(block))
+    found.update({scenario: Evaluated(block=joined_blocks(some)) for scenario, some in blocks.items()})
+    failures.update({scenarios[number]: reason for number, reason in outcome.failures.items()})
 
 
 def _items(sizes: Mapping[Scenario, Sequence[int]]) -> Iterator[_Item]:
@@ -190,3 +207,9 @@ def _stretches(sizes: Sequence[int]) -> Iterable[tuple[int, int]]:
 def _probes(block: ShardBlock) -> ProbeBlock:
     columns: dict[str, Any] = dict(block.record.columns)  # a block that was evaluated has every one of them
     return ProbeBlock(batch_size=np.asarray(block.record.batch_sizes), **columns)
+
+
+def _operators(log: MeasuredLog, captured: LookUp | None) -> dict[str, str]:
+    scenario = replayed_scenario(log.deployment)
+    sets = operators_of(scenario, captured)
+    return {request.key: operators_to_json(sets[trace]) for trace, request in capture_requests(scenario).items()}

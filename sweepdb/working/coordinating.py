@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from evaluator.canonical import canonical, content_key
 from evaluator.graph import operators_to_json
-from evaluator.in_lists import in_lists
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
 from evaluator.shards import Cut, ShardScenario, cut_shards
 from evaluator.sweep import (
@@ -22,6 +21,7 @@ from evaluator.sweep import (
     Progress,
     SweepReport,
     counted_failures,
+    in_lists,
     program_version,
 )
 from evaluator.together import Readying, ReadyScenario
@@ -32,15 +32,13 @@ from store.sealing import seal
 from store.texts import LONGEST_TEXT, escaped
 from store.writing import begin_sweep, finish_sweep, loads_of_scenarios, missing_intervals, put_scenarios
 from sweepdb.working.process_engine import InlineEngine, ProcessEngine
-from sweepdb.working.tasks import EngineLostError, ShardEngine, ShardOutcome, ShardTask
+from sweepdb.working.tasks import MOST_ATTEMPTS, EngineLostError, ShardEngine, ShardOutcome, ShardTask, reason_of
 
 if TYPE_CHECKING:
     from evaluator.arrivals import ArrivalRequest
     from store.opening import Store
     from sweepdb.working.playing import Plays
     from sweepdb.working.workers_option import Workers
-
-MOST_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +314,7 @@ class _Coordinating:
         if task.attempt < MOST_ATTEMPTS:
             self.engine.submit(replace(task, attempt=task.attempt + 1))
             return
-        reason = str(error).partition("\n")[0] or type(error).__name__
+        reason = reason_of(error)
         fail_shard(self.store, self.sweep_id, task.key, reason)
         self.given_up[task.key] = reason
         cut, _ = self._waiting.pop(task.key)

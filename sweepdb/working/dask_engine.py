@@ -14,8 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from store.errors import StoreError
-from sweepdb.working.process_engine import IMPORTED_ONCE
-from sweepdb.working.quiet_end import PRELOADED
+from sweepdb.working.process_engine import IMPORTED_ONCE, PRELOADED
 from sweepdb.working.tasks import EngineLostError, Result, ShardTask, Work, run_shard
 from sweepdb.working.workers_option import Workers
 

@@ -1,20 +1,37 @@
 """Shards in processes of this machine, or in this one: no cluster, nothing to install.
 
-Not here: many machines (sweepdb.working.dask_engine)."""
+A worker ends at ^C without words: the coordinator, which heard it as well, says what became of the sweep. Dask imports
+this module in its workers, too, and calls `dask_setup`. Not here: many machines (sweepdb.working.dask_engine)."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
 
 from store.errors import StoreError
-from sweepdb.working.quiet_end import end_quietly
 from sweepdb.working.tasks import Result, ShardOutcome, ShardTask, Work, run_shard
+
+PRELOADED = __name__
+_INTERRUPTED = 130
+
+
+def end_quietly() -> None:
+    """End this process at ^C, with what it has begun undone, and without a traceback."""
+    with suppress(ValueError):  # not in the main thread: whoever has that hears ^C
+        signal.signal(signal.SIGINT, lambda *_: sys.exit(_INTERRUPTED))
+
+
+def dask_setup(_worker: object) -> None:
+    """Dask's name for what a worker does first."""
+    end_quietly()
+
 
 # What a shard imports, by the process that workers are forked from: they find it imported.
 IMPORTED_ONCE = (
@@ -26,7 +43,7 @@ IMPORTED_ONCE = (
     "evaluator.serving.models.engine",
     "evaluator.serving.models.waves",
     "evaluator.serving.sources",
-    "evaluator.serving.waves.compared",
+    "evaluator.serving.models.waves",
 )
 
 

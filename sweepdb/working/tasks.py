@@ -4,8 +4,8 @@ Not here: engines, and what happens to outcomes (sweepdb.working.coordinating)."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from evaluator.graph import OperatorSet, operators_from_json
@@ -17,6 +17,8 @@ from store.placing import shelf_at
 if TYPE_CHECKING:
     from evaluator.ledger import MeasuredLog, PlayedLog
     from sweepdb.working.playing import Played, Plays
+
+MOST_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,38 @@ class ShardEngine(Protocol):
 
 class EngineLostError(Exception):
     """Nobody runs the shards any more; those that were registered are kept."""
+
+
+def ended_shards(engine: ShardEngine, tasks: Iterable[ShardTask]) -> Iterator[tuple[ShardTask, ShardOutcome | str]]:
+    """Hand out shards, and yield each as it ends: its outcome, or why it failed for the third time."""
+    under_way = 0
+    for task in tasks:
+        while engine.busy:
+            for ended in _ended(engine):
+                under_way -= 1
+                yield ended
+        engine.submit(task)
+        under_way += 1
+    while under_way:
+        for ended in _ended(engine):
+            under_way -= 1
+            yield ended
+
+
+def _ended(engine: ShardEngine) -> Iterator[tuple[ShardTask, ShardOutcome | str]]:
+    """Take one outcome; nothing where its shard is tried again."""
+    task, outcome = next(engine.results())
+    if isinstance(outcome, ShardOutcome):
+        yield task, outcome
+    elif task.attempt < MOST_ATTEMPTS:
+        engine.submit(replace(task, attempt=task.attempt + 1))
+    else:
+        yield task, reason_of(outcome)
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error."""
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 _OPERATORS: dict[str, OperatorSet] = {}  # of this worker: shards of one model share them

@@ -21,9 +21,8 @@ from evaluator_cases import QWEN3_32B, W8A8, both_traces
 
 from evaluator.arrivals.loads import PlaySettings, loads_of
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
-from evaluator.arrivals.playing import play
+from evaluator.arrivals.playing import play, play_in_python
 from evaluator.arrivals.streams import ArrivalProcess, unit_times
-from evaluator.arrivals.twin.python_play import play_in_python
 from evaluator.evaluate import cost_model, traces_of
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.plan import Plan

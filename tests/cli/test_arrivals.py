@@ -32,11 +32,11 @@ def test_answers_about_loads_count_loads(sqlite_url, capsys, tmp_path):
     assert (
         run([*EVALUATE, "--arrivals", "poisson", "--requests", "1000", "--rates", "1,2,4", "--store", sqlite_url]) == 0
     )
-    asked = ["query", "goodput", "--ttft-limits", "500", "--store", sqlite_url]
+    asked = ["query", "best", "--by", "goodput", "--ttft-limits", "500", "--store", sqlite_url]
     capsys.readouterr()
     assert run(asked) == 0
     out = capsys.readouterr().out
-    assert "goodput: 3 loads of 1 scenarios looked at" in out
+    assert "best by goodput: 3 loads of 1 scenarios looked at" in out
     assert "limits of 90 % of the requests: ttft <= 500 ms\n" in out
     assert run([*asked, "--tpot-limits", "20", "--marginal", "--attainment", "0.8"]) == 0
     said = "limits of 80 % of the requests: ttft <= 500 ms, tpot <= 20 ms, each limit by itself\n"

@@ -10,7 +10,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
-from conftest_cli import Outcome, sweepdb
+from conftest_cli import Outcome, sweepdb, words
 
 from cli.inference import throughput_optimizer
 
@@ -53,7 +53,7 @@ def optimizer(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotext", None)
 
     def run(text):
-        monkeypatch.setattr(sys, "argv", ["throughput_optimizer", *text.split()])
+        monkeypatch.setattr(sys, "argv", ["throughput_optimizer", *words(text)])
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
             throughput_optimizer.main()

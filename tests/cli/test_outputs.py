@@ -16,7 +16,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from conftest_cli import sweepdb
+from conftest_cli import sweepdb, words
 from typer.main import get_command
 
 from cli.main import build_app
@@ -98,7 +98,7 @@ def ground(tmp_path_factory):
 
 def told(ground, line, option, target):
     """Run a command line with its output there."""
-    arguments = [*line.format(**ground).split(), option, str(target)]
+    arguments = [*words(line.format(**ground)), option, str(target)]
     return sweepdb(arguments, None if line.split()[0] in {"models", "devices", "support"} else ground["url"])
 
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from cli.help.commands import DescribedCommand
-from cli.plain_values import PlainValue
+from cli.help.commands import DescribedCommand, PlainValue
 
 TEXTS = st.one_of(
     st.integers(-(10**18), 10**18).map(str),

@@ -15,12 +15,11 @@ from conftest_cli import sweepdb
 from conftest_terminal import on_terminal
 from quick import quick
 
-from cli.quiet import be_quiet
 from cli.render import progress as progress_lines
-from cli.render.pieces import Paragraph
 from cli.render.progress import ProgressBar, ProgressLine
-from cli.render.rows import table_lines
+from cli.render.rows import Paragraph, table_lines
 from cli.render.screen import on_screen
+from cli.visible import be_quiet
 from sweepdb.evaluating import Progress
 
 ROOT = Path(__file__).parents[2]

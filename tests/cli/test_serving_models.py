@@ -6,11 +6,11 @@ import json
 import re
 
 import pytest
-from conftest_cli import sweepdb
+from conftest_cli import sweepdb, words
 from quick import quick
 
 from evaluator.inputs.engines.engine_profiles import engine_from_file, label_of_engine, list_engines
-from evaluator.serving.engine.stored_engines import stored_engine
+from evaluator.restore import stored_engine
 from store.opening import open_store
 
 SMALL = "--device TEST_DEVICE --num-devices 2 --input-length 2000 --output-length 300 --batch-range 40 --tp-sizes 2"
@@ -253,7 +253,7 @@ def test_what_an_engine_cannot_serve_is_said_before_anything_is_traced(tmp_path,
     for name, text in files.items():
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     paths = {name: str(tmp_path / f"{name}.yaml") for name in (*files, "missing")}
-    command = f"{EVALUATE} --serving-model vllm {more}".format(**paths).split()
+    command = words(f"{EVALUATE} --serving-model vllm {more}".format(**paths))
     while command.count("--serving-model") > 1:  # the last one counts
         place = command.index("--serving-model")
         del command[place : place + 2]

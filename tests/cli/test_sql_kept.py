@@ -11,7 +11,7 @@ from generator import MODELS, PLANS
 from queries_stores import mission_records, write_sweep
 
 import sweepdb as program
-from cli.completion.prompt_words import completer
+from cli.commands.sql import completer
 from store.errors import InputError
 
 STATEMENT = "SELECT device, count(*) AS number FROM probe WHERE ttft_ms <= $ttft AND phase = $phase GROUP BY device"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from conftest_cli import sweepdb
+from conftest_cli import sweepdb, words
 from generator import fill, sweep_record
 
 from store.opening import open_store
@@ -37,7 +37,7 @@ LONG = "a" * 300
 )
 def test_a_name_that_no_disk_takes_is_one_sentence(tmp_path, example_store, command, store):
     url = example_store if store is None else f"sqlite:///{tmp_path}/{store}.sqlite"
-    outcome = sweepdb(shlex.split(command.format(folder=tmp_path)), url)
+    outcome = sweepdb([word.format(folder=tmp_path) for word in shlex.split(command)], url)
     assert outcome.code in {2, 3}, outcome.err
     assert "Traceback" not in outcome.err
     assert len([line for line in outcome.err.splitlines() if line.startswith("error: ")]) == 1
@@ -80,7 +80,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_done(tmp_path, exam
             "XDG_CACHE_HOME": str(tmp_path / "cache"),
             "SWEEPDB_STORE": f"sqlite:///{store}",
         }
-        given = [sys.executable, "-m", "cli.main", *command.format(folder=tmp_path).split()]
+        given = [sys.executable, "-m", "cli.main", *words(command.format(folder=tmp_path))]
         done = subprocess.run(given, env=environment, capture_output=True, text=True, check=False)
         outcomes.append(done.returncode)
         if done.returncode:

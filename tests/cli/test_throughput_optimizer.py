@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest_cli import words
 from quick import quick
 from restated import length_file, rows
 
@@ -70,7 +71,7 @@ def optimizer(folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "plotext", None)
 
     def run(text):
-        assert throughput_optimizer.run_optimizer(text.replace("LENGTHS", str(folder / "lengths.yaml")).split()) == 0
+        assert throughput_optimizer.run_optimizer(words(text.replace("LENGTHS", str(folder / "lengths.yaml")))) == 0
         return capsys.readouterr()
 
     return run

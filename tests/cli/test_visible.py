@@ -18,7 +18,7 @@ RED = "\x1b[31mred"
 ROOT = Path(__file__).parents[2]
 # Who writes to a stream: the two functions of cli.output and those that pass text through `visible` on the same line.
 # A terminal's tables are captured, of cells that `visible` has been through. Progress lines write controls on purpose, and numbers; a drawn curve has its own colours on a terminal.
-WRITERS = {"cli/output.py", "cli/render/progress.py", "cli/inference/curves.py", "cli/commands/calibrating.py",
+WRITERS = {"cli/output.py", "cli/render/progress.py", "cli/inference/throughput_optimizer.py", "cli/commands/calibrating.py",
            "cli/render/screen.py"}  # fmt: skip
 FIXED = re.compile(r'write\(f?"(error: this is a bug|sweepdb \{version)')
 

@@ -15,12 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick import quick
 
-from evaluator.arrivals.native import compiled_play, play_compiled
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
-from evaluator.arrivals.playing import play
+from evaluator.arrivals.playing import compiled_play, play, play_compiled, play_in_python
 from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas, drawn_kinds, rescaled_times, unit_times
-from evaluator.arrivals.twin.python_play import play_in_python
-from evaluator.compiled.libraries import built_library
+from evaluator.compiled import built_library
 from evaluator.serving.engine.request_kinds import RequestKind
 
 

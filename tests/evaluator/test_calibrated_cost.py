@@ -28,8 +28,8 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.calibrated import CalibratedCost, calibrated_cost
+from evaluator.pricing.collectives import reach
 from evaluator.pricing.cost_model import CostModel
-from evaluator.pricing.links import reach
 from evaluator.scenario import Scenario, evened_out
 from store.errors import InputError
 

@@ -12,7 +12,7 @@ from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.model import CompressedAttention, GatedDeltaNet, LatentAttention, MoeMlp, StateSpace
 from evaluator.inputs.plan import Plan
-from evaluator.pricing.step import seen_by
+from evaluator.pricing.occurrence import seen_by
 
 POSITIONS = {"bloom", "opt"}  # which make positions of a mask
 STEP = {

@@ -16,7 +16,7 @@ from evaluator.inputs.architectures import architectures, spec_from_config
 from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, LatentAttention, MoeMlp, StateSpace
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
-from evaluator.pricing.step import seen_by
+from evaluator.pricing.occurrence import seen_by
 
 
 def both(case, device="meta"):

@@ -12,15 +12,13 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.compiled.libraries import built_library
+from evaluator.compiled import built_library
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine import schedule
 from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
-from evaluator.serving.engine.loop_native import compiled_loop, loop_compiled
-from evaluator.serving.engine.loop_rules import LEAST_PLAYED, Rules
-from evaluator.serving.engine.loop_twin import loop_in_python
+from evaluator.serving.engine.loop_twin import LEAST_PLAYED, Rules, loop_in_python
 from evaluator.serving.engine.request_kinds import RequestKind, requests_of
-from evaluator.serving.engine.schedule import on_nodes, played_steps, schedule_of
+from evaluator.serving.engine.schedule import compiled_loop, loop_compiled, on_nodes, played_steps, schedule_of
 from evaluator.serving.engine.step_tables import StepTable
 
 # A kernel world that is linear: 1 us a new token, 2 us a token of prompt attention, 5 ms + 10 us a decode.

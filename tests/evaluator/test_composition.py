@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.serving.waves.composition import largest_remainder, realised_mean
+from evaluator.serving.waves.packing import largest_remainder, realised_mean
 
 
 @pytest.mark.parametrize(

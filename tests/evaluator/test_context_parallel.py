@@ -19,12 +19,12 @@ from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.launchable import launchable_by
 from evaluator.inputs.model import DenseMlp, GatedDeltaNet, LayerGroup, TokenIndexer
 from evaluator.inputs.plan import Plan
-from evaluator.inputs.plan_search import PlanSearch, illegality, label, plan_choices
+from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.kv_state import BLOCK_TOKENS
 from evaluator.pricing.memory import kv_bytes, weight_bytes
-from evaluator.pricing.step import operator_seconds, seen_by
+from evaluator.pricing.occurrence import operator_seconds, seen_by
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.scenario import Scenario, evened_out
 from store.errors import InputError
@@ -164,8 +164,6 @@ def test_who_launches_them():
     assert launchable_by(DEEPSEEK_V3, Plan(tp=8, ep=8, dcp=8)) == ("vllm", "sglang")
     assert launchable_by(DEEPSEEK_V3, Plan(dp=8, ep=8, redundant_experts=32)) == ("vllm", "sglang")
     assert launchable_by(DEEPSEEK_V3, Plan(tp=8, moe_tp=8, redundant_experts=32)) == ()
-    plan = Plan(tp=8, ep=8, dcp=8, redundant_experts=32)
-    assert label(plan, moe=True) == "tp8pp1dp1ep8moetp1moedp1red32dcp8"
 
 
 def served(plan, **changes):

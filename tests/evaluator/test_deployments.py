@@ -16,7 +16,7 @@ from evaluator.inputs.precision import Precision
 from evaluator.ledger.deployments import TWICE, deployment_of, repaired
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.readers import read_measurements
-from evaluator.ledger.readers.circumstances import Circumstances, circumstances_of, kept
+from evaluator.ledger.readers.building import Circumstances, circumstances_of, kept
 from evaluator.ledger.recipes import Flags, Served, flags_of, has_recipe
 from store.records import MeasurementRecord, SideRecord
 

@@ -19,7 +19,7 @@ from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.launchable import smaller_servers
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
-from evaluator.inputs.plan_search import PlanSearch, label, plan_choices
+from evaluator.inputs.plan_search import PlanSearch, plan_choices
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
@@ -229,7 +229,6 @@ def test_encoders_stand_beside_what_takes_prompts():
     assert text == {0}
     with pytest.raises(InputError, match="`encoder_devices` must be between 0 and 64"):
         plan_choices(MODEL, 2, PlanSearch(encoder_devices=(65,)))
-    assert label(Plan(tp=2, encoder_devices=3), moe=False) == "tp2pp1dp1enc3"
     # Two replicas with two encoders are two of one each; with three they are not.
     assert smaller_servers(Plan(dp=2, encoder_devices=2)) == (Plan(dp=1, encoder_devices=1),)
     assert smaller_servers(Plan(dp=2, encoder_devices=3)) == ()

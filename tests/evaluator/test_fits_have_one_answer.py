@@ -26,6 +26,7 @@ from evaluator.inputs.devices.calibration_record import Calibration, calibration
 from evaluator.inputs.engines.engine_profiles import (
     NUMBERS,
     FittedEngine,
+    Nearby,
     as_yaml,
     engine_from_file,
     engine_profile,
@@ -34,7 +35,6 @@ from evaluator.inputs.engines.engine_profiles import (
     unfitted_engine,
     with_numbers,
 )
-from evaluator.inputs.engines.nearness import Nearby
 from evaluator.ledger.fitting import user_points
 from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine
 from evaluator.ledger.fitting.near_fit import near_fit

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.defaults import usual_precision
 from evaluator.evaluate import capture_requests
 from evaluator.graph import capture_operators
 from evaluator.inputs.architectures import spec_from_config
@@ -32,7 +31,7 @@ from evaluator.inputs.model import (
 )
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, usual_precision
 
 ROOT = Path(os.environ.get("SWEEPDB_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "model_configs"
 

@@ -32,7 +32,7 @@ from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import ImageRequest, best_grid, check_images, images_of
 from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import LengthBin, Workload, with_images
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.occurrence import operator_seconds
 from evaluator.request import NamedModel, SweepRequest, planned_scenarios
 from evaluator.restore import restored
 from evaluator.scenario import Scenario

@@ -15,8 +15,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
-from evaluator.serving.engine.in_step import APART
-from evaluator.serving.engine.ladder import coarser, ladder_of
+from evaluator.serving.engine.in_step import APART, coarser, ladder_of
 
 PLAN = Plan(tp=8)
 MIXED = Workload(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.inputs.launchable import RULES, launchable_by, rule_of, smaller_servers
+from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of, smaller_servers
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes, plan_choices
@@ -14,7 +14,7 @@ from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes, plan_choi
 DENSE = load_model("Qwen/Qwen3-32B")[1]
 MOE = load_model("Qwen/Qwen3-30B-A3B")[1]
 DEEPSEEK = load_model("deepseek-ai/DeepSeek-V3")[1]
-ALL = tuple(RULES)
+ALL = tuple(LAUNCHERS)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_each_rule_by_hand(model, plan, engines):
 )
 def test_how_many_plans_of_a_mixture_each_engine_can_launch(devices, every, vllm, sglang, trtllm):
     plans = [choice.plan for choice in plan_choices(MOE, devices, PlanSearch())]
-    counted = {name: sum(name in launchable_by(MOE, plan) for plan in plans) for name in RULES}
+    counted = {name: sum(name in launchable_by(MOE, plan) for plan in plans) for name in LAUNCHERS}
     assert len(plans) == every
     assert counted == {"vllm": vllm, "sglang": sglang, "trtllm": trtllm}
     for name, count in counted.items():

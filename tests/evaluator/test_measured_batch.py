@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
+from evaluator.ledger.limits import LARGEST_PLANNED_BATCH, saturated_users
 from evaluator.ledger.matching import measured_model
-from evaluator.ledger.saturation import LARGEST_PLANNED_BATCH, saturated_users
 
 LLAMA = measured_model("Llama-2 7B")[1]
 A100 = load_device("a100_sxm")

@@ -16,9 +16,10 @@ from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.launchable import launchable_by
 from evaluator.inputs.plan import Plan
-from evaluator.inputs.plan_search import PlanSearch, illegality, label, plan_choices
+from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
 from evaluator.pricing.micro_batches import LEAST_TOKENS, hidden, layers_of
-from evaluator.pricing.step import operator_seconds, step_seconds
+from evaluator.pricing.occurrence import operator_seconds
+from evaluator.pricing.step import step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 from store.errors import InputError
 
@@ -103,7 +104,6 @@ def test_operators_are_those_of_one_batch_and_are_kept_with_their_number():
 
 
 def test_plans_and_launchers():
-    assert label(HALVED, moe=True) == "tp1pp1dp32ep32moetp1moedp1mb2"
     assert illegality(DEEPSEEK_V3, HALVED, 32) is None
     assert "takes experts over replicas" in illegality(DEEPSEEK_V3, Plan(tp=8, ep=8, micro_batches=2), 8)
     assert "takes experts over replicas" in illegality(LLAMA_31_8B, Plan(dp=8, micro_batches=2), 8)

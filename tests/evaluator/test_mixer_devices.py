@@ -14,7 +14,7 @@ from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.pricing.calibrated import calibrated_cost
 from evaluator.pricing.mixer_work import channel_chain, choice_chain, query_chain, scan_chain
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.occurrence import operator_seconds
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_each_kind_takes_the_devices_own_kernels_else_the_nearest_of_its_maker(d
 
 def test_a_device_of_another_maker_prices_them_by_its_data_sheet():
     cost = calibrated_cost(load_device("b60"))
-    said = cost.said_of_mixers({"state_scan", "index_scores", "norm"})
-    assert said == "index_scores, state_scan: by the device's data sheet, apart from the calibration"
+    said = cost.said(Operator(kind=kind, label="x", counts=(1,)) for kind in ("state_scan", "index_scores", "norm"))
+    assert [*said] == ["index_scores, state_scan: by the device's data sheet, apart from the calibration"]
     # 3 us to start, and 1e9 bytes at half of 456 GB/s.
     bare = Operator(kind="state_update", label="x", counts=(1,), bytes_read=Affine(constant=10**9))
     sums = BatchSums(tokens=np.ones(1), sequences=np.ones(1), pairs=np.ones(1), keys=np.ones(1))

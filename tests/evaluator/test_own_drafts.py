@@ -17,7 +17,7 @@ from evaluator.inputs import load_model
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.plan import Plan
 from evaluator.pricing.memory import kv_bytes, weight_bytes
-from evaluator.pricing.step import seen_by
+from evaluator.pricing.occurrence import seen_by
 from store.errors import InputError
 
 STEP_TEXT = {

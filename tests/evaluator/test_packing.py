@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from evaluator.inputs.model import Short
 from evaluator.inputs.workloads.workload import LengthBin
-from evaluator.serving.waves.composition import largest_remainder
 from evaluator.serving.waves.mixed import MixedLengths
-from evaluator.serving.waves.packing import PromptKind, pack
+from evaluator.serving.waves.packing import PromptKind, largest_remainder, pack
 
 SUMMED = ("tokens", "sequences", "pairs", "keys", "wpairs", "wkeys", "done", "few", "fpairs", "fkeys")
 

@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from evaluator.inputs.engines.nearness import Nearby, alike
-from evaluator.ledger.fitting.near_fit import NOISE, SPREAD
-from evaluator.ledger.fitting.point_choice import MOST_PLACES, worth_measuring
+from evaluator.inputs.engines.engine_profiles import Nearby, alike
+from evaluator.ledger.fitting.near_fit import MOST_PLACES, NOISE, SPREAD, worth_measuring
 
 
 def places(users=(1, 4, 16, 64), lengths=((1000, 100), (4000, 100), (1000, 1000)), devices=(1, 4)) -> list[Nearby]:

@@ -17,11 +17,12 @@ from evaluator.identity import RecordBuilder
 from evaluator.inputs.launchable import launchable_by
 from evaluator.inputs.model import GatedDeltaNet, TokenIndexer
 from evaluator.inputs.plan import Plan
-from evaluator.inputs.plan_search import PlanSearch, illegality, label, plan_choices
+from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
-from evaluator.pricing.step import operator_seconds, seen_by, step_seconds
+from evaluator.pricing.occurrence import operator_seconds, seen_by
+from evaluator.pricing.step import step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.scenario import Scenario
 
@@ -160,7 +161,6 @@ def test_a_long_prompt_takes_nearly_a_share_of_its_time():
 
 def test_plans_say_what_divides_prompts():
     assert Plan(tp=2, pcp=4, dp=2).num_devices == 16
-    assert label(Plan(tp=2, pcp=4), moe=False) == "tp2pp1dp1pcp4"
     assert illegality(LLAMA_31_8B, Plan(tp=2, pcp=4), 8) is None
     assert "tp 2 x pp 1 x dp 1 x pcp 4 is 8, not 4 devices" in illegality(LLAMA_31_8B, Plan(tp=2, pcp=4), 4)
     assert "x pcp 4 = 8" in illegality(QWEN3_30B_A3B, Plan(tp=2, pcp=4, ep=2), 8)

@@ -13,7 +13,7 @@ from shared_data import shared_data
 
 from evaluator.ledger.rankings import kendall_tau, ranking_agreement, standing_of
 from evaluator.ledger.readers import read_measurements
-from evaluator.ledger.readers.circumstances import Circumstances, kept
+from evaluator.ledger.readers.building import Circumstances, kept
 from evaluator.ledger.scoring import Comparison, figures, usable
 from store.records import MeasurementRecord, SideRecord
 

@@ -25,7 +25,8 @@ from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.kv_state import kv_states, layer_bytes
 from evaluator.pricing.memory import kv_bytes, transfer_bytes
-from evaluator.pricing.step import operator_seconds, step_seconds
+from evaluator.pricing.occurrence import operator_seconds
+from evaluator.pricing.step import step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.restore import restored
 from evaluator.scenario import Scenario

@@ -11,7 +11,7 @@ from shared_data import shared_data
 
 from evaluator.inputs.workloads.lengths import mean_input_length, mean_output_length
 from evaluator.inputs.workloads.traces import read_trace
-from evaluator.serving.waves.composition import largest_remainder, realised_mean
+from evaluator.serving.waves.packing import largest_remainder, realised_mean
 from store.errors import InputError
 
 

@@ -8,7 +8,7 @@ import pytest
 from restated import rows
 from upstream_parity import scenario_of, workload_of_row
 
-from evaluator.serving.waves.compared import not_compared
+from evaluator.serving.models.waves import not_compared
 
 ROWS = [case for case in rows("upstream_rows") if case["graph"] == "eager"]
 

@@ -71,8 +71,8 @@ PATCHES = 64
 def small(family: str) -> VisionTower:
     config = {"model_type": family, "vision_config": SMALL[family], **OUTER.get(family, {})}
     with pytest.MonkeyPatch.context() as patch:  # published processors would enlarge images as small as these
-        for module in ("qwen_tower", "minimax_tower"):
-            patch.setattr(f"evaluator.inputs.architectures.towers.{module}.PIXELS", (1, 10**9))
+        for pixels in ("PIXELS", "MINIMAX_PIXELS"):
+            patch.setattr(f"evaluator.inputs.architectures.towers.patch_towers.{pixels}", (1, 10**9))
         tower = tower_of(config, family, TEXT)
     assert isinstance(tower, VisionTower), tower
     return tower

@@ -11,13 +11,13 @@ from alembic import command
 from generator import fill, sweep_record
 from sqlalchemy import inspect, text
 from stored import STORES, load_postgresql, load_sqlite
+from sweepdb.upgrading import view_faults
 
 import store.migrating
 import store.reading
 import store.revision
 from queries.asking.options import Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
-from queries.publishing.view_texts import store_views
 from queries.session import Session
 from store.engines import make_engine
 from store.errors import RevisionError, StoreError
@@ -34,10 +34,10 @@ from store.migrating import (
 from store.opening import open_store
 from store.revision import HEAD_REVISION, REVISIONS
 from store.schema.sql_tables import METADATA
+from store.schema.store_views import store_views
 from store.upkeep import check_store
 from store.writing import begin_sweep
 from sweepdb import stores as everything
-from sweepdb.upgrading import view_faults
 
 
 def test_there_is_one_history_and_the_program_knows_it():
@@ -160,6 +160,7 @@ def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
         assert one("SELECT device, metrics FROM measurement") == ("H100_SXM", '{"tpot_ms_mean": 20.5}')
         # (16.4 - 20.5) / 20.5
         assert one("SELECT signed_error FROM validation")[0] == pytest.approx(-0.2)
+        assert one("SELECT device, kind, engine, length_region FROM validation") == ("h100", "dense", None, None)
         assert bytes(one("SELECT kernels FROM calibration")[0]) == b"\x00\xff"
         assert one("SELECT usd_per_device_hour, watts_per_device FROM price") == (2.5, 700)
         # H100 reads 32.8e9 weights x 2 bytes and 262,144 bytes of KV for each of 4,250 tokens of one request,

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from queries import vocabulary as vocabulary_module
 from queries.connect import connect
-from queries.raw_relations import RAW_TABLES
 from queries.scoping.voided import _difference, read_hidden
 from store.errors import NotAStoreError, RevisionError, StoreError
 from store.location import parse_url
 from store.reading import read_transaction
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
+from store.schema.raw_relations import RAW_TABLES
 from store.schema.sql_tables import METADATA, TOMBSTONE
 from store.sealing import LOAD_RELATIONS, columns_of, into_duckdb, seal
 from store.sealing.snapshots import load_snapshot

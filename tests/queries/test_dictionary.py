@@ -9,7 +9,7 @@ import pytest
 from generator import fill
 
 from queries import dictionary as dictionary_module
-from queries.asking.library import read_header
+from queries.asking.headers import read_header
 from queries.connect import connect
 from queries.dictionary import dictionary, own_columns, schema_markdown, schema_text
 from queries.vocabulary import vocabulary
@@ -86,7 +86,7 @@ def test_a_column_that_nothing_explains_is_an_error_that_names_it(tmp_path, monk
     folder = tmp_path / "views"
     folder.mkdir()
     (folder / "odd.sql").write_text(
-        "-- name: odd\n-- summary: odd\nCREATE VIEW odd AS SELECT model, 1 AS surprise FROM raw.stored_probe;"
+        "-- summary: odd\nCREATE VIEW odd AS SELECT model, 1 AS surprise FROM raw.stored_probe;"
     )
     monkeypatch.setattr("queries.vocabulary.VIEWS", folder)
     vocabulary.cache_clear()

@@ -37,12 +37,9 @@ from store.opening import open_store
 from store.records import BlockRecord
 from store.writing import begin_sweep, put_block, put_loads, put_scenarios
 
-PAIRED: dict[str, dict[str, object]] = {
-    "goodput-pairs": {"mode": "pd"}, "goodput-cost-pairs": {"mode": "pd"},
-}  # fmt: skip
 NEEDED: dict[str, dict[str, object]] = {
-    "percentiles": {"rate": 5.0}, "attainment-scale": {"scale": True}, "goodput-capacity": {"rate": 5.0},
-    "goodput-compare": {"num_devices": 4}, "goodput-sensitivity": {"vary": "tpot"},
+    "percentiles": {"rate": 5.0}, "attainment-scale": {"scale": True}, "capacity by goodput": {"rate": 5.0},
+    "compare by goodput": {"num_devices": 4}, "sensitivity by goodput": {"vary": "tpot"},
 }  # fmt: skip
 
 
@@ -98,8 +95,8 @@ def test_goodput_is_that_of_plain_python(notebook, ladder, seed) -> None:
     ttft = None if draw.random() < 0.2 else float(np.exp(draw.uniform(np.log(45), np.log(1000))))
     tpot = None if draw.random() < 0.2 else float(np.exp(draw.uniform(np.log(2), np.log(20))))
     wanted, marginal = float(draw.uniform(0.2, 0.99)), bool(draw.random() < 0.4)
-    answer = notebook.goodput(
-        ttft_limits=ttft, tpot_limits=tpot, attainment=wanted, marginal=marginal, mode="aggregated"
+    answer = notebook.best(
+        by="goodput", ttft_limits=ttft, tpot_limits=tpot, attainment=wanted, marginal=marginal, mode="aggregated"
     )
     (row,) = answer.dicts()
     shares = shares_of(ladder["aggregated"], ttft, tpot, marginal=marginal)
@@ -139,7 +136,7 @@ def test_the_view_says_the_same_and_no_limit_is_none(stored, ladder) -> None:
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_sides_have_a_goodput_under_their_own_limit(notebook, ladder, phase) -> None:
     limit = {"ttft_limits": 150.0} if phase == "prefill" else {"tpot_limits": 4.0}
-    (row,) = notebook.goodput(mode=phase, **limit).dicts()
+    (row,) = notebook.best(by="goodput", mode=phase, **limit).dicts()
     shares = shares_of(ladder[phase], limit.get("ttft_limits"), limit.get("tpot_limits"))
     assert row["goodput"] == pytest.approx(crossing([(rate, share) for rate, share, _ in shares], 0.9)[0])
     assert row["binding_limit"] == ("ttft" if phase == "prefill" else "tpot")
@@ -147,7 +144,8 @@ def test_sides_have_a_goodput_under_their_own_limit(notebook, ladder, phase) -> 
 
 def test_more_of_the_same_limit_never_lowers_goodput(notebook) -> None:
     found = [
-        notebook.goodput(ttft_limits=200.0, tpot_limits=limit, mode="aggregated").dicts()[0]["goodput"] or 0.0
+        notebook.best(by="goodput", ttft_limits=200.0, tpot_limits=limit, mode="aggregated").dicts()[0]["goodput"]
+        or 0.0
         for limit in (3.0, 4.0, 6.0, 9.0, 20.0)
     ]
     assert found == sorted(found)
@@ -156,7 +154,8 @@ def test_more_of_the_same_limit_never_lowers_goodput(notebook) -> None:
 
 def test_copies_share_a_device_budget(notebook) -> None:
     alone, copies = (
-        notebook.goodput(ttft_limits=200.0, mode="aggregated", **more).dicts()[0] for more in ({}, {"num_devices": 7})
+        notebook.best(by="goodput", ttft_limits=200.0, mode="aggregated", **more).dicts()[0]
+        for more in ({}, {"num_devices": 7})
     )
     assert (copies["instances"], copies["system_goodput"]) == (7, pytest.approx(7 * alone["goodput"]))
     assert alone["instances"] is None
@@ -166,8 +165,10 @@ def test_copies_share_a_device_budget(notebook) -> None:
 def test_a_header_lists_the_columns_and_errors_are_said(notebook, name) -> None:
     asked = report(name)
     assert variables_read(name) <= known_variables().keys()
-    answer = notebook.report(asked.part_of or name, **NEEDED.get(name, {}), **PAIRED.get(name, {}))
+    form = {**({"by": "goodput"} if "by goodput" in name else {}), **({"mode": "pd"} if "pairs" in name else {})}
+    answer = notebook.report(asked.part_of or name, **NEEDED.get(name, {}), **form)
     assert answer.rows
+    assert answer.report == name
     assert len(answer.columns) == len(set(answer.columns))
     assert {column.name for column in asked.columns} == set(answer.columns)
     assert answer.expected_error
@@ -198,10 +199,10 @@ def test_times_between_tokens_have_a_limit_of_their_own(stored, notebook, ladder
         assert [row["attained"] for row in notebook.attainment(**given).dicts()] == pytest.approx(
             [share for _, share in within]
         )
-        (row,) = notebook.goodput(**given).dicts()
+        (row,) = notebook.best(by="goodput", **given).dicts()
         expected, _ = crossing(within, 0.9)
         assert row["goodput"] == (None if expected is None else pytest.approx(expected))
-    (without,) = notebook.goodput(ttft_limits=200.0, tpot_limits=8.0, mode="aggregated").dicts()
+    (without,) = notebook.best(by="goodput", ttft_limits=200.0, tpot_limits=8.0, mode="aggregated").dicts()
     assert (row["goodput"] or 0) <= without["goodput"]
 
 
@@ -247,7 +248,7 @@ def test_rates_outside_the_ladder_are_said(notebook) -> None:
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0, float("nan")])
 def test_a_share_that_is_none_is_refused(notebook, share) -> None:
     with pytest.raises(InputError, match="attainment"):
-        notebook.goodput(attainment=share)
+        notebook.best(by="goodput", attainment=share)
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
@@ -260,7 +261,7 @@ def test_what_saturates_at_the_lowest_rate_says_what_a_lone_request_takes(notebo
     (lowest,) = notebook.percentiles(rate=1e-3, mode="aggregated").dicts()
     for metric, rest in (("ttft", " to its first token"), ("tpot", " a token")):
         alone = lowest[f"{metric}_p50_ms"]
-        (row,) = notebook.goodput(**{f"{metric}_limits": alone / 2}, mode="aggregated").dicts()
+        (row,) = notebook.best(by="goodput", **{f"{metric}_limits": alone / 2}, mode="aggregated").dicts()
         assert row["goodput"] is None
         assert row["said"] == f"saturated at the lowest rate: a lone request takes {alone:.3g} ms{rest}"
 
@@ -268,7 +269,7 @@ def test_what_saturates_at_the_lowest_rate_says_what_a_lone_request_takes(notebo
 def test_few_requests_are_said_with_their_interval(sqlite_url) -> None:
     evaluate_loads(sqlite_url, requests=600, rates=(1.0, 2.0, 4.0))
     with sweepdb.open(sqlite_url) as opened:
-        answer = opened.goodput(ttft_limits=300.0, mode="aggregated")
+        answer = opened.best(by="goodput", ttft_limits=300.0, mode="aggregated")
         assert any("600 requests give wide intervals" in note for note in answer.notes)
         assert answer.dicts()[0]["goodput_low"] <= answer.dicts()[0]["goodput_high"]
 
@@ -278,13 +279,13 @@ def test_sides_of_other_arrivals_are_no_pair(sqlite_url) -> None:
         evaluate_loads(sqlite_url, requests=2_000, mode=mode, arrivals=arrivals, rates=(1.0, 2.0, 4.0))
     said = "prefill sides were played with poisson, 2000 requests, seed 1, decode sides with constant, 2000 requests"
     with sweepdb.open(sqlite_url) as opened, pytest.raises(InputError, match=said):
-        opened.goodput(ttft_limits=300.0, mode="pd", all=True)
+        opened.best(by="goodput", ttft_limits=300.0, mode="pd", all=True)
 
 
 def test_probes_without_arrivals_have_no_goodput(sqlite_url) -> None:
     evaluate_loads(sqlite_url, arrivals=None, requests=20_000)
     with sweepdb.open(sqlite_url) as opened:
-        for asking in (lambda: opened.goodput(ttft_limits=200.0), lambda: opened.percentiles(rate=3.0)):
+        for asking in (lambda: opened.best(by="goodput", ttft_limits=200.0), lambda: opened.percentiles(rate=3.0)):
             with pytest.raises(InputError, match="no aggregated rows of this scope have been"):
                 asking()
 
@@ -376,7 +377,7 @@ def test_stored_answers_are_those_of_bisection_by_new_plays(sqlite_url, limits) 
             expected = bisected(player, ttft, tpot, wanted, steps=steps)
             if not ends[0] < expected < ends[1]:  # NaN, too: the ladder says that it ends there
                 continue
-            (row,) = opened.goodput(ttft_limits=ttft, tpot_limits=tpot, attainment=wanted).dicts()
+            (row,) = opened.best(by="goodput", ttft_limits=ttft, tpot_limits=tpot, attainment=wanted).dicts()
             errors.append(abs(row["goodput"] / expected - 1.0))
     hundredth = float(np.quantile(errors, 0.99))
     print(

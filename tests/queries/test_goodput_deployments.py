@@ -11,6 +11,7 @@ from conftest_loads import evaluate_loads
 from goodput_twin import bent, goodput_of, ladders_of, pair_goodput, shares_of, side_levels, unbent
 
 import sweepdb
+from queries.asking.library import OLD_NAMES
 from store.errors import InputError
 from store.opening import open_store
 from store.records import PriceRecord
@@ -63,7 +64,7 @@ def sides(opened, ladders):
     """Rates by level of every side, prompts moved in the time that answers say."""
     moved = {
         row["prefill_plan"]: row["kv_transfer_ms"]
-        for row in opened.goodput(mode="pd", num_devices=8, device="a100_sxm", top=100, **LIMITS).dicts()
+        for row in opened.best(by="goodput", mode="pd", num_devices=8, device="a100_sxm", top=100, **LIMITS).dicts()
     }
     prefill = {
         at: side_levels(rows, LIMITS["ttft_limits"] - moved[at[0]], None, WANTED)
@@ -86,7 +87,7 @@ def together_of(ladders, device="a100_sxm"):
 def test_capacity_is_the_fewest_devices_of_every_count(opened, ladders, sides, rate) -> None:
     answer = opened.capacity(rate=rate, device="a100_sxm", top=100, **LIMITS)
     rows = answer.dicts()
-    assert answer.report == "goodput-capacity"
+    assert answer.report == "capacity by goodput"
     expected = {}
     for (plan, size), goodput in together_of(ladders).items():
         if goodput:
@@ -118,7 +119,7 @@ def test_capacity_is_the_fewest_devices_of_every_count(opened, ladders, sides, r
 def test_capacity_for_probes_is_as_it_was(opened) -> None:
     assert opened.capacity(target_qps=10.0, num_devices=4, device="a100_sxm").report == "capacity"
     with pytest.raises(InputError, match="devices are counted for a rate of requests"):
-        opened.goodput_capacity(ttft_limits=300.0, device="a100_sxm")
+        opened.capacity(by="goodput", ttft_limits=300.0, device="a100_sxm")
 
 
 @pytest.mark.parametrize("devices", [2, 5])
@@ -142,11 +143,28 @@ def test_compare_by_goodput_is_the_best_of_every_count(opened, ladders, sides, d
     )
 
 
-def test_best_by_goodput_is_goodput(opened) -> None:
-    by = opened.best(by="goodput", device="a100_sxm", mode="aggregated", **LIMITS)
-    assert by.rows == opened.goodput(device="a100_sxm", mode="aggregated", **LIMITS).rows
+@pytest.mark.parametrize(("old", "more"), [
+    ("goodput", {"mode": "pd"}), ("goodput-capacity", {"rate": 20.0}), ("goodput-compare", {"num_devices": 4}),
+    ("goodput-cost", {}), ("goodput-sensitivity", {"vary": "tpot", "mode": "aggregated"}),
+])  # fmt: skip
+def test_names_of_before_answer_and_say_the_new_one(opened, old, more) -> None:
+    new = OLD_NAMES[old]
+    asked = {"device": "a100_sxm", **more, **LIMITS}
+    with pytest.warns(DeprecationWarning, match=f"^{old} is an old name, .* ask {new} with `by=goodput`$"):
+        before = getattr(opened, old.replace("-", "_"))(**asked)
+    after = opened.report(new, by="goodput", **asked)
+    assert (before.columns, before.rows, before.verdict) == (after.columns, after.rows, after.verdict)
+    assert after.rows
+    assert before.report == after.report
+    assert after.report.startswith(f"{new} by goodput")
+
+
+def test_forms_of_others_are_not_asked_by_their_names(opened) -> None:
     with pytest.raises(InputError, match="report prefill makes no use of `by`"):
         opened.report("prefill", by="goodput")
+    with pytest.raises(InputError, match="report best by goodput is part of another one") as caught:
+        opened.report("best by goodput")
+    assert caught.value.hint == "ask best"
     with pytest.raises(InputError, match="`by`"):
         opened.best(by="throughput")
 
@@ -213,12 +231,12 @@ def test_the_scale_of_the_limits_is_read_from_the_same_cells(opened, ladders) ->
                 unbent((bent(shares[20.0]) + bent(shares[40.0])) / 2),
                 abs=1e-12,  # 30 lies half way
             )
-    with pytest.raises(InputError, match="report goodput makes no use of `scale`"):
-        opened.report("goodput", scale=True)
+    with pytest.raises(InputError, match="report best by goodput makes no use of `scale`"):
+        opened.report("best", by="goodput", scale=True)
 
 
 def test_the_line_says_where_separation_turns(opened, ladders, sides) -> None:
-    answer = opened.goodput(mode="pd", num_devices=4, device="a100_sxm", **LIMITS)
+    answer = opened.best(by="goodput", mode="pd", num_devices=4, device="a100_sxm", **LIMITS)
     row = answer.dicts()[0]
     (said,) = answer.verdict
     sizes = dict(of_phase(ladders, "prefill").keys())
@@ -254,7 +272,7 @@ def test_the_line_says_where_separation_turns(opened, ladders, sides) -> None:
 def test_pairs_cost_what_the_devices_of_both_sides_do(opened) -> None:
     limits = {"ttft_limits": 900.0, "tpot_limits": 5.0, "mode": "pd"}
     (row,) = opened.cost(by="goodput", **limits).dicts()
-    pairs = [pair for pair in opened.goodput(top=50, **limits).dicts() if pair["goodput"]]
+    pairs = [pair for pair in opened.best(by="goodput", top=50, **limits).dicts() if pair["goodput"]]
     best = max(pair["goodput"] / pair["devices_used"] for pair in pairs)
     assert len(pairs) > 2
     assert (row["prefill_device"], row["decode_device"], row["price_from"]) == ("a100_sxm", "a100_sxm", "2026-01-01")

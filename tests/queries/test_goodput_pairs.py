@@ -68,7 +68,7 @@ def highest(prefill, decode, counts, wanted):
 
 def test_pairs_are_those_of_the_curves_of_both_sides(stored) -> None:
     with sweepdb.open(stored) as store:
-        rows = store.goodput(mode="pd", num_devices=6, attainment=0.9, **LIMITS).dicts()
+        rows = store.best(by="goodput", mode="pd", num_devices=6, attainment=0.9, **LIMITS).dicts()
         beside = rows[0]["kv_transfer_ms"]
         prefill = {
             plan: curve
@@ -100,10 +100,10 @@ def test_pairs_are_those_of_the_curves_of_both_sides(stored) -> None:
 def test_the_other_rule_and_the_deployment_beside(stored) -> None:
     with sweepdb.open(stored) as store:
         joint, alone = (
-            store.goodput(mode="pd", num_devices=6, marginal=marginal, top=1, **LIMITS).dicts()[0]
+            store.best(by="goodput", mode="pd", num_devices=6, marginal=marginal, top=1, **LIMITS).dicts()[0]
             for marginal in (False, True)
         )
-        both = store.goodput(mode="aggregated", num_devices=6, **LIMITS).dicts()
+        both = store.best(by="goodput", mode="aggregated", num_devices=6, **LIMITS).dicts()
     assert alone["goodput"] >= joint["goodput"]
     assert alone["goodput"] == pytest.approx(alone["goodput_most"])
     held = {
@@ -121,7 +121,7 @@ def test_a_pair_at_the_end_of_a_ladder_says_so(sqlite_url) -> None:
     for mode, rates in (("prefill", (1.0, 2.0)), ("decode", (1.0, 3.0)), ("aggregated", (1.0, 20.0, 40.0))):
         evaluate_loads(sqlite_url, mode=mode, rates=rates)
     with sweepdb.open(sqlite_url) as store:
-        answer = store.goodput(mode="pd", num_devices=2, ttft_limits=900.0, tpot_limits=20.0)
+        answer = store.best(by="goodput", mode="pd", num_devices=2, ttft_limits=900.0, tpot_limits=20.0)
     (row,) = answer.dicts()
     assert row["goodput"] == pytest.approx(2.0)
     assert row["colocated_goodput"] > 2.0
@@ -132,7 +132,7 @@ def test_a_pair_at_the_end_of_a_ladder_says_so(sqlite_url) -> None:
 def test_a_slower_link_takes_its_time_off_the_limit(stored) -> None:
     with sweepdb.open(stored) as store:
         fast, slow = (
-            store.goodput(mode="pd", num_devices=6, kv_transfer_gb_per_s=speed, top=1, **LIMITS).dicts()[0]
+            store.best(by="goodput", mode="pd", num_devices=6, kv_transfer_gb_per_s=speed, top=1, **LIMITS).dicts()[0]
             for speed in (1000.0, 0.2)
         )
     # 500 tokens of Qwen3-0.6B in 8 or 16 bits over 0.2 GB/s take hundreds of ms.
@@ -144,7 +144,7 @@ def test_sides_of_other_streams_are_not_paired(sqlite_url) -> None:
     evaluate_loads(sqlite_url, mode="prefill", seed=1)
     evaluate_loads(sqlite_url, mode="decode", seed=2)
     with sweepdb.open(sqlite_url) as store, pytest.raises(InputError, match="a pair serves the same requests"):
-        store.goodput(mode="pd", all=True, **LIMITS)
+        store.best(by="goodput", mode="pd", all=True, **LIMITS)
     with connect(sqlite_url) as connection:
         assert connection.execute("SELECT count(DISTINCT stream) FROM load").fetchone() == (2,)
 
@@ -156,7 +156,7 @@ def test_a_side_that_was_not_played_is_said(sqlite_url) -> None:
         sweepdb.open(sqlite_url) as store,
         pytest.raises(InputError, match="no decode rows of this scope have been played"),
     ):
-        store.goodput(mode="pd", all=True, **LIMITS)
+        store.best(by="goodput", mode="pd", all=True, **LIMITS)
 
 
 def side(phase: str) -> LoadPlayer:

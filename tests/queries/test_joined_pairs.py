@@ -125,11 +125,13 @@ def test_bursts_are_joined_where_the_product_of_shares_misses_the_pair(stored, f
     ttft, tpot, wanted = limits
     given = {"tpot_limits": tpot, "attainment": wanted, "num_devices": 8, "mode": "pd"}
     with sweepdb.open(stored) as one, sweepdb.open(forgotten) as other:
-        (first,) = one.goodput(ttft_limits=ttft, **given).dicts()
+        (first,) = one.best(by="goodput", ttft_limits=ttft, **given).dicts()
         outside = sides[0].load_outside_ms + first["kv_transfer_ms"]
-        (joined,), (product,) = (opened.goodput(ttft_limits=ttft + outside, **given).dicts() for opened in (one, other))
-        assert any("join" in note for note in one.goodput(ttft_limits=ttft, **given).notes)
-        assert any("keep_requests" in note for note in other.goodput(ttft_limits=ttft, **given).notes)
+        (joined,), (product,) = (
+            opened.best(by="goodput", ttft_limits=ttft + outside, **given).dicts() for opened in (one, other)
+        )
+        assert any("join" in note for note in one.best(by="goodput", ttft_limits=ttft, **given).notes)
+        assert any("keep_requests" in note for note in other.best(by="goodput", ttft_limits=ttft, **given).notes)
     assert (joined["prefill_instances"], joined["decode_instances"]) == (1, 1)
     assert (joined["combined"], product["combined"]) == ("requests joined", "shares multiplied")
     truth = carried(sides, ttft, tpot, wanted)
@@ -177,7 +179,7 @@ def joint(found, rate_p, rate_d, ttft, tpot):
 def test_joined_pairs_are_those_of_plain_python(stored, devices, ttft, tpot, wanted) -> None:
     given = {"tpot_limits": tpot, "attainment": wanted, "num_devices": devices, "mode": "pd"}
     with sweepdb.open(stored) as opened:
-        (row,) = opened.goodput(ttft_limits=ttft, **given).dicts()
+        (row,) = opened.best(by="goodput", ttft_limits=ttft, **given).dicts()
     found = requests_of(stored)
     prefills, decodes = row["prefill_instances"], row["decode_instances"]
     assert 4 * (prefills + decodes) == row["devices_used"] <= devices
@@ -205,7 +207,7 @@ def side_outside(url):
 def step_error(url, phase):
     with sweepdb.open(url) as opened:
         limit = {"prefill": {"ttft_limits": 900.0}, "decode": {"tpot_limits": 50.0}}[phase]
-        (row,) = opened.goodput(**limit, mode=phase).dicts()
+        (row,) = opened.best(by="goodput", **limit, mode=phase).dicts()
     return row["step_error"]
 
 

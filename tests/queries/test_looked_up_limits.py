@@ -93,10 +93,10 @@ def test_bounds_choose_what_reading_every_cell_finds(stored, monkeypatch, mode) 
                 if mode == "prefill":
                     given.pop("tbt_limits", None)
             monkeypatch.setattr(ladders, "_ALL_ARE_READ", 0)
-            found = by_bounds.goodput(**given).dicts()
+            found = by_bounds.best(by="goodput", **given).dicts()
             read.append(by_bounds._session._connection.duckdb.execute("SELECT count(*) FROM chosen").fetchone()[0])
             monkeypatch.setattr(ladders, "_ALL_ARE_READ", 1_000)
-            expected = by_cells.goodput(**given).dicts()
+            expected = by_cells.best(by="goodput", **given).dicts()
             assert len(found) == len(expected)
             for one, other in zip(found, expected, strict=True):
                 for name, value in other.items():

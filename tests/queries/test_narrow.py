@@ -21,7 +21,9 @@ from store.location import parse_url
 from store.opening import open_store
 from store.writing.voiding import void
 
-NARROW = sorted(name for name, one in reports().items() if one.narrow and one.part_of is None and name != "nearest")
+NARROW = sorted(
+    name for name, one in reports().items() if "narrow" in one.reads and one.part_of is None and name != "nearest"
+)
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
 
 def probe_view(**values):
     """One row of the view `probe` over one stored row given by hand."""
-    from queries.vocabulary import VIEWS
+    from queries.vocabulary import vocabulary
     from store.schema.probe_columns import PROBE_COLUMNS
 
     defaults = {"scenario": "a" * 64, "batch_size": 1, "tp": 1, "pp": 1, "dp": 1, "num_devices": 1, **values}
@@ -83,7 +83,7 @@ def probe_view(**values):
     )
     connection.execute("CREATE SCHEMA raw")
     connection.execute(f"CREATE TABLE raw.stored_probe AS SELECT {columns}")
-    connection.execute((VIEWS / "probe.sql").read_text())
+    connection.execute(vocabulary()["probe"].sql)
     cursor = connection.execute("SELECT * FROM probe")
     return dict(zip([item[0] for item in cursor.description], cursor.fetchone(), strict=True))
 

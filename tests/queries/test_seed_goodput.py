@@ -61,10 +61,10 @@ def test_the_printed_goodputs_are_read_from_stored_curves(sqlite_url) -> None:
     ttft, tpot = {"ttft_limits": 4_000.0}, {"tpot_limits": 400.0}
     with sweepdb.open(sqlite_url) as opened:
         for limits, printed in ((ttft, 3.0), (tpot, 1.6), ({**ttft, **tpot}, 1.6)):
-            (row,) = opened.goodput(mode="aggregated", **limits).dicts()
+            (row,) = opened.best(by="goodput", mode="aggregated", **limits).dicts()
             assert row["goodput"] == pytest.approx(printed)
         assert row["binding_limit"] == "tpot"
-        (pair,) = opened.goodput(mode="pd", num_devices=3, kv_transfer_gb_per_s=1e6, **ttft, **tpot).dicts()
+        (pair,) = opened.best(by="goodput", mode="pd", num_devices=3, kv_transfer_gb_per_s=1e6, **ttft, **tpot).dicts()
     # min(2 x 5.6, 10) / 3 = 3.33, and 10 / (3 x 1.6) = 2.08
     assert (pair["prefill_instances"], pair["decode_instances"]) == (2, 1)
     assert pair["goodput_per_device"] == pytest.approx(3.333, rel=0.01)
@@ -86,14 +86,14 @@ def test_the_toy_has_its_findings_in_order_when_played(sqlite_url, tmp_path) -> 
     with sweepdb.open(sqlite_url) as opened:
         stored = opened.sql("SELECT DISTINCT serving_model FROM scenario").rows
         ours = next(name for (name,) in stored if "@" in name)
-        alone = opened.goodput(serving_model=ours, mode="aggregated", **limits).dicts()[0]
-        chunked = opened.goodput(serving_model="vllm", mode="aggregated", **limits).dicts()[0]["goodput"]
+        alone = opened.best(by="goodput", serving_model=ours, mode="aggregated", **limits).dicts()[0]
+        chunked = opened.best(by="goodput", serving_model="vllm", mode="aggregated", **limits).dicts()[0]["goodput"]
         sides = [
-            opened.goodput(serving_model=ours, mode=mode, **one).dicts()[0]["goodput"]
+            opened.best(by="goodput", serving_model=ours, mode=mode, **one).dicts()[0]["goodput"]
             for mode, one in (("prefill", {"ttft_limits": 400.0}), ("decode", {"tpot_limits": 40.0}))
         ]
-        pairs = opened.goodput(
-            serving_model=ours, mode="pd", num_devices=5, kv_transfer_gb_per_s=600.0, **limits
+        pairs = opened.best(
+            by="goodput", serving_model=ours, mode="pd", num_devices=5, kv_transfer_gb_per_s=600.0, **limits
         ).dicts()
     best = max(pairs, key=lambda row: row["goodput_per_device"])
     assert alone["binding_limit"] == "tpot"

@@ -12,8 +12,9 @@ from queries_stores import mission_records, write_sweep
 
 from queries.connect import connect
 from queries.dictionary import dictionary
-from queries.publishing.view_texts import _parts, store_views
 from store.location import parse_url
+from store.migrating import create_store
+from store.schema.store_views import store_views
 
 SHOWN = (
     "probe, plan, model, device, workload, phase, requests_per_s, input_tokens_per_s, output_tokens_per_s,"
@@ -22,11 +23,13 @@ SHOWN = (
 )
 
 
-def test_columns_of_probes_are_those_of_the_view_in_its_order():
-    """The generator reads them out of the text of the view; DuckDB says what the view has."""
+def test_columns_of_probes_are_those_of_the_view_in_its_order(tmp_path):
+    """SQLite says what its view has, DuckDB what the public one has."""
     (view,) = (relation for relation in dictionary() if relation.name == "probe")
-    outer = store_views()["probes"].partition(" FROM (SELECT ")[0].removeprefix("SELECT ")
-    assert [item.strip().rpartition(" ")[2] for item in _parts(outer)] == [column.name for column in view.columns]
+    create_store(f"sqlite:///{tmp_path}/store.sqlite")
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as connection:
+        described = connection.execute("SELECT * FROM probes LIMIT 0").description
+    assert [name for name, *_ in described] == [column.name for column in view.columns]
 
 
 def rows(url, statement):

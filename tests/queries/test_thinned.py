@@ -17,6 +17,7 @@ from examples import examples
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, block, sweep_record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from queries.thinned.winners import _FORM, CAN_WIN
 from queries_stores import mission_records
 from quick import quick
 from served_store import SERVED_DEVICES, rows_of, served
@@ -26,8 +27,6 @@ from queries.asking.library import report
 from queries.asking.macros import macros, read_sql, without_comments
 from queries.narrow.scope_tables import MEMORY
 from queries.session import Session
-from queries.thinned.winners import _FORM, CAN_WIN
-from queries.vocabulary import VIEWS
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
@@ -35,12 +34,13 @@ from store.parts import ShardBlock, adopt_parts, compact_parts, part_shelf, regi
 from store.placing import thinned_in_use
 from store.placing.shelves import THINNED
 from store.reading import read_state, read_transaction
+from store.schema.probe_columns import DERIVED_COLUMNS
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.voiding import void
 from sweepdb.thinning import thin_parts
 from sweepdb.web import SessionPool
 
-SUFFICED = sorted(name for name, one in reports().items() if one.suffices and one.part_of is None)
+SUFFICED = sorted(name for name, one in reports().items() if "winners" in one.reads and one.part_of is None)
 SIZES = 24
 HEALTHY = list(HealthCheck)
 
@@ -565,7 +565,7 @@ JUDGING = "f75e"
 
 
 def test_rules_are_of_the_macros_that_judge():
-    texts = [read_sql(CAN_WIN), (VIEWS / "probe.sql").read_text()]
+    texts = [read_sql(CAN_WIN), *(column.source for column in DERIVED_COLUMNS if column.name != "plan")]
     texts += [macros()[name].sql for name in ("judged", "admitted", "picked", "keeps_limits", "tpot_by", "asked_share", "mean_length", "is_formula",
                                               "by_engine",
                                               "ruled_tpot", "needed")]  # fmt: skip
@@ -575,7 +575,7 @@ def test_rules_are_of_the_macros_that_judge():
 
 def test_reports_that_count_or_list_rows_do_not_say_that_few_suffice():
     for name in ("curve", "nearest", "sensitivity-grid", "why", "diff", "coverage", "by-length"):
-        assert not report(name).suffices
+        assert "winners" not in report(name).reads
 
 
 def test_a_server_tells_the_moment_of_a_question_that_wanted_every_row(places):

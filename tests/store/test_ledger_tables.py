@@ -93,7 +93,7 @@ def test_more_measurements_than_one_statement_takes(store):
 def kept_comparisons(store):
     columns = (
         VALIDATION.c.metric, VALIDATION.c.batch_size, VALIDATION.c.measured, VALIDATION.c.predicted, VALIDATION.c.signed_error,
-        VALIDATION.c.region,
+        VALIDATION.c.device, VALIDATION.c.engine,
     )  # fmt: skip
     with store.reading() as connection:
         return [tuple(row) for row in connection.execute(select(*columns))]
@@ -105,12 +105,12 @@ def test_a_comparison_is_kept_with_its_error_and_replaced_by_a_newer_one(store):
     put_scenarios(store, begin_sweep(store, sweep_record(key="e" * 32)), [record])
     compared = ValidationRecord(
         measurement_key=MEASURED.key, metric="tpot_ms_median", scenario_key=record.key, batch_size=32,
-        measured=20.0, predicted=25.0, region="h100, dense, vllm",
+        measured=20.0, predicted=25.0, device="h100", kind="dense", engine="vllm",
     )  # fmt: skip
     assert compared.signed_error == 0.25  # (25 - 20) / 20
     put_validations(store, [compared])
     put_validations(store, [replace(compared, predicted=21.0)])
-    better = ("tpot_ms_median", 32, 20.0, 21.0, 0.05, "h100, dense, vllm")  # (21 - 20) / 20
+    better = ("tpot_ms_median", 32, 20.0, 21.0, 0.05, "h100", "vllm")  # (21 - 20) / 20
     assert kept_comparisons(store) == [better]
     forget_validations(store, ["c" * 64])
     assert kept_comparisons(store) == [better]

@@ -75,12 +75,13 @@ def test_every_report_is_a_method_that_says_what_it_takes(store):
             method = getattr(store, name.replace("-", "_"))
             taken = inspect.signature(method).parameters
             assert item.summary[1:30] in inspect.getdoc(method)
-            assert {told.option for told in item.requires} <= set(taken)
-            assert not {told.option for told in item.refuses} & set(taken)
+            assert {option for told in item.requires for option in told.options} <= set(taken)
+            assert not {option for told in item.refuses if told.message for option in told.options} & set(taken)
             assert set(taken) <= {*option_table(), "preset", "probes", "sweeps"}
     assert inspect.signature(store.best).parameters["tpot_limits"].annotation == float | None
     assert "most ms per output token" in inspect.getdoc(store.best)
-    assert "mode" not in inspect.signature(store.best).parameters
+    assert "mode" not in inspect.signature(store.pareto).parameters
+    assert "pd" in str(inspect.signature(store.best).parameters["mode"].annotation)  # by goodput
     assert inspect.signature(store.why).parameters["probes"].default is inspect.Parameter.empty
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import sweepdb
-from evaluator.inputs.cache.kept_parts import kept_parts, stated_format, with_parts
+from evaluator.inputs.cache_parts import kept_parts, stated_format, with_parts
 from evaluator.inputs.models import load_model
 from evaluator.inputs.precision import Precision
 from evaluator.pricing.memory import transfer_bytes

@@ -155,7 +155,19 @@ def test_labels_as_people_write_them():
     assert short_plan("tp8pp1dp1dcp4") == "TP8 DCP4"
     assert short_plan("tp2pp1dp1pcp4") == "TP2 PCP4"
     assert short_plan("tp1pp1dp8ep8moetp1moedp1mb2") == "TP1 DP8 EP8 2 micro-batches"
-    sizes = {"tp": 4, "pp": 2, "dp": 1, "ep": 2, "moetp": 4, "moedp": 1, "red": 0, "dcp": 1, "pcp": 1, "mb": 1}
+    sizes = {
+        "tp": 4,
+        "pp": 2,
+        "dp": 1,
+        "ep": 2,
+        "moetp": 4,
+        "moedp": 1,
+        "red": 0,
+        "dcp": 1,
+        "pcp": 1,
+        "mb": 1,
+        "enc": 0,
+    }
     assert read_label("tp4pp2dp1ep2moetp4moedp1") == sizes
 
 
@@ -169,14 +181,14 @@ def test_requests_that_arrive_are_asked_about_next(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     asked = {**QUESTION, "total_devices": 2, "arrivals": "poisson", "requests": 1000, "rates": (1.0, 4.0)}
     found = sweepdb.plan(MODEL, store=url, **asked)
-    (goodput,) = [one for one in found.next_commands() if one.words == ("query", "goodput")]
+    (goodput,) = [one for one in found.next_commands() if one.words == ("query", "best")]
     with sweepdb.open(url) as store:
-        assert store.goodput(**goodput.options).rows
+        assert store.best(**goodput.options).rows
     # What the report says of the instance, times their number; a closed loop carries more.
     row = next(row for row in found.dicts() if row["mode"] == "aggregated")
     with sweepdb.open(found.store.url) as store:
-        played = {str(one["scenario"])[:8]: one["goodput"] for one in store.goodput(**goodput.options).dicts()}
-        apart = store.goodput(**goodput.options, mode="pd", num_devices=2).dicts()
+        played = {str(one["scenario"])[:8]: one["goodput"] for one in store.best(**goodput.options).dicts()}
+        apart = store.best(**goodput.options, mode="pd", num_devices=2).dicts()
     assert found.kept_per_s(row) == played[row["probe"][:8]] * row["instances"]
     pair = next(row for row in found.dicts() if row["mode"] == "pd")
     (kept,) = [

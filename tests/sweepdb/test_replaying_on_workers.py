@@ -14,9 +14,8 @@ from evaluator.ledger.readers import read_measurements
 from store.errors import EvaluationError, StoreError
 from store.loads import MeasuredRequests
 from sweepdb.measuring.log_scoring import replays
-from sweepdb.working.comparing import replaying_by
+from sweepdb.working.comparing import replayed_on, replaying_by
 from sweepdb.working.process_engine import InlineEngine, ProcessEngine
-from sweepdb.working.replaying_logs import replayed_on
 from sweepdb.working.tasks import EngineLostError, run_shard
 from sweepdb.working.workers_option import Workers
 

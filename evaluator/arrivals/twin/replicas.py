@@ -7,8 +7,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
 
-from evaluator.arrivals.twin.longest_gaps import LongestGaps
-from evaluator.arrivals.twin.play_state import PlayState
+from evaluator.arrivals.twin.play_state import LongestGaps, PlayState
 
 _NUMBER_BITS = 31  # of a request's number, behind the step that it ends in
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from evaluator.calibration.forms.attention import DECODE_ATTENTION, PREFILL_ATTENTION
 from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values
-from evaluator.calibration.forms.collective import COLLECTIVE, EXPERT_EXCHANGE
-from evaluator.calibration.forms.elementwise import ELEMENTWISE
+from evaluator.calibration.forms.collective import COLLECTIVE, EXPERT_EXCHANGE, HOST_COLLECTIVE
 from evaluator.calibration.forms.experts import EXPERTS
-from evaluator.calibration.forms.host_collective import HOST_COLLECTIVE
 from evaluator.calibration.forms.matmul import MATMUL
-from evaluator.calibration.forms.roofline import ROOFLINE, SUMMED_ROOFLINE
+from evaluator.calibration.forms.roofline import ELEMENTWISE, ROOFLINE, SUMMED_ROOFLINE
 
 FORMS: dict[str, Form] = {
     form.name: form

@@ -1,13 +1,19 @@
 """Collectives: the faster of three protocols (one-shot or low latency, intermediate, bandwidth), each a latency and a
-rate."""
+rate; through hosts' PCIe two, changed at a size, faster or not.
+
+Sources: NCCL's LL protocol sends a flag beside every four bytes, so that half of the rate is left, and its Simple
+protocol whole buffers between fences (github.com/NVIDIA/nccl/issues/281); LL128 is for NVLink; NCCL's model of the
+topology changes from one to the other at a size (github.com/NVIDIA/nccl/issues/754). A ring is as fast as its slowest
+hop: of a pair the switch or root port, of four a host bridge, of eight the bus between processors. Left out: trees,
+and other traffic of the host."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from evaluator.arithmetic import power
+from evaluator.arithmetic import exp, log, log2, power
 from evaluator.calibration.figures import DeviceFigures
-from evaluator.calibration.forms.base import Form, Inputs, Parameter, Parts, Values
+from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values
 
 
 def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
@@ -74,4 +80,61 @@ EXPERT_EXCHANGE = Form(
         Parameter(name="ramp_mb", unit="MB", starts=(1.0, 5.0), low=0.01, high=500.0),
     ),
     parts=_exchange,
+)
+
+
+CHANGE = 8.0  # of a size, the exponent by which a change is spread: nine tenths of it lie within a factor of 1.3
+MB = 1e6
+
+
+def _beyond(message: Array, size_mb: float) -> Array:
+    """The share, 0 to 1, by which a message is beyond a size."""
+    return np.asarray(1.0 / (1.0 + power(size_mb * MB / message, CHANGE)), dtype=np.float64)
+
+
+def _between(first: Array, second: Array, share: Array) -> Array:
+    return np.asarray(exp(log(first) + share * (log(second) - log(first))), dtype=np.float64)
+
+
+def _host_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+    message, group = (np.asarray(x[name], float) for name in ("message_bytes", "group"))
+    message, group = np.broadcast_arrays(np.maximum(message, 1.0), np.maximum(group, 2.0))
+    sent = np.asarray(x["passes"], float) * (group - 1) / group * message  # what one device sends
+    doublings = log2(np.minimum(group, 8.0)) - 1.0  # beyond a pair; more devices than eight have the hops of eight
+    first, second = np.minimum(doublings, 1.0), np.maximum(doublings - 1.0, 0.0)
+
+    def rate(protocol: str) -> Array:
+        hops = first * log(values[f"{protocol}_at_4"]) + second * log(values[f"{protocol}_at_8"])
+        return np.asarray(exp(hops) * (figures.link_bytes_per_s * values[f"{protocol}_efficiency"]), dtype=np.float64)
+
+    steps = values["step_us"] * 1e-6 * (group - 1)
+    high = values["high_us"] * 1e-6 + steps
+    slower = exp(-doublings * log(values["staged_share"]))
+    staged = _between(
+        high + sent / rate("high"), high + sent / rate("high") * slower, _beyond(message, values["staged_mb"])
+    )
+    body = _between(steps + sent / rate("low"), staged, _beyond(message, values["change_mb"]))
+    return Parts(
+        overhead=np.full(np.shape(body), values["fixed_us"] * 1e-6), compute=np.zeros(np.shape(body)), memory=body
+    )
+
+
+HOST_COLLECTIVE = Form(
+    name="host_collective",
+    inputs=("message_bytes", "group", "passes"),
+    parameters=(
+        Parameter(name="fixed_us", unit="us", starts=(5.0, 3.0), low=0.5, high=100.0),
+        Parameter(name="step_us", unit="us a step", starts=(1.0, 2.0), low=0.01, high=40.0),
+        Parameter(name="low_efficiency", unit="1", starts=(0.25, 0.4), low=0.005, high=1.0),
+        Parameter(name="low_at_4", unit="rate of four over a pair's", starts=(0.9, 0.4), low=0.02, high=2.0),
+        Parameter(name="low_at_8", unit="rate of eight over four's", starts=(0.9, 0.4), low=0.02, high=2.0),
+        Parameter(name="high_us", unit="us", starts=(10.0, 30.0), low=0.1, high=300.0),
+        Parameter(name="high_efficiency", unit="1", starts=(0.6, 0.7), low=0.02, high=1.0),
+        Parameter(name="high_at_4", unit="rate of four over a pair's", starts=(0.9, 0.4), low=0.02, high=2.0),
+        Parameter(name="high_at_8", unit="rate of eight over four's", starts=(0.9, 0.4), low=0.02, high=2.0),
+        Parameter(name="change_mb", unit="MB", starts=(0.75, 0.4), low=0.004, high=16.0),
+        Parameter(name="staged_mb", unit="MB", starts=(1.5, 1.5), low=0.1, high=100.0),
+        Parameter(name="staged_share", unit="rate, a doubling", starts=(1.0, 0.6), low=0.1, high=1.5),
+    ),
+    parts=_host_parts,
 )

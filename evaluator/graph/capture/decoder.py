@@ -22,20 +22,16 @@ from evaluator.graph.capture.blocks import (
 )
 from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.capture.expert_blocks import mixture
-from evaluator.graph.capture.latent import latent_attention
+from evaluator.graph.capture.latent import latent_attention, upstream_latent_attention
 from evaluator.graph.capture.library import operators, parameter
-from evaluator.graph.capture.mixers.block_draft import block_draft
-from evaluator.graph.capture.mixers.block_indexer import choose_blocks
 from evaluator.graph.capture.mixers.compressed import compressed_attention
-from evaluator.graph.capture.mixers.delta_net import gated_delta_net
-from evaluator.graph.capture.mixers.fused_draft import fused_draft
+from evaluator.graph.capture.mixers.drafts_beside import block_draft, fused_draft
 from evaluator.graph.capture.mixers.grouped_queries import grouped_query_attention
-from evaluator.graph.capture.mixers.residual_streams import collapsed, expanded
-from evaluator.graph.capture.mixers.residual_sums import held_sums, mix_residuals, sums_sent
-from evaluator.graph.capture.mixers.state_space import state_space
+from evaluator.graph.capture.mixers.linear_states import gated_delta_net, state_space
+from evaluator.graph.capture.mixers.residuals import collapsed, expanded, held_sums, mix_residuals, sums_sent
+from evaluator.graph.capture.mixers.sparse_latent import choose_blocks
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.graph.capture.upstream_experts import upstream_mixture
-from evaluator.graph.capture.upstream_latent import upstream_latent_attention
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,

@@ -11,7 +11,7 @@ from evaluator.graph.capture.affine_fit import NotAffineError, Point, fitted, tr
 from evaluator.graph.capture.blocks import HALF, Step
 from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.capture.decoder import trace_step
-from evaluator.graph.capture.encoder.encoder_blocks import trace_encoder
+from evaluator.graph.capture.encoder_blocks import trace_encoder
 from evaluator.graph.capture.recorder import Record, Recorder, Scope
 from evaluator.graph.operators import (
     Affine,

@@ -10,8 +10,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from evaluator.inputs.architectures.config_reader import Config, ConfigReader, refuse_unread
-from evaluator.inputs.architectures.language_part import language_part
+from evaluator.inputs.architectures.config_reader import Config, ConfigReader, language_part, refuse_unread
 from evaluator.inputs.architectures.towers import tower_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.yaml_file import shortened

@@ -1,4 +1,5 @@
 """Tools that readers of architectures share: checked access to a config.json, and parts that many models are made of.
+Of a model with encoders of images, videos or sound, the language part.
 
 Not here: which architectures there are (the modules beside this one), where a file comes from
 (evaluator.inputs.models), and the formats of its weights (evaluator.inputs.native_formats)."""
@@ -283,3 +284,24 @@ def first_dense_layers(
         LayerGroup(count=first, attention=attention, mlp=dense),
         LayerGroup(count=total - first, attention=attention, mlp=moe),
     ]
+
+
+_ENCODERS = {"vision_config": "image encoder", "audio_config": "audio encoder"}
+# Keys of the outer file about encoders, and about where what they make stands in the prompt.
+_OF_ENCODERS = re.compile(r"image|img|video|vision|audio|media|projector|ignore_index|[be]o[ai]_token")
+
+
+def language_part(config: Config, where: str) -> ConfigReader:
+    """A reader of `text_config`, which the outer file says the formats of."""
+    outer = ConfigReader(config, where)
+    inner = outer.value("text_config")
+    if not isinstance(inner, Mapping):
+        raise InputError(f"{where}: text_config must be a mapping, not {shortened(inner)}")
+    left_out = " and no ".join(said for key, said in _ENCODERS.items() if outer.value(key))
+    outer.ignore(*(key for key in config if _OF_ENCODERS.search(key)))
+    # Either of both may say these, and the outer one is what programs look at first.
+    shared = {name: outer.value(name) for name in ("quantization_config", "tie_word_embeddings")}
+    refuse_unread(outer)
+    named = {"model_type": outer.value("model_type")}  # of the whole, where the part says none
+    held = {name: value for name, value in shared.items() if value is not None}
+    return ConfigReader({**named, **inner, **held}, where, left_out=left_out)

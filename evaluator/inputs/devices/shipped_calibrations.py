@@ -20,6 +20,7 @@ from evaluator.inputs.devices.calibration_record import (
     carried_to,
 )
 from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.engines.engine_profiles import begun_by
 
 CALIBRATIONS_FOLDER = "inputs/devices/calibration"
 FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
@@ -83,8 +84,7 @@ def shipped_calibration_text(device: str) -> str | None:
     return None if shipped is None else calibration_to_json(shipped)
 
 
-# Engines whose kernels were measured apart. Others are priced by the device's own tables, measured under TensorRT-LLM.
-KERNELS_OF, TOO_OLD = ("vllm", "sglang"), ("vllm_v0", "vllm_sync")
+# The device's own tables, which price engines whose kernels were not measured apart.
 MEASURED_UNDER, ITS_NAME = "trtllm", "TensorRT-LLM"
 
 
@@ -94,10 +94,10 @@ def with_kernels_of(profile: DeviceProfile, serving_model: str) -> DeviceProfile
     Other calibrations than the shipped one stay as they are.
 
     A serving model of somebody's own is the engine that its name begins with."""
-    engine = next((known for known in KERNELS_OF if serving_model.startswith(known)), None)
-    if engine is None or serving_model.startswith(TOO_OLD) or not _as_shipped(profile):
+    engine = begun_by(serving_model)
+    if engine is None or engine.kernels is None or not _as_shipped(profile):
         return profile
-    found = _under_engine(profile.name, engine)
+    found = _under_engine(profile.name, engine.kernels)
     return profile if found is None else replace(profile, calibration=found)
 
 

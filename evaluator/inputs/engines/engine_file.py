@@ -76,6 +76,10 @@ class EngineKeys(BaseModel):
     expected: ExpectedKeys | None = None
     fitted: list[Literal[tuple(PROFILE_RANGES)]] = []  # type: ignore[valid-type]
     points_of: str | None = None
+    called: list[Annotated[str, Field(pattern="^[a-z]+$")]] | None = None
+    before: Annotated[str, Field(pattern=r"^\d+(\.\d+)+$")] | None = None
+    until: int | None = None
+    kernels: str | None = None
     source: str = ""
     unconverged: list[Literal["in sample", "held out"]] = []
     note: str = ""

@@ -1,25 +1,64 @@
-"""Serving engines as a few fitted numbers: how each admits prompts, and what it adds to the time of kernels.
+"""Serving engines as a few fitted numbers: how each admits prompts, and what it adds to the time of kernels; factors
+near points that were measured at one's own server.
 
-Not here: the simulation that uses them (evaluator.serving.engine.closed_loop), and the fit
-(evaluator.ledger.fitting.engine_fit)."""
+Not here: the simulation that uses them (evaluator.serving.engine.closed_loop), and the fits
+(evaluator.ledger.fitting)."""
 
 from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
+from evaluator.arithmetic import FloatArray, dot, exp, log
 from evaluator.canonical import IF_SET, content_key
 from evaluator.inputs.engines.engine_numbers import number_in_range
-from evaluator.inputs.engines.nearness import Nearby
 from evaluator.inputs.launch import Client
 from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
+
+DOUBLINGS = 2.0  # so many doublings away, of users, a length or devices, a point counts 0.61 times as much
+PLACE = ("users", "input_length", "output_length", "devices")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearby:
+    """A measured point of a replica, and how it weighs in the logarithms of both factors around it."""
+
+    users: float
+    input_length: float  # tokens to prefill
+    output_length: float
+    devices: float
+    ttft: float = 0.0
+    tpot: float = 0.0
+
+
+def alike(points: Sequence[Nearby], place: Nearby) -> FloatArray:
+    """How near each point is: 1 at the place itself, falling with the square of the doublings between them."""
+    # 8 users to 32 are 2 doublings: exp(-1/2) = 0.61; another 2 from 1,024 tokens to 4,096: exp(-1) = 0.37.
+    there = log(np.asarray([[getattr(one, name) for name in PLACE] for one in points], dtype=np.float64))
+    here = log(np.asarray([getattr(place, name) for name in PLACE], dtype=np.float64))
+    away = (there - here) / (DOUBLINGS * math.log(2.0))
+    return exp(-0.5 * np.sum(away * away, axis=1))
+
+
+def factors_near(points: Sequence[Nearby], place: Nearby) -> tuple[float, float]:
+    """Factors of TTFT and TPOT at a place: 1 where no point is near."""
+    if not points:
+        return 1.0, 1.0
+    near = alike(points, place)
+    sums = [dot(near, np.asarray([getattr(one, name) for one in points])) for name in ("ttft", "tpot")]
+    ttft, tpot = exp(np.asarray([float(one) for one in sums])).tolist()
+    return ttft, tpot
+
 
 Admission = Literal["prefill_first", "mixed"]
 ENGINES_FOLDER = "inputs/engines"
@@ -69,6 +108,7 @@ class EngineProfile:
         return 1e-3 * self.prompt_step_ms
 
 
+DECLARED = ("called", "before", "until", "kernels")  # keys that are no numbers of a fit
 NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client", "near"})
 _CAME_LATER: Mapping[str, object] = {"latent_layer_ms": 0.0, "ahead_steps": 0, "handover_ms": HANDOVER_MS, "near": ()}
 # Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
@@ -89,6 +129,29 @@ class FittedEngine:
     fitted: tuple[str, ...] = ()  # numbers that measured points of many servers identify
     points_of: str | None = None  # the engine whose points it shares: the same host
     unconverged: tuple[str, ...] = ()  # stages of a user's fit whose numbers still moved when it ended
+    declared: Mapping[str, Any] = field(default_factory=dict)  # what its file says of DECLARED
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Words of its name at sources of measurements, letters alone; a version of an engine shares them."""
+        name = self.profile.name
+        return tuple(self.declared.get("called", [name] if name.isalpha() else []))
+
+    @property
+    def before(self) -> tuple[int, ...] | None:
+        """The release that ended it; None of an engine of today."""
+        release = self.declared.get("before")
+        return None if release is None else tuple(map(int, release.split(".")))
+
+    @property
+    def until(self) -> int | None:
+        """The last year in which what states no version was this."""
+        return self.declared.get("until")
+
+    @property
+    def kernels(self) -> str | None:
+        """The engine whose kernels it runs, where they were measured apart; None: the device's own tables price it."""
+        return self.declared.get("kernels")
 
     @property
     def unfitted(self) -> EngineProfile:
@@ -154,6 +217,13 @@ def fitted_engine(name: str) -> FittedEngine:
     return engine_from_mapping(_shipped(file.read_text(encoding="utf-8"), file.name))
 
 
+@functools.cache
+def begun_by(serving_model: str) -> FittedEngine | None:
+    """The shipped engine that a serving model's name begins with: `vllm` of `vllm-mine@0a239add`. None of formulas."""
+    known = [name for name in list_engines() if serving_model.startswith(name)]
+    return fitted_engine(max(known, key=len)) if known else None
+
+
 def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> EngineProfile:
     """The profile called `name`, or the one in a YAML file.
 
@@ -195,6 +265,7 @@ def engine_from_mapping(content: Mapping[str, Any]) -> FittedEngine:
         fitted=tuple(content.get("fitted", ())),
         points_of=content.get("points_of"),
         unconverged=tuple(content.get("unconverged", ())),
+        declared={key: content[key] for key in DECLARED if key in content},
     )
 
 
@@ -206,6 +277,7 @@ def as_yaml(engine: FittedEngine) -> str:
         "name": engine.profile.name,
         "admission": engine.profile.admission,
         **({"note": engine.note} if engine.note else {}),
+        **engine.declared,
         **({"start": dict(engine.start)} if engine.start or engine.fitted else {}),
         **({"fitted": list(engine.fitted)} if engine.fitted else {}),
         **({"points_of": engine.points_of} if engine.points_of else {}),

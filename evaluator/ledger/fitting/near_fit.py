@@ -1,7 +1,9 @@
 """Factors near measured points, from the errors that an engine's numbers leave there: a Gaussian process through them.
+Which settings are worth measuring, before anything is: those after which the least is left unknown everywhere.
 
-Source: C. Rasmussen and C. Williams, Gaussian Processes for Machine Learning, section 2.2; points that stand out count
-less, by Huber's weights. Not here: the numbers themselves (evaluator.ledger.fitting.engine_fit)."""
+Sources: C. Rasmussen and C. Williams, Gaussian Processes for Machine Learning, section 2.2; points that stand out count
+less, by Huber's weights. D. Cohn, Neural network exploration using optimal experiment design, Neural Networks 9 (1996).
+Not here: the numbers themselves (evaluator.ledger.fitting.engine_fit)."""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, dot, solve
 from evaluator.inputs.engines.engine_numbers import MOST_NEAR
-from evaluator.inputs.engines.nearness import Nearby, alike
+from evaluator.inputs.engines.engine_profiles import Nearby, alike
 
 SPREAD = 0.15  # of what is left, as a logarithm, before any point is seen
 NOISE = 0.1  # of one measured point
@@ -51,3 +53,24 @@ def _weights(covariance: FloatArray, errors: FloatArray) -> tuple[FloatArray, bo
 def _spread_out(count: int) -> list[int]:
     """So many points at most, evenly over their order."""
     return [index * count // MOST_NEAR for index in range(MOST_NEAR)] if count > MOST_NEAR else list(range(count))
+
+
+MOST_PLACES = 2000  # that are weighed against each other
+
+
+def worth_measuring(places: Sequence[Nearby], count: int) -> list[int]:
+    """Up to `count` of the places, the one that says most first; of equal ones the first."""
+    if len(places) > MOST_PLACES:
+        raise ValueError(f"{len(places)} places, of {MOST_PLACES} at most")
+    unknown: FloatArray = np.stack([alike(places, one) for one in places]) if places else np.zeros((0, 0))
+    noise = (NOISE / SPREAD) ** 2
+    chosen: list[int] = []
+    for _ in range(min(count, len(places))):
+        # A measured place takes out of every other what both have in common: the sum of squares over its own spread.
+        gain = np.sum(unknown * unknown, axis=0) / (np.diag(unknown) + noise)
+        gain[chosen] = -1.0
+        best = int(np.argmax(gain))
+        chosen.append(best)
+        known = unknown[:, best].copy()
+        unknown = unknown - np.outer(known, known) / (known[best] + noise)
+    return chosen

@@ -1,4 +1,5 @@
-"""Fits an engine profile to the measured points of one user.
+"""Fits an engine profile to the measured points of one user, with how far its users drift apart, which is chosen among
+a few.
 
 It also says how well the profile predicts points that were left out of its fit. Not here: the fit itself
 (evaluator.ledger.fitting.engine_fit), profiles that come with the program (shipped_engines)."""
@@ -14,8 +15,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.inputs.engines.engine_profiles import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.ledger.deployments import Deployment, deployment_of
-from evaluator.ledger.fitting.drift_fit import drifted
-from evaluator.ledger.fitting.engine_fit import FITTED, EngineFit, fit_engine, log_errors
+from evaluator.ledger.fitting.engine_fit import FITTED, EngineFit, fit_engine, log_errors, loss_of
 from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
 from evaluator.ledger.fitting.near_fit import near_fit
 from evaluator.ledger.matching import Unmatched
@@ -204,3 +204,42 @@ def _fitted_numbers(measured: Sequence[FitPoint], start: EngineProfile) -> tuple
     if start.latent_layer_ms == 0.0:
         silent.add("latent_layer_ms")
     return tuple(number for number in FITTED if number not in silent)
+
+
+SHORTEST = (1.0, 0.998, 0.995, 0.99, 0.98)  # shares of a length, from users in step to those of servers that drift most
+ROUNDS = 2
+# What would else be taken for drift: prompts that are priced wrong, and the time to receive a request.
+BESIDE = ("prefill_factor", "decode_factor", "request_ms")
+SURE = 0.9  # of the loss of the start, below which another drift takes its place
+BETTER = 0.99  # of the loss of an earlier drift, below which a later one is better: ties are no chance
+
+
+def drifted(points: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
+    """The profile with the drift that leaves these points least, where any drifts as its engine does.
+
+    A point whose client is stated says nothing of drift: its lengths differ anyway. Near a tie the start stays."""
+    free = [point for point in points if point.drifts]
+    if not free:
+        return start
+    usual = found = fit_engine(free, start, names=BESIDE).profile
+    for _ in range(ROUNDS):
+        shortest = _least_drift(free, found)
+        found = fit_engine(free, _with(start, shortest), names=BESIDE).profile
+    return start if _loss(free, found) >= SURE * _loss(free, usual) else _with(start, found.client.shortest)
+
+
+def _least_drift(free: Sequence[FitPoint], engine: EngineProfile) -> float:
+    best, least = engine.client.shortest, _loss(free, engine)
+    for shortest in SHORTEST:
+        loss = _loss(free, _with(engine, shortest))
+        if loss < BETTER * least:
+            best, least = shortest, loss
+    return best
+
+
+def _loss(points: Sequence[FitPoint], engine: EngineProfile) -> float:
+    return loss_of(points, log_errors(points, engine))
+
+
+def _with(engine: EngineProfile, shortest: float) -> EngineProfile:
+    return replace(engine, client=replace(engine.client, shortest=shortest))

@@ -11,6 +11,7 @@ from evaluator.ledger.readers.building import (
     TPOT_EXCLUSIVE,
     TTFT,
     BadItem,
+    Circumstances,
     Item,
     ReadResult,
     number,
@@ -19,7 +20,6 @@ from evaluator.ledger.readers.building import (
     text,
     whole,
 )
-from evaluator.ledger.readers.circumstances import Circumstances
 from store.records import SideRecord
 
 SERVING = "serving_table"

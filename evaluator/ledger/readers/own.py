@@ -12,6 +12,7 @@ from evaluator.ledger.readers.building import (
     TPOT_EXCLUSIVE,
     TPOT_INCLUSIVE,
     TTFT,
+    Circumstances,
     Item,
     ReadResult,
     number,
@@ -20,7 +21,6 @@ from evaluator.ledger.readers.building import (
     text,
     whole,
 )
-from evaluator.ledger.readers.circumstances import Circumstances
 from store.records import SideRecord
 
 OWN, AICONFIGURATOR = "sweepdb_csv", "aiconfigurator"

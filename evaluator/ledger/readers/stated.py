@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from evaluator.canonical import content_key
-from evaluator.ledger.readers.building import LONGEST_TEXT, BadItem, inner, number, whole
-from evaluator.ledger.readers.circumstances import FIELD, circumstances_of, kept
+from evaluator.ledger.readers.building import FIELD, LONGEST_TEXT, BadItem, circumstances_of, inner, kept, number, whole
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 from store.writing import PROVENANCE

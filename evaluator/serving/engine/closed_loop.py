@@ -13,7 +13,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, dot
 from evaluator.inputs.engines.engine_profiles import EngineProfile
-from evaluator.serving.engine.loop_rules import Rules
+from evaluator.serving.engine.loop_twin import Rules
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.schedule import Schedule, schedule_of
 from evaluator.serving.engine.step_tables import StepTable

@@ -10,15 +10,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, log
-from evaluator.inputs.engines.engine_profiles import EngineProfile
-from evaluator.inputs.engines.nearness import Nearby, factors_near
+from evaluator.inputs.engines.engine_profiles import EngineProfile, Nearby, factors_near
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.encoding import prompt_encoding_s
 from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engine.encoders_apart import with_encoders
-from evaluator.serving.engine.in_step import in_step_ttft
-from evaluator.serving.engine.ladder import between, ladder_of, most_played
+from evaluator.serving.engine.in_step import between, in_step_ttft, ladder_of, most_played
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, weights_of
 from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.serving.engine.tier_loads import tier_refusal, with_loads

@@ -1,7 +1,7 @@
 """Requests of a workload by kind of length, and the order in which users ask them: pure, the same on every machine.
 
 Not here: who is in which step (evaluator.serving.engine.schedule), and batches of the formulas
-(evaluator.serving.waves.composition)."""
+(evaluator.serving.waves.packing)."""
 
 from __future__ import annotations
 

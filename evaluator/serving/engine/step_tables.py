@@ -18,7 +18,8 @@ from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.model import Span
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.micro_batches import LEAST_TOKENS, Parts
-from evaluator.pricing.step import halved_seconds, operator_seconds
+from evaluator.pricing.occurrence import operator_seconds
+from evaluator.pricing.step import halved_seconds
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 
 SPACING = 128

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluator.inputs.launchable import rule_of
+from evaluator.inputs.launchable import launcher_of
 from evaluator.inputs.model import LayerGroup, ModelSpec
 from evaluator.inputs.plan_search import holds_shares
 from evaluator.inputs.workloads.cache_tiers import CacheTier
@@ -26,7 +26,6 @@ from store.errors import InputError
 from store.schema import TierName
 
 HOST_EFFICIENCY = 0.8  # of a link's data-sheet rate, as profiles assume of links between devices
-_BEFORE = {"vllm", "trtllm"}  # engines that start a prompt when its keys are there
 
 
 def tier_refusal(scenario: Scenario) -> InputError | None:
@@ -110,7 +109,8 @@ def reads_before(scenario: Scenario) -> bool:
 
 def reads_first(scenario: Scenario) -> bool:
     """Whether an engine starts a prompt when its keys are there; others read beside computing."""
-    return rule_of(scenario.serving_model) in _BEFORE
+    launcher = launcher_of(scenario.serving_model)
+    return launcher is not None and launcher.keys_first
 
 
 def with_loads(

@@ -15,8 +15,13 @@ from evaluator.serving.interface import Run
 from evaluator.serving.phases import as_waves, wave_times
 from evaluator.serving.waves.mixed import MixedLengths
 from evaluator.serving.waves.packing import PackedSteps, taken
-from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, request_times
-from evaluator.serving.waves.wave_reading import reading_s, with_reading
+from evaluator.serving.waves.wave_latencies import (
+    PrefillCompletion,
+    RequestTimes,
+    reading_s,
+    request_times,
+    with_reading,
+)
 
 
 def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:

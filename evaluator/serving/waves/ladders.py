@@ -1,7 +1,7 @@
 """Compositions and packed steps of ever larger batches of one length distribution, made once and then sliced.
 
 Plans, phases and the search for the largest batch ask for the same batches again: 1, 2, 3 ... times a stride (the
-pipeline's micro-batches). Not here: what a composition is (evaluator.serving.waves.composition), how steps are
+pipeline's micro-batches). Not here: what a composition is (evaluator.serving.waves.packing), how steps are
 filled (packing)."""
 
 from __future__ import annotations

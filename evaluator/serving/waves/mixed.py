@@ -17,9 +17,8 @@ from evaluator.inputs.model import Span
 from evaluator.inputs.workloads.workload import LengthBin, new_prompt_tokens
 from evaluator.serving.batches import CachedTokens, WaveStage, half_output
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, merged
-from evaluator.serving.waves.composition import Ties, largest_remainder, realised_mean
 from evaluator.serving.waves.ladders import LARGEST_STEP_COUNT, CompositionLadder, StepLadder
-from evaluator.serving.waves.packing import PackedSteps, PromptKind, pack, taken
+from evaluator.serving.waves.packing import PackedSteps, PromptKind, Ties, largest_remainder, pack, realised_mean, taken
 from store.schema import Convention
 
 PrefillRule = Literal["packed", "whole", "even"]

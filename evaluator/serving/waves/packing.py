@@ -1,13 +1,14 @@
-"""Prompts of many lengths packed into prefill steps of a token budget, for all batch sizes and bins at once.
+"""Prompts of many lengths packed into prefill steps of a token budget, for all batch sizes and bins at once; and which
+requests a batch holds: largest remainder over the bins.
 
 Prompts stand in bin order, end to end; each step takes the next `token_budget` tokens, so a prompt may be cut and go on
 in the next step (upstream's rule for length distributions, reproduced from its printed run; engines with chunked
-prefill do the same). Not here: what a step costs."""
+prefill do the same). Not here: what a step costs (evaluator.pricing.step)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,3 +209,32 @@ def _of_short(new: Integers, context: Integers, keys: int) -> tuple[FloatArray, 
     """Tokens, pairs and keys of parts of prompts, zero of those that have more keys."""
     few = (context + new <= keys).astype(np.float64)
     return few * new, few * _pairs(new, context, None, square=False), few * (context + new)
+
+
+Ties = Literal["first", "last"]
+# 0.1 x 30 is 3.0000000000000004 in binary: compare remainders at a grain far above rounding, far below a request.
+_GRAIN_DIGITS = 9
+_GRAINS = 10**_GRAIN_DIGITS
+
+
+def largest_remainder(batch_sizes: Integers, weights: NDArray[np.float64], *, ties: Ties = "first") -> Integers:
+    """Requests of each bin (columns) in a batch of each size (rows): floors first, then the largest remainders.
+
+    Seed 002, 4.3. Equal remainders go to the first bin, or to the last as upstream does (bins ascend in length)."""
+    sizes = np.asarray(batch_sizes, dtype=np.int64)
+    # 10 requests, weights 1/4, 1/4, 1/2: 2.5, 2.5 and 5 become 3, 2 and 5, or upstream's 2, 3 and 5.
+    ideal = np.round(sizes.astype(np.float64)[:, None] * (weights / weights.sum()), _GRAIN_DIGITS)
+    floors = np.floor(ideal)
+    samples = floors.astype(np.int64)
+    missing = sizes - samples.sum(axis=1)
+    # One whole number a bin, the wanted ones lowest: larger remainders, then the tie rule. All differ within a row.
+    bins = weights.size
+    order = np.arange(bins) if ties == "first" else np.arange(bins)[::-1]
+    wanted = order - np.rint((ideal - floors) * _GRAINS).astype(np.int64) * bins
+    last = np.take_along_axis(np.sort(wanted, axis=1), np.maximum(missing - 1, 0)[:, None], axis=1)
+    return np.asarray(samples + ((wanted <= last) & (missing > 0)[:, None]), dtype=np.int64)
+
+
+def realised_mean(samples: Integers, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean length of each composed batch, in tokens."""
+    return np.asarray((samples * lengths).sum(axis=1) / samples.sum(axis=1))

@@ -2,7 +2,12 @@
 
 Sources: seed 001 (waves, TPOT, serving cost), verified against upstream's probes; pipelines by the completion of their
 slowest stage. Left out: queueing of arrivals (every request is there at the start), and decodes running beside
-whole-prompt waves."""
+whole-prompt waves.
+
+Keys from outside the devices: no engine is named, so the order is the formulas' own. Prompts are all there, and links
+read one prompt after another from the start on, layer by layer beside computing. Steps of equal prompts that follow
+each other then take the longer of both each, which is exact; of several lengths a step reads what its tokens read in
+the mean. Not here: what a link carries (evaluator.serving.engine.tier_loads)."""
 
 from __future__ import annotations
 
@@ -12,9 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
+from evaluator.graph.sums import BatchSums
+from evaluator.pricing.cost_model import KINDS
 from evaluator.pricing.step import StepTimes
-from evaluator.serving.batches import WaveStage
-from store.schema import Convention
+from evaluator.scenario import Scenario
+from evaluator.serving.batches import BatchSource, FixedLengths, WaveStage
+from evaluator.serving.engine.request_kinds import RequestKind, weights_of
+from evaluator.serving.engine.tier_loads import load_seconds, said_of_loads
+from evaluator.serving.interface import Run
+from evaluator.serving.waves.mixed import MixedLengths
+from store.schema import FORMULA_MODELS, Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +108,38 @@ def request_times(ttft: FloatArray, e2e: FloatArray, output_length: FloatArray |
     return RequestTimes(
         e2e=e2e, tpot_inclusive=e2e / output_length, tpot_exclusive=(e2e - ttft) / np.maximum(output_length - 1.0, 1.0)
     )
+
+
+def reading_s(run: Run, sums: BatchSums) -> FloatArray:
+    """Seconds in which the links bring what lies outside of the prompts of steps; 0 under engines."""
+    scenario = run.scenario
+    if not scenario.workload.tiers or scenario.serving_model not in FORMULA_MODELS:
+        return np.zeros_like(sums.tokens)
+    kinds = _kinds(run.source)
+    weights = weights_of(kinds)
+    seconds = (weights * [load_seconds(scenario, kind) for kind in kinds]).sum()
+    # 100 ms for prompts of 1,000 new tokens: a step of 4,000 tokens reads for 400 ms.
+    return np.asarray(sums.tokens * (seconds / (weights * [kind.new_tokens for kind in kinds]).sum()))
+
+
+def with_reading(run: Run, step: StepTimes, sums: BatchSums) -> StepTimes:
+    """Prefill steps with what of their reading computing does not hide, as overhead. A pipeline has one stage."""
+    waiting = np.maximum(reading_s(run, sums) - step.total, 0.0)
+    if not waiting.any():
+        return step
+    overhead = np.zeros_like(step.kinds)
+    overhead[KINDS.index("overhead")] = waiting
+    return step + StepTimes(kinds=overhead, slowest_stage=waiting)
+
+
+def said_of_reading(scenario: Scenario, source: BatchSource) -> tuple[str, ...]:
+    """A sentence on what the mean prompt reads."""
+    return said_of_loads(scenario, _kinds(source)) if scenario.workload.tiers and scenario.phase != "decode" else ()
+
+
+def _kinds(source: BatchSource) -> tuple[RequestKind, ...]:
+    if isinstance(source, MixedLengths):
+        return source.kinds
+    if isinstance(source, FixedLengths):
+        return (RequestKind(new_tokens=source.new_tokens, cached=source.input_length - source.new_tokens),)
+    raise TypeError(f"no kinds of requests in {type(source).__name__}")

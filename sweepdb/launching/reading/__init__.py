@@ -10,6 +10,4 @@ if TYPE_CHECKING:
     from sweepdb.launching.reading.deployment_files import read_deployment
     from sweepdb.launching.reading.found_server import FORMULAS, FoundServer, ReadDeployment
 
-__all__ = ["FORMULAS", "FoundServer", "ReadDeployment", "read_deployment"]
-
 __getattr__, __dir__ = lazy_face(__name__)

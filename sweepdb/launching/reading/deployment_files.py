@@ -14,12 +14,10 @@ import yaml
 from evaluator.inputs import shortened
 from store.errors import InputError
 from sweepdb.launching.expecting.expected_file import launched_roles
-from sweepdb.launching.reading.command_lines import engine_of_words, read_words
+from sweepdb.launching.reading.command_lines import engine_of_words, read_settings, read_words
 from sweepdb.launching.reading.dynamo import is_graph, read_graph
-from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
+from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment, mapping, number, role_of
 from sweepdb.launching.reading.inferencex import is_inferencex, read_inferencex
-from sweepdb.launching.reading.plain_values import mapping, number, role_of
-from sweepdb.launching.reading.trtllm_settings import read_settings
 from sweepdb.launching.server_command import Role
 
 _LONGEST = 20_000_000  # bytes of a file that is read

@@ -10,10 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import yaml
 
 from store.errors import InputError
-from sweepdb.launching.reading.command_lines import engine_of_words, read_words
-from sweepdb.launching.reading.found_server import FoundServer
-from sweepdb.launching.reading.plain_values import mapping, number
-from sweepdb.launching.reading.trtllm_settings import read_settings
+from sweepdb.launching.reading.command_lines import engine_of_words, read_settings, read_words
+from sweepdb.launching.reading.found_server import FoundServer, mapping, number
 from sweepdb.launching.server_command import Role
 
 Document = Mapping[str, object]

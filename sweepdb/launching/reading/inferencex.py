@@ -11,8 +11,7 @@ from functools import cache
 
 from evaluator.inputs import list_models, load_device, load_model
 from store.errors import InputError, SweepdbError
-from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
-from sweepdb.launching.reading.plain_values import mapping
+from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment, mapping
 from sweepdb.launching.server_command import Engine, Role
 
 _ENGINES: tuple[tuple[str, Engine], ...] = (("sglang", "sglang"), ("vllm", "vllm"), ("trt", "trtllm"))

@@ -25,7 +25,7 @@ const PAGES = [
   ["goodput", "Goodput", reportPage({
     title: "Goodput", intro: "Requests that arrive: the share that meets the limits at each rate that was played, and the highest rate at which enough of them do.",
     fields: [...ON_TIMES, { name: "attainment", label: "Wanted share", placeholder: "0.9" }, { name: "mode", label: "Phase", choices: MODES }],
-    reports: [{ report: "attainment", title: "Share of requests within the limits" }, { report: "goodput", title: "Highest rates" }],
+    reports: [{ report: "attainment", title: "Share of requests within the limits" }, { report: "best", title: "Highest rates", fixed: { by: "goodput" } }],
   })],
   ["sensitivity", "Sensitivity", reportPage({
     title: "Sensitivity", intro: "The best throughput as a function of one limit or two: where the winner changes, and what one more millisecond buys.",

@@ -10,7 +10,7 @@ from torch import Tensor
 from evaluator.graph.capture.blocks import HALF, Step, divided, eager_norm, linear, normed, rotated
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.sparse_latent import index_quantised, score_keys
-from evaluator.inputs.cache.kept_parts import index_bytes
+from evaluator.inputs.cache_parts import index_bytes
 from evaluator.inputs.model import ENTRY_INDEX_BITS, CompressedAttention, TokenIndexer
 
 _GROUPED_FORMAT = "FP8_BLOCK"

@@ -2,18 +2,27 @@
 
 Absorbed in prefill, too, as engines run it beyond as many tokens as are chosen. Where no more are there, nothing is
 scored and they run the dense, expanded form, which costs less (latent): each request by itself here, while an engine
-decides for the whole step. Left out: that it then needs no query of the indexer, either."""
+decides for the whole step. Left out: that it then needs no query of the indexer, either.
+
+The indexer of attention to chosen blocks of keys (MiniMax-M3) makes one choice for each group of query heads. Attention
+to them is attention in a window of as many keys: kernels go over blocks, and read each once a step."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from evaluator.graph.capture.blocks import HALF, Step, eager_norm, linear, rotated
+from evaluator.graph.capture.blocks import HALF, Step, divided, eager_norm, linear, normed, rotated
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.context_parallel import written_share
 from evaluator.graph.operators import RequestsOfLength
-from evaluator.inputs.cache.kept_parts import index_bytes
-from evaluator.inputs.model import LATENT_INDEX_BITS, LatentAttention, TokenIndexer
+from evaluator.inputs.cache_parts import index_bytes
+from evaluator.inputs.model import (
+    BLOCK_INDEX_BITS,
+    LATENT_INDEX_BITS,
+    GroupedQueryAttention,
+    LatentAttention,
+    TokenIndexer,
+)
 
 INDEX_BITS = 8
 
@@ -75,3 +84,34 @@ def attended_choice(step: Step, wide: Tensor, attention: LatentAttention) -> Ten
     return operators.gathered_attention(
         wide, step.point.pairs, attention.kv_lora_rank, attention.chosen_keys or 0, bits, 1, None, "sparse_attention"
     )
+
+
+HALF_BITS = 16
+
+
+def choose_blocks(
+    step: Step,
+    x: Tensor,
+    attention: GroupedQueryAttention,
+    indexer: TokenIndexer,
+    tables: tuple[Tensor, Tensor] | None,
+) -> None:
+    """Score blocks for this device's groups of heads; the one key of a token is on every device."""
+    form, heads, width = step.mixers, divided(indexer.heads, step.plan.tp), indexer.head_dim
+    with step.recorder.within("indexer"):
+        query = linear(step, "query_proj", x, heads * width, form).view(x.shape[0], heads, width)
+        key = linear(step, "key_proj", x, width, form).unsqueeze(1)
+        query, key = normed(step, "query_norm", query), normed(step, "key_norm", key)
+        if tables is not None:
+            turned = tables[0].shape[1]
+            rotated(step, query[..., :turned], key[..., :turned], tables)
+        query, key = index_quantised(step, indexer, BLOCK_INDEX_BITS, query, key)
+        with step.recorder.within("kv_write"):
+            operators.write_cache([key], HALF_BITS)  # a byte each is what a number in eight bits already is
+        entry = int(index_bytes(indexer, BLOCK_INDEX_BITS))
+        with step.recorder.within("scores", per_phase=True):
+            kind = "index_scores" if step.request.trace == "prefill" else "block_scores"
+            operators.block_scores(query, step.point.pairs, step.point.keys, attention.chosen_block, entry, kind)
+        with step.recorder.within("choice", per_phase=True):
+            kind = "index_choice" if step.request.trace == "prefill" else "block_choice"
+            operators.index_choice(query, step.point.pairs, max(1, attention.chosen_block // heads), kind)

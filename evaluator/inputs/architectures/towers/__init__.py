@@ -1,4 +1,5 @@
-"""Image encoders of config.json files, by the model_type of the whole. What is not understood is named, never guessed.
+"""Image encoders of config.json files and catalogued models, by the model_type of the whole. What is not understood is
+named, never guessed.
 
 A module of this folder that has `TOWERS` (model_type -> reader) is found; nothing else lists them."""
 
@@ -8,6 +9,7 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
+from importlib import resources
 from typing import Any
 
 from evaluator.inputs.architectures.config_reader import Config, ConfigReader, refuse_unread
@@ -62,3 +64,20 @@ def checked(value: Any, wanted: object, reader: ConfigReader, what: str) -> None
     """Refuse a setting that changes what is computed."""
     if value != wanted:
         raise reader.refuse(f"an image encoder with {what} {shortened(value)}")
+
+
+def catalogued_tower(name: str, text_width: int) -> VisionTower | str | None:
+    """The encoder of a catalogued model, or why it is not read; None where the model has none."""
+    entry = _entries().get(name)
+    if entry is None:
+        return None
+    config = {"model_type": entry["family"], "vision_config": entry["vision_config"]}
+    return tower_of(config, name, text_width)
+
+
+@functools.cache
+def _entries() -> Mapping[str, Mapping[str, Any]]:
+    import yaml
+
+    text = (resources.files("evaluator") / "inputs" / "vision" / "encoders.yaml").read_text(encoding="utf-8")
+    return {name: entry for entry in yaml.safe_load(text) for name in entry["models"]}

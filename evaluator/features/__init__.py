@@ -1,0 +1,55 @@
+"""Features of serving, each a module that says what it refuses, what a reader should know, and how well it is known.
+
+Not here: refusals of plans (evaluator.inputs.plan_search), and of serving models (evaluator.serving.models)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from evaluator.features.draft_ways import DraftWays
+from evaluator.features.expert_load import ExpertRouting
+from evaluator.features.feature import Feature
+from evaluator.features.image_requests import EncodersApart, ImageRequests
+from evaluator.features.outside_keys import OutsideKeys
+from evaluator.features.plan_ways import PlanWays, SidesApart
+from evaluator.features.published_parts import LANGUAGE_PART, Formats, PublishedParts
+from evaluator.graph.operators import OperatorSet
+from evaluator.pricing.cost_model import CostModel
+from evaluator.scenario import Scenario
+from store.errors import InputError
+
+__all__ = ["FEATURES", "LANGUAGE_PART", "refusal", "said", "said_of_cost"]
+
+# In the order of the page of support. Of two that refuse a scenario, the first one says why.
+FEATURES: tuple[Feature, ...] = (
+    PublishedParts(),
+    PlanWays(),
+    EncodersApart(),
+    Formats(),
+    ExpertRouting(),
+    OutsideKeys(),
+    ImageRequests(),
+    DraftWays(),
+    SidesApart(),
+)
+
+
+def refusal(scenario: Scenario) -> InputError | None:
+    """Why a feature of a scenario is not covered; None where all are."""
+    if scenario.convention == "upstream":
+        for part in (feature.lacking(scenario) for feature in FEATURES):
+            if part:
+                return InputError(f"`convention=upstream` has {part}", hint="`convention=physical`")
+    return next(filter(None, (feature.refuses(scenario) for feature in FEATURES)), None)
+
+
+def said(scenario: Scenario) -> Iterator[str]:
+    """Sentences on what was asked for."""
+    for feature in FEATURES:
+        yield from feature.said(scenario)
+
+
+def said_of_cost(scenario: Scenario, cost: CostModel, sets: Iterable[OperatorSet]) -> Iterator[str]:
+    """Sentences on how it is priced."""
+    for feature in FEATURES:
+        yield from feature.said_of_cost(scenario, cost, sets)

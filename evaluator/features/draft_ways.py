@@ -1,0 +1,78 @@
+"""Drafts: a model's own layers, layers beside it, and whole models that draft for others.
+
+Not here: what passes cost (evaluator.graph.capture), and acceptance (evaluator.inputs.drafts.speculation)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evaluator.features.feature import Feature, SupportPart, refused
+from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft, no_drafter
+from evaluator.inputs.launchable import LAUNCHERS
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, ModelSpec
+from evaluator.inputs.models import load_model
+from evaluator.scenario import Scenario
+from store.errors import InputError
+
+
+class DraftWays(Feature):
+    """Everything that drafts."""
+
+    ways = (
+        SupportPart(
+            part="drafts by a named table (speculative NAME:k)",
+            state="measured",
+            how="published acceptance lengths, listed below; drafts beside a model are priced by their own layers",
+        ),
+        SupportPart(
+            part="drafts by a whole model (speculative MODEL:k)",
+            state="by hand",
+            how="every pass a step of the model that drafts, on the same ranks, in its own format; what its drafts gain"
+            f" is stated; launched on {', '.join(LAUNCHERS)}; refused: routed experts, linear states and chosen keys in"
+            " it",
+        ),
+    )
+
+    def refuses(self, scenario: Scenario) -> InputError | None:
+        """A layer beside a model that is of another kind."""
+        if scenario.model.draft_states and not _can_stand_beside(scenario.model):
+            kinds = "one layer of grouped queries or latent attention and a dense MLP"
+            return InputError(f"a draft beside a model is {kinds}")
+        return None
+
+    def of_model(self, name: str, spec: ModelSpec) -> Iterator[SupportPart]:
+        """Its own drafts, those that it makes for others, and tables that were measured with it."""
+        if spec.mtp_layers:
+            like = "layers of the model" if spec.draft_layer is None else "layers of their own shape"
+            how = f"{spec.mtp_layers} MTP {'layer' if spec.mtp_layers == 1 else 'layers'}, priced as {like}"
+            yield SupportPart(part="own drafts", state="exact", how=how)
+        part, why = "drafts for other models", no_drafter(spec)
+        if why is None:
+            how = f"speculative {name}:k for another model of its tokens"
+            yield SupportPart(part=part, state="by hand", how=how)
+        else:
+            yield refused(part, why)
+        for table in list_acceptance():
+            measured = acceptance_table(table).model
+            if measured is not None and load_model(measured)[1].layers == spec.layers:
+                yield drafts_by(table, f"drafts by {table}")
+
+
+def drafts_by(name: str, part: str = "drafts") -> SupportPart:
+    """How well the drafts of a named table are known."""
+    table = acceptance_table(name)
+    lengths = ", ".join(f"{one:g}" for one in table.tokens_per_step)
+    how = f"{table.model}, {table.method}: {lengths} tokens a step at 1 to {len(table.tokens_per_step)} drafts"
+    missing = None if table.model is None else missing_draft(table, load_model(table.model)[1])
+    if missing is not None:
+        return refused(part, f"{how}; {missing}")
+    return SupportPart(part=part, state="measured", how=how)
+
+
+def _can_stand_beside(spec: ModelSpec) -> bool:
+    """Whether what drafts is a layer that can stand beside a model."""
+    layer = spec.draft_layer
+    kinds = LatentAttention if spec.draft_block else GroupedQueryAttention | LatentAttention
+    if layer is None or layer.parallel_mlp:
+        return False
+    return isinstance(layer.attention, kinds) and isinstance(layer.mlp, DenseMlp)

@@ -1,0 +1,74 @@
+"""What a feature says of itself: what it refuses, what a reader should know, and how well each part of it is known.
+
+Not here: who asks all of them (evaluator.features)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.plan import Plan
+from evaluator.pricing.cost_model import CostModel
+from evaluator.scenario import Scenario
+from store.errors import InputError
+
+State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet", "left out", "refused", "measured"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupportPart:
+    """One part of a model, device or engine, and how well it is known."""
+
+    part: str
+    state: State
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanWay:
+    """A way of serving that is a size of a plan. `plan` has it: which engines are started with it follows."""
+
+    name: str
+    row: str  # of the page of support
+    plan: Plan
+    how: str
+
+
+class Feature:
+    """One feature. Each answers where it has something to say."""
+
+    plans: tuple[PlanWay, ...] = ()
+    ways: tuple[SupportPart, ...] = ()  # of serving, that are no size of a plan
+
+    def refuses(self, scenario: Scenario) -> InputError | None:  # noqa: ARG002  every feature is asked alike
+        """Why a scenario with this feature is not covered."""
+        return None
+
+    def lacking(self, scenario: Scenario) -> str:  # noqa: ARG002
+        """What of a scenario upstream's formulas do not have; empty where they have all of it."""
+        return ""
+
+    def said(self, scenario: Scenario) -> Iterable[str]:  # noqa: ARG002
+        """Sentences on what was asked for."""
+        return ()
+
+    def said_of_cost(self, scenario: Scenario, cost: CostModel, sets: Iterable[OperatorSet]) -> Iterable[str]:  # noqa: ARG002
+        """Sentences on how it is priced."""
+        return ()
+
+    def of_model(self, name: str, spec: ModelSpec) -> Iterator[SupportPart]:  # noqa: ARG002
+        """Parts of a model."""
+        yield from ()
+
+    def of_device(self, profile: DeviceProfile) -> Iterator[SupportPart]:  # noqa: ARG002
+        """Parts of a device."""
+        yield from ()
+
+
+def refused(part: str, how: str) -> SupportPart:
+    """A part that is refused."""
+    return SupportPart(part=part, state="refused", how=how)

@@ -1,0 +1,93 @@
+"""Ways of serving that are sizes of a plan: shares of a context or a prompt, copies of experts, halves of a batch.
+
+Not here: which plans are legal for a model (evaluator.inputs.plan_search), encoders apart (image_requests)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evaluator.features.feature import Feature, PlanWay, SupportPart, refused
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.plan_search import divides_prompts, holds_shares
+from evaluator.scenario import Scenario
+
+
+class PlanWays(Feature):
+    """All of them: each model has them by its layers."""
+
+    plans = (
+        PlanWay(
+            name="decode context parallelism",
+            row="decode context parallelism (dcp_sizes)",
+            plan=Plan(tp=8, ep=8, dcp=8),
+            how="shares of every context, gathered queries, summed parts",
+        ),
+        PlanWay(
+            name="prefill context parallelism",
+            row="prefill context parallelism (pcp_sizes)",
+            plan=Plan(pcp=8, ep=8),
+            how="shares of every prompt, new keys and values gathered",
+        ),
+        PlanWay(
+            name="copies of experts",
+            row="copies of experts (redundant_experts)",
+            plan=Plan(dp=8, ep=8, redundant_experts=8),
+            how="slots over which tokens fall evenly",
+        ),
+        PlanWay(
+            name="two micro-batches",
+            row="two batches that overlap (micro_batches)",
+            plan=Plan(dp=8, ep=8, micro_batches=2),
+            how="rows of one half exchanged beside the other's products",
+        ),
+    )
+
+    def lacking(self, scenario: Scenario) -> str:
+        """Each of them."""
+        plan = scenario.plan
+        if max(plan.dcp, plan.pcp, plan.micro_batches) == 1 and not plan.redundant_experts:
+            return ""
+        return "no shares of a context or a prompt, no copies of experts and no micro-batches"
+
+    def of_model(self, name: str, spec: ModelSpec) -> Iterator[SupportPart]:  # noqa: ARG002
+        """Which of them its layers can have."""
+        yield _of_context(spec)
+        part = "prefill context parallelism"
+        if all(map(divides_prompts, spec.layers)):
+            yield SupportPart(part=part, state="by hand", how="new keys and values are gathered")
+        else:
+            yield refused(part, "layers of linear states, compressed entries or chosen blocks")
+        for part, how in (
+            ("two micro-batches", "halves of a batch"),
+            ("copies of experts", "slots beside the experts"),
+        ):
+            if spec.routed:
+                yield SupportPart(part=part, state="by hand", how=how)
+            else:
+                yield refused(part, "a dense model exchanges no rows of experts")
+
+
+class SidesApart(Feature):
+    """Prefill on one device, decode on another."""
+
+    ways = (
+        SupportPart(
+            part="prefill and decode on different devices (prefill_device, decode_device)",
+            state="fitted",
+            how="each side by its own device's kernels, keys moved over the prefill side's outermost link",
+        ),
+    )
+
+
+def _of_context(spec: ModelSpec) -> SupportPart:
+    """Whether devices can hold shares of a context: every layer that keeps keys keeps those of all tokens."""
+    part = "decode context parallelism"
+    keeping = [group for group in spec.layers if group.attention is not None and group.attention.keeps_tokens]
+    if not keeping:
+        return SupportPart(part=part, state="left out", how="no layer keeps keys of tokens")
+    if not all(map(holds_shares, keeping)):
+        return refused(part, "layers of windows, chosen keys or compressed entries")
+    heads = max(getattr(group.attention, "kv_heads", 1) for group in keeping)
+    copies = "all of tp" if heads == 1 else f"tp / {heads}"
+    return SupportPart(part=part, state="by hand", how=f"dcp divides {copies}, devices that would hold the same keys")

@@ -1,0 +1,186 @@
+"""Models of Llama's shape, with windows, learned positions, ALiBi or a mixture of experts."""
+
+from __future__ import annotations
+
+from evaluator.inputs.architectures.config_reader import (
+    ConfigReader,
+    grouped_queries,
+    model_spec,
+    require_gated,
+    windowed_layers,
+)
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
+
+
+def _llama(reader: ConfigReader) -> ModelSpec:
+    require_gated(reader)
+    bias = reader.flag("attention_bias")
+    attention = grouped_queries(reader, qkv_bias=bias, output_bias=bias)
+    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"), bias=reader.flag("mlp_bias"))
+    return model_spec(reader, [LayerGroup(count=reader.size("num_hidden_layers"), attention=attention, mlp=mlp)])
+
+
+def _smollm3(reader: ConfigReader) -> ModelSpec:
+    # Positions of some layers are not turned, which nothing else depends on.
+    reader.ignore("no_rope_layers", "no_rope_layer_interval")
+    if reader.flag("use_sliding_window"):
+        raise reader.refuse("smollm3 with a sliding window (use_sliding_window)")
+    if set(reader.words("layer_types")) - {"full_attention"}:
+        raise reader.refuse("layer_types other than its window says")
+    reader.ignore("sliding_window", "max_window_layers")
+    return _llama(reader)
+
+
+def _mistral(reader: ConfigReader) -> ModelSpec:
+    require_gated(reader)
+    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    return model_spec(reader, windowed_layers(reader, grouped_queries(reader), mlp))
+
+
+def _mixtral(reader: ConfigReader) -> ModelSpec:
+    """Mistral with a mixture of experts."""
+    require_gated(reader)
+    moe = MoeMlp(
+        experts=reader.size("num_local_experts"),
+        experts_per_token=reader.size("num_experts_per_tok"),
+        intermediate_size=reader.size("intermediate_size"),
+    )
+    return model_spec(reader, windowed_layers(reader, grouped_queries(reader), moe))
+
+
+def _phi3(reader: ConfigReader) -> ModelSpec:
+    """Phi-3 and Phi-4: Llama's shape with packed projections, and one window for all layers where there is any."""
+    require_gated(reader)
+    if reader.flag("attention_bias"):
+        raise reader.refuse("phi3 with biases (attention_bias)")
+    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    return model_spec(
+        reader,
+        windowed_layers(reader, grouped_queries(reader), mlp),
+        rope_fraction=reader.share("partial_rotary_factor", 1.0),
+    )
+
+
+def _opt(reader: ConfigReader) -> ModelSpec:
+    """OPT: layer norms, learned positions, biases everywhere."""
+    if reader.word("activation_function", "relu") not in {"relu", "gelu"}:
+        raise reader.refuse(f"activation {reader.word('activation_function', '')[:80]!r}")
+    if reader.value("word_embed_proj_dim", reader.value("hidden_size")) != reader.value("hidden_size"):
+        raise reader.refuse("an embedding narrower than the hidden size (word_embed_proj_dim)")
+    if not reader.flag("enable_bias", default=True) or not reader.flag("layer_norm_elementwise_affine", default=True):
+        raise reader.refuse("OPT without biases (enable_bias, layer_norm_elementwise_affine)")
+    attention = grouped_queries(reader, qkv_bias=True, output_bias=True)
+    reader.ignore("do_layer_norm_before")  # where a norm stands, not whether
+    mlp = DenseMlp(intermediate_size=reader.size("ffn_dim"), gated=False, bias=True)
+    return model_spec(
+        reader,
+        [LayerGroup(count=reader.size("num_hidden_layers"), attention=attention, mlp=mlp)],
+        tie_word_embeddings=reader.flag("tie_word_embeddings", default=True),
+        norm="layer",
+        position="learned",
+        learned_positions=reader.size("max_position_embeddings") + 2,  # OPT offsets positions by two rows
+    )
+
+
+def _bloom(reader: ConfigReader) -> ModelSpec:
+    """BLOOM: layer norms, ALiBi, a norm after the embedding."""
+    hidden = reader.size("hidden_size", "n_embed")
+    heads = reader.size("n_head", "num_attention_heads")
+    attention = GroupedQueryAttention(
+        query_heads=heads, kv_heads=heads, head_dim=hidden // heads, qkv_bias=True, output_bias=True
+    )
+    mlp = DenseMlp(intermediate_size=4 * hidden, gated=False, bias=True)
+    # Where a residual is taken from; whether softmax is written out; masks of padding: no operator.
+    reader.ignore(
+        "apply_residual_connection_post_layernorm", "masked_softmax_fusion", "attention_softmax_in_fp32",
+        "offset_alibi", "slow_but_exact", "skip_bias_add", "skip_bias_add_qkv", "bias_dropout_fusion",
+        "seq_length",
+    )  # fmt: skip
+    return model_spec(
+        reader,
+        [LayerGroup(count=reader.size("n_layer", "num_hidden_layers"), attention=attention, mlp=mlp)],
+        tie_word_embeddings=reader.flag("tie_word_embeddings", default=True),
+        norm="layer",
+        embedding_norm=True,
+        position="alibi",
+    )
+
+
+def _gpt_oss(reader: ConfigReader) -> ModelSpec:
+    """gpt-oss: sinks, windows on every second layer, experts with biases."""
+    require_gated(reader)
+    reader.ignore(
+        "initial_context_length", "experts_per_token", "swiglu_limit", "swiglu_alpha"
+    )  # scales, spelled twice
+    bias = reader.flag("attention_bias", default=True)
+    attention = grouped_queries(reader, qkv_bias=bias, output_bias=bias, sinks=True)
+    moe = MoeMlp(
+        experts=reader.size("num_local_experts"),
+        experts_per_token=reader.size("num_experts_per_tok", "experts_per_token"),
+        intermediate_size=reader.size("intermediate_size"),
+        expert_bias=True,
+        router_bias=True,
+    )
+    return model_spec(reader, windowed_layers(reader, attention, moe))
+
+
+def _ernie_attention(reader: ConfigReader) -> GroupedQueryAttention:
+    require_gated(reader)
+    if reader.flag("use_bias"):
+        raise reader.refuse(f"{reader.word('model_type', '')} with biases (use_bias)")
+    if not reader.flag("use_rmsnorm", default=True):
+        raise reader.refuse("norms other than RMS (use_rmsnorm)")
+    return grouped_queries(reader)
+
+
+def _ernie(reader: ConfigReader) -> ModelSpec:
+    """ERNIE-4.5: grouped queries."""
+    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    layers = [LayerGroup(count=reader.size("num_hidden_layers"), attention=_ernie_attention(reader), mlp=mlp)]
+    return model_spec(reader, layers, **_ernie_tied(reader))
+
+
+def _ernie_moe(reader: ConfigReader) -> ModelSpec:
+    """The same, some of whose layers have routed and shared experts."""
+    attention, total = _ernie_attention(reader), reader.size("num_hidden_layers")
+    # How full experts may get when training, and the least sum of weights that is divided by.
+    reader.ignore("moe_capacity", "moe_use_aux_free", "moe_norm_min", "moe_gate")
+    first, last = reader.count("moe_layer_start_index"), reader.value("moe_layer_end_index")
+    last = total - 1 if last in {None, -1} else reader.count("moe_layer_end_index")
+    step = reader.size("moe_layer_interval", default=1)
+    sparse = sum(1 for layer in range(total) if first <= layer <= last and (layer + 1) % step == 0)
+    inner = reader.size("moe_intermediate_size")
+    moe = MoeMlp(
+        experts=reader.size("moe_num_experts"),
+        experts_per_token=reader.size("moe_k"),
+        intermediate_size=inner,
+        shared_intermediate_size=inner * reader.count("moe_num_shared_experts"),
+        router_bias=True,
+    )
+    layers = [
+        LayerGroup(
+            count=total - sparse,
+            attention=attention,
+            mlp=DenseMlp(intermediate_size=reader.size("intermediate_size")),
+        ),
+        LayerGroup(count=sparse, attention=attention, mlp=moe),
+    ]
+    return model_spec(reader, layers, mtp_layers=reader.count("num_nextn_predict_layers"), **_ernie_tied(reader))
+
+
+def _ernie_tied(reader: ConfigReader) -> dict[str, bool]:
+    return {"tie_word_embeddings": reader.flag("tie_word_embeddings", default=True)}
+
+
+READERS = {
+    "llama": _llama,
+    "smollm3": _smollm3,
+    "mistral": _mistral,
+    "mixtral": _mixtral,
+    "phi3": _phi3,
+    "opt": _opt,
+    "bloom": _bloom,
+    "gpt_oss": _gpt_oss,
+    "ernie4_5": _ernie,
+    "ernie4_5_moe": _ernie_moe,
+}

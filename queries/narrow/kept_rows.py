@@ -1,0 +1,141 @@
+"""Probes of a scope in memory: all of some phases, those of them that can win, and what limits read of either.
+
+Not here: which of these a question looks at (queries.narrow.scope_tables)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from queries.asking.macros import read_sql
+from store.errors import InputError
+from store.reading import machine_memory
+from store.schema import NAMED_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from queries.connect import StoreConnection
+
+MEMORY = "SWEEPDB_SESSION_MEMORY"
+_SHARE = 0.25  # of this machine's memory
+_KEPT_BYTES = 800  # a probe, in every table: 570 as it is kept, and where it can win half of them once more
+_FOLDER = Path(__file__).parent
+_OF_BLOCKS = ("block_id", "first_sweep", "stored_at")  # probes of a scenario differ in them
+_OF_SCENARIOS = (
+    *(one.name for one in NAMED_COLUMNS if one.name not in {*_OF_BLOCKS, "scenario_id", "batch_size"}),
+    "plan",
+)
+_NAMED = f"""
+    CREATE OR REPLACE TEMP TABLE named AS
+    SELECT scenario_id, {", ".join(f"any_value({name}) AS {name}" for name in _OF_SCENARIOS)}
+    FROM main.probe
+    WHERE scenario_id IN (SELECT scenario_id FROM scope) AND phase IN (SELECT unnest($phases::VARCHAR[]))
+    GROUP BY scenario_id"""  # noqa: S608  our names
+_KEPT = f"""
+    CREATE OR REPLACE TEMP TABLE kept AS
+    SELECT * EXCLUDE ({", ".join(_OF_SCENARIOS)}) FROM main.probe
+    WHERE scenario_id IN (SELECT scenario_id FROM named)"""  # noqa: S608  our names
+_WINNERS = """
+    CREATE OR REPLACE TEMP TABLE winners AS
+    SELECT kept.*
+    FROM kept
+    SEMI JOIN can_win ON can_win.scenario_id = kept.scenario_id AND can_win.batch_size = kept.batch_size"""
+
+
+class Rows(StrEnum):
+    """Rows of a scope by where they are: in the store, or in a table of this name."""
+
+    STORED = "stored"
+    KEPT = "kept"
+    WINNERS = "winners"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The store as one connection read it, and the scope: tables are of both."""
+
+    loaded: int
+    scope: int
+
+
+class KeptRows:
+    """Tables of one moment: `kept` and `lots`, `winners`, and `narrow_kept` and `narrow_winners`."""
+
+    def __init__(self, connection: StoreConnection, memory_share: float) -> None:
+        self._connection = connection
+        self._memory_share = memory_share
+        self._moment: Moment | None = None
+        self._columns: tuple[str, ...] = ()
+        self._narrow: dict[Rows, object] = {}  # by rows, the rules that a narrow table is by
+        self.phases: frozenset[str] = frozenset()
+        self.has_winners = False
+
+    def are_of(self, moment: Moment) -> bool:
+        """Whether something is kept of a moment."""
+        return self._moment == moment
+
+    def fits(self, probes: int) -> bool:
+        """Whether so many probes may be kept."""
+        return probes * _KEPT_BYTES <= self._memory_share * memory_given()
+
+    def forget(self) -> None:
+        """Give up what is kept before anything takes its place: both would take twice the memory."""
+        if self._moment is not None:
+            for table in ("kept", "winners", *(f"narrow_{rows}" for rows in self._narrow)):
+                self._connection.duckdb.execute(f"DROP TABLE IF EXISTS temp.{table} CASCADE")
+        self._moment, self._narrow = None, {}
+        self.phases, self.has_winners = frozenset(), False
+
+    def keep(self, phases: Collection[str], moment: Moment) -> None:
+        """Keep every probe of these phases that the scope has a scenario of."""
+        duckdb = self._connection.duckdb
+        duckdb.execute(_NAMED, {"phases": sorted(phases)})
+        duckdb.execute(_KEPT)
+        duckdb.execute(read_sql(_FOLDER / "kept.sql"))
+        self._moment, self.phases = moment, frozenset(phases)
+
+    def keep_winners(self) -> None:
+        """Keep those rows by themselves that `can_win` tells of what is looked at."""
+        self._connection.duckdb.execute(_WINNERS)
+        self._connection.duckdb.execute("DROP TABLE temp.can_win")
+        self.has_winners = True
+
+    def is_narrow(self, rows: Rows, rules: object) -> bool:
+        """Whether there is a narrow table of rows by these rules."""
+        return self._narrow.get(rows) == rules
+
+    def keep_narrow(self, rows: Rows, rules: object) -> None:
+        """Keep what limits read of the rows that are looked at, by the rules that variables say."""
+        text = read_sql(_FOLDER / "narrow.sql")
+        self._connection.duckdb.execute(f"CREATE OR REPLACE TEMP TABLE narrow_{rows} AS\n{text}")
+        self._narrow[rows] = rules
+
+    def probe_view(self, rows: Rows) -> str:
+        """The view that takes the place of `probe`: the same columns in the same order, of what is kept."""
+        if not self._columns:
+            described = self._connection.duckdb.execute("FROM main.probe LIMIT 0").description or ()
+            self._columns = tuple(str(column) for column, *_ in described)
+        of_scenarios = frozenset(_OF_SCENARIOS)
+        columns = ", ".join(f"{'named' if name in of_scenarios else rows}.{name}" for name in self._columns)
+        return (
+            f"CREATE OR REPLACE TEMP VIEW probe AS SELECT {columns} FROM {rows}"  # noqa: S608  our names
+            f" JOIN named ON named.scenario_id = {rows}.scenario_id"
+        )
+
+
+def memory_given() -> float:
+    """Bytes that a session may keep probes in."""
+    asked = os.environ.get(MEMORY)
+    if asked is None:
+        return _SHARE * machine_memory()
+    try:
+        given = float(asked)
+    except ValueError:
+        given = -1.0
+    if not given >= 0:
+        raise InputError(f"{MEMORY} is {asked!r}: a number of GiB is expected", hint=f"such as {MEMORY}=2")
+    return given * 2**30

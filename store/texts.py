@@ -1,0 +1,170 @@
+"""Texts that people gave and people read: which may be names, and how each is written into a page or a line of CSV.
+
+One rule says which names and texts a store keeps: every way in checks it, and what breaks it is shown escaped. HTML is
+escaped because there is no other way to make it: `element` escapes what is not markup already. In CSV, text that a
+spreadsheet would run begins with an apostrophe, which makes it text there; numbers stay as they are, and reading such a
+text takes the apostrophe off again. Not here: which columns are names (store.schema), and any page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from store.errors import InputError
+
+LONGEST_NAME = 200
+LONGEST_TEXT = 100_000
+LONGEST_ARGUMENTS = 4_000_000
+# The controls of C0 but tab and line break, DEL and those of C1; marks that turn the direction of what follows; the
+# line breaks of Unicode, at which a table would fall apart; halves of characters, which no encoding can write; and the
+# two that no XML may hold, which end the program that draws pictures.
+_UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
+_IN_TEXTS = re.compile(f"[{_UNSEEN}]")
+_IN_NAMES = re.compile(f"[{_UNSEEN}\t\n]")
+_HINT = (
+    "A name holds no control characters, no line breaks, no marks that turn the direction of writing, and no halves of"
+    " characters."
+)
+_SHOWN = 40
+
+
+def checked_name(name: str, what: str, *, longest: int = LONGEST_NAME) -> str:
+    """The name as it is, or an error: it is one line that a reader sees as it is stored. `what` begins the sentence."""
+    return _checked(name, what, _IN_NAMES, longest)
+
+
+def checked_text(text: str, what: str, *, longest: int = LONGEST_TEXT) -> str:
+    """The text as it is, or an error: a name, but for its length and its breaks."""
+    return _checked(text, what, _IN_TEXTS, longest)
+
+
+def checked_arguments(text: str) -> str:
+    """The arguments of a sweep as they are, or an error: a JSON object of bounded length and depth."""
+    if len(text) > LONGEST_ARGUMENTS:
+        raise InputError(
+            f"The arguments of a sweep have {len(text):,} characters, more than {LONGEST_ARGUMENTS:,}.",
+            hint="Ask for less in one sweep.",
+        )
+    if arguments_of(text) is None:
+        raise InputError("The arguments of a sweep are no JSON object that can be read.", hint="Export it again.")
+    return text
+
+
+def arguments_of(text: str) -> dict[str, object] | None:
+    """The arguments of a sweep; None where they are none that this program wrote."""
+    try:
+        found = json.loads(text) if len(text) <= LONGEST_ARGUMENTS else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def escaped(text: str) -> str:
+    r"""The text with characters that no reader sees as their escapes: `\x1b` for what begins a terminal's sequence."""
+    return _IN_TEXTS.sub(_escape, text)
+
+
+def _checked(text: str, what: str, odd: re.Pattern[str], longest: int) -> str:
+    if len(text) > longest:
+        raise InputError(
+            f"{what} has {len(text):,} characters, more than {longest:,}: it begins with '{escaped(text[:_SHOWN])}'.",
+            hint=f"Give one of at most {longest:,} characters.",
+        )
+    if found := odd.search(text):
+        raise InputError(f"{what} holds the character U+{ord(found[0]):04X}: '{_shortened(text)}'.", hint=_HINT)
+    return text
+
+
+def _shortened(text: str) -> str:
+    shown = escaped(text).replace("\n", "\\n").replace("\t", "\\t")
+    return shown if len(shown) <= 2 * _SHOWN else f"{shown[: 2 * _SHOWN]}..."
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+# What begins a formula, in full width too, behind apostrophes of texts that begin with one already.
+_RUN = re.compile("'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"[+-]?(\d[\d,]*(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+
+
+def csv_line(cells: Sequence[object], *, exact: bool = False) -> str:
+    """One line. `exact`: texts as they are, for programs; halves of characters are escaped in any case."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(["" if cell is None else cell for cell in _told(cells, exact)])
+    return buffer.getvalue().encode("utf-8", "backslashreplace").decode()
+
+
+def _told(cells: Sequence[object], exact: bool) -> Sequence[object]:
+    return cells if exact else [as_text(cell) if isinstance(cell, str) else cell for cell in cells]
+
+
+def as_text(cell: str) -> str:
+    """A cell that a spreadsheet takes for text."""
+    return f"'{cell}" if _RUN.match(cell) and not _NUMBER.fullmatch(cell) else cell
+
+
+def from_text(cell: str) -> str:
+    """A cell as it was before `as_text`."""
+    return cell[1:] if cell[:1] == "'" and _RUN.match(cell[1:]) else cell
+
+
+_VOID = frozenset({"img", "input", "link", "meta"})
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Html:
+    """Markup. Nothing but this module makes one, and as a text of another it would be escaped."""
+
+    source: str
+
+    def __str__(self) -> str:
+        return self.source
+
+
+def html_of(parts: Iterable[Html | str]) -> Html:
+    """Parts after each other; texts among them are escaped, and characters that no reader sees are written out."""
+    from html import escape
+
+    return Html("".join(one.source if isinstance(one, Html) else escape(escaped(one)) for one in parts))
+
+
+def element(tag: str, /, *inner: Html | str, **attributes: Value) -> Html:
+    """An element. `class_` is the attribute class and `aria_label` aria-label; None and False leave one out."""
+    begin = f"<{tag}{_written(attributes)}>"
+    return Html(begin if tag in _VOID else f"{begin}{html_of(inner)}</{tag}>")
+
+
+def embedded(tag: str, source: str, /, **attributes: Value) -> Html:
+    """A script or a style, whose source is not escaped and so must not end it."""
+    if f"</{tag}" in source.lower():
+        raise ValueError(f"the source of a {tag} would end it")
+    return Html(f"<{tag}{_written(attributes)}>{source}</{tag}>")
+
+
+def html_page(head: Iterable[Html | str], body: Iterable[Html | str]) -> Html:
+    """A whole page in English and UTF-8."""
+    first = element("head", "\n", element("meta", charset="utf-8"), "\n", *head)
+    whole = element("html", "\n", first, "\n", element("body", "\n", *body), "\n", lang="en")
+    return Html(f"<!DOCTYPE html>\n{whole}\n")
+
+
+def _written(attributes: dict[str, Value]) -> str:
+    return "".join(
+        f" {name.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{_quoted(str(value))}"')
+        for name, value in attributes.items()
+        if value is not None and value is not False
+    )
+
+
+def _quoted(text: str) -> str:
+    from html import escape
+
+    return escape(escaped(text), quote=False).replace('"', "&quot;")

@@ -1,0 +1,159 @@
+"""Pictures that are no report's own: the frontier of a file to send, explained steps, a validation.
+
+The first is that of queries/pictures with a band of expected errors and who wins. Not here: the page around it and what
+moves in it (sweepdb.reporting.page_file)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from queries.asking import Answer, picture_looks, picture_of
+from store.errors import InputError
+from sweepdb.reporting.page_text import number
+
+if TYPE_CHECKING:
+    from queries.asking import Json
+    from sweepdb.explaining import Explanation
+    from sweepdb.measuring import Validation
+
+_FOLDER = Path(__file__).parent
+_COMPARED = ("model", "device", "plan", "engine", "mode", "users", "metric", "measured", "predicted")
+WON, LIMIT = "won", "limit"  # data of the picture that the script replaces
+_SPEED, _RATE = "tokens_per_s_per_user", "tokens_per_s_per_device"
+_METRICS = {  # of a mode, what its two rates are as far off as
+    "aggregated": ("aggregated", "tpot_exclusive_ms", "output_tokens_per_s"),
+    "pd": ("decode", "tpot_exclusive_ms", "tpot_exclusive_ms"),
+}
+Row = Mapping[str, object]
+_Point = tuple[float, float, float, float]  # tokens/s of a user and of a device, and how far off each may be
+
+
+def frontier_picture(frontier: Answer, won: Sequence[Row], tpot_limit: float | None) -> dict[str, Json]:
+    """The frontier as a Vega-Lite specification, with the winners under the limits asked for."""
+    spec = picture_of(frontier)
+    shared = _mapping(spec.pop("encoding"))
+    drawn = spec.pop("layer")
+    layers = [_mapping(one) for one in (drawn if isinstance(drawn, list) else [])]
+    layers = [{**one, "encoding": {**shared, **_mapping(one.get("encoding", {}))}} for one in layers]
+    x, y, colour = shared["x"], shared["y"], shared["color"]
+    known = list(_band(frontier))
+    band: dict[str, Json] = {
+        "data": {"values": known},
+        "mark": {"type": "area", "interpolate": "step-before", "opacity": 0.2},
+        "encoding": {"x": x, "y": y, "y2": {"field": "most"}, "color": colour},
+    }
+    limit: dict[str, Json] = {
+        "data": {"name": LIMIT, "values": list(limit_mark(tpot_limit))},
+        "mark": {"type": "rule", "strokeDash": [5, 4], "color": "#767676"},
+        "encoding": {"x": x},
+    }
+    winners: dict[str, Json] = {
+        "data": {"name": WON, "values": [won_mark(row) for row in won]},
+        "mark": {"type": "point", "shape": "diamond", "size": 170, "filled": True, "stroke": "#767676"},
+        "encoding": {
+            "x": x, "y": y, "color": colour, "tooltip": [{"field": name} for name in ("deployment", _SPEED, _RATE)],
+        },
+    }  # fmt: skip
+    spec.pop("title")
+    config = _mapping(spec["config"])
+    spec["config"] = {**config, "legend": {**_mapping(config["legend"]), "orient": "top", "symbolOpacity": 1}}
+    return {**spec, "layer": [*([band] if known else []), *layers, limit, winners]}
+
+
+def won_mark(row: Row) -> dict[str, Json]:
+    """A deployment as a mark of the picture."""
+    tpot = number(row["tpot_ms"])
+    return {
+        "mode": str(row["mode"]),
+        "deployment": f"{row['device']}: {row['deployment']}",
+        _SPEED: 1000.0 / tpot if tpot else None,
+        _RATE: number(row["output_tokens_per_s_per_device"]),
+    }
+
+
+def limit_mark(tpot_limit: float | None) -> Iterator[Json]:
+    """Where a limit on TPOT stands in the picture."""
+    if tpot_limit is not None:
+        yield {_SPEED: 1000.0 / tpot_limit}
+
+
+def unmeasured(frontier: Answer) -> list[str]:
+    """The devices and modes of a frontier that nobody measured anything near of."""
+    pairs = dict.fromkeys((str(row["device"]), str(row["mode"])) for row in frontier.dicts())
+    return [f"{device}, {mode}" for device, mode in pairs if _errors(frontier, device, mode) is None]
+
+
+def _band(frontier: Answer) -> Iterator[Json]:
+    """The least and the most that a device makes at each speed: half of the measured points are nearer."""
+    points: dict[str, list[_Point]] = {}
+    for row in frontier.dicts():
+        errors = _errors(frontier, str(row["device"]), str(row["mode"]))
+        if errors is not None:
+            points.setdefault(str(row["mode"]), []).append((number(row[_SPEED]), number(row[_RATE]), *errors))
+    for mode, found in points.items():
+        fastest = max(speed * (1 + off) for speed, _, off, _ in found)
+        speeds = sorted({speed * factor for speed, _, off, _ in found for factor in (1 + off, 1 / (1 + off))})
+        for speed in speeds:
+            most = max((rate * (1 + off) for at, rate, by, off in found if at * (1 + by) >= speed), default=None)
+            least = max((rate / (1 + off) for at, rate, by, off in found if at / (1 + by) >= speed), default=0.0)
+            if most is not None and speed <= fastest:
+                yield {"mode": mode, _SPEED: speed, _RATE: least, "most": most}
+
+
+def _errors(answer: Answer, device: str, mode: str) -> tuple[float, float] | None:
+    """How far off tokens/s of a user and of a device are, as ratios: the largest median of what is near."""
+    phase, *metrics = _METRICS[mode]
+    found = []
+    for metric in metrics:
+        near = [
+            one.median_ape_percent
+            for one in answer.expected_error
+            if one.metric == metric and {device, phase} <= set(one.subject.split(", "))
+        ]
+        known = [value for value in near if value is not None]
+        if not known or len(known) < len(near):
+            return None
+        found.append(max(known) / 100)
+    return found[0], found[1]
+
+
+def _mapping(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def picture_with(specification: Path, rows: Sequence[Json]) -> dict[str, Json]:
+    """A specification of a file, with its rows and the looks of all pictures."""
+    spec: dict[str, Json] = json.loads(specification.read_text(encoding="utf-8"))
+    return {**spec, **picture_looks(), "data": {"values": list(rows)}}
+
+
+def explained_picture(explanation: Explanation) -> dict[str, Json]:
+    """The steps of one or two probes: bars by kind of operator, and of the longest operators."""
+    rows: list[Json] = [
+        {
+            "of": f"{step.probe} {step.step}",
+            "operator": item.label,
+            "kind": item.kind,
+            "bound": item.bound,
+            "count": item.count,
+            "time_ms": item.time_ms,
+            "share_percent": 100 * item.share,
+        }
+        for step in explanation.steps
+        for item in step.operators
+    ]
+    return picture_with(_FOLDER / "explained.vl.json", rows)
+
+
+def validated_picture(validation: Validation) -> dict[str, Json]:
+    """Predicted over measured values of points as asked; an error where none could be compared."""
+    rows: list[Json] = [
+        {**{name: getattr(one, name) for name in _COMPARED}, "error_percent": 100 * one.error}
+        for one in validation.of("asked")
+    ]
+    if not rows:
+        raise InputError("no measured point could be compared, so there is nothing to draw")
+    return picture_with(_FOLDER / "validated.vl.json", rows)

@@ -1,0 +1,156 @@
+"""Thinned files: beside each part one with the rows alone that can win, written, and compared with what can win again.
+
+Not here: which rows these are (queries.thinned), and naming files in the store (store.parts.thin_files)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from queries.thinned import RULES, create_winners
+from store.errors import StoreError
+from store.location import StoreLocation
+from store.opening import open_store
+from store.parts import ThinnedFile, checked_path, disk_fault, part_shelf, put_in_place, register_thinned
+from store.placing import WAITING, PartRow, Shelf, found_shelf, is_registered, parts_in_use, thinned_in_use
+from store.reading import in_memory, read_transaction
+from store.schema import MEASURES
+from store.sealing import PARQUET, quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+_MEMORY = "2GB"
+_COLUMNS = ", ".join(f"f.{name}" for name in ("scenario_id", "batch_size", *(column.name for column in MEASURES)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinReport:
+    """Thinned files that were written; of all parts, the probes, those that can win, and the bytes of their files."""
+
+    written: int
+    probes: int
+    winners: int
+    bytes: int
+
+
+class _Range(NamedTuple):
+    first: int
+    last: int
+
+
+def thin_parts(location: StoreLocation) -> ThinReport:
+    """Write the thinned file of every part that has none by the rules of now; others stay as they are."""
+    with read_transaction(location) as transaction:
+        right = {
+            row.part_id: row
+            for row in thinned_in_use(transaction)
+            if row.rules == RULES and is_registered(location, row)
+        }  # fmt: skip
+        parts = parts_in_use(transaction)
+    missing = [part for part in parts if part.id not in right]
+    written = 0
+    if missing:
+        with open_store(location.url) as store:
+            shelf = part_shelf(store)
+            for part in missing:
+                file = write_thinned(location, shelf, part)
+                if register_thinned(store, part.id, file):
+                    written += 1
+                    continue
+                with suppress(OSError):  # a compaction has replaced the part meanwhile
+                    shelf.remove(f"{WAITING}{file.name}")
+    with read_transaction(location) as transaction:
+        rows = thinned_in_use(transaction)
+    return ThinReport(
+        written=written,
+        probes=sum(part.row_count for part in parts),
+        winners=sum(row.row_count for row in rows),
+        bytes=sum(row.bytes for row in rows),
+    )
+
+
+@contextmanager
+def winners_of(
+    location: StoreLocation, scratch: Path, part: PartRow
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
+    """A DuckDB and the SQL of the rows of a part that can win, in the order they have there."""
+    checked_path(location, part)
+    with in_memory() as connection, read_transaction(location) as transaction:
+        connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
+        connection.execute("SET temp_directory = $folder", {"folder": str(scratch / ".thinning")})
+        ranges = tuple(
+            transaction.rows(
+                _Range, "SELECT first_block, last_block FROM part_block WHERE part_id = ? ORDER BY 1", (part.id,)
+            )
+        )
+        if not ranges:
+            raise StoreError(
+                "A compaction has replaced a part that was to be thinned.",
+                hint="Nothing is lost: run `sweepdb db compact` again.",
+            )
+        create_winners(connection, transaction, ranges)
+        ((path,),) = connection.execute("SELECT any_value(file) FROM raw.unsealed_place").fetchall()
+        held = f"read_parquet({quoted(Path(str(path)))}, file_row_number = true)"
+        same = "can_win.scenario_id = f.scenario_id AND can_win.batch_size = f.batch_size"
+        yield connection, f"FROM {held} AS f SEMI JOIN can_win ON {same}"
+
+
+def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> ThinnedFile:
+    """Write the rows of a part that can win, and read them back; no store names the file yet."""
+    import duckdb
+
+    name = f"shard-thin-{secrets.token_hex(6)}.parquet"
+    temporary = shelf.scratch / f".{name}"
+    try:
+        with winners_of(location, shelf.scratch, part) as (connection, source):
+            connection.execute(
+                f"COPY (SELECT {_COLUMNS} {source} ORDER BY file_row_number) TO {quoted(temporary)} ({PARQUET})"
+            )
+            went_in = digest_of(connection, source)
+            if digest_of(connection, f"FROM read_parquet({quoted(temporary)}) AS f") != went_in:
+                raise StoreError(
+                    f"The thinned file {name} does not hold what was written to it, so it is not used.",
+                    hint="Check the disk; the parts are as they were.",
+                )
+        put = put_in_place(shelf, temporary, name)
+    except duckdb.IOException as error:
+        raise disk_fault(shelf, name, OSError(str(error).partition("\n")[0])) from error
+    except OSError as error:
+        raise disk_fault(shelf, name, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return ThinnedFile(folder=shelf.address, name=name, **put._asdict(), row_count=went_in[0], rules=RULES)
+
+
+def digest_of(connection: duckdb.DuckDBPyConnection, source: str) -> tuple[int, int | None]:
+    """How many rows there are, and a digest of them whatever their order."""
+    row = connection.execute(f"SELECT COUNT(*), BIT_XOR(hash({_COLUMNS})) {source}").fetchone()
+    return row if row is not None else (0, None)
+
+
+def winner_faults(location: StoreLocation) -> Iterator[str]:
+    """Thinned files that hold other rows than can win. Those by rules of before hold more, or are not read."""
+    import duckdb
+
+    with read_transaction(location) as transaction:
+        rows = [row for row in thinned_in_use(transaction) if row.rules == RULES and is_registered(location, row)]
+        parts = {part.id: part for part in parts_in_use(transaction)}
+    for row in rows:
+        try:
+            shelf = found_shelf(location, row.name, row.folder)
+            path = shelf.fetched(row.name, row.bytes, row.sha256)
+            with winners_of(location, shelf.scratch, parts[row.part_id]) as (connection, source):
+                held = digest_of(connection, f"FROM read_parquet({quoted(path)}) AS f")
+                right = held == digest_of(connection, source) and held[0] == row.row_count
+        except (StoreError, OSError, duckdb.Error):  # that a file cannot be read is said of the file
+            continue
+        if not right:
+            yield (
+                f"The thinned file {row.folder}/{row.name} does not hold the rows of its part that can win; remove"
+                f" it, then write it anew with: sweepdb db compact{location.argument} `thin`"
+            )
