@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+from zlib import crc32
 
+from queries.asking.limits import with_limits
 from queries.asking.macros import macros_of, read_sql
 from queries.vocabulary import files_for
 from store.placing import thinned_in_use, thinned_places
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from store.reading import ReadTransaction
     from store.sealing import Ranges
 
-RULES = 2  # raised when other rows can win than before
-READ_RULES = frozenset({1, 2})  # of files that hold every row that can win
+_FORM = 2  # raised when other rows can win than before
+_LIMITED = 0x4337D93F  # the limited columns that these forms are of: under other limits other rows can win
+RULES = _FORM + (crc32("".join(with_limits("each_stored_column").split()).encode()) - _LIMITED) % 2**30
+READ_RULES = frozenset({RULES - 1, RULES})  # of files that hold every row that can win
 CAN_WIN = Path(__file__).with_name("can_win.sql")
 _CONTENDING = "CREATE TEMP VIEW contending AS SELECT *, block_id AS lot FROM probe"
 THINNED = "thinned_block"  # in the schema `raw`: blocks that are read so, with how many probes they have

@@ -1,6 +1,6 @@
 """A limit is one row of the table of limits: the command, Python, tools, pages, `nearest`, `sensitivity` and `why` follow.
 
-Each test adds one to a copy of the program. A limit whose metric nothing stores takes one column of the view `probe`, too."""
+Each test adds one to a copy of the program. A limit whose metric nothing stores takes one column that is derived, too."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from conftest_cli import sweepdb
 from queries.thinned import RULES
 
 ROOT = Path(__file__).parents[1]
-LIMITS, VIEW = "queries/asking/limits.py", "queries/views/probe.sql"
+LIMITS, DERIVED = "queries/asking/limits.py", "store/schema/probe_columns.py"
 BETWEEN_TOKENS = """    tbt_p99_ms: float | None = _limit(
         "most ms between two tokens, for 99 % of them",
         Limit(
@@ -35,8 +35,14 @@ ENERGY = """    joules_per_token: float | None = _limit(
     )
 """
 # Watts of each device are no number of a probe: the copy takes 700 for all.
-JOULES = "    700.0 * num_devices / nullif(output_tokens_per_s, 0) AS joules_per_token,\n"
-MEANING = "-- column: joules_per_token | J | energy of the devices for an output token\n"
+JOULES = """    _derived(
+        "joules_per_token",
+        "J",
+        "energy of the devices for an output token; NULL for prefill",
+        decode="700.0 * num_devices / nullif({decoded_per_s}, 0)",
+        aggregated="700.0 * num_devices / nullif({finished_per_s} * output_length, 0)",
+    ),
+"""
 ROW = "    reserved_gib: float"  # what stands behind it
 PROGRAM = """
 import asyncio, json, sys
@@ -168,11 +174,10 @@ def test_a_limit_on_a_stored_column_is_one_row(copy, url):
     assert found["slider"]["label"] == "p99 between tokens at most"
 
 
-def test_a_limit_on_what_nothing_stores_is_a_row_and_a_column_of_a_view(copy, url):
+def test_a_limit_on_what_nothing_stores_is_a_row_and_a_derived_column(copy, url):
     folder, edit, edited = copy
     edit(LIMITS, ROW, ENERGY)
-    edit(VIEW, "    realised_input_length_mean / input_length_mean - 1 AS", JOULES)
-    edit(VIEW, "CREATE OR REPLACE VIEW probe AS", MEANING)
-    assert edited == {LIMITS, VIEW}
+    edit(DERIVED, '    _derived(\n        "input_length_bias"', JOULES)
+    assert edited == {LIMITS, DERIVED}
     found = asked(folder, url, "energy_limits", "energy", "joules_per_token", "3.3")
     follows(found, "energy", "energy_limits", "energy <= 1e-06 J")

@@ -15,7 +15,7 @@ from queries.asking.library import OLD_NAMES
 from store.errors import InputError
 from store.opening import open_store
 from store.records import PriceRecord
-from store.writing.prices import put_prices
+from store.writing.beside import put_prices
 
 LIMITS = {"ttft_limits": 700.0, "tpot_limits": 5.0}
 WANTED = 0.9

@@ -14,7 +14,7 @@ from queries_stores import mission_records, write_sweep
 from served_store import write_served
 
 from queries.asking import question_of, reports
-from queries.narrow.scope_tables import MEMORY
+from queries.narrow.kept_rows import MEMORY
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url

@@ -17,7 +17,6 @@ from examples import examples
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, block, sweep_record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from queries.thinned.winners import _FORM, CAN_WIN
 from queries_stores import mission_records
 from quick import quick
 from served_store import SERVED_DEVICES, rows_of, served
@@ -25,8 +24,9 @@ from served_store import SERVED_DEVICES, rows_of, served
 from queries.asking import question_of, reports
 from queries.asking.library import report
 from queries.asking.macros import macros, read_sql, without_comments
-from queries.narrow.scope_tables import MEMORY
+from queries.narrow.kept_rows import MEMORY
 from queries.session import Session
+from queries.thinned import CAN_WIN, RULES
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
@@ -34,7 +34,7 @@ from store.parts import ShardBlock, adopt_parts, compact_parts, part_shelf, regi
 from store.placing import thinned_in_use
 from store.placing.shelves import THINNED
 from store.reading import read_state, read_transaction
-from store.schema.probe_columns import DERIVED_COLUMNS
+from store.schema.probe_columns import DERIVED_COLUMNS, STEPS
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.voiding import void
 from sweepdb.thinning import thin_parts
@@ -559,18 +559,19 @@ def test_a_rate_of_a_row_that_no_limit_admits_hides_none_behind_it(engine):
     assert winners(engine, "decode", rows) == {1, 2, 3}
 
 
-# What rows can win follows from these texts. If one of them changes so that another row can, raise _FORM (queries/thinned/winners.py), so
+# What rows can win follows from these texts. If one of them changes so that another row can, raise RULES (queries/thinned.py), so
 # that thinned files of before are not read; then write the new digest here.
-JUDGING = "f75e"
+JUDGING = "4a29"
 
 
 def test_rules_are_of_the_macros_that_judge():
-    texts = [read_sql(CAN_WIN), *(column.source for column in DERIVED_COLUMNS if column.name != "plan")]
+    texts = [read_sql(CAN_WIN), *STEPS.values()]
+    texts += [column.source for column in DERIVED_COLUMNS if column.name != "plan"]
     texts += [macros()[name].sql for name in ("judged", "admitted", "picked", "keeps_limits", "tpot_by", "asked_share", "mean_length", "is_formula",
                                               "by_engine",
                                               "ruled_tpot", "needed")]  # fmt: skip
     said = " ".join(" ".join(map(without_comments, texts)).split())
-    assert (_FORM, hashlib.sha256(said.encode()).hexdigest()[:4]) == (1, JUDGING)
+    assert (RULES, hashlib.sha256(said.encode()).hexdigest()[:4]) == (2, JUDGING)
 
 
 def test_reports_that_count_or_list_rows_do_not_say_that_few_suffice():

@@ -1,7 +1,7 @@
 """Command lines of vLLM and SGLang and settings of TensorRT-LLM as servers.
 
 Flags are read by the same tables that launch files are written with. Not here: where a file keeps its command lines and
-settings (deployment_files, dynamo)."""
+settings (deployment_files)."""
 
 from __future__ import annotations
 
