@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from queries.asking.headers import Report
+from queries.asking.headers import Report, only_columns, told_columns
 from queries.asking.library import NEAREST, answering_for, names_below, report, variables_read
 from queries.asking.options import Scope
 from queries.asking.parameters import (
@@ -22,7 +22,6 @@ from queries.asking.parameters import (
     phases_wanted,
 )
 from queries.asking.question import Answer, Question
-from queries.asking.told_columns import only_columns, told_columns
 from queries.connect import StoreConnection
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders

@@ -30,7 +30,7 @@ OPTION = """    most_batch: int | None = option(
         None, "most requests of a batch", variable="most_batch", unit="requests", without="no limit",
         check=positive_whole(1000),
     )
-    confidence: float"""
+    mode: str"""
 
 
 # What a browser asks, of a server in the same process.
@@ -121,9 +121,9 @@ def test_a_report_is_one_file(with_report, example_store):
     assert "| `top` | BIGINT | rows | never NULL |" in page_of_it
 
 
-def test_a_limit_is_its_declaration_and_the_sql_that_reads_it(with_report, example_store):
+def test_an_option_is_its_declaration_and_the_sql_that_reads_it(with_report, example_store):
     options, report = with_report / "queries/asking/options.py", with_report / "queries/reports/crowded.sql"
-    options.write_text(options.read_text().replace("    confidence: float", OPTION, 1))
+    options.write_text(options.read_text().replace("    mode: str", OPTION, 1))
     report.write_text(
         report.read_text().replace(
             "WHERE", "WHERE (getvariable('most_batch') IS NULL OR batch_size <= getvariable('most_batch')) AND"

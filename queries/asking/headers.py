@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from queries.asking.limits import with_limits
+from queries.asking.variables import literal
 from store.schema import filled
 
 Verdict = Literal["deployments", "goodputs", "separation", "changes", "none"]
@@ -156,7 +157,8 @@ def read_forms(path: Path) -> tuple[Report, ...]:
 
 
 def _read_form(path: Path, name: str, text: str, line_before: int) -> Report:
-    found: dict[str, Any] = {"name": name, "sql": with_limits(filled(text)), "shows": {}}
+    text = with_limits(filled(text))
+    found: dict[str, Any] = {"name": name, "sql": text, "shows": {}}
     lines = text.splitlines()
     header = lines[: next((place for place, line in enumerate(lines) if not line.startswith("--")), len(lines))]
     for number, line in enumerate(header, start=line_before + 1):
@@ -238,3 +240,28 @@ def shown_names(report: Report, given: Collection[str]) -> Sequence[str] | None:
     if chosen is None:
         return None
     return [one.name for one in chosen if not one.options or set(one.options) & set(given)]
+
+
+# What groups and ranks rows, refers to them, is judged beside them or said below them.
+_BESIDE = frozenset(
+    f"{side}{name}"
+    for side in ("", "prefill_", "decode_")
+    for name in (
+        "question_group", "ranked_by", "users", "probe", "scenario", "device", "plan", "instances", "ttft_ms",
+        "ttft_in_step_ms", "tpot_ms", "e2e_ms", "tokens_per_s_per_user", "output_tokens_per_s", "memory_free_bytes",
+        "input_length_mean", "realised_input_length_mean", "usd_per_device_hour", "relax_to", "admitted_then",
+    )
+)  # fmt: skip
+
+
+def told_columns(report: Report) -> frozenset[str] | None:
+    """The columns that tables of a report show under any options, and what is said beside them; None for all."""
+    if "" not in report.shows or report.verdict is not None or report.best_of is not None:
+        return None
+    return _BESIDE.union(one.name for shown in report.shows.values() for one in shown)
+
+
+def only_columns(sql: str, columns: Collection[str]) -> str:
+    """A statement that yields those of its columns alone; DuckDB reads no others, and keeps the order of rows."""
+    wanted = literal(sorted(columns))
+    return f"SELECT COLUMNS(lambda name: list_contains({wanted}, name)) FROM (\n{sql.rstrip().rstrip(';')}\n)"  # noqa: S608

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from queries.asking.declaring import declared
 from queries.asking.library import asked_instead, is_timed, report, takes
+from queries.asking.limits import limit_named, row_limits
 from queries.asking.question import Question
 from store.errors import InputError
 
@@ -115,6 +116,10 @@ def check_options(question: Question) -> None:
     for told in asked.requires:
         if any(_lacks(question, option) for option in told.options):
             raise InputError(told.message, hint=told.hint)
+    for name in question.options.vary:
+        if asked.of_loads and not limit_named(name).arriving:
+            arriving = " or ".join(f"`vary={one.name}`" for one in row_limits() if one.arriving)
+            raise InputError(f"requests that arrive have no `vary={name}`", hint=arriving)
     mode = question.options.mode
     if asked.modes and mode is not None and mode not in asked.modes:
         raise InputError(
