@@ -61,8 +61,7 @@ _ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end n
 # Modules of commands with these, in the order of help texts.
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "planning": ("plan", "report"),
-    "launching": ("launch",),
-    "evaluating": ("evaluate", "explain", "worker"),
+    "evaluating": ("launch", "evaluate", "explain", "worker"),
     "questions": ("query", "verify"),
     "sql": ("sql",),
     "serving": ("serve", "mcp"),
@@ -70,7 +69,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "catalogue": ("models", "devices", "workloads", "support", "prices"),
     "calibrating": ("calibrate",),
     "measured": ("measurements", "validate"),
-    "sharing": ("export", "import", "publish"),
+    "database": ("export", "import", "publish"),  # and db, a group of its own
 }
 # Commands that people ask again and again: each is built without the others, which takes half as long.
 _ALONE = frozenset({"query", "plan", "report"})

@@ -24,6 +24,15 @@ StoreOption = Annotated[
 FormatOption = Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")]
 
 
+JobsOption = Annotated[int, typer.Option(help="threads that play requests that arrive; evaluating takes one")]
+WorkersOption = Annotated[
+    str | None, typer.Option(help="who evaluates: dask://HOST:PORT, dask:N, processes:N, or shard:I/M of an array")
+]
+PresetOption = Annotated[str, typer.Option(help="definitions: sweepdb, upstream, seed000 or seed001")]
+FailEmptyOption = Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")]
+TimeoutOption = Annotated[float, typer.Option(min=0.1, help="seconds that an answer may take")]
+
+
 def output_path(typed: str) -> Path:
     """The path that an option of output names; `-` is standard output."""
     return STANDARD_OUTPUT if typed == "-" else Path(typed)

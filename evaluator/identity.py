@@ -36,6 +36,7 @@ from store.records import (
 )
 from store.schema import Family, Status
 from store.schema.plan_columns import PlanRecord
+from store.schema.service_columns import SERVICE, Served
 from store.texts import LONGEST_TEXT, escaped
 
 if TYPE_CHECKING:
@@ -256,23 +257,12 @@ class RecordBuilder:
             compile=scenario.launch.compile,
             serving_model=scenario.serving_model,
             serving_cost_ms=scenario.serving_cost_ms,
-            **served_as(scenario),
+            **asdict(served_as(scenario)),
             unusual_service=",".join(unusual),
         )
 
 
-class ServedAs(TypedDict):
-    """Client, launch and routing as a subject states them; None where the numbers do not depend on them."""
-
-    shortest_length: float | None
-    prompts_per_user: int | None
-    poll_steps: int | None
-    seats: int | None
-    wait_steps: int | None
-    routing: str | None
-
-
-def served_as(scenario: Scenario) -> ServedAs:
+def served_as(scenario: Scenario) -> Served:
     """Client, launch and routing of a scenario, as far as its numbers depend on them.
 
     Prefill rows are of prompts as long as stated, whoever asks; the pairs that they stand in are of the client's mean
@@ -281,7 +271,7 @@ def served_as(scenario: Scenario) -> ServedAs:
     routed = scenario.model.routed and (scenario.device.family == "calibrated" or busiest_load(scenario.routing) != 1)
     client = None if engine is None else engine.client
     looped = client if scenario.phase == "aggregated" else None
-    return ServedAs(
+    return Served(
         shortest_length=client.shortest if client is not None else None,
         prompts_per_user=client.prompts_per_user if client is not None and scenario.phase != "decode" else None,
         poll_steps=looped.poll_steps if looped is not None else None,
@@ -296,7 +286,8 @@ def unusual_service(scenario: Scenario) -> dict[str, object]:
     if scenario.client is None and scenario.launch == _USUAL_LAUNCH and scenario.routing == default_routing(scenario):
         return {}
     usual = served_as(replace(scenario, client=None, launch=Launch(), routing=default_routing(scenario)))
-    return {name: value for name, value in served_as(scenario).items() if value != usual[name]}  # type: ignore[literal-required]
+    said = served_as(scenario)
+    return {name: getattr(said, name) for name in SERVICE if getattr(said, name) != getattr(usual, name)}
 
 
 def _plan_and_text(plan: Plan) -> tuple[PlanRecord, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from store.schema.closed_sets import Convention, Family, Phase, Status, SweepKind
 from store.schema.plan_columns import IF_SET, PlanRecord
+from store.schema.service_columns import Served
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +104,7 @@ class WorkloadRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectRecord:
+class SubjectRecord(Served):
     """The subject that a row is about: what two sweeps have in common when they can be compared."""
 
     key: str
@@ -117,13 +118,6 @@ class SubjectRecord:
     compile: bool
     serving_model: str
     serving_cost_ms: float
-    # Client, launch and routing; None where the serving model does not read them.
-    shortest_length: float | None = None  # share of the nominal length
-    prompts_per_user: int | None = None
-    poll_steps: int | None = None
-    seats: int | None = None
-    wait_steps: int | None = None
-    routing: str | None = None
     unusual_service: str | None = None  # which of these are not as where nothing is said, joined by commas
 
 

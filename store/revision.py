@@ -1,14 +1,15 @@
-"""The schema revisions this program knows, and the check every opening makes. Light: no Alembic.
-
-A test compares REVISIONS with the revision files."""
+"""The schema revisions this program knows, and the check every opening makes. Light: no Alembic."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from store.errors import RevisionError
 from store.location import StoreLocation
 
+_FILES = (Path(__file__).parents[1] / "migrations" / "versions").glob("[0-9]*.py")
 # Oldest first; the last is the one that this program reads and writes.
-REVISIONS = ("0017", "0018")
+REVISIONS = tuple(sorted(path.name[:4] for path in _FILES))
 HEAD_REVISION = REVISIONS[-1]
 VERSION_TABLE = "alembic_version"
 # The last commit that upgrades stores of revisions before the first; no release had them.

@@ -1,6 +1,6 @@
 """Read-only statements of a caller: their limits, checked, their rows, and those that are kept by name.
 
-A kept one is a .sql file in the user's own directory, for any editor. Not here: the sandbox they run in (queries.sandbox)."""
+A kept one is a .sql file in the user's own folder, for any editor. Not here: the sandbox that runs them."""
 
 from __future__ import annotations
 

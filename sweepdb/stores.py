@@ -30,8 +30,7 @@ if TYPE_CHECKING:
         written_whole,
     )
     from store.writing import unvoid, void
-    from sweepdb.sharing import check_store
     from sweepdb.thinning import thin_parts
-    from sweepdb.upgrading import upgrade_store
+    from sweepdb.upkeep import check_store, upgrade_store
 
 __getattr__, __dir__ = lazy_face(__name__)

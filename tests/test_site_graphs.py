@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from tools.site_graphs import on_page_markdown
+from tools.site_pages import on_page_markdown
 
 SVG = "{http://www.w3.org/2000/svg}"
 PAGE = "Above.\n\n```mermaid\ngraph TD\n    a --> b\n    a --> c\n    b --> d\n    alone\n```\n\nBelow.\n"

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluator.calibration import Array, KernelSet, accuracy_of, figures_of, form_of, kernel_sets, training_half
-from evaluator.inputs import Accuracy, Calibration, calibration_from_json, load_device, with_kernels_of
+from evaluator.calibration import KernelSet, figures_of, kernel_sets
+from evaluator.inputs import Accuracy, Calibration, DeviceProfile, calibration_from_json, load_device, with_kernels_of
 from tools.engine_kernels import DEVICES, fitted_sets
 from tools.engine_tables import engine_tables
+from tools.kernel_report import held_out, pooled
 
 ENGINES = ("vllm", "sglang")
 GROUPS = {
@@ -62,22 +63,14 @@ def engine_figures(folder: Path, device: str, engine: str) -> Iterator[EngineFig
                 device=device,
                 group=group,
                 kernels=len(chosen),
-                own=_pooled(chosen, under, device),
-                one_table=_pooled(shared, base, device) if shared else None,
+                own=_pooled(chosen, under, profile),
+                one_table=_pooled(shared, base, profile) if shared else None,
                 that_table=float(np.median(medians)) if shared else None,
             )
 
 
-def _pooled(sets: Iterable[KernelSet], calibration: Calibration, device: str) -> Accuracy:
-    parts = [_held_out(rows, calibration, device) for rows in sets]
-    return accuracy_of(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
-
-
-def _held_out(rows: KernelSet, calibration: Calibration, device: str) -> tuple[Array, Array]:
-    held = ~training_half(rows.latency_s.size, calibration.seed)
-    values = calibration.values(rows.name)
-    seconds = form_of(rows.name, values).seconds(values, rows.inputs, figures_of(load_device(device)))
-    return seconds[held], rows.latency_s[held]
+def _pooled(sets: Iterable[KernelSet], calibration: Calibration, profile: DeviceProfile) -> Accuracy:
+    return pooled([held_out(rows, calibration, profile) for rows in sets])
 
 
 def as_table(found: Iterable[EngineFigure]) -> str:

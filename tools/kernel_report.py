@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,9 +68,9 @@ def figures(tables: Iterable[KernelTable], profile: DeviceProfile) -> Iterator[G
     calibration = calibration_from_json(profile.calibration)
     found = kernel_sets(tables, figures_of(profile), quantising="quantise" in calibration.includes)
     sets = [rows for rows in found if rows.name in calibration.accuracy]
-    held = {rows.name: _held_out(rows, calibration, profile) for rows in sets}
+    held = {rows.name: held_out(rows, calibration, profile) for rows in sets}
     for group, pattern in GROUPS.items():
-        if (accuracy := _pooled(pattern, held)) is not None:
+        if (accuracy := _of_group(pattern, held)) is not None:
             yield GroupFigure(device=profile.name, mode="calibrated", group=group, accuracy=accuracy)
 
 
@@ -80,12 +80,13 @@ def carried_figures(tables: Iterable[KernelTable], profile: DeviceProfile, donor
     sets = [rows for rows in kernel_sets(tables, figures_of(profile)) if rows.name in calibration.kernels]
     pairs = {rows.name: (_seconds(rows, calibration, profile), rows.latency_s) for rows in sets}
     for group, pattern in GROUPS.items():
-        if (accuracy := _pooled(pattern, pairs)) is not None:
+        if (accuracy := _of_group(pattern, pairs)) is not None:
             mode = f"carried from {donor.device}"
             yield GroupFigure(device=profile.name, mode=mode, group=group, accuracy=accuracy)
 
 
-def _held_out(rows: KernelSet, calibration: Calibration, profile: DeviceProfile) -> tuple[Array, Array]:
+def held_out(rows: KernelSet, calibration: Calibration, profile: DeviceProfile) -> tuple[Array, Array]:
+    """Seconds of the rows that a kernel was not fitted to, predicted and measured."""
     held = ~training_half(rows.latency_s.size, calibration.seed)
     return _seconds(rows, calibration, profile)[held], rows.latency_s[held]
 
@@ -95,11 +96,14 @@ def _seconds(rows: KernelSet, calibration: Calibration, profile: DeviceProfile) 
     return form_of(rows.name, values).seconds(values, rows.inputs, figures_of(profile))
 
 
-def _pooled(pattern: str, pairs: dict[str, tuple[Array, Array]]) -> Accuracy | None:
+def _of_group(pattern: str, pairs: Mapping[str, tuple[Array, Array]]) -> Accuracy | None:
     chosen = [pair for name, pair in pairs.items() if re.fullmatch(pattern, name)]
-    if not chosen:
-        return None
-    return accuracy_of(np.concatenate([pair[0] for pair in chosen]), np.concatenate([pair[1] for pair in chosen]))
+    return pooled(chosen) if chosen else None
+
+
+def pooled(pairs: Sequence[tuple[Array, Array]]) -> Accuracy:
+    """The error over all rows of several kernels, predicted and measured."""
+    return accuracy_of(np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs]))
 
 
 def as_table(found: Iterable[GroupFigure]) -> str:

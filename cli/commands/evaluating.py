@@ -1,4 +1,6 @@
-"""evaluate and explain: options into a request, a report into lines. Not here: evaluating (evaluator.sweep)."""
+"""evaluate, explain and launch: options into a request, a report into lines, a stored row into files that start it.
+
+Not here: evaluating (evaluator.sweep), and what files say (sweepdb.launching)."""
 
 from __future__ import annotations
 
@@ -13,10 +15,18 @@ import typer
 
 from cli.derived import as_typed, with_parameters
 from cli.output import FORMATS, INTERRUPTED, check_format, say, tell, write_rows, write_text
-from cli.shared_options import OutputOption, StoreOption, joined_numbers
+from cli.shared_options import (
+    OUTPUT_SHAPE,
+    JobsOption,
+    OutputOption,
+    StoreOption,
+    WorkersOption,
+    joined_numbers,
+    output_path,
+)
 from store.errors import EvaluationError, InputError
 from sweepdb.evaluating import options_by_keyword, options_of
-from sweepdb.stores import parse_url
+from sweepdb.stores import is_standard_output, is_stream, parse_url
 
 if TYPE_CHECKING:
     from sweepdb.evaluating import SweepReport, SweepRequest
@@ -38,11 +48,8 @@ def evaluate(
         typer.Option(help="servers as a file starts them: a script, manifest, folder of launch, InferenceX::NAME"),
     ] = None,
     label: Annotated[str | None, typer.Option(help="a name for this sweep")] = None,
-    jobs: Annotated[int, typer.Option(help="threads that play requests that arrive; evaluating takes one")] = 8,
-    workers: Annotated[
-        str | None,
-        typer.Option(help="who evaluates: dask://HOST:PORT, dask:N, processes:N, or shard:I/M of an array"),
-    ] = None,
+    jobs: JobsOption = 8,
+    workers: WorkersOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much would be evaluated, and stop")] = False,
     ttft_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
     tpot_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -206,4 +213,48 @@ def explain(  # noqa: PLR0917  one parameter an option
         write_text((*(f"{line}\n" for line in explained.headline()), *table_lines(columns, rows)), output)
     else:
         write_rows(columns, rows, format_, output)
+    return 0
+
+
+def launch(  # noqa: PLR0917  one parameter an option
+    rows: Annotated[list[str], typer.Argument(help="PROBE, or PREFILL DECODE with their instances: 4P1D")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            parser=output_path,
+            metavar=OUTPUT_SHAPE,
+            help="the folder to write; a pipe, or standard output (-), gets it as a tar archive",
+        ),
+    ],
+    engine: Annotated[str | None, typer.Option(help="vllm, sglang or trtllm [default: the row's]")] = None,
+    engine_version: Annotated[
+        str | None, typer.Option(help="flags of this version [default: the newest known]")
+    ] = None,
+    draft_model: Annotated[
+        str | None, typer.Option(help="id or folder of the draft, of rows that draft with a model beside theirs")
+    ] = None,
+    target: Annotated[str, typer.Option(help="shell, compose, k8s, llm-d, kserve or dynamo")] = "shell",
+    force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
+    store: StoreOption = None,
+) -> int:
+    """Write what starts a stored row as it was evaluated: scripts, settings, manifests, a benchmark, expectations."""
+    from sweepdb.launching import write_launch
+
+    found = write_launch(
+        rows,
+        output,
+        engine=engine,
+        engine_version=engine_version,
+        draft_model=draft_model,
+        target=target,
+        force=force,
+        store=store,
+    )
+    if is_standard_output(output):
+        say("\n".join(found.files))
+    else:
+        write_text(f"{name if is_stream(output) else output / name}\n" for name in found.files)
+    for line in found.not_set:
+        say(as_typed(f"not set: {line}"))
     return 0

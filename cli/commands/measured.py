@@ -15,7 +15,7 @@ import typer
 from cli.derived import as_typed
 from cli.output import check_format, counted, say, tell, write_rows, write_text
 from cli.render.rows import cell, narrow_table, table_lines
-from cli.shared_options import FormatOption, OutputOption, StoreOption
+from cli.shared_options import FormatOption, OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError
 
 if TYPE_CHECKING:
@@ -230,10 +230,7 @@ def validate(  # noqa: PLR0917  one parameter an option
             help="predict with this engine for every point: a name, FILE.yaml, or a label such as vllm@0a239add"
         ),
     ] = None,
-    workers: Annotated[
-        str | None,
-        typer.Option(help="who evaluates: dask://HOST:PORT, dask:N, processes:N, or shard:I/M of an array"),
-    ] = None,
+    workers: WorkersOption = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, json, csv, html; a picture: svg, png, pdf, vl")
     ] = "table",
@@ -248,29 +245,20 @@ def validate(  # noqa: PLR0917  one parameter an option
     if against is not None and against not in PEERS:
         raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
     from cli.render.progress import ProgressLine
-    from sweepdb.measuring import compare_and_keep, engine_named, read_files, with_unreadable
-    from sweepdb.working import parse_workers
+    from sweepdb.measuring import validated
 
-    evaluating = None if workers is None else parse_workers(workers)
-    chosen = None if engine is None else engine_named(engine, store)
-    paths = [Path(part) for part in (measurements or "").split(",") if part]
-    found = read_files(paths) if paths else None
-    if found is not None:
-        say_problems(found)
-    records = None if found is None else found.records
     with ProgressLine(sys.stderr) as line:
-        done, kept = compare_and_keep(
-            records,
+        done, kept = validated(
+            [Path(part) for part in (measurements or "").split(",") if part],
+            engine,
             store,
-            files=() if found is None else found.whole,
-            requests=None if found is None else found.requests,
-            engine=chosen,
+            workers=workers,
+            on_read=say_problems,
             on_progress=lambda done, points: line.show(done, points, "scenarios of measured points evaluated"),
             on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios stored"),
-            workers=evaluating,
         )
-    _write(with_unreadable(done, found), against, format_, output)
-    _say_kept(kept, chosen is not None)
+    _write(done, against, format_, output)
+    _say_kept(kept, engine is not None)
     return 0
 
 

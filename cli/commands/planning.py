@@ -14,7 +14,16 @@ import typer
 
 from cli.derived import as_typed, spelled, with_parameters
 from cli.output import FORMATS, check_format, say, write_rows, write_text
-from cli.shared_options import OUTPUT_SHAPE, OutputOption, StoreOption, joined_numbers, output_path
+from cli.shared_options import (
+    OUTPUT_SHAPE,
+    FailEmptyOption,
+    JobsOption,
+    OutputOption,
+    PresetOption,
+    StoreOption,
+    joined_numbers,
+    output_path,
+)
 from store.errors import NothingFits
 from sweepdb.planning import plan_options
 from sweepdb.reporting import report_options
@@ -31,10 +40,10 @@ _WRITTEN = {"input_length": str | None}
 def plan(
     model: Annotated[str, typer.Argument(help="id, directory or config.json")],
     *,
-    jobs: Annotated[int, typer.Option(help="threads that play requests that arrive; evaluating takes one")] = 8,
+    jobs: JobsOption = 8,
     wide: Annotated[bool, typer.Option("--wide", help="every column in the table")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="rules, cost model and assumptions too")] = False,
-    fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
+    fail_empty: FailEmptyOption = False,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json, jsonl, parquet, or html: a report to send")
     ] = "table",
@@ -89,7 +98,7 @@ def report(
             parser=output_path, metavar=OUTPUT_SHAPE, help="write the report to this file or pipe; - is standard output"
         ),
     ],
-    preset: Annotated[str, typer.Option(help="definitions: sweepdb, upstream, seed000 or seed001")] = "sweepdb",
+    preset: PresetOption = "sweepdb",
     store: StoreOption = None,
     **options: Any,  # noqa: ANN401  those of the question about whole deployments
 ) -> int:

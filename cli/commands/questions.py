@@ -14,7 +14,7 @@ from cli.commands.storeless import answer_storeless
 from cli.derived import as_typed, with_parameters
 from cli.help.report_help import STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
-from cli.shared_options import OUTPUT_SHAPE, OutputOption, StoreOption, output_path
+from cli.shared_options import OUTPUT_SHAPE, FailEmptyOption, OutputOption, PresetOption, StoreOption, output_path
 from store.errors import InputError, NothingFits
 from sweepdb.asking import option_table
 from sweepdb.stores import is_standard_output
@@ -37,7 +37,7 @@ def query(
     ] = "best",
     names: Annotated[list[str] | None, typer.Argument(help="what the report compares: probes or sweeps")] = None,
     *,
-    preset: Annotated[str, typer.Option(help="definitions: sweepdb, upstream, seed000 or seed001")] = "sweepdb",
+    preset: PresetOption = "sweepdb",
     composition: Annotated[
         bool, typer.Option("--composition", help="add the requests of each length bin in each row's batch")
     ] = False,
@@ -58,7 +58,7 @@ def query(
         ),
     ] = None,
     sign: Annotated[Path | None, typer.Option(help="sign the proof with this Ed25519 key (PEM)")] = None,
-    fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
+    fail_empty: FailEmptyOption = False,
     format_: Annotated[
         str,
         typer.Option("--format", help="table, csv, json, jsonl, parquet, json-full; picture: svg, png, pdf, html, vl"),

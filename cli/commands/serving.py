@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.output import tell
-from cli.shared_options import StoreOption
+from cli.shared_options import StoreOption, TimeoutOption
 from store.errors import InputError
 
 
@@ -20,7 +20,7 @@ def serve(  # noqa: PLR0917  one parameter an option
     ] = None,
     token_file: Annotated[Path | None, typer.Option(help="file of a token that every request must bring")] = None,
     sql: Annotated[bool, typer.Option("--sql", help="take read-only SQL too: 10 s, 1 GiB, 10,000 rows")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds that an answer may take")] = 30.0,
+    timeout: TimeoutOption = 30.0,
     open_: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
     store: StoreOption = None,
 ) -> int:
@@ -56,7 +56,7 @@ def serve(  # noqa: PLR0917  one parameter an option
 
 def mcp(
     sql: Annotated[bool, typer.Option("--sql", help="a tool for read-only SQL too: 10 s, 1 GiB")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds that an answer may take")] = 30.0,
+    timeout: TimeoutOption = 30.0,
     store: StoreOption = None,
 ) -> int:
     """Answer an assistant's questions about the stored rows, as tools of the Model Context Protocol over stdio."""

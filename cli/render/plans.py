@@ -8,9 +8,9 @@ from cli.derived import spelled
 from cli.render.answers import answer_lines, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.planning import DeploymentPlan, NextCommand, short_plan
+from sweepdb.planning import DeploymentPlan, NextCommand, readable_row
 
-_GIBIBYTE = 2**30
+_PROBES = ("probe", "prefill_probe", "decode_probe")
 # Columns of a person's tables: what is shown, and what it is called.
 _SERVED = (
     ("rank", "rank"), ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"),
@@ -64,8 +64,9 @@ def _tables(plan: DeploymentPlan) -> Iterator[str]:
     spans = ttft_spans(plan.answer)
     rows = [
         {
-            **_readable(row), "goodput": plan.kept_per_s(row),
+            **readable_row(row), "goodput": plan.kept_per_s(row),
             "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
+            "rows": " ".join(str(row[name]) for name in _PROBES if row[name] is not None),
         }
         for row in plan.dicts()
     ]  # fmt: skip
@@ -83,21 +84,3 @@ def _tables(plan: DeploymentPlan) -> Iterator[str]:
 def _table(rows: Sequence[Mapping[str, object]], columns: Sequence[tuple[str, str]]) -> Iterator[str]:
     chosen = [(name, called) for name, called in columns if any(row.get(name) is not None for row in rows)]
     yield from table_lines([called for _, called in chosen], [[row.get(name) for name, _ in chosen] for row in rows])
-
-
-def _readable(row: Mapping[str, object]) -> dict[str, object]:
-    """A row with labels that people read: `4 x TP2 EP2 + 1 x TP1 DP8 EP8`."""
-    sides: Sequence[tuple[object, object]] = (
-        [(row["prefill_instances"], row["prefill_plan"]), (row["decode_instances"], row["decode_plan"])]
-        if row["mode"] == "pd"
-        else [(row["instances"], row["plan"])]
-    )
-    split = " + ".join(f"{count} x {short_plan(str(label))}" for count, label in sides)
-    free = row["memory_free_bytes"]
-    probes = [str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row[name] is not None]
-    return {
-        **row,
-        "deployment": f"prefill {split.replace(' + ', ', decode ')}" if row["mode"] == "pd" else f"aggregated {split}",
-        "memory_free_gib": None if free is None else float(str(free)) / _GIBIBYTE,
-        "rows": " ".join(probes),
-    }

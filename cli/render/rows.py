@@ -69,6 +69,7 @@ def filled(sentences: str, width: int, indent: str = "") -> str:
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
 _CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_NUMBER = re.compile(r"-|-?{0}(-{0})*".format(r"[\d,]+(\.\d+)?(e[+-]?\d+)?"))  # one number, or an interval of two
 Format = Literal["table", "csv", "json", "jsonl"]
 
 
@@ -140,20 +141,20 @@ def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Ite
     if not texts:
         yield "(no rows)\n"
         return
-    numeric = [all(_is_number(text) for text in column if text) for column in zip(*texts, strict=True)]
+    numeric = [all(map(_NUMBER.fullmatch, filter(None, column))) for column in zip(*texts, strict=True)]
     drawn = "".join(_drawn(columns, texts, numeric))
     yield Table(drawn, columns=tuple(map(visible, columns)), rows=texts, numeric=numeric)
 
 
 def _drawn(columns: Sequence[str], texts: Sequence[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:
-    cells = [max(len(row[index]) for row in texts) for index in range(len(columns))]
+    cells = [max(map(len, column)) for column in zip(*texts, strict=True)]
     columns = [visible(column).replace("\n", " ") for column in columns]
     heads = [header_lines_of(column) for column in columns]
     if sum(max(width, *map(len, head)) + 2 for width, head in zip(cells, heads, strict=True)) > _COMFORTABLE_WIDTH:
         heads = [header_lines_of(column, widest=max(width, 8)) for width, column in zip(cells, columns, strict=True)]
     height = max(len(head) for head in heads)
     padded = [[""] * (height - len(head)) + head for head in heads]
-    widths = [max(len(text) for text in (*head, *(row[index] for row in texts))) for index, head in enumerate(padded)]
+    widths = [max(width, *map(len, head)) for width, head in zip(cells, padded, strict=True)]
     for line in zip(*padded, strict=True):
         yield _line(line, widths, numeric)
     yield "  ".join("-" * width for width in widths) + "\n"
@@ -181,23 +182,16 @@ def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) 
     return "  ".join(parts).rstrip() + "\n"
 
 
-def _is_number(text: str) -> bool:
-    if text == "-":
-        return True
-    parts = text.removeprefix("-").replace("e-", "e").split("-")  # one number, or an interval of two
-    return all(re.fullmatch(r"[\d,]+(\.\d+)?(e\+?\d+)?", part) for part in parts)
-
-
 def cell(value: object) -> str:
     """A value as a table shows it: floats to the digits a person reads."""
     if value is None:
         return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Decimal):
-        value = float(value)
     if isinstance(value, float):
         return _number(value)
+    if isinstance(value, Decimal):
+        return _number(float(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     return visible(str(value).replace("\n", " ").replace("\t", " "))

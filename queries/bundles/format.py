@@ -2,14 +2,17 @@
 
 Rows are written by the names of columns, references by content keys.
 
-`bundle.json` names the format and, of every other file, its bytes and their sha256. Not here: writing and reading."""
+`bundle.json` names the format and, of every other file, its bytes and their sha256. Lines become records whose values
+are of the types that fields declare. Not here: writing and reading, and whether values fit together
+(sweepdb.sharing.identities)."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, Literal
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from store.records import (
     CalibrationRecord,
@@ -22,6 +25,7 @@ from store.records import (
 )
 from store.schema import FLAG, TABLES
 from store.schema.plan_columns import PlanRecord
+from store.texts import checked_text
 
 BundleFormat = Literal["parquet", "csv"]
 FORMAT = 5
@@ -75,7 +79,46 @@ def load_files(format_: str) -> tuple[str, ...]:
     return tuple(f"{name}.parquet" for name in LOAD_FILES) if format_ == "parquet" else ()
 
 
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+_Record = TypeVar("_Record")
+_LARGEST = 2**63 - 1
+_DECLARED: dict[object, tuple[dict[str, Any], frozenset[str]]] = {}
+
+
+def record_of(type_: type[_Record], item: Mapping[str, Any]) -> _Record:
+    """A record from an object; raises ValueError where a field is absent, unknown or of another type.
+
+    Fields that are records, mappings or bytes must have been made before."""
+    hints, required = _declared(type_)
+    unknown = set(item) - set(hints)
+    if unknown:
+        raise ValueError(f"{type_.__name__} has no field {min(map(str, unknown))!r}")
+    lacking = required - set(item)
+    if lacking:
+        raise ValueError(f"{type_.__name__} lacks {min(lacking)}")
+    for name, value in item.items():
+        if not _fits(value, hints[name]):
+            raise ValueError(f"{name} of {type_.__name__} is {value!r:.40}, which it cannot be")
+        if isinstance(value, str):
+            checked_text(value, f"{name} of {type_.__name__}", longest=len(value))
+    return type_(**item)
+
+
+def _declared(type_: Any) -> tuple[dict[str, Any], frozenset[str]]:  # noqa: ANN401  any dataclass
+    """The types of a record's fields, and which must be given."""
+    if type_ not in _DECLARED:
+        required = {item.name for item in fields(type_) if item.default is MISSING and item.default_factory is MISSING}
+        _DECLARED[type_] = (get_type_hints(type_), frozenset(required))
+    return _DECLARED[type_]
+
+
+def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401  as typing gives it
+    origin = get_origin(hint)
+    if origin in {Union, UnionType}:
+        return any(_fits(value, option) for option in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    return isinstance(value, origin or hint)

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from queries.bundles.format import Row
-from queries.bundles.typed import record_of
+from queries.bundles.format import Row, record_of
 from store.errors import StoreError
 from store.loads import (
     ArrivalRecord,

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 
-from queries.bundles.format import LOADS, READABLE, file_names, load_files, sha256_of
+from queries.bundles.format import LOADS, READABLE, file_names, load_files, record_of
 from queries.bundles.load_lines import BundledLoads, loads_of_line
-from queries.bundles.typed import record_of
 from store.errors import InputError
+from store.placing import whole_digest
 from store.reading import in_memory
 from store.records import (
     CalibrationRecord,
@@ -120,7 +120,7 @@ class Bundle:
         for name in names if hashes else ():
             with _readable(folder / "bundle.json"):
                 said = str(hashes[name]["sha256"])
-            if sha256_of(folder / name) != said:
+            if whole_digest(folder / name) != said:
                 raise InputError(f"{folder / name}: not what was exported, by its sha256", hint=_COPY_AGAIN)
 
     def sweeps(self) -> Iterator[BundledSweep]:

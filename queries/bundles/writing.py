@@ -32,7 +32,6 @@ from queries.bundles.format import (
     BundleSummary,
     Row,
     file_names,
-    sha256_of,
     stored_fields,
 )
 from queries.bundles.load_lines import load_lines
@@ -41,6 +40,7 @@ from queries.scoping.names import find_sweep
 from store.digests import DigestedRows, rows_digest
 from store.errors import InputError, StoreError
 from store.location import StoreLocation
+from store.placing import whole_digest
 from store.reading import ReadTransaction, read_transaction
 from store.records import ScenarioRecord, SubjectRecord, ValidationRecord, WorkloadBinRecord
 from store.schema import PROBE_COLUMNS, TABLES, scenario_tables
@@ -133,7 +133,7 @@ def _describe(folder: Path, format_: BundleFormat, probes: int) -> None:
             {"name": column.name, "type": column.type, "unit": column.unit, "meaning": column.meaning}
             for column in PROBE_COLUMNS
         ],
-        "contents": {name: {"sha256": sha256_of(folder / name)} for name in file_names(format_)},
+        "contents": {name: {"sha256": whole_digest(folder / name)} for name in file_names(format_)},
     }
     (folder / "bundle.json").write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
 

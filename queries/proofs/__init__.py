@@ -9,7 +9,6 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.proofs.answer_files import KeptAnswer
     from queries.proofs.document import probes_of
-    from queries.proofs.proving import write_proof
-    from queries.proofs.verifying import verify_proof
+    from queries.proofs.verifying import verify_proof, write_proof
 
 __getattr__, __dir__ = lazy_face(__name__)

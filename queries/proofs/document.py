@@ -1,7 +1,7 @@
 """The document of a proof: what it holds, one hash over all of it, and reading it back.
 
 Every field of an answer is in it, by itself: one that is added there is added here, and compared. Not here: making one
-(queries.proofs.proving), comparing one with a store (queries.proofs.verifying)."""
+(queries.proofs.verifying), comparing one with a store (queries.proofs.verifying)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks the question of a proof again, of the rows in the database, and names the first thing that differs.
+"""Writes a proof; asks its question again, of the rows in the database, and names the first thing that differs.
 
 The proof is made again and compared as a whole. Only what `_BELIEVED` names may differ, each under its circumstances,
 and that is said. Not here: what a proof holds (queries.proofs.document)."""
@@ -17,15 +17,39 @@ from queries.asking.question import Answer, Question
 from queries.errors.expected import ExpectedError
 from queries.judging.first_tokens import TtftInterval
 from queries.proofs.answer_files import KeptAnswer, compare_answer
-from queries.proofs.canonical import first_difference, plain
-from queries.proofs.document import Circumstances, LookedAt, document_of, question_from, read_proof
-from queries.proofs.looked_at import check_scope_elsewhere, check_scope_here, check_stored, more_today
-from queries.proofs.scope_rows import digests_of_scope
-from queries.proofs.signing import check_signature, check_spelling
+from queries.proofs.canonical import first_difference, plain, spelled
+from queries.proofs.document import Circumstances, LookedAt, document_of, question_from, read_proof, sealed
+from queries.proofs.looked_at import check_scope_elsewhere, check_scope_here, check_stored, more_today, scope_of
+from queries.proofs.scope_rows import digests_of_scope, require_whole_snapshots
+from queries.proofs.signing import check_signature, check_spelling, signed
 from queries.session import Pinned, Session
 from store.errors import InputError, StoreError
 from store.location import Moment, StoreLocation
 from store.reading import read_measured, read_moment, read_store_id
+from store.whole_files import written_whole
+
+
+def write_proof(
+    answer: Answer, path: Path, location: StoreLocation, pinned: Pinned, *, key_file: Path | None = None
+) -> None:
+    """Write what is needed to repeat an answer and to notice what differs; signed where a key is given."""
+    moment = read_moment(location)
+    then = replace(location, moment=moment)
+    if scope_of(then, answer.question) != list(pinned):
+        raise StoreError("rows were stored while the question was asked", hint="ask it again with `proof`")
+    require_whole_snapshots(location, pinned)
+    circumstances = Circumstances(
+        store=read_store_id(location),
+        moment=moment,
+        measured=read_measured(location),
+        scenarios=digests_of_scope(then, pinned, answer.question),
+    )
+    document = sealed(document_of(answer, circumstances))
+    if key_file is not None:
+        document["signature"] = signed(str(document["sha256"]), key_file)
+    with written_whole(path) as temporary:
+        temporary.write_text(spelled(document), encoding="utf-8")
+
 
 _SINCE = (
     "the proof was altered, or rows were voided, evaluated again or changed since; `sweepdb db check` tells whether the"

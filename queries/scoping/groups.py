@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from typing import NamedTuple
 
-# What a client and a launch decide; NULL where a phase or device does not read it, so that it then agrees with any.
-SERVICE = ("shortest_length", "prompts_per_user", "poll_steps", "seats", "wait_steps", "routing")
+from store.schema.service_columns import SERVICE, TITLES, Served
+
 COLUMNS = (  # of a scenario, in the order of Found
     "sc.id", "sc.key", "m.name", "COALESCE(w.name, w.label)", "w.key", "pr.linear_quantization",
     "pr.experts_quantization", "pr.attention_quantization", "pr.mxfp4_group_size",
@@ -53,22 +54,17 @@ class Found(NamedTuple):
     mtp_tokens: int
     device: str
     unusual_service: str | None
-    shortest_length: float | None
-    prompts_per_user: int | None
-    poll_steps: int | None
-    seats: int | None
-    wait_steps: int | None
-    routing: str | None
+    served: Served
 
     @property
     def service(self) -> Service:
         """The client, launch and routing that the row states."""
-        return _stated(self[-len(SERVICE) :])
+        return _stated(self.served)
 
 
 @lru_cache(maxsize=1024)
-def _stated(values: tuple[object, ...]) -> Service:
-    stated = dict(zip(SERVICE, values, strict=True))
+def _stated(served: Served) -> Service:
+    stated = asdict(served)
     if stated["poll_steps"] is not None and stated["seats"] is None:  # a closed loop reads seats, bounded or not
         stated["seats"] = _UNBOUNDED
     return frozenset((name, value) for name, value in stated.items() if value is not None)
@@ -187,17 +183,13 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
 
 def _service_parts(service: Mapping[str, object], varied: Collection[str], unusual: Collection[str]) -> Iterable[str]:
     """Lengths that are not the engine's usual ones, and what differs between the groups of one answer."""
-    shortest, routing = service.get("shortest_length"), service.get("routing")
-    if isinstance(shortest, float) and "shortest_length" in {*varied, *unusual}:
-        yield f"lengths {shortest:g}-1" if shortest < 1 else "lengths alike"
-    if routing is not None and "routing" in varied:
-        yield f"experts {str(routing).replace('_', ' ')}"
-    for name, text in (
-        ("prompts_per_user", "{} requests a user"),
-        ("poll_steps", "polled every {} steps"),
-        ("seats", "{} seats"),
-        ("wait_steps", "prompts wait {} steps"),
-    ):
+    for name, title in sorted(TITLES.items(), key=lambda item: item[0] not in {"shortest_length", "routing"}):
         value = service.get(name)
-        if value is not None and name in varied:
-            yield "seats for all" if name == "seats" and value == _UNBOUNDED else text.format(value)
+        if value is None or not (name in varied or (name == "shortest_length" and name in unusual)):
+            continue
+        if name == "shortest_length" and value == 1:
+            yield "lengths alike"
+        elif name == "seats" and value == _UNBOUNDED:
+            yield "seats for all"
+        else:
+            yield title.format(value).replace("_", " ")

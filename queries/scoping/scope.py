@@ -15,7 +15,7 @@ from queries.scoping.groups import COLUMNS, Found, Grouping
 from queries.scoping.names import find_sweep
 from queries.scoping.newest import PHASES, check_filled, left_out, like_newest, newest_request
 from store.errors import InputError
-from store.reading import ReadTransaction
+from store.reading import ReadTransaction, flat_names
 from store.schema import SCENARIO_TABLES, scenario_tables
 
 NO_LARGEST_BATCH = 2**31 - 1
@@ -279,7 +279,7 @@ def _read(
     interval = (
         f"{first_batch}, {NO_LARGEST_BATCH}" if sweep_id is None else "asked.first_batch_size, asked.last_batch_size"
     )
-    names = (*Found._fields, *_Asked._fields)
+    names = (*flat_names(Found), *_Asked._fields)
     sources = (
         *COLUMNS,
         *interval.split(", "),

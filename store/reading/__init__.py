@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from store.reading.silent_duckdb import in_memory, machine_memory
     from store.reading.store_state import read_measured, read_moment, read_state
     from store.reading.transactions import ReadTransaction, read_transaction
-    from store.reading.typed_rows import Cells
+    from store.reading.typed_rows import Cells, flat_names
 
 __all__ = [
     "LOAD_VALUES",
@@ -27,6 +27,7 @@ __all__ = [
     "StoredLoads",
     "StoredName",
     "Version",
+    "flat_names",
     "in_memory",
     "machine_memory",
     "read_measured",

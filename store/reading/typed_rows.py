@@ -6,6 +6,7 @@ SQLite has no booleans and no times of its own, PostgreSQL sums integers to deci
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache
 from types import NoneType, UnionType
@@ -30,15 +31,36 @@ def typed_pairs(
     left: type[RowT], right: type[OtherT], chunks: Iterable[Sequence[Cells]]
 ) -> Iterator[tuple[RowT, OtherT]]:
     """Yield each row as two NamedTuples: one of the first columns, one of the others."""
-    width = len(_kinds(left))
+    width = len(flat_names(left))
     for chunk in chunks:
         columns = list(zip(*chunk, strict=True))
         yield from zip(_made(left, columns[:width]), _made(right, columns[width:]), strict=True)
 
 
 def _made(row_type: type[RowT], columns: Sequence[Cells]) -> Iterator[RowT]:
-    typed = (_column(cells, *kind) for cells, kind in zip(columns, _kinds(row_type), strict=True))
-    return map(row_type._make, zip(*typed, strict=True))  # type: ignore[attr-defined]  # of NamedTuples
+    nested = _nested(row_type)
+    if nested is not None:  # its last columns make one record
+        own = len(row_type._fields) - 1  # type: ignore[attr-defined]  # of NamedTuples
+        made = map(nested, *_typed(nested, columns[own:]))
+        return map(row_type._make, zip(*_typed(row_type, columns[:own]), made, strict=True))  # type: ignore[attr-defined]
+    return map(row_type._make, zip(*_typed(row_type, columns), strict=True))  # type: ignore[attr-defined]
+
+
+def _typed(record: type, columns: Sequence[Cells]) -> Iterator[Cells]:
+    return (_column(cells, *kind) for cells, kind in zip(columns, _kinds(record), strict=True))
+
+
+def flat_names(row_type: type[tuple[Any, ...]]) -> tuple[str, ...]:
+    """The names of the columns that make a row; those of a record in its last field stand in its place."""
+    names: tuple[str, ...] = row_type._fields  # type: ignore[attr-defined]  # of NamedTuples
+    nested = _nested(row_type)
+    return names if nested is None else (*names[:-1], *(one.name for one in fields(nested)))
+
+
+@cache
+def _nested(row_type: type[tuple[Any, ...]]) -> type | None:
+    last = list(get_type_hints(row_type).values())[-1]
+    return last if isinstance(last, type) and is_dataclass(last) else None
 
 
 def typed_values(type_: type[ValueT], chunks: Iterable[Sequence[Cells]]) -> Iterator[ValueT]:
@@ -70,9 +92,9 @@ def _damaged(type_: type, what: str) -> StoreError:
 
 
 @cache
-def _kinds(row_type: type[tuple[Any, ...]]) -> tuple[tuple[type, _Convert, bool], ...]:
-    """Return the type of each field, what converts into it, and whether it may be missing."""
-    return tuple(map(_kind, get_type_hints(row_type).values()))
+def _kinds(record: type) -> tuple[tuple[type, _Convert, bool], ...]:
+    """Return the type of each column, what converts into it, and whether it may be missing; of no record in it."""
+    return tuple(_kind(hint) for hint in get_type_hints(record).values() if not is_dataclass(hint))
 
 
 def _kind(hint: Any) -> tuple[type, _Convert, bool]:  # noqa: ANN401 - an annotation

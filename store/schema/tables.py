@@ -32,6 +32,7 @@ from store.schema.load_tables import LOAD_TABLES
 from store.schema.measures import MEASURES
 from store.schema.part_tables import PART_TABLES
 from store.schema.plan_columns import OF_DEVICES, OF_PLANS, OF_SHARES
+from store.schema.service_columns import OF_SERVICE
 
 _STORE = (
     Table(
@@ -238,27 +239,7 @@ _EVALUATED = (  # what an evaluation leaves
             ),
             Column("serving_model", text(64), "none", "how step times become latencies", on_pairs="once"),
             Column("serving_cost_ms", DOUBLE, "ms", "fixed cost of delivery", on_pairs="once"),
-            # Of client, launch and routing: NULL where the serving model does not read them, and in rows of formula
-            # version 1.
-            optional(
-                "shortest_length",
-                DOUBLE,
-                "ratio",
-                "shortest request of the client, of its nominal length; NULL: not read",
-                told="shortest request of the client, as a share of the nominal length; NULL where the serving model"
-                " reads none",
-            ),
-            optional("prompts_per_user", INTEGER, "requests", "requests each user sends; NULL: not read"),
-            optional("poll_steps", INTEGER, "steps", "steps between looks for new requests; NULL: not read"),
-            optional("seats", INTEGER, "requests", "requests a replica decodes at once; NULL: no bound or not read"),
-            optional("wait_steps", INTEGER, "steps", "steps that prompts wait for each other; NULL: not read"),
-            optional(
-                "routing",
-                text(32),
-                "none",
-                "how experts are loaded; NULL: not read",
-                told="how experts are loaded: balanced or power_law_1.2; NULL: not read",
-            ),
+            *OF_SERVICE,
             optional(
                 "unusual_service",
                 text(100),

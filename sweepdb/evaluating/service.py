@@ -4,7 +4,7 @@ Not here: which engine a device has where none is named (evaluator.scenario)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from evaluator.inputs import (
@@ -86,7 +86,7 @@ def client_of(options: SweepOptions, serving: Serving) -> Client | None:
 
 def launch_of(options: SweepOptions, serving: Serving) -> Launch:
     """How the server was started; the token budget is the workload's."""
-    given = {"seats": options.seats, "wait_steps": options.wait_steps}
+    given = {one.name: getattr(options, one.name) for one in fields(Launch) if one.name != "compile"}
     named = {keyword: value for keyword, value in given.items() if value is not None}
     if named and serving.engine is None:
         raise _no_engine(serving, *named)
@@ -94,7 +94,7 @@ def launch_of(options: SweepOptions, serving: Serving) -> Launch:
         least = 1 if keyword == "seats" else 0
         if not least <= value <= LARGEST_COUNT:
             raise InputError(f"`{keyword}` must lie between {least} and {LARGEST_COUNT:,}, not {value}")
-    return Launch(seats=options.seats, wait_steps=options.wait_steps or 0, compile=options.compile)
+    return Launch(compile=options.compile, **named)
 
 
 def routing_of(options: SweepOptions) -> Routing | None:

@@ -16,8 +16,6 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 
-import yaml
-
 from queries.asking import Answer, question_of
 from queries.session import open_session
 from store.errors import InputError
@@ -25,10 +23,9 @@ from store.location import StoreLocation, parse_url
 from store.texts import escaped
 from store.whole_files import is_stream, written_whole
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
-from sweepdb.launching.dynamo_target import dynamo_version, graph_name
 from sweepdb.launching.expecting.expected_file import DEPLOYMENT, EXPECTED, MEASURED_AS
 from sweepdb.launching.expecting.whole_deployment import WholeDeployment, whole_deployment
-from sweepdb.launching.manifests import manifests
+from sweepdb.launching.manifests import dynamo_version, graph_name, manifests
 from sweepdb.launching.routers import SCRIPT, router_files
 from sweepdb.launching.server_command import (
     ENGINE_NAMES,
@@ -40,7 +37,6 @@ from sweepdb.launching.server_command import (
 )
 from sweepdb.launching.shell_target import encoder_scripts, scripts
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
-from sweepdb.launching.trtllm_config import CONFIG_FILE
 
 _COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)
 _SCRIPT_MODE = 0o755
@@ -84,7 +80,10 @@ def write_launch(
     commands = _commands(asked, instances, engine, engine_version, target)
     if target != "shell" and any(one.instance.plan.encoder_devices for one in commands):
         raise InputError("encoders on devices of their own are written as shell scripts", hint="`target=shell`")
-    files = {**scripts(commands), **encoder_scripts(commands), **_settings(commands), **manifests(target, commands)}
+    files = {**scripts(commands), **encoder_scripts(commands)}
+    for one in commands:
+        files |= one.config_files()
+    files |= manifests(target, commands)
     if target not in _ROUTED:
         files |= router_files(commands)
     not_set = _not_set(commands, routed=SCRIPT in files or target in _ROUTED)
@@ -158,14 +157,6 @@ def _roles(instances: Sequence[StoredInstance]) -> tuple[Role, ...]:
     if len(models) > 1:
         raise InputError(f"the two rows are of different models: {' and '.join(sorted(models))}")
     return "prefill", "decode"
-
-
-def _settings(commands: list[ServerCommand]) -> dict[str, str]:
-    return {
-        f"{one.role}-{CONFIG_FILE}": yaml.safe_dump(dict(one.config), sort_keys=False)
-        for one in commands
-        if one.config is not None
-    }
 
 
 def _not_set(commands: list[ServerCommand], *, routed: bool) -> tuple[str, ...]:

@@ -1,21 +1,162 @@
-"""A deployment as manifests: Docker Compose, Kubernetes, Helm values of llm-d, KServe's LLMInferenceService.
+"""A deployment as manifests: Docker Compose, Kubernetes, Helm values of llm-d, objects of KServe and NVIDIA Dynamo.
 
 Sources of the forms: compose-spec.io; kubernetes.io/docs/reference (Deployment, Service); the schemas of the
-llm-d-modelservice chart 0.4.12 and of KServe v1alpha2, which tests validate against. Not here: Dynamo's
-(dynamo_target)."""
+llm-d-modelservice chart 0.4.12 and of KServe v1alpha2, which tests validate against; docs.nvidia.com/dynamo, Kubernetes
+API (nvidia.com/v1beta1), multinode deployments, compatibility by version. A graph of Dynamo has a frontend and a
+component a role, with flags of the engine that a release brings; the operator adds what differs from host to host."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import yaml
 
 from store.errors import InputError
-from sweepdb.launching.dynamo_target import dynamo_files
-from sweepdb.launching.manifest_parts import IN_THE_IMAGE, Files, Manifest, dumped, short_name
-from sweepdb.launching.server_command import PORTS, ServerCommand
+from sweepdb.launching.server_command import (
+    CONFIG_FILE,
+    ENGINE_NAMES,
+    PORTS,
+    Engine,
+    Files,
+    Role,
+    ServerCommand,
+    one_by_one,
+)
 from sweepdb.launching.shell_target import quoted
-from sweepdb.launching.trtllm_config import CONFIG_FILE
+
+IN_THE_IMAGE = "/deployment"
+Manifest = Mapping[str, object]
+
+
+class _Plain(yaml.SafeDumper):
+    """YAML without references: what stands in two places is written twice."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  the interface of the dumper
+        """Never a reference."""
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Text of several lines as it is, line by line."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Plain.add_representer(str, _text)
+
+
+def dumped(*documents: Manifest) -> str:
+    """Documents as one text of YAML."""
+    return yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, default_flow_style=False, width=120)
+
+
+def short_name(command: ServerCommand, longest: int = 40) -> str:
+    """The model as the name of an object: small letters, digits and dashes."""
+    model = command.instance.model_name.rstrip("/").rpartition("/")[2]
+    return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:longest].strip("-")
+
+
+RELEASE = "1.5.1"
+# Engines of the release: what its runtimes hold, and under which module they start.
+BROUGHT: Mapping[Engine, str] = {"vllm": "0.28.0", "sglang": "0.5.18", "trtllm": "1.3.0rc25"}
+_RUNTIMES: Mapping[Engine, str] = {"trtllm": "tensorrtllm"}  # where not called as the engine
+_TYPES: Mapping[Role, str] = {"server": "worker", "prefill": "prefill", "decode": "decode"}
+_SECRET = "hf-token-secret"  # noqa: S105  the name of a secret
+_BOOTSTRAP_PORT = "30001"
+_LONGEST_NAME = 24  # the operator joins names of graph, component and role into one of 45 at most
+
+
+def dynamo_version(engine: Engine, version: str | None) -> str:
+    """The engine's version that the release brings; another one is refused."""
+    if engine not in BROUGHT:
+        raise InputError(f"Dynamo {RELEASE} does not bring {ENGINE_NAMES[engine]}", hint="`target=shell`")
+    if version not in {None, BROUGHT[engine]}:
+        raise InputError(
+            f"Dynamo {RELEASE} brings {ENGINE_NAMES[engine]} {BROUGHT[engine]}, not {version}",
+            hint=f"`engine_version={BROUGHT[engine]}`, or `target=k8s`",
+        )
+    return BROUGHT[engine]
+
+
+def graph_name(commands: list[ServerCommand]) -> str:
+    """The name of the graph; its service is NAME-frontend."""
+    return short_name(commands[0], _LONGEST_NAME)
+
+
+def dynamo_files(commands: list[ServerCommand]) -> Files:
+    """The manifest, with settings of TensorRT-LLM as config maps before it."""
+    for one in commands:
+        if one.instance.scenario.device.vendor != "NVIDIA":
+            raise InputError(
+                f"Dynamo's runtimes are for devices of NVIDIA, not {one.instance.scenario.device.name}",
+                hint="`target=shell`",
+            )
+    image = f"nvcr.io/nvidia/ai-dynamo/{_RUNTIMES.get(commands[0].engine, commands[0].engine)}-runtime:{RELEASE}"
+    name = graph_name(commands)
+    frontend = _component("Frontend", "frontend", 1, {"name": "main", "image": image, **_token()})
+    graph: Manifest = {
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": {"name": name},
+        "spec": {
+            "backendFramework": commands[0].engine,
+            "components": [frontend, *(_worker(one, image, name) for one in commands)],
+        },
+    }
+    settings = [_config_map(f"{name}-{one.role}", one) for one in commands if one.config is not None]
+    return {"dynamo.yaml": dumped(*settings, graph)}
+
+
+def _worker(command: ServerCommand, image: str, graph: str) -> Manifest:
+    instance = command.instance
+    container: dict[str, object] = {
+        "name": "main",
+        "image": image,
+        **_token(),
+        "command": ["python3", "-m", f"dynamo.{command.engine}"],
+        "args": _args(command),
+        "resources": {"limits": {"nvidia.com/gpu": str(instance.devices // instance.nodes)}},
+    }
+    volumes: list[object] = []
+    if command.config is not None:
+        container["volumeMounts"] = [{"name": "settings", "mountPath": IN_THE_IMAGE}]
+        volumes = [{"name": "settings", "configMap": {"name": f"{graph}-{command.role}"}}]
+    made = _component(command.role, _TYPES[command.role], command.instances, container, volumes)
+    return {**made, "multinode": {"nodeCount": instance.nodes}} if instance.nodes > 1 else made
+
+
+def _component(
+    name: str, kind: str, replicas: int, container: Mapping[str, object], volumes: list[object] | None = None
+) -> dict[str, object]:
+    pod: dict[str, object] = {"containers": [container]}
+    if volumes:
+        pod["volumes"] = volumes
+    return {"name": name, "type": kind, "replicas": replicas, "podTemplate": {"spec": pod}}
+
+
+def _token() -> Manifest:
+    return {"envFrom": [{"secretRef": {"name": _SECRET, "optional": True}}]}
+
+
+def _args(command: ServerCommand) -> list[str]:
+    """The engine's flags as the component takes them: no port of its own, and the role by name."""
+    model = command.instance.model_name
+    apart = ["--disaggregation-mode", command.role] if command.role != "server" else []
+    if command.engine == "trtllm":
+        settings = f"{IN_THE_IMAGE}/{command.role}-{CONFIG_FILE}"
+        return ["--model-path", model, "--served-model-name", model, "--extra-engine-args", settings, *apart]
+    own = {"--port", "--disaggregation-mode"}
+    words = one_by_one((name, value) for name, value in command.settings.items() if name not in own)
+    if command.engine == "vllm":
+        return ["--model", model, *words, *apart]
+    reached = ["--disaggregation-bootstrap-port", _BOOTSTRAP_PORT, "--host", "0.0.0.0"] if apart else []  # noqa: S104
+    return [*words, *apart, *reached]
+
+
+def _config_map(name: str, command: ServerCommand) -> Manifest:
+    """The file of settings as an object, from which containers mount it."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": command.config_files()}
+
 
 _RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Huawei": "huawei.com/Ascend910"}
 _NIXL_PORT = 5600
@@ -41,12 +182,9 @@ def _only_vllm(commands: list[ServerCommand], target: str) -> None:
 
 
 def _words(command: ServerCommand) -> list[str]:
-    words = list(command.program)
-    for name, value in command.words():
-        if command.config is not None and value is not None and value.endswith(CONFIG_FILE):
-            value = f"{IN_THE_IMAGE}/{value}"  # noqa: PLW2901  where the container has it
-        words += [name] if value is None else [name, value]
-    return words
+    words = one_by_one(command.words())
+    held = command.config_files()
+    return [*command.program, *(f"{IN_THE_IMAGE}/{word}" if word in held else word for word in words)]
 
 
 def _resource(command: ServerCommand) -> str:
@@ -111,8 +249,7 @@ def _deployment_and_service(one: ServerCommand) -> list[Manifest]:
     volumes: list[object] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     documents: list[Manifest] = []
     if one.config is not None:
-        files = {f"{one.role}-{CONFIG_FILE}": yaml.safe_dump(dict(one.config), sort_keys=False)}
-        documents.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": files})
+        documents.append(_config_map(name, one))
         volumes.append({"name": "settings", "configMap": {"name": name}})
         mounts = container["volumeMounts"]
         assert isinstance(mounts, list)
@@ -170,12 +307,7 @@ def _llm_d(commands: list[ServerCommand]) -> Files:
 
 
 def _of_llm_d(one: ServerCommand) -> Manifest:
-    args = [
-        word
-        for name, value in one.settings.items()
-        if name not in _BY_CHART
-        for word in ([name] if value is None else [name, value])
-    ]
+    args = one_by_one((name, value) for name, value in one.settings.items() if name not in _BY_CHART)
     local = _local_replicas(one)
     devices = {_resource(one): str(one.instance.plan.replica_devices * local)}
     host = {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import yaml
 
-from sweepdb.launching.server_command import PORTS, Engine, ServerCommand
+from sweepdb.launching.server_command import PORTS, Engine, Files, ServerCommand
 
 SCRIPT = "router.sh"
 _PORT = "8000"
 _PLACES = "router.yaml"
 _WIDE = " \\\n  "
-Files = dict[str, str]
 
 
 def router_files(commands: list[ServerCommand]) -> Files:

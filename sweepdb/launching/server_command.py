@@ -5,9 +5,11 @@ Not here: which flags an engine takes for a plan, and manifests (targets)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+import yaml
 
 from evaluator.inputs import LAUNCHERS, launchable_by, stated_format
 from store.errors import InputError
@@ -21,7 +23,9 @@ ENGINES: tuple[Engine, ...] = tuple(LAUNCHERS)
 TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve", "dynamo")
 ENGINE_NAMES: Mapping[str, str] = {name: launcher.title for name, launcher in LAUNCHERS.items()}
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
+CONFIG_FILE = "engine.yaml"
 Settings = dict[str, str | None]  # flag to value, None for a flag that takes none
+Files = dict[str, str]  # text by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,17 @@ class ServerCommand:
         """Flags with values, in the order in which they are written."""
         of_node = self.of_nodes[node] if self.of_nodes else {}
         return [*self.settings.items(), *of_node.items()]
+
+    def config_files(self) -> Files:
+        """The file of settings, where it has one."""
+        if self.config is None:
+            return {}
+        return {f"{self.role}-{CONFIG_FILE}": yaml.safe_dump(dict(self.config), sort_keys=False)}
+
+
+def one_by_one(flags: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Flags and their values as words of a command line."""
+    return [word for name, value in flags for word in ([name] if value is None else [name, value])]
 
 
 @dataclass(slots=True, kw_only=True)

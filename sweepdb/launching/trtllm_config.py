@@ -9,6 +9,7 @@ import math
 
 from store.errors import InputError
 from sweepdb.launching.server_command import (
+    CONFIG_FILE,
     PORTS,
     Role,
     ServerCommand,
@@ -24,7 +25,6 @@ from sweepdb.launching.stored_instance import StoredInstance
 
 VERSIONS = ("1.3.0rc25", "1.3.0rc23")  # the newest first
 TOKENS_A_BLOCK = 32
-CONFIG_FILE = "engine.yaml"
 DRAFT_TARGET = "Draft_Target"  # how drafts of a whole model are called
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sweepdb.measuring.conforming_logs import CONFORMING_COLUMNS, Conforming, conforming
     from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
     from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
-    from sweepdb.measuring.functions import engine_named, with_unreadable
+    from sweepdb.measuring.functions import validated
     from sweepdb.measuring.kernel_fitting import KERNEL_COLUMNS
     from sweepdb.measuring.log_scoring import Replay
     from sweepdb.measuring.measurement_files import (

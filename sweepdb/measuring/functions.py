@@ -5,7 +5,7 @@ Not here: predicting, fitting and keeping (the other modules of this folder)."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from store.errors import InputError
 from sweepdb.measuring.engine_fitting import KeptFit, fit_serving
 from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, from_machine, keep_calibration
 from sweepdb.measuring.measurement_files import ReadFiles, read_files, refuse_existing
-from sweepdb.measuring.recording import compare_and_keep
+from sweepdb.measuring.recording import Kept, compare_and_keep
 from sweepdb.measuring.validating import Validation
 from sweepdb.working import parse_workers
 
@@ -46,17 +46,43 @@ def validate(
 
     `engine` (a name, a FILE.yaml or a label) predicts for every point, and then nothing is kept. `workers` (dask:4)
     evaluate; as shard:I/M, a share of the points is compared. Lines that could not be read are among `excluded`."""
-    evaluating = None if workers is None else parse_workers(_text("workers", workers))
-    files = None if measurements is None else read_files(_paths("measurements", measurements))
-    chosen = None if engine is None else engine_named(engine, store)
-    records = None if files is None else files.records
-    whole = () if files is None else files.whole
-    requests = None if files is None else files.requests
-    done, _ = compare_and_keep(
-        records, store, files=whole, requests=requests, engine=chosen, on_progress=progress or _silent,
-        workers=evaluating,
+    done, _ = validated(
+        [] if measurements is None else _paths("measurements", measurements), engine, store, on_progress=progress,
+        workers=None if workers is None else _text("workers", workers),
     )  # fmt: skip
-    return with_unreadable(done, files)
+    return done
+
+
+def validated(
+    paths: Sequence[Path],
+    engine: str | None,
+    store: str | None,
+    *,
+    workers: str | None = None,
+    on_read: Callable[[ReadFiles], None] = lambda _: None,
+    on_progress: Progress | None = None,
+    on_kept: Progress | None = None,
+) -> tuple[Validation, Kept]:
+    """Predict the points of files, or every stored one, and compare; with what was kept of that."""
+    evaluating = None if workers is None else parse_workers(workers)
+    chosen = None if engine is None else engine_named(engine, store)
+    found = read_files(paths) if paths else None
+    if found is not None:
+        on_read(found)
+    done, kept = compare_and_keep(
+        None if found is None else found.records,
+        store,
+        files=() if found is None else found.whole,
+        requests=None if found is None else found.requests,
+        engine=chosen,
+        on_progress=on_progress or _silent,
+        on_kept=on_kept or _silent,
+        workers=evaluating,
+    )
+    if found is not None and found.problems:
+        left_out = Exclusion(rule="line could not be read", rows=len(found.problems))
+        done = replace(done, excluded=(left_out, *done.excluded))
+    return done, kept
 
 
 def calibrate(
@@ -126,14 +152,6 @@ def engine_named(name: str, store: str | None) -> EngineProfile:
         with open_store(store, read_only=True) as opened:
             return stored_engine(opened, name)
     return engine_profile(name)
-
-
-def with_unreadable(done: Validation, files: ReadFiles | None) -> Validation:
-    """A comparison that counts the lines which could not be read."""
-    if files is None or not files.problems:
-        return done
-    left_out = Exclusion(rule="line could not be read", rows=len(files.problems))
-    return replace(done, excluded=(left_out, *done.excluded))
 
 
 def _paths(keyword: str, given: PathName | Iterable[PathName]) -> list[Path]:

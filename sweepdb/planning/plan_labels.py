@@ -1,11 +1,13 @@
-"""Labels of parallel splits as people write them: `TP8 EP8` for `tp8pp1dp1ep8moetp1moedp1`."""
+"""Deployments as people write them, and labels of parallel splits: `TP8 EP8` for `tp8pp1dp1ep8moetp1moedp1`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from store.schema.plan_columns import LABELS, SHARES
 
+_GIBIBYTE = 2**30
 _PART = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)")
 
 
@@ -24,3 +26,18 @@ def short_plan(label: str) -> str:
         said.append(f"expert DP{sizes['moedp']}")
     said += [share.short.format(sizes[share.label]) for share in SHARES if sizes[share.label] > share.usual]
     return " ".join(said)
+
+
+def deployment_label(row: Mapping[str, object]) -> str:
+    """The instances of a whole deployment and their splits: `prefill 4 x TP2 EP2, decode 1 x TP1 DP8 EP8`."""
+    if row["mode"] == "pd":
+        prefill, decode = short_plan(str(row["prefill_plan"])), short_plan(str(row["decode_plan"]))
+        return f"prefill {row['prefill_instances']} x {prefill}, decode {row['decode_instances']} x {decode}"
+    return f"aggregated {row['instances']} x {short_plan(str(row['plan']))}"
+
+
+def readable_row(row: Mapping[str, object]) -> Mapping[str, object]:
+    """A whole deployment with the texts and units that people read."""
+    free = row["memory_free_bytes"]
+    free_gib = free / _GIBIBYTE if isinstance(free, int | float) else None
+    return {**row, "deployment": deployment_label(row), "memory_free_gib": free_gib}

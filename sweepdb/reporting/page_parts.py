@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from queries.pairs import rate_error
 from store.texts import Html, element, html_of
-from sweepdb.planning import short_plan
+from sweepdb.planning import deployment_label, readable_row
 from sweepdb.reporting.page_answer import answer_part, words_part
 from sweepdb.reporting.page_text import cell_text, listed, number, paragraph, preformatted, table_text
 from sweepdb.reporting.pictures import unmeasured
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sweepdb.reporting.deciding import Decision
     from sweepdb.reporting.stops import Slider, Stops
 
-_GIBIBYTE = 2**30
 Row = Mapping[str, object]
 CELLS = (  # of the table that moves: columns of the report, and what they are called
     ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"), ("system_qps", "requests/s"),
@@ -64,23 +63,7 @@ def page_parts(
 
 def cells_of(row: Row) -> list[object]:
     """A deployment as the cells of the table that moves."""
-    return [_readable(row)[name] for name, _ in CELLS]
-
-
-def _readable(row: Row) -> Row:
-    free = row["memory_free_bytes"]
-    return {
-        **row,
-        "deployment": _deployment(row),
-        "memory_free_gib": free / _GIBIBYTE if isinstance(free, int | float) else None,
-    }
-
-
-def _deployment(row: Row) -> str:
-    if row["mode"] == "pd":
-        prefill, decode = short_plan(str(row["prefill_plan"])), short_plan(str(row["decode_plan"]))
-        return f"prefill {row['prefill_instances']} x {prefill}, decode {row['decode_instances']} x {decode}"
-    return f"aggregated {row['instances']} x {short_plan(str(row['plan']))}"
+    return [readable_row(row)[name] for name, _ in CELLS]
 
 
 def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[Html]:
@@ -157,7 +140,7 @@ def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]
         chosen = [(name, called) for name, called in _COST if any(row[name] is not None for row in priced)]
         yield table_text(
             [called for _, called in chosen],
-            [[_readable(row)[name] for name, _ in chosen] for row in priced],
+            [[readable_row(row)[name] for name, _ in chosen] for row in priced],
             named="Costs",
         )
         yield listed(_break_even(priced, decision))
@@ -172,7 +155,7 @@ def _break_even(priced: Sequence[Row], decision: Decision) -> Iterator[str]:
     cheapest = min(priced, key=lambda row: number(row["usd_per_million_output_tokens"]))
     least = number(cheapest["usd_per_million_output_tokens"])
     yield (
-        f"The least money for a token: {cheapest['device']}, {_deployment(cheapest)}, at"
+        f"The least money for a token: {cheapest['device']}, {deployment_label(cheapest)}, at"
         f" {least:,.3g} USD a million output tokens{_cost_band(decision, cheapest)}."
     )
     seen = {str(cheapest["device"])}
@@ -266,7 +249,7 @@ def _steps(stops: Stops, slider: Slider, base: float) -> Iterator[list[object]]:
             continue
         row = stops.rows[winner]
         share = number(row["system_qps"]) / base if base else None
-        yield [told, row["device"], _deployment(row), row["devices_used"], row["system_qps"],
+        yield [told, row["device"], deployment_label(row), row["devices_used"], row["system_qps"],
                None if share is None else f"x {share:.2f}"]  # fmt: skip
 
 

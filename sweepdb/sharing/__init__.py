@@ -9,6 +9,5 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.publishing import Publication
     from sweepdb.sharing.carrying import export_bundle, import_bundle, publish
-    from sweepdb.sharing.identities import check_store
 
 __getattr__, __dir__ = lazy_face(__name__)

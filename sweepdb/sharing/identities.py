@@ -4,7 +4,7 @@ Not here: types of values (queries.bundles), and numbers of rows (store.writing)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 
 from evaluator.canonical import content_key, keyed
@@ -12,11 +12,7 @@ from evaluator.identity import device_record, model_record, precision_record, wo
 from evaluator.inputs import EngineProfile, Plan, catalogued_model, engine_profile, key_of_engine, list_engines
 from evaluator.restore import restored
 from evaluator.serving import ENGINE_OWNER, list_serving_models
-from queries.bundles import scenario_lines, scenario_of
 from store.errors import InputError, SweepdbError
-from store.location import StoreLocation
-from store.opening import open_store
-from store.reading import read_transaction
 from store.records import (
     CalibrationRecord,
     DeviceRecord,
@@ -27,11 +23,7 @@ from store.records import (
     WorkloadRecord,
 )
 from store.schema.plan_columns import SHARES
-from store.upkeep import CheckReport
-from store.upkeep import check_store as check_rows
-from store.writing import list_calibrations
 
-_MOST_FAULTS = 20
 _SAME_SIZE = 0.01  # of a model whose entry in the catalogue was mended since
 _CLIENT = {"shortest": "shortest_length", "prompts_per_user": "prompts_per_user", "poll_steps": "poll_steps"}
 Engines = Mapping[str, tuple[EngineProfile, ...]]  # profiles by the name of the serving model
@@ -91,31 +83,6 @@ def refuse_misnamed(records: Iterable[ScenarioRecord], names: Iterable[tuple[str
                 f"the bundle calls a model of {model.parameters:,} parameters {name!r}, which has {known.parameters:,}",
                 hint="nothing of it was taken in; export it again from the store that evaluated it",
             )
-
-
-def check_store(location: StoreLocation) -> CheckReport:
-    """Check a store, its snapshots and thinned files included; without faults it is whole and what was evaluated."""
-    from sweepdb.thinning import winner_faults
-    from sweepdb.upgrading import view_faults
-
-    report = check_rows(location)
-    forged = list(_identity_faults(location))
-    if more := len(forged[_MOST_FAULTS:]):
-        forged = [*forged[:_MOST_FAULTS], f"{more:,} more scenarios are not what their specs say."]
-    return replace(report, faults=(*report.faults, *view_faults(location), *forged, *winner_faults(location)))
-
-
-def _identity_faults(location: StoreLocation) -> Iterator[str]:
-    """Scenarios of a store whose columns do not follow from their specs, a sentence each."""
-    with open_store(location.url, read_only=True) as store:
-        engines = engines_of(list_calibrations(store))
-    with read_transaction(location) as transaction:
-        for line in scenario_lines(transaction):
-            try:
-                refuse_forged([scenario_of(line)], engines)
-            except (InputError, ValueError) as error:
-                said = error.message if isinstance(error, InputError) else f"scenario {line['key']}: {error}"
-                yield f"{said[:1].upper()}{said[1:]}."
 
 
 def _forged(record: ScenarioRecord, what: str) -> InputError:

@@ -27,7 +27,7 @@ from sweepdb.reporting import vega_script
 from sweepdb.web.asked import question_of_parameters
 from sweepdb.web.endpoints import Endpoints
 from sweepdb.web.guard import Guard
-from sweepdb.web.pool import SessionPool, UnknownPathError, status_of
+from sweepdb.web.pool import SessionPool, UnknownPathError, status_of, told
 
 STATIC = Path(__file__).parent / "static"
 PAGES = (
@@ -117,9 +117,9 @@ async def _told(request: Request, error: Exception) -> Response:
         raise error
     status = status_of(error)
     if status in _REFUSALS and request.headers.get("x-refusals") == "told":
-        return JSONResponse({"refused": status, "error": error.message, "hint": error.hint})
+        return JSONResponse({"refused": status, **told(error)})
     headers = {"retry-after": _BUSY_S} if status == 503 else None
-    return JSONResponse({"error": error.message, "hint": error.hint}, status, headers)
+    return JSONResponse(told(error), status, headers)
 
 
 async def _gone(_: Request, __: Exception) -> Response:

@@ -22,6 +22,7 @@ from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError, SweepdbError
 from store.location import StoreLocation
 from store.reading import read_store_id
+from store.texts import escaped
 from sweepdb.web.documents import answer_document, table_document
 from sweepdb.web.pool import SessionPool
 from sweepdb.web.statements_apart import rows_apart
@@ -158,7 +159,7 @@ class _Server(MCPServer):
         except UnexpectedToolError:
             raise
         except ToolError as error:
-            text = _sentence(name, error)
+            text = escaped(_sentence(name, error))
             text = text if len(text) <= _MOST_SAID else f"{text[: _MOST_SAID // 2]} ... {text[-_SAID:]}"
             return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 

@@ -21,6 +21,7 @@ from queries.session import Session
 from store.errors import InputError, NothingFits, StoreBusyError, SweepdbError
 from store.location import StoreLocation
 from store.reading import read_state
+from store.texts import escaped
 
 
 class UnknownPathError(InputError):
@@ -45,6 +46,11 @@ _STATUS: tuple[tuple[type[SweepdbError], int], ...] = (
 )
 
 
+def told(error: SweepdbError) -> dict[str, str | None]:
+    """An error as a document: a stored name in it steers no reader."""
+    return {"error": escaped(error.message), "hint": None if error.hint is None else escaped(error.hint)}
+
+
 def status_of(error: SweepdbError) -> int:
     """The HTTP status of an error: a store that cannot be read is the server's fault."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
@@ -54,7 +60,7 @@ SESSIONS = 8
 _STATE_HOLDS_S = 2.0
 _FRESH_S = 5.0  # while a sweep is written, whoever names no moment shares one that is as old
 _AGAIN_S = 0.05
-_MOST_ASKED = 1_000  # of a session: the 10 kB that DuckDB keeps of each question go with it
+_MOST_ASKED = 1_000  # of a session: what DuckDB keeps of each question goes with it (decision 40)
 _MEMORY_SHARE = 2 / SESSIONS  # all keep at most twice as many probes as a session by itself may
 _Result = TypeVar("_Result")
 _Key = tuple[object, str]

@@ -65,7 +65,7 @@ def test_steps_take_longer_and_rows_say_by_how_much(family):
         sets = {trace: capture_operators(request) for trace, request in capture_requests(one).items()}
         times.append(float(evaluate_scenario(one, np.asarray([64]), sets).tpot_exclusive_ms[0]))
     assert times[0] < times[1] < times[2] < 3 * times[0]
-    assert served_as(loads[1])["routing"] == "load_1.5"
+    assert served_as(loads[1]).routing == "load_1.5"
     sets = {trace: capture_operators(request) for trace, request in capture_requests(loads[1]).items()}
     assert "the busiest device of experts gets 1.5 times the mean's tokens" in assumptions_of(loads[1], sets)
     assert len({RecordBuilder().scenario("x", one).key for one in loads}) == 3
@@ -78,7 +78,7 @@ def test_a_stated_load_is_of_the_server_with_its_copies():
 
 
 def test_models_without_experts_have_none():
-    assert served_as(served(model=LLAMA_31_8B, plan=Plan(tp=8), routing="load_2"))["routing"] is None
+    assert served_as(served(model=LLAMA_31_8B, plan=Plan(tp=8), routing="load_2")).routing is None
 
 
 @pytest.mark.parametrize("text", ["load_", "load_0.9", "load_nan", "load_65", "uneven", "load_two"])

@@ -20,7 +20,7 @@ from generator import fill
 from quick import quick
 
 from queries.connect import connect
-from store.errors import StoreError
+from store.errors import StoreBusyError, StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
@@ -340,6 +340,23 @@ def test_leftovers_of_a_killed_sealer_are_removed(sealed):
     seal_location(parse_url(url))
     assert not orphan.exists()
     assert not unfinished.exists()
+
+
+def test_the_file_of_a_sealer_that_lives_is_no_leftover(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    fill(url, probes=500)
+    compared, beside = laying_down._Sealing._compare, []
+
+    def compare(sealing, written, contents):
+        with pytest.raises(StoreBusyError, match="laying down snapshots"):
+            seal_location(parse_url(url), wait_s=0.0)
+        beside.append((written.name.startswith(".part-"), written.exists()))
+        compared(sealing, written, contents)
+
+    monkeypatch.setattr(laying_down._Sealing, "_compare", compare)
+    assert seal_location(parse_url(url)).parts == 1
+    assert beside == [(True, True)]
+    assert sources(url)[1:] == (0, ())
 
 
 def test_where_the_place_beside_the_store_cannot_be_written_the_cache_is_used(tmp_path):

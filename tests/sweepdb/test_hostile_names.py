@@ -20,6 +20,7 @@ import pytest
 import yaml
 from conftest_cli import sweepdb
 from generator import MODELS, PLANS
+from hostile_names import NAMES, UNSEEN, assert_only_drawn, named
 from launched_rows import fill, rows_of
 from queries_stores import mission_records, write_sweep
 
@@ -32,21 +33,7 @@ from sweepdb.reporting import drawable, drawn, stops
 from sweepdb.statements import rows_of as rows_of_statement
 from sweepdb.web.documents import csv_text
 
-NAMES = {
-    "meta": '<meta http-equiv=refresh content="0;url=http://evil">',
-    "script": "</script></title><script>alert(1)</script><img src=x onerror=alert(1)>",
-    "escape": "m\x1b[31mx\x9b\x07",
-    "turned": "gnp\u202eexe\u2066",
-    "nothing": "a\x00b",
-    "no XML": "x\ufffe\uffff\x0b",
-    "formula": '=HYPERLINK("http://evil","x")',
-    "quotes": "a'b\"c`d$(touch /tmp/owned)\\;&|",
-    "lines": "one\r\ntwo\u2028three\ttab",
-    "long": "n" * 10_000,
-    "astral": "\U0001f600" * 300,
-}
 HARMLESS = "Some-Org/some-model"
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 BEST = "query best --tpot-limits 50 --all --top 3"
 
 
@@ -65,24 +52,6 @@ def few_stops():
         patch.setattr(stops, "MOST_STOPS", {"ttft": 2, "tpot": 2, "e2e": 1})
         patch.setattr(stops, "BUDGETS", (1.0,))
         yield
-
-
-def named(url, name):
-    """Call everything that has a name so; devices differ in their last letter."""
-    with sqlite3.connect(parse_url(url).path) as connection:
-        connection.execute("UPDATE model SET name = ?", [name])
-        connection.execute("UPDATE model_alias SET alias = ?", [name])
-        connection.execute("UPDATE workload SET label = ?, name = ?", [name, name])
-        connection.execute("UPDATE sweep SET label = ?, program_version = ?", [name, name])
-        connection.execute("UPDATE scenario SET assumptions = ?, launchable_by = ?", [name, name])
-        for (id_,) in connection.execute("SELECT id FROM device").fetchall():
-            given = f"{name}{id_}"
-            connection.execute(
-                "UPDATE subject SET device_name = ? WHERE id IN (SELECT subject_id FROM scenario WHERE device_id = ?)",
-                [given, id_],
-            )
-            connection.execute("UPDATE device SET name = ?, vendor = ? WHERE id = ?", [given, name, id_])
-    connection.close()
 
 
 @pytest.fixture(params=NAMES.values(), ids=NAMES.keys())
@@ -126,8 +95,7 @@ def test_json_and_parquet_hold_the_name(place, name, tmp_path):
 def test_pictures_are_drawn(place, name, tmp_path):
     drawn_as = sweepdb(f"{BEST} --format svg", place)
     assert drawn_as.code == 0, drawn_as.err
-    tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(drawn_as.out).iter()}
-    assert tags <= {"svg", "g", "path", "text", "rect", "line", "style", "defs", "clipPath", "tspan", "title"}
+    assert_only_drawn(drawn_as.out)
     assert sweepdb(f"{BEST} --format png --output {tmp_path}/a.png", place).code == 0
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
     said = json.loads(sweepdb(f"{BEST} --format vl", place).out)

@@ -13,8 +13,8 @@ from launched_rows import CASES, fill, rows_of
 
 from store.errors import InputError
 from sweepdb.launching import write_launch
-from sweepdb.launching.dynamo_target import BROUGHT
 from sweepdb.launching.flag_tables import flag_table
+from sweepdb.launching.manifests import BROUGHT
 from sweepdb.launching.reading import read_deployment
 
 ANY = {"type": "object"}

@@ -155,7 +155,19 @@ def test_labels_as_people_write_them():
     assert short_plan("tp8pp1dp1dcp4") == "TP8 DCP4"
     assert short_plan("tp2pp1dp1pcp4") == "TP2 PCP4"
     assert short_plan("tp1pp1dp8ep8moetp1moedp1mb2") == "TP1 DP8 EP8 2 micro-batches"
-    sizes = {"tp": 4, "pp": 2, "dp": 1, "ep": 2, "moetp": 4, "moedp": 1, "red": 0, "dcp": 1, "pcp": 1, "mb": 1}
+    sizes = {
+        "tp": 4,
+        "pp": 2,
+        "dp": 1,
+        "ep": 2,
+        "moetp": 4,
+        "moedp": 1,
+        "red": 0,
+        "dcp": 1,
+        "pcp": 1,
+        "mb": 1,
+        "enc": 0,
+    }
     assert read_label("tp4pp2dp1ep2moetp4moedp1") == sizes
 
 

@@ -14,7 +14,6 @@ from sweepdb.launching.reading.found_server import FoundServer, mapping, number,
 from sweepdb.launching.server_command import Engine
 from sweepdb.launching.trtllm_config import DRAFT_TARGET
 
-Values = Mapping[str, str | None]
 # Flags that change no predicted time, or that another flag decides.
 _SILENT = {
     "vllm": (
@@ -23,6 +22,7 @@ _SILENT = {
         "--data-parallel-rpc-port", "--nnodes", "--node-rank", "--master-addr", "--headless", "--trust-remote-code",
         "--max-cudagraph-capture-size", "--enable-prefix-caching", "--disable-prefix-caching",
         "--no-enable-prefix-caching", "--tool-call-parser", "--reasoning-parser", "--enable-auto-tool-choice",
+        "--kv-offloading-backend",
     ),
     "sglang": (
         "--model-path", "--port", "--host", "--served-model-name", "--context-length", "--mem-fraction-static",
@@ -30,7 +30,7 @@ _SILENT = {
         "--disaggregation-transfer-backend", "--disaggregation-bootstrap-port", "--nnodes", "--node-rank",
         "--skip-tokenizer-init",
         "--dist-init-addr", "--speculative-eagle-topk", "--speculative-num-draft-tokens", "--trust-remote-code",
-        "--tool-call-parser", "--reasoning-parser",
+        "--tool-call-parser", "--reasoning-parser", "--language-only", "--encoder-transfer-backend",
     ),
 }  # fmt: skip
 
@@ -61,11 +61,46 @@ def read_words(words: Sequence[str], engine: Engine, where: str) -> FoundServer:
     """The flags of one command line as a server; flags that nobody maps are named."""
     table = flag_table(engine)
     values, model, unknown = _values(words, table, where)
-    server = FoundServer(where=where, engine=engine, model=model)
-    taken = _READERS[engine](server, values)
-    said = set(values) - taken - set(_SILENT[engine])
-    server.not_mapped = [*unknown, *sorted(said)]
+    server, said = FoundServer(where=where, engine=engine, model=model), _Said(values, where)
+    _READERS[engine](server, said)
+    server.not_mapped = [*unknown, *sorted(set(values) - said.read - set(_SILENT[engine]))]
     return server
+
+
+class _Said:
+    """Flags of a command line by their full names. Whatever was looked at has been read."""
+
+    def __init__(self, values: Mapping[str, str | None], where: str) -> None:
+        self._values, self._where = values, where
+        self.read: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        self.read.add(name)
+        return name in self._values
+
+    def text(self, name: str) -> str | None:
+        """The value of a flag; None without it."""
+        return self._values[name] if name in self else None
+
+    def whole(self, name: str) -> int | None:
+        """A value that is a whole number."""
+        text = self.text(name)
+        try:
+            return None if text is None else int(text)
+        except ValueError:
+            raise InputError(f"{self._where}: {name} {text} is no whole number") from None
+
+    def settings(self, name: str) -> dict[str, object]:
+        """A value that is a mapping as JSON; empty where it is none."""
+        try:
+            found = json.loads(self.text(name) or "")
+        except json.JSONDecodeError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def read_where(self, mapped: object, *names: str) -> None:
+        """Count flags as read where something of them is mapped, and only there."""
+        self.read = self.read | set(names) if mapped else self.read - set(names)
 
 
 def _values(words: Sequence[str], table: FlagTable, where: str) -> tuple[dict[str, str | None], str | None, list[str]]:
@@ -112,56 +147,43 @@ def _of_older(table: FlagTable, name: str) -> Flag | None:
     return next((older.flags[name] for older in tables if name in older.flags), None)
 
 
-def _whole(values: Values, name: str, where: str) -> int | None:
-    text = values.get(name)
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise InputError(f"{where}: {name} {text} is no whole number") from None
-
-
-def _read_vllm(server: FoundServer, values: Values) -> set[str]:
-    where = server.where
-    server.model = values.get("--model") or server.model
-    server.tp = _whole(values, "--tensor-parallel-size", where) or 1
-    server.pp = _whole(values, "--pipeline-parallel-size", where) or 1
-    server.dp = _whole(values, "--data-parallel-size", where) or 1
-    server.pcp = _whole(values, "--prefill-context-parallel-size", where) or 1
-    server.ep = server.tp * server.dp * server.pcp if "--enable-expert-parallel" in values else 1
-    server.micro_batches = 2 if "--enable-dbo" in values else 1
-    server.dcp = _whole(values, "--decode-context-parallel-size", where) or 1
-    balanced = "--enable-eplb" in values
-    copies = _settings_of(values.get("--eplb-config")).get("num_redundant_experts")
+def _read_vllm(server: FoundServer, said: _Said) -> None:
+    server.model = said.text("--model") or server.model
+    server.tp = said.whole("--tensor-parallel-size") or 1
+    server.pp = said.whole("--pipeline-parallel-size") or 1
+    server.dp = said.whole("--data-parallel-size") or 1
+    server.pcp = said.whole("--prefill-context-parallel-size") or 1
+    server.ep = server.tp * server.dp * server.pcp if "--enable-expert-parallel" in said else 1
+    server.micro_batches = 2 if "--enable-dbo" in said else 1
+    server.dcp = said.whole("--decode-context-parallel-size") or 1
+    balanced = "--enable-eplb" in said
+    copies = said.settings("--eplb-config").get("num_redundant_experts")
     server.redundant_experts = copies if balanced and isinstance(copies, int) else 0
-    most = _whole(values, "--max-num-seqs", where)
+    most = said.whole("--max-num-seqs")
     server.batch_sizes = () if most is None else (max(most // server.pp, 1),)
-    server.token_budget = _whole(values, "--max-num-batched-tokens", where)
-    server.attention = _cache(values, "--mamba-ssm-cache-dtype")
-    server.linear = "FP8" if values.get("--quantization") == "fp8" else None
-    server.compile = "--enforce-eager" not in values
-    drafts = _settings_of(values.get("--speculative-config"))
+    server.token_budget = said.whole("--max-num-batched-tokens")
+    server.attention = _cache(said, "--mamba-ssm-cache-dtype")
+    server.linear = "FP8" if said.text("--quantization") == "fp8" else None
+    server.compile = "--enforce-eager" not in said
+    drafts = said.settings("--speculative-config")
     drafted = drafts.get("num_speculative_tokens")
     server.mtp_tokens = drafted if isinstance(drafted, int) else 0
     server.draft_model = _whole_draft(drafts)
-    server.encoder_split = values.get("--mm-encoder-tp-mode")
-    server.most_images = _most_images(values, "--limit-mm-per-prompt")
-    transfer = _settings_of(values.get("--kv-transfer-config"))
-    server.tiers = ("host",) if "--kv-offloading-size" in values else ()
+    server.encoder_split = said.text("--mm-encoder-tp-mode")
+    server.most_images = _most_images(said, "--limit-mm-per-prompt")
+    transfer = said.settings("--kv-transfer-config")
+    server.tiers = ("host",) if "--kv-offloading-size" in said else ()
     role = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(transfer.get("kv_role")))
     if role is not None:
         server.role = "prefill" if role == "prefill" else "decode"
-    return {
-        "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel",
-        "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "--enforce-eager",
-        "--kv-offloading-size", "--kv-offloading-backend", "--enable-dbo", "--decode-context-parallel-size",
-        "--prefill-context-parallel-size", "--mm-encoder-tp-mode", "--limit-mm-per-prompt", "--language-model-only",
-        *(("--all2all-backend",) if server.micro_batches > 1 else ()),
-        *(("--enable-eplb", "--eplb-config") if server.redundant_experts else ()),
-        *(("--quantization",) if server.linear else ()),
-        *(("--speculative-config",) if drafts.get("method") in {"mtp", "deepseek_mtp"} or server.draft_model else ()),
-    }  # fmt: skip
+    own_drafts = drafts.get("method") in {"mtp", "deepseek_mtp"}
+    for mapped, *names in (
+        (server.micro_batches > 1, "--all2all-backend"),
+        (server.redundant_experts, "--enable-eplb", "--eplb-config"),
+        (server.linear, "--quantization"),
+        (own_drafts or server.draft_model, "--speculative-config"),
+    ):
+        said.read_where(mapped, *names)
 
 
 def _whole_draft(drafts: Mapping[str, object]) -> str | None:
@@ -173,83 +195,68 @@ def _whole_draft(drafts: Mapping[str, object]) -> str | None:
     return None if method is None and any(head in name.lower() for head in heads) else name
 
 
-def _most_images(values: Values, limit: str) -> int | None:
+def _most_images(said: _Said, limit: str) -> int | None:
     """Images that a request may have; None where nothing is said."""
-    if "--language-model-only" in values:
+    most = said.settings(limit).get("image")
+    most = most.get("count") if isinstance(most, dict) else most
+    if "--language-model-only" in said:
         return 0
-    said = _settings_of(values.get(limit)).get("image")
-    said = said.get("count") if isinstance(said, dict) else said
-    return said if isinstance(said, int) else None
+    return most if isinstance(most, int) else None
 
 
-def _settings_of(text: str | None) -> dict[str, object]:
-    if text is None:
-        return {}
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _read_sglang(server: FoundServer, values: Values) -> set[str]:
-    where = server.where
-    server.model = values.get("--model-path") or server.model
-    group = _whole(values, "--tp-size", where) or 1
-    replicas = _whole(values, "--attn-dp-size", where) or 1
-    copies = _whole(values, "--dp-size", where) or 1
-    if "--enable-dp-attention" in values:
+def _read_sglang(server: FoundServer, said: _Said) -> None:
+    server.model = said.text("--model-path") or server.model
+    group = said.whole("--tp-size") or 1
+    replicas = said.whole("--attn-dp-size") or 1
+    copies = said.whole("--dp-size") or 1
+    if "--enable-dp-attention" in said:
         replicas, copies = max(replicas, copies), 1
-    server.pcp = _whole(values, "--attn-cp-size", where) or 1
-    server.micro_batches = 2 if "--enable-two-batch-overlap" in values else 1
+    server.pcp = said.whole("--attn-cp-size") or 1
+    server.micro_batches = 2 if "--enable-two-batch-overlap" in said else 1
     server.tp, server.dp = max(group // (replicas * server.pcp), 1), replicas * copies
-    server.pp = _whole(values, "--pp-size", where) or 1
-    server.ep = _whole(values, "--ep-size", where) or 1
+    server.pp = said.whole("--pp-size") or 1
+    server.ep = said.whole("--ep-size") or 1
     server.moe_tp = max(group // server.ep, 1)
-    server.dcp = _whole(values, "--dcp-size", where) or 1
-    server.redundant_experts = _whole(values, "--ep-num-redundant-experts", where) or 0
-    most = _whole(values, "--max-running-requests", where)
+    server.dcp = said.whole("--dcp-size") or 1
+    server.redundant_experts = said.whole("--ep-num-redundant-experts") or 0
+    most = said.whole("--max-running-requests")
     server.batch_sizes = () if most is None else (max(most // (replicas * server.pp), 1),)
-    budget = _whole(values, "--chunked-prefill-size", where)
+    budget = said.whole("--chunked-prefill-size")
     server.token_budget = None if budget is None else budget // replicas
-    server.attention = _cache(values, "--mamba-ssm-dtype")
-    server.compile = "--disable-cuda-graph" not in values and values.get("--cuda-graph-backend-decode") != "disabled"
-    server.mtp_tokens = _whole(values, "--speculative-num-steps", where) or 0
-    server.encoder_split = "data" if "--mm-enable-dp-encoder" in values else None
-    server.encoder_devices = len(str(values.get("--encoder-urls") or "").split())
-    server.most_images = _most_images(values, "--limit-mm-data-per-request")
+    server.attention = _cache(said, "--mamba-ssm-dtype")
+    graphs = said.text("--cuda-graph-backend-decode")
+    server.compile = "--disable-cuda-graph" not in said and graphs != "disabled"
+    server.mtp_tokens = said.whole("--speculative-num-steps") or 0
+    server.encoder_split = "data" if "--mm-enable-dp-encoder" in said else None
+    server.encoder_devices = len(str(said.text("--encoder-urls") or "").split())
+    server.most_images = _most_images(said, "--limit-mm-data-per-request")
     stores = {"file": ("ssd",), None: ()}
-    if "--enable-hierarchical-cache" in values:
-        server.tiers = ("host", *stores.get(values.get("--hicache-storage-backend"), ("remote",)))
-    role = values.get("--disaggregation-mode")
+    if "--enable-hierarchical-cache" in said:
+        server.tiers = ("host", *stores.get(said.text("--hicache-storage-backend"), ("remote",)))
+    role = said.text("--disaggregation-mode")
     if role in {"prefill", "decode"}:
         server.role = "prefill" if role == "prefill" else "decode"
-    native = values.get("--speculative-algorithm") in {None, "NEXTN", "EAGLE"}
-    if values.get("--speculative-algorithm") == "STANDALONE":
-        server.draft_model = values.get("--speculative-draft-model-path")
-    return {
-        "--tp-size", "--attn-dp-size", "--dp-size", "--enable-dp-attention", "--pp-size", "--ep-size",
-        "--max-running-requests", "--chunked-prefill-size", "--kv-cache-dtype", "--disable-cuda-graph",
-        "--attn-cp-size", "--enable-two-batch-overlap",
-        *(("--enable-hierarchical-cache", "--hicache-ratio", "--hicache-size", "--hicache-storage-backend",
-           "--hicache-io-backend", "--hicache-mem-layout", "--hicache-write-policy") if server.tiers else ()),
-        *(("--enable-prefill-cp", "--cp-strategy") if server.pcp > 1 else ()),
-        *(("--moe-a2a-backend",) if server.micro_batches > 1 else ()),
-        "--mm-enable-dp-encoder", "--limit-mm-data-per-request", "--language-model-only", "--language-only",
-        "--encoder-urls", "--encoder-transfer-backend", "--cuda-graph-backend-decode", "--dcp-size",
-        "--ep-num-redundant-experts", "--speculative-num-steps",
-        *(("--enable-eplb",) if server.redundant_experts else ()), *(("--speculative-algorithm",) if native else ()),
-        *(("--speculative-algorithm", "--speculative-draft-model-path") if server.draft_model else ()),
-    }  # fmt: skip
+    algorithm = said.text("--speculative-algorithm")
+    if algorithm == "STANDALONE":
+        server.draft_model = said.text("--speculative-draft-model-path")
+    for mapped, *names in (
+        (server.tiers, "--hicache-ratio", "--hicache-size", "--hicache-io-backend", "--hicache-mem-layout",
+         "--hicache-write-policy"),
+        (server.pcp > 1, "--enable-prefill-cp", "--cp-strategy"),
+        (server.micro_batches > 1, "--moe-a2a-backend"),
+        (server.redundant_experts, "--enable-eplb"),
+        (algorithm in {None, "NEXTN", "EAGLE"} or server.draft_model, "--speculative-algorithm"),
+    ):  # fmt: skip
+        said.read_where(mapped, *names)
 
 
-_READERS: Mapping[Engine, Callable[[FoundServer, Values], set[str]]] = {"vllm": _read_vllm, "sglang": _read_sglang}
+_READERS: Mapping[Engine, Callable[[FoundServer, _Said], None]] = {"vllm": _read_vllm, "sglang": _read_sglang}
 
 
-def _cache(values: Mapping[str, object], flag: str) -> str | None:
+def _cache(said: _Said, flag: str) -> str | None:
     """The format of keys and values, and behind it that of linear states where a flag says one."""
-    cache = "FP8" if str(values.get("--kv-cache-dtype")).startswith("fp8") else None
-    states = _STATES.get(str(values.get(flag)))
+    cache = "FP8" if str(said.text("--kv-cache-dtype")).startswith("fp8") else None
+    states = _STATES.get(str(said.text(flag)))
     return cache if states is None else f"{cache or 'NATIVE'}+states={states}"
 
 
