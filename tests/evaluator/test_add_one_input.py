@@ -16,7 +16,7 @@ MODELS = {"mine": WAVES["waves"]}
 
 OPERATOR = """
 
-@defined("mirror(Tensor x) -> Tensor")
+@defined
 def mirror(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 """
