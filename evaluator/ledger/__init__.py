@@ -8,7 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.inputs.engines.nearness import Nearby
-    from evaluator.ledger.deployments import Deployment, deployment_of
+    from evaluator.ledger.deployments import OPEN_LOOP, Deployment, deployment_of
     from evaluator.ledger.fitting.engine_fit import fit_engine
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
     from evaluator.ledger.fitting.point_choice import MOST_PLACES, worth_measuring
@@ -61,6 +61,7 @@ __all__ = [
     "KNOWLEDGE",
     "LATENCIES",
     "MOST_PLACES",
+    "OPEN_LOOP",
     "PHASES",
     "Asked",
     "Choices",
