@@ -8,7 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.inputs.engines.engine_profiles import Nearby
-    from evaluator.ledger.deployments import Deployment, deployment_of
+    from evaluator.ledger.deployments import OPEN_LOOP, Deployment, deployment_of
     from evaluator.ledger.fitting.engine_fit import fit_engine, huber
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
     from evaluator.ledger.fitting.near_fit import MOST_PLACES, worth_measuring

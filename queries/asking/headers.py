@@ -70,7 +70,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Other:
-    """What answers in place of a report, and the options or variants that ask for it."""
+    """A form or report that answers in place of one, and the options or variants that ask for it."""
 
     when: frozenset[str]
     report: str
@@ -120,7 +120,7 @@ class Report:
 
     @property
     def names(self) -> Told | None:
-        """What it compares by name."""
+        """The names that it compares, where it does."""
         return next((told for told in self.requires if told.options[0] in {"probes", "sweeps"}), None)
 
     @property
@@ -135,7 +135,7 @@ class Report:
 
 
 def read_header(path: Path) -> Report:
-    """The first form of a SQL file; a malformed header is an error of the program, named by file and line."""
+    """The first form of a SQL file. A malformed header is an error of the program that names file and line."""
     return read_forms(path)[0]
 
 

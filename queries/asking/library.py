@@ -110,7 +110,7 @@ def asked_instead(name: str, given: Collection[str]) -> str:
 
 
 def old_name_note(name: str) -> str | None:
-    """What is said to whoever asks for a report by its name of before."""
+    """The sentence for whoever asks for a report by its name of before."""
     if name not in OLD_NAMES:
         return None
     return f"{name} is an old name, gone with the next release: ask {OLD_NAMES[name]} with `by=goodput`"

@@ -11,8 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from evaluator.identity import RecordBuilder
-from evaluator.ledger import Deployment, Exclusion, Unmatched, deployment_of, scenario_of
-from evaluator.ledger.deployments import OPEN_LOOP
+from evaluator.ledger import OPEN_LOOP, Deployment, Exclusion, Unmatched, deployment_of, scenario_of
 from evaluator.scenario import Scenario
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
@@ -83,7 +82,7 @@ def _is_open(record: MeasurementRecord) -> bool:
 
 
 def _of_point(record: MeasurementRecord, transaction: ReadTransaction) -> Iterator[AtRate]:
-    """What a point is compared with. Raises Unmatched where there is nothing."""
+    """A point beside loads at its rate. Raises Unmatched where there are none."""
     rate, deployment = record.request_rate or 0.0, deployment_of(replace(record, concurrency=1.0))
     measured = dict(_means(record.metrics))
     if deployment.mode != "aggregated" or not measured:
