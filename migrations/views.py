@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, inspect
 
-from store.engines import make_engine, make_reading_engine
 from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation
+from store.migrating import make_engine, make_reading_engine
 from store.schema.raw_relations import store_views
 
 _COMPARED = "sweepdb_view_of_today"

@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+from zlib import crc32
 
+from queries.asking.limits import with_limits
 from queries.asking.macros import macros_of, read_sql
 from queries.vocabulary import files_for
 from store.placing import thinned_in_use, thinned_places
@@ -24,8 +26,9 @@ if TYPE_CHECKING:
     from store.reading import ReadTransaction
     from store.sealing import Ranges
 
-RULES = 2  # raised when other rows can win than before
-READ_RULES = frozenset({1, 2})  # of files that hold every row that can win
+_FORM = 2  # raised when other rows can win than before: a rate or a rule that rows of before do not answer to
+# Other limits are other rules by themselves.
+RULES = (_FORM + crc32(with_limits("every_limit_no_worse").encode())) % 2**31
 CAN_WIN = Path(__file__).with_name("can_win.sql")
 _CONTENDING = "CREATE TEMP VIEW contending AS SELECT *, block_id AS lot FROM probe"
 THINNED = "thinned_block"  # in the schema `raw`: blocks that are read so, with how many probes they have
@@ -109,7 +112,7 @@ class ThinnedBlocks:
     ) -> Sequence[Place]:
         """Where to read blocks: thinned where one is asked about in whole and nothing of it is hidden."""
         within = self.within
-        beside = [row for row in thinned_in_use(transaction) if row.rules in READ_RULES] if places else []
+        beside = [row for row in thinned_in_use(transaction) if row.rules == RULES] if places else []
         if within is None or not beside:
             self.left_aside = bool(beside)
             return places

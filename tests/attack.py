@@ -180,10 +180,11 @@ def one_round(ground: Ground, counts: Counts, chance: random.Random, number: int
         command(EXAMPLE.format(12), url, ground)
     if not counts.calls:
         counts.calls = command(_arguments(ground, kind, number), url, ground)[1]
+        assert counts.calls > 1, f"no calls of {kind} were counted"
         _forget(ground, url, counts.database, number)
         url = _fresh(ground, kind, counts.database, number)
     before = set() if kind in {"import", "migrate"} else rows(url)
-    kill_at = chance.randint(1, max(counts.calls, 1))
+    kill_at = chance.randint(1, counts.calls)
     code, _, said = command(_arguments(ground, kind, number), url, ground, kill_at=kill_at)
     counts.rounds += 1
     counts.killed += code == KILLED

@@ -303,9 +303,9 @@ def _declared() -> dict[str, str]:
         "plan_label": label_sql(),
         "plan_sizes": ", ".join(size.name for size in OF_PLANS),
         "plan_knobs": ", ".join(
-            f"{{'section': 'knob', 'name': '{size.name}', 'unit': '{size.unit}', 'position': 33,"
+            f"{{'section': 'knob', 'name': '{size.name}', 'unit': '{size.unit}', 'position': {33 + place / 100},"
             f" 'value': {size.name}::DOUBLE}}"
-            for size in OF_PLANS
+            for place, size in enumerate(OF_PLANS)
         ),
     }
 

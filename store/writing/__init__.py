@@ -35,41 +35,4 @@ if TYPE_CHECKING:
     from store.writing.voiding import unvoid, void
     from store.writing.workloads import get_workload, list_workloads, put_workload
 
-__all__ = [
-    "PROVENANCE",
-    "MeasurementsPut",
-    "begin_sweep",
-    "delete_measurements",
-    "finish_sweep",
-    "forget_validations",
-    "get_measurements",
-    "get_operators",
-    "get_prices",
-    "get_requests",
-    "get_workload",
-    "known_loads",
-    "list_calibrations",
-    "list_workloads",
-    "loads_of_scenarios",
-    "missing_intervals",
-    "put_block",
-    "put_blocks",
-    "put_calibration",
-    "put_files",
-    "put_loads",
-    "put_measurements",
-    "put_names",
-    "put_operators",
-    "put_prices",
-    "put_scenarios",
-    "put_validations",
-    "put_workload",
-    "record_interval",
-    "replace_measurement",
-    "require_same",
-    "require_same_loads",
-    "unvoid",
-    "void",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

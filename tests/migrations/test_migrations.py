@@ -18,13 +18,13 @@ import store.revision
 from queries.asking.options import Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.session import Session
-from store.engines import make_engine
 from store.errors import RevisionError, StoreError
 from store.location import parse_url
 from store.migrating import (
     alembic_config,
     create_store,
     current_revision,
+    make_engine,
     migrate,
     revision_history,
     schema_drift,
