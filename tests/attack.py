@@ -24,7 +24,6 @@ from pathlib import Path
 from conftest_cli import words
 from postgresql_server import Server, running_server, why_not
 from stored import STORES, load_postgresql, load_sqlite
-from sweepdb.upgrading import view_faults
 
 from migrations.views import differing_views
 from store.location import parse_url
