@@ -4,6 +4,8 @@
 -- Of two numbers, one of which may be missing: whether the later is no less, or both are missing.
 CREATE OR REPLACE TEMP MACRO no_less(before, value) AS
     coalesce(before <= value, before IS NULL AND value IS NULL);
+-- Whether a rate comes before another: what is no number cannot be ranked.
+CREATE OR REPLACE TEMP MACRO outranks(rate, other) AS no_less(other, rate) AND coalesce(isfinite(rate), true);
 
 -- Left out are rows that no memory holds, and rows that stand behind a witness: of the smaller batch sizes of the lot the
 -- one with the highest rate, where it fits wherever the row does, is no worse in whatever limits are compared with, has no
@@ -43,8 +45,8 @@ LEFT JOIN rated AS other ON other.lot = this.lot AND other.batch_size = this.wit
 WHERE other.lot IS NULL OR this.is_paired OR NOT (
     no_less(other.full_bytes, this.full_bytes) AND no_less(other.mean_bytes, this.mean_bytes)
     AND every_limit_no_worse
-    AND no_less(this.first_qps, other.first_qps) AND no_less(this.second_qps, other.second_qps)
-    AND no_less(this.first_rate, other.first_rate) AND no_less(this.second_rate, other.second_rate)
+    AND outranks(other.first_qps, this.first_qps) AND outranks(other.second_qps, this.second_qps)
+    AND outranks(other.first_rate, this.first_rate) AND outranks(other.second_rate, this.second_rate)
     AND (this.phase = 'prefill' OR coalesce(other.tokens_per_s_per_user > this.tokens_per_s_per_user, false))
 );
 DROP TABLE rated;

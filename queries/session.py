@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from queries.asking.headers import Report, only_columns, told_columns
-from queries.asking.library import NEAREST, all_variables_taken, answering_for, names_below, report, variables_read
+from queries.asking.library import NEAREST, answering_for, names_below, report, variables_read
 from queries.asking.options import Scope
 from queries.asking.parameters import (
     answered_instead,
@@ -154,7 +154,7 @@ class Session:
         """The answer by the rows that can win where these suffice, unless the `whole` scope is to be read."""
         asked = report(question.report)
         check_options(question)
-        check_used(question, all_variables_taken(asked))
+        check_used(question)
         question = self._with_blend_keys(self._with_device_names(question))
         whole = whole or "winners" not in asked.reads
         scope = self._prepare(question, pinned, whole=whole)

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from store.reading import ReadTransaction
     from store.sealing import Ranges
 
-_FORM = 2  # raised when other rows can win than before
-_LIMITED = 0x4337D93F  # the limited columns that these forms are of: under other limits other rows can win
-RULES = _FORM + (crc32("".join(with_limits("each_stored_column").split()).encode()) - _LIMITED) % 2**30
-READ_RULES = frozenset({RULES - 1, RULES})  # of files that hold every row that can win
+_FORM = 2  # raised when other rows can win than before: a rate or a rule that rows of before do not answer to
+# Other limits are other rules by themselves.
+RULES = (_FORM + crc32(with_limits("every_limit_no_worse").encode())) % 2**31
 CAN_WIN = Path(__file__).with_name("can_win.sql")
 _CONTENDING = "CREATE TEMP VIEW contending AS SELECT *, block_id AS lot FROM probe"
 THINNED = "thinned_block"  # in the schema `raw`: blocks that are read so, with how many probes they have
@@ -113,7 +112,7 @@ class ThinnedBlocks:
     ) -> Sequence[Place]:
         """Where to read blocks: thinned where one is asked about in whole and nothing of it is hidden."""
         within = self.within
-        beside = [row for row in thinned_in_use(transaction) if row.rules in READ_RULES] if places else []
+        beside = [row for row in thinned_in_use(transaction) if row.rules == RULES] if places else []
         if within is None or not beside:
             self.left_aside = bool(beside)
             return places

@@ -15,11 +15,11 @@ from queries.thinned import RULES, create_winners
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import open_store
-from store.parts import ThinnedFile, checked_path, disk_fault, part_shelf, put_in_place, register_thinned
+from store.parts import ThinnedFile, checked_path, part_shelf, put_in_place, register_thinned, unfinished
 from store.placing import WAITING, PartRow, Shelf, found_shelf, is_registered, parts_in_use, thinned_in_use
 from store.reading import in_memory, read_transaction
 from store.schema import MEASURES
-from store.sealing import PARQUET, quoted
+from store.sealing import copy_rows, quoted, rows_digest, rows_written
 
 if TYPE_CHECKING:
     import duckdb
@@ -102,35 +102,17 @@ def winners_of(
 
 def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> ThinnedFile:
     """Write the rows of a part that can win, and read them back; no store names the file yet."""
-    import duckdb
-
     name = f"shard-thin-{secrets.token_hex(6)}.parquet"
-    temporary = shelf.scratch / f".{name}"
-    try:
-        with winners_of(location, shelf.scratch, part) as (connection, source):
-            connection.execute(
-                f"COPY (SELECT {_COLUMNS} {source} ORDER BY file_row_number) TO {quoted(temporary)} ({PARQUET})"
+    with unfinished(shelf, name) as temporary, winners_of(location, shelf.scratch, part) as (connection, source):
+        copy_rows(connection, f"SELECT {_COLUMNS} {source} ORDER BY file_row_number", temporary)
+        rows = rows_written(connection, _COLUMNS, source, temporary)
+        if rows is None:
+            raise StoreError(
+                f"The thinned file {name} does not hold what was written to it, so it is not used.",
+                hint="Check the disk; the parts are as they were.",
             )
-            went_in = digest_of(connection, source)
-            if digest_of(connection, f"FROM read_parquet({quoted(temporary)}) AS f") != went_in:
-                raise StoreError(
-                    f"The thinned file {name} does not hold what was written to it, so it is not used.",
-                    hint="Check the disk; the parts are as they were.",
-                )
         put = put_in_place(shelf, temporary, name)
-    except duckdb.IOException as error:
-        raise disk_fault(shelf, name, OSError(str(error).partition("\n")[0])) from error
-    except OSError as error:
-        raise disk_fault(shelf, name, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    return ThinnedFile(folder=shelf.address, name=name, **put._asdict(), row_count=went_in[0], rules=RULES)
-
-
-def digest_of(connection: duckdb.DuckDBPyConnection, source: str) -> tuple[int, int | None]:
-    """How many rows there are, and a digest of them whatever their order."""
-    row = connection.execute(f"SELECT COUNT(*), BIT_XOR(hash({_COLUMNS})) {source}").fetchone()
-    return row if row is not None else (0, None)
+    return ThinnedFile(folder=shelf.address, name=name, **put._asdict(), row_count=rows, rules=RULES)
 
 
 def winner_faults(location: StoreLocation) -> Iterator[str]:
@@ -145,8 +127,8 @@ def winner_faults(location: StoreLocation) -> Iterator[str]:
             shelf = found_shelf(location, row.name, row.folder)
             path = shelf.fetched(row.name, row.bytes, row.sha256)
             with winners_of(location, shelf.scratch, parts[row.part_id]) as (connection, source):
-                held = digest_of(connection, f"FROM read_parquet({quoted(path)}) AS f")
-                right = held == digest_of(connection, source) and held[0] == row.row_count
+                held = rows_digest(connection, _COLUMNS, f"FROM read_parquet({quoted(path)}) AS f")
+                right = held == rows_digest(connection, _COLUMNS, source) and held[0] == row.row_count
         except (StoreError, OSError, duckdb.Error):  # that a file cannot be read is said of the file
             continue
         if not right:

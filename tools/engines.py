@@ -43,6 +43,7 @@ from evaluator.ledger import (
     evaluated,
     fit_engine,
     fit_points,
+    huber,
     lengths_of,
     metrics_of,
     read_measurements,
@@ -55,7 +56,6 @@ from store.records import MeasurementRecord
 
 HANDOVERS = tuple(float(value) for value in range(0, 301, 10))  # milliseconds
 LEAST_PAIRS = 3  # of device and model: without any one of them two are left
-CORNER = 0.15  # log error from which a point pulls with constant force, as in fits of other numbers
 FIRST_TOKEN = "ttft_ms"  # noqa: S105  a column
 
 
@@ -83,12 +83,8 @@ def handover_points(records: Iterable[MeasurementRecord], engine: str) -> list[H
 
 def fitted_handover(points: Sequence[HandoverPoint], without: tuple[str, str] | None = None) -> float:
     """The handover with the least Huber loss over the points of other pairs; the usual one where there are none."""
-    kept = [np.abs(point.errors) for point in points if point.pair != without]
-    if not kept:
-        return HANDOVER_MS
-    size = np.stack(kept)
-    loss = np.where(size <= CORNER, 0.5 * size**2, CORNER * (size - 0.5 * CORNER)).sum(axis=0)
-    return HANDOVERS[int(loss.argmin())]
+    kept = [point.errors for point in points if point.pair != without]
+    return HANDOVERS[int(huber(np.stack(kept)).sum(axis=0).argmin())] if kept else HANDOVER_MS
 
 
 def _apart(records: Iterable[MeasurementRecord]) -> Iterable[tuple[MeasurementRecord, Deployment]]:

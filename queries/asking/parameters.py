@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from queries.asking.declaring import declared
-from queries.asking.library import asked_instead, is_timed, report
-from queries.asking.limits import confident_variables, limit_named, row_limits
+from queries.asking.library import asked_instead, is_timed, report, takes
+from queries.asking.limits import limit_named, row_limits
 from queries.asking.question import Question
 from store.errors import InputError
 
@@ -32,7 +32,6 @@ _OBJECTIVE_PHASES = {
     "tokens-per-s-per-user": ("decode", "aggregated"),
 }
 PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
-_ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
 _FEW_TAKERS = 4  # reports that a hint names
 
 
@@ -140,21 +139,15 @@ def given_options(question: Question) -> frozenset[str]:
     return question.given
 
 
-def check_used(question: Question, named: Collection[str]) -> None:
-    """Refuse what is given and would be ignored; `named` are the variables of the SQL that answers."""
+def check_used(question: Question) -> None:
+    """Refuse what is given and would be ignored."""
     asked = report(question.report)
-    used = {*named, *_ALWAYS_USED, *(("mode",) if asked.modes else ())}
     unused = [
         item.keyword
         for part in (question.limits, question.pairs, question.options)
         for item in declared(type(part))
-        if item.option.variable is not None
-        and item.option.variable not in used
-        and item.keyword not in asked.ignores
-        and getattr(part, item.field) != item.default
+        if getattr(part, item.field) != item.default and item.keyword not in asked.ignores and not takes(asked, item)
     ]
-    if question.limits.confidence is not None and not confident_variables() & set(named):
-        unused.append("confidence")
     if unused:
         listed = ", ".join(f"`{keyword}`" for keyword in unused)
         hints = {option: one.hint for one in asked.refuses for option in one.options}

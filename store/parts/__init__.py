@@ -11,7 +11,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.parts.claiming import AdoptReport, adopt_parts, part_shelf
     from store.parts.compacting import CompactReport, checked_path, compact_parts
-    from store.parts.files import PartBlock, PartFile, ShardBlock, disk_fault, put_in_place, write_part
+    from store.parts.files import PartBlock, PartFile, ShardBlock, disk_fault, put_in_place, unfinished, write_part
     from store.parts.registering import Registered, record_known, register_part
     from store.parts.shard_states import ShardCounts, fail_shard, put_shards, shard_counts
     from store.parts.thin_files import ThinnedFile, register_thinned
@@ -37,6 +37,7 @@ __all__ = [
     "register_part",
     "register_thinned",
     "shard_counts",
+    "unfinished",
     "write_part",
 ]
 

@@ -18,7 +18,7 @@ from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.claiming import claim_beside, part_shelf, require_own
-from store.parts.files import disk_fault, put_in_place
+from store.parts.files import put_in_place, unfinished
 from store.parts.removing import remove_retired, remove_unneeded
 from store.parts.subjects import insert_part
 from store.placing import WAITING, PartRow, Shelf, found_shelf, parts_in_use
@@ -26,14 +26,13 @@ from store.reading import read_transaction
 from store.reading.silent_duckdb import in_memory
 from store.schema.measures import MEASURES
 from store.schema.sql_tables import PART, PART_BLOCK, PART_SUBJECT
-from store.sealing.into_duckdb import PARQUET, create_table, insert_rows, quoted
+from store.sealing.into_duckdb import create_table, insert_rows
+from store.sealing.part_files import LARGEST_PART_ROWS, RETIRED_KEPT_S, copy_rows, quoted, rows_written
 from store.writing.statements import utc_now
 
 if TYPE_CHECKING:
     import duckdb
 
-LARGEST_PART_ROWS = 1_500_000
-RETIRED_KEPT_S = 300.0
 _MUCH_LARGER = 4
 _MEMORY = "1GB"
 _PLACE = [
@@ -258,10 +257,7 @@ def _copy(
     connection: duckdb.DuckDBPyConnection, shelf: Shelf, blocks: tuple[_Block, ...], paths: dict[int, Path], run: str
 ) -> _Written:
     """Write one sorted file, and read it back: it must hold every row that went in."""
-    import duckdb
-
     name = f"shard-sorted-{run}-{secrets.token_hex(6)}.parquet"
-    temporary = shelf.scratch / f".{name}"
     connection.execute("DROP TABLE IF EXISTS place")
     create_table(connection, "place", _PLACE)
     insert_rows(
@@ -276,25 +272,14 @@ def _copy(
         f"FROM read_parquet([{files}], filename = true, union_by_name = true) f JOIN place pl ON pl.file = f.filename"
         " AND pl.scenario_id = f.scenario_id AND f.batch_size BETWEEN pl.first_batch_size AND pl.last_batch_size"
     )
-    try:
-        connection.execute(
-            f"COPY (SELECT {names} {source} ORDER BY pl.number, f.batch_size) TO {quoted(temporary)} ({PARQUET})"
-        )
-        digest = f"SELECT COUNT(*), BIT_XOR(hash({names}))"
-        went_in = connection.execute(f"{digest} {source}").fetchone()
-        came_back = connection.execute(f"{digest} FROM read_parquet({quoted(temporary)}) f").fetchone()
-        if went_in != came_back or came_back is None or came_back[0] != sum(block.probe_count for block in blocks):
+    with unfinished(shelf, name) as temporary:
+        copy_rows(connection, f"SELECT {names} {source} ORDER BY pl.number, f.batch_size", temporary)
+        if rows_written(connection, names, source, temporary) != sum(block.probe_count for block in blocks):
             raise StoreError(
                 f"The part {name} does not hold what was written to it, so it is not used.",
                 hint="Check the disk; the parts that were to be merged are as they were.",
             )
         put = put_in_place(shelf, temporary, name)
-    except duckdb.IOException as error:
-        raise disk_fault(shelf, name, OSError(str(error).partition("\n")[0])) from error
-    except OSError as error:
-        raise disk_fault(shelf, name, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return _Written(folder=shelf.address, name=name, **put._asdict(), blocks=blocks)
 
 

@@ -12,7 +12,8 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +27,7 @@ from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
 from store.schema.declaring import LONG
 from store.schema.measures import MEASURES
-from store.sealing.into_duckdb import PARQUET, quoted
+from store.sealing.part_files import copy_rows
 from store.whole_files import number_of
 from store.writing.arrays import check_block
 from store.writing.plausible import refuse_impossible
@@ -90,15 +91,26 @@ def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
     columns = _checked(ordered, lengths)
     described = _described(ordered, lengths, columns)
     name = f"shard-{shard_key[:16]}-{secrets.token_hex(6)}.parquet"
-    temporary = shelf.scratch / f".{name}"
-    try:
+    with unfinished(shelf, name) as temporary:
         _write(temporary, ordered, lengths, columns)
         put = put_in_place(shelf, temporary, name)
+    return PartFile(folder=shelf.address, name=name, **put._asdict(), blocks=described)
+
+
+@contextmanager
+def unfinished(shelf: Shelf, name: str) -> Iterator[Path]:
+    """Where to write a file of a shelf before it is whole; it goes, unless it was put on the shelf."""
+    import duckdb
+
+    temporary = shelf.scratch / f".{name}"
+    try:
+        yield temporary
+    except duckdb.IOException as error:
+        raise disk_fault(shelf, name, OSError(errno.EIO, str(error).partition("\n")[0])) from error
     except OSError as error:
         raise disk_fault(shelf, name, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-    return PartFile(folder=shelf.address, name=name, **put._asdict(), blocks=described)
 
 
 def disk_fault(shelf: Shelf, name: str, error: OSError) -> StoreError:
@@ -190,7 +202,7 @@ def _write(path: Path, blocks: Sequence[ShardBlock], lengths: Sequence[int], col
         connection = _writer(os.getpid())
         connection.register("handed", arrays)
         try:
-            _copy(connection, f"SELECT {', '.join(selected)} FROM handed", path)  # noqa: S608 - our names
+            copy_rows(connection, f"SELECT {', '.join(selected)} FROM handed", path)  # noqa: S608 - our names
         except BaseException:
             _writer.cache_clear()  # one that failed may stay broken: the next file has another
             raise
@@ -207,16 +219,6 @@ def _writer(process: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001  a copie
 
 
 atexit.register(_writer.cache_clear)  # DuckDB says at the end of a process what it still holds
-
-
-def _copy(connection: duckdb.DuckDBPyConnection, select: str, path: Path) -> None:
-    """Write rows in the order they have."""
-    import duckdb
-
-    try:
-        connection.execute(f"COPY ({select}) TO {quoted(path)} ({PARQUET})")
-    except duckdb.IOException as error:
-        raise OSError(errno.EIO, str(error).partition("\n")[0]) from error
 
 
 def _sizes(blocks: Sequence[ShardBlock]) -> np.ndarray:

@@ -12,14 +12,24 @@ if TYPE_CHECKING:
     from store.sealing.damage import damage_named, damaged_snapshot
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.held import HeldRows
-    from store.sealing.into_duckdb import PARQUET, create_table, fetched_arrays, insert_rows, quoted
+    from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows
     from store.sealing.laying_down import check_snapshots, seal, seal_held, seal_location
     from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store
-    from store.sealing.pruning import blocks_of_scenarios, not_within, parts_with, worth_pruning
+    from store.sealing.part_files import PARQUET, copy_rows, quoted, rows_digest, rows_written
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
-    from store.sealing.unsealed import UnsealedBlock, blocks_of, blocks_within, load_unsealed, unsealed_select
+    from store.sealing.unsealed import (
+        UnsealedBlock,
+        blocks_of,
+        blocks_of_scenarios,
+        blocks_within,
+        load_unsealed,
+        not_within,
+        parts_with,
+        unsealed_select,
+        worth_pruning,
+    )
 
 __all__ = [
     "LARGEST_KEY",
@@ -40,6 +50,7 @@ __all__ = [
     "check_snapshots",
     "columns_of",
     "complement",
+    "copy_rows",
     "create_load_relation",
     "create_table",
     "damage_named",
@@ -58,6 +69,8 @@ __all__ = [
     "parts_with",
     "quoted",
     "ranges_of",
+    "rows_digest",
+    "rows_written",
     "seal",
     "seal_held",
     "seal_location",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from store.reading import ReadTransaction
 from store.schema.measures import MEASURES
+from store.sealing.part_files import ROWS_AT_ONCE
 from store.sealing.ranges import Ranges, as_parameter, ranges_of
 from store.sealing.unsealed import UnsealedBlock, blocks_within
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from store.digests import Composition
-
-_ROWS_AT_ONCE = 200_000
 
 
 class KeptDigest(NamedTuple):
@@ -31,7 +30,7 @@ class KeptDigest(NamedTuple):
     digest: str  # empty where none is stored
 
 
-def groups_of(blocks: Sequence[UnsealedBlock], most_rows: int = _ROWS_AT_ONCE) -> Iterator[list[UnsealedBlock]]:
+def groups_of(blocks: Sequence[UnsealedBlock], most_rows: int = ROWS_AT_ONCE) -> Iterator[list[UnsealedBlock]]:
     """Cut blocks into runs of bounded size."""
     group: list[UnsealedBlock] = []
     rows = 0

@@ -13,6 +13,7 @@ from store.reading import ReadTransaction
 from store.schema.measures import MEASURES
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, SORT_ORDER
 from store.sealing.into_duckdb import insert_arrays
+from store.sealing.part_files import ROWS_AT_ONCE
 from store.sealing.ranges import Ranges, as_parameter
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from store.records import BlockRecord
 
-_ROWS_AT_ONCE = 200_000
 _BLOCK_ORDER = SORT_ORDER.replace("batch_size, ", "")
 _HANDED = [("block_id", "BIGINT"), *((column.name, column.type) for column in MEASURE_COLUMNS)]
 
@@ -139,7 +139,7 @@ def insert_held(connection: duckdb.DuckDBPyConnection, blocks: Mapping[int, Held
     run: list[int] = []
     for id_ in ordered:
         run.append(id_)
-        if sum(len(blocks[one].batch_sizes) for one in run) >= _ROWS_AT_ONCE:
+        if sum(len(blocks[one].batch_sizes) for one in run) >= ROWS_AT_ONCE:
             _insert(connection, table, run, blocks)
             run = []
     if run:

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,16 +17,9 @@ if TYPE_CHECKING:
 Row = Sequence[object]
 Columns = Sequence[tuple[str, str]]  # name and DuckDB type
 
-# A dictionary of numbers that all differ is made for nothing; version 2 splits them into bytes that compress to half.
-PARQUET = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2, DICTIONARY_SIZE_LIMIT 1000, ROW_GROUP_SIZE 122880"
 _FEW_ROWS = 4_000  # importing numpy costs as much as handing over this many rows as JSON; also the rows of one document
 _MANY_ROWS = 50_000
 _NUMERIC = {"INTEGER": "int64", "BIGINT": "int64", "DOUBLE": "float64", "FLOAT": "float64"}
-
-
-def quoted(path: Path) -> str:
-    """Write a path as an SQL string, for statements that take no parameters."""
-    return "'" + str(path).replace("'", "''") + "'"
 
 
 def create_table(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns) -> None:

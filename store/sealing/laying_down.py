@@ -25,8 +25,15 @@ from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
 from store.sealing.digesting import changed_blocks, groups_of
 from store.sealing.footers import FOOTER_KEY
 from store.sealing.held import HeldRows, with_repeated_texts
-from store.sealing.into_duckdb import PARQUET, quoted
 from store.sealing.load_parts import seal_loads
+from store.sealing.part_files import (
+    LARGEST_PART_ROWS,
+    RETIRED_KEPT_S,
+    copy_rows,
+    give_name,
+    quoted,
+    rows_written,
+)
 from store.sealing.ranges import Ranges, complement, merged, ranges_of
 from store.sealing.snapshots import (
     Contents,
@@ -35,11 +42,9 @@ from store.sealing.snapshots import (
     RejectedPart,
     Snapshot,
     describe_blocks,
-    hash_file,
     load_snapshot,
     read_manifest,
     snapshot_directories,
-    sync_directory,
     with_current_times,
     write_manifest,
 )
@@ -48,9 +53,7 @@ from store.sealing.unsealed import UnsealedBlock, blocks_within, load_unsealed, 
 if TYPE_CHECKING:
     import duckdb
 
-LARGEST_PART_ROWS = 1_500_000
 _ALWAYS_MERGED_ROWS = 50_000
-_RETIRED_KEPT_S = 300.0  # a reader opens the parts it listed within this time; a slower one lists them again
 _LOCK_WAIT_S = 120.0
 _SEALING_MEMORY = "1GB"
 _SORTING = ".sorting"  # where DuckDB sorts what does not fit in memory
@@ -194,48 +197,29 @@ class _Sealing:
             if in_order:
                 rows = unsealed_select("sealing", with_repeated_texts(self._connection, "sealing"))
                 self._connection.execute("SET threads = 1")  # several would not keep the order
-            self._connection.execute(
-                f"COPY ({rows}) TO {quoted(temporary)} ({PARQUET}, KV_METADATA {{{FOOTER_KEY}: '{footer}'}})"
-            )
+            more = f", KV_METADATA {{{FOOTER_KEY}: '{footer}'}}"
+            copy_rows(self._connection, rows, temporary, footer=more)
             self._connection.execute("RESET threads")
-            _sync(temporary)
             self._compare(temporary, contents)
-            sha256 = hash_file(temporary)
-            temporary.replace(path)
+            written = give_name(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_directory(self._directory)
-        status = path.stat()
-        return Part(
-            path=path,
-            size=status.st_size,
-            mtime_ns=status.st_mtime_ns,
-            ctime_ns=status.st_ctime_ns,
-            sha256=sha256,
-            contents=contents,
-        )
+        return Part(path=path, contents=contents, **written._asdict())
 
     def _compare(self, written: Path, contents: Contents) -> None:
         """Read the file back: it must hold every row that went in, and as many as the store's blocks promise."""
-        went_in = self._digest("sealing.wide")
-        came_back = self._digest(f"read_parquet({quoted(written)})")
-        if went_in != came_back:
+        columns = ", ".join(f"f.{column.name}" for column in PROBE_COLUMNS)
+        rows = rows_written(self._connection, columns, "FROM sealing.wide AS f", written)
+        if rows is None:
             raise StoreError(
                 f"The snapshot {written} does not hold what was written to it.",
                 hint="Check the disk; the store itself is not affected, and questions are answered from it.",
             )
-        if went_in[0] != contents.rows:
+        if rows != contents.rows:
             raise StoreError(
-                f"The store {self._location.display} holds {went_in[0]} probes in blocks that promise {contents.rows}.",
+                f"The store {self._location.display} holds {rows} probes in blocks that promise {contents.rows}.",
                 hint=f"Run: sweepdb db check{self._location.argument}",
             )
-
-    def _digest(self, relation: str) -> tuple[int, int | None]:
-        columns = ", ".join(column.name for column in PROBE_COLUMNS)
-        row = self._connection.execute(
-            f"SELECT COUNT(*), BIT_XOR(hash({columns})) FROM {relation}"  # noqa: S608 - our text
-        ).fetchone()
-        return row if row is not None else (0, None)
 
     def _publish(self, parts: tuple[Part, ...]) -> None:
         """Name the parts in the manifest, then delete files that no reader can be waiting for any more."""
@@ -243,7 +227,7 @@ class _Sealing:
         moment = time.time()
         names = {part.path.name for part in parts}
         replaced = [(part.path.name, moment) for part in manifest.parts if part.path.name not in names]
-        retired = [(name, since) for name, since in manifest.retired if 0 <= moment - since < _RETIRED_KEPT_S]
+        retired = [(name, since) for name, since in manifest.retired if 0 <= moment - since < RETIRED_KEPT_S]
         published = Manifest(parts=parts, retired=(*retired, *replaced))
         if published != manifest:
             write_manifest(self._directory, published)
@@ -291,11 +275,6 @@ def _source(parts: Sequence[Part]) -> str:
     columns = ", ".join(column.name for column in PROBE_COLUMNS)
     files = ", ".join(quoted(part.path) for part in parts)
     return f"{unsealed_select('sealing')} UNION ALL SELECT {columns} FROM read_parquet([{files}])"  # noqa: S608 - our text
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 @contextmanager

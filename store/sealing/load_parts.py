@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from store.location import StoreLocation
 from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
-from store.sealing.into_duckdb import create_table, quoted
+from store.sealing.into_duckdb import create_table
 from store.sealing.load_relations import LOAD_RELATIONS, columns_of, holder_of, insert_from_store, rows_of_a_group
+from store.sealing.part_files import RETIRED_KEPT_S, give_name, put_document, quoted
 from store.sealing.ranges import Ranges, as_parameter, complement, merged, overlap, ranges_of
-from store.sealing.snapshots import UNREADABLE, file_fault, hash_file, snapshot_directories, sync_directory
+from store.sealing.snapshots import UNREADABLE, file_fault, snapshot_directories
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 LoadCounts = dict[tuple[str, Ranges], int]  # how many loads of a table there are in ranges of ids
 MANIFEST = "loads.json"
 _ALWAYS_MERGED_ROWS = 200_000
-_RETIRED_KEPT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,15 +149,10 @@ def _write(
             f"COPY (FROM ({' UNION ALL '.join(sources)}) ORDER BY {_names(kind)}) TO {quoted(temporary)}"
             f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {rows_of_a_group(kind)})"
         ).fetchall()
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        sha256 = hash_file(temporary)
-        temporary.replace(directory / name)
+        written = give_name(temporary, directory / name)
     finally:
         temporary.unlink(missing_ok=True)
-    sync_directory(directory)
     store_id, loads, count = held
-    status = (directory / name).stat()
     return LoadPart(
         name=name,
         kind=kind,
@@ -166,10 +161,7 @@ def _write(
         loads=loads,
         count=count,
         rows=int(rows),
-        size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        ctime_ns=status.st_ctime_ns,
-        sha256=sha256,
+        **written._asdict(),
     )
 
 
@@ -259,15 +251,9 @@ def _part_of(entry: dict[str, Any]) -> LoadPart:
 
 def _publish(directory: Path, parts: Sequence[LoadPart]) -> None:
     """Name the parts in the manifest; files that nobody names any more go once no reader can wait for them."""
-    temporary = directory / f".{MANIFEST}.{os.getpid()}"
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump({"parts": [asdict(part) for part in parts]}, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(directory / MANIFEST)
-    sync_directory(directory)
+    put_document(directory / MANIFEST, {"parts": [asdict(part) for part in parts]})
     named = {part.name for part in parts}
     for kind in LOAD_RELATIONS:
         for path in directory.glob(f"*{kind}-*.parquet*"):
-            if path.name not in named and time.time() - path.stat().st_mtime > _RETIRED_KEPT_S:
+            if path.name not in named and time.time() - path.stat().st_mtime > RETIRED_KEPT_S:
                 path.unlink(missing_ok=True)

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from store.location import StoreLocation
+from store.placing import whole_digest
 from store.reading import ReadTransaction, Recalled
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import layout_digest
 from store.sealing.footers import footer_fault, known_footers
+from store.sealing.part_files import put_document
 from store.sealing.ranges import Ranges, as_parameter, meets, merged, ranges_of
 
 if TYPE_CHECKING:
@@ -169,22 +171,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
         ],
         "retired": manifest.retired,
     }
-    temporary = directory / f".{MANIFEST}.{os.getpid()}"
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(directory / MANIFEST)
-    sync_directory(directory)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make renames inside a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    put_document(directory / MANIFEST, document)
 
 
 def list_parts(location: StoreLocation, store_id: str) -> tuple[Part, ...]:
@@ -278,8 +265,7 @@ def file_fault(path: Path, written: Written, *, full_hash: bool = False) -> str 
 def hash_file(path: Path) -> str:
     """Return the sha256 of a file, empty where it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return whole_digest(path)
     except OSError:
         return ""
 

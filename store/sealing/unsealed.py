@@ -1,10 +1,12 @@
 """Brings blocks that no snapshot holds from the store into DuckDB, as the same wide rows a snapshot has.
 
-Not here: which blocks are covered (store.sealing.snapshots)."""
+Which snapshots hold rows of some scenarios is told by the store's own blocks: a wrong manifest can make a question
+slower, never leave a row out. Not here: which blocks are covered (store.sealing.snapshots)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,11 +16,14 @@ from store.reading import ReadTransaction
 from store.schema.joins import BLOCKS_FIRST
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
 from store.sealing.held import HeldBlock, insert_held
-from store.sealing.into_duckdb import create_table, insert_rows, quoted
-from store.sealing.ranges import Ranges, as_parameter, ranges_of, without
+from store.sealing.into_duckdb import create_table, insert_rows
+from store.sealing.part_files import quoted
+from store.sealing.ranges import Ranges, as_parameter, meets, ranges_of, within, without
 
 if TYPE_CHECKING:
     import duckdb
+
+    from store.sealing.snapshots import Part
 
 _NAMED = [(column.name, column.type) for column in NAMED_COLUMNS]
 _PLACE = [
@@ -29,6 +34,10 @@ _PLACE = [
     ("file", "VARCHAR"),
 ]
 _MEASURES = [("block_id", "BIGINT"), *((column.name, column.type) for column in MEASURE_COLUMNS)]
+
+_HAS_PARTS = "SELECT CASE WHEN EXISTS (SELECT 1 FROM part_block) THEN 1 ELSE 0 END"
+FEW_PARTS = 16  # opening as many takes 20 ms; a session that has them all never reads the store twice
+MOST_SCENARIOS = 20_000  # looking their blocks up takes as long as opening a few hundred parts
 
 
 class UnsealedBlock(NamedTuple):
@@ -57,6 +66,36 @@ def blocks_of(transaction: ReadTransaction, scenario_keys: Collection[str]) -> R
         " WHERE b.scenario_id BETWEEN r.lo AND r.hi"
     )
     return ranges_of(transaction.values(int, statement, (as_parameter(wanted),)))
+
+
+def worth_pruning(transaction: ReadTransaction, parts: Sequence[Part], scenario_ids: Collection[int]) -> bool:
+    """Whether leaving parts aside saves more than finding out which.
+
+    Where parts stand in place of rows it always does: names are joined to every block of them that is read."""
+    if len(scenario_ids) > MOST_SCENARIOS:
+        return False
+    return len(parts) > FEW_PARTS or next(transaction.values(int, _HAS_PARTS)) > 0
+
+
+def blocks_of_scenarios(transaction: ReadTransaction, scenario_ids: Iterable[int]) -> list[UnsealedBlock]:
+    """The committed blocks of scenarios, by id."""
+    wanted = json.dumps([[0, low, high] for low, high in ranges_of(scenario_ids)])
+    statement = (
+        f"SELECT b.id, b.probe_count FROM {transaction.ranges} JOIN block b"  # noqa: S608 - our text
+        " ON b.scenario_id BETWEEN r.lo AND r.hi ORDER BY b.id"
+    )
+    return list(transaction.rows(UnsealedBlock, statement, (wanted,)))
+
+
+def parts_with(parts: Sequence[Part], blocks: Sequence[UnsealedBlock]) -> tuple[Part, ...]:
+    """The parts that hold any of these blocks."""
+    wanted = ranges_of(block.id for block in blocks)
+    return tuple(part for part in parts if meets(part.contents.blocks, wanted))
+
+
+def not_within(blocks: Sequence[UnsealedBlock], covered: Ranges) -> Ranges:
+    """The blocks that ranges leave out, as ranges."""
+    return ranges_of(block.id for block in blocks if not within(block.id, covered))
 
 
 def load_unsealed(
@@ -96,13 +135,13 @@ def _loaded(
 ) -> tuple[Path, ...]:
     named = ", ".join(f"{column.source} AS {column.name}" for column in NAMED_COLUMNS)
     measures = ", ".join(column.source for column in MEASURE_COLUMNS)
-    within = "b.id BETWEEN r.lo AND r.hi"
+    inside = "b.id BETWEEN r.lo AND r.hi"
     parameter = (as_parameter(ranges),)
     rows = f"{schema}.unsealed_row" if places else f"{schema}.unsealed_probe"
     create_table(connection, f"{schema}.unsealed_block", _NAMED)
     create_table(connection, rows, _MEASURES)
     blocks = transaction.cells(
-        f"SELECT {named} FROM {transaction.ranges} CROSS JOIN {BLOCKS_FIRST} WHERE {within}",  # noqa: S608 - our text
+        f"SELECT {named} FROM {transaction.ranges} CROSS JOIN {BLOCKS_FIRST} WHERE {inside}",  # noqa: S608 - our text
         parameter,
     )
     insert_rows(connection, f"{schema}.unsealed_block", _NAMED, blocks)
@@ -110,7 +149,7 @@ def _loaded(
         insert_held(connection, held, rows, f"{schema}.unsealed_block")
     elsewhere = ranges_of((*(place.block_id for place in places), *held))
     probes = transaction.cells(
-        f"SELECT b.id, {measures} FROM {transaction.ranges} CROSS JOIN block b CROSS JOIN probe pb WHERE {within}"  # noqa: S608 - our text
+        f"SELECT b.id, {measures} FROM {transaction.ranges} CROSS JOIN block b CROSS JOIN probe pb WHERE {inside}"  # noqa: S608 - our text
         " AND pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size",
         (as_parameter(without(ranges, elsewhere)),),
     )

@@ -39,7 +39,7 @@ from store.opening import Store, open_store
 from store.parts import ShardBlock, part_shelf, register_part, write_part
 from store.placing import parts_in_use
 from store.reading import read_transaction
-from store.sealing import pruning
+from store.sealing import unsealed
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 from sweepdb.working import parse_workers, run_on_workers
 
@@ -131,7 +131,7 @@ def questions(folder: Path, rows: int, sizes: tuple[int, ...] = (1, 100, 300)) -
         url = f"sqlite:///{folder}/parts-{parts}.sqlite"
         model, workload = many_parts(url, parts, rows)
         for pruned in (True, False):
-            pruning.MOST_SCENARIOS = 20_000 if pruned else -1
+            unsealed.MOST_SCENARIOS = 20_000 if pruned else -1
             asked = [
                 Question(report="best", scope=Scope(models=(model,), workload=workload), limits=Limits(tpot_ms=limit))
                 for limit in (50.0, 60.0, 70.0)
@@ -154,7 +154,7 @@ def questions(folder: Path, rows: int, sizes: tuple[int, ...] = (1, 100, 300)) -
                 rows_a_part=rows,
                 **({"aim": "<= 100"} if pruned else {}),
             )
-        pruning.MOST_SCENARIOS = 20_000
+        unsealed.MOST_SCENARIOS = 20_000
 
 
 LARGE_LIMITS = (50.0, 60.0, 70.0, 80.0, 90.0)

@@ -234,7 +234,7 @@ def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkey
             seal(store)
         return snapshot
 
-    monkeypatch.setattr("store.sealing.laying_down._RETIRED_KEPT_S", 0.0)
+    monkeypatch.setattr("store.sealing.laying_down.RETIRED_KEPT_S", 0.0)
     monkeypatch.setattr("queries.connect.load_snapshot", load_then_compact)
     with connect(store.url) as connection:
         assert connection.execute("SELECT count(*) FROM raw.stored_probe").fetchone() == (40,)

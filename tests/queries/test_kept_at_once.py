@@ -9,7 +9,7 @@ from generator import MODELS, PLANS, block, sweep_record
 from queries_stores import mission_records
 
 from queries.asking import question_of
-from queries.narrow import scope_tables
+from queries.narrow import kept_rows, scope_tables
 from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store
@@ -107,7 +107,7 @@ class Recorded:
 @pytest.mark.parametrize("limit", ["memory", "probes"])
 def test_what_takes_too_much_memory_or_time_waits_until_it_is_asked_again(place, monkeypatch, limit):
     if limit == "memory":
-        monkeypatch.setenv(scope_tables.MEMORY, "0")
+        monkeypatch.setenv(kept_rows.MEMORY, "0")
     else:
         monkeypatch.setattr(scope_tables, "MOST_AT_ONCE", 5)
     with Session(place) as session:

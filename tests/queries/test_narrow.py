@@ -14,6 +14,7 @@ from queries_stores import mission_records, write_sweep
 from served_store import write_served
 
 from queries.asking import question_of, reports
+from queries.asking.limits import predicted_limits
 from queries.narrow.kept_rows import MEMORY
 from queries.session import Session
 from store.errors import InputError
@@ -144,40 +145,49 @@ def test_every_moved_limit_finds_in_memory_what_the_store_has(sessions, data):
     same_as_the_store_says(sessions, data)
 
 
-MEASURES = ("ttft_ms", "tpot_ms", "e2e_ms")  # limited from above
-CONTENDERS = """
-    SELECT n.lot, n.batch_size, n.qps, n.rate, n.latency_ms, n.memory_unreserved_bytes, n.ttft_ms, n.tpot_ms, n.e2e_ms,
-        n.tokens_per_s_per_user, c.lot IS NOT NULL AS contends
-    FROM narrow AS n LEFT JOIN contenders_by_{} AS c ON c.lot = n.lot AND c.batch_size = n.batch_size WHERE n.qps > 0
+WINNERS = """
+    SELECT lots.lot, p.batch_size, p.*, w.batch_size IS NOT NULL AS can_win
+    FROM lots
+    JOIN scoped AS p ON p.scenario_id = lots.scenario_id AND p.question_group = lots.question_group
+    LEFT JOIN winners AS w ON w.scenario_id = p.scenario_id AND w.batch_size = p.batch_size
+    ORDER BY lots.lot, p.batch_size
 """
+RATES = {
+    "prefill": ("prefill_capacity_qps", "prefill_ttft_qps", "input_tokens_per_s"),
+    "decode": ("decode_minus_one_qps", "decode_full_qps", "output_tokens_per_s"),
+    "aggregated": ("requests_per_s", "output_tokens_per_s", "output_tokens_per_s_twice"),
+}
 
 
-def no_worse(one, other):
-    """Whether a row is admitted wherever another is."""
-    return (
-        one["memory_unreserved_bytes"] >= other["memory_unreserved_bytes"]
-        and all(other[name] is None or one[name] <= other[name] for name in MEASURES)
-        and (other["tokens_per_s_per_user"] is None or one["tokens_per_s_per_user"] >= other["tokens_per_s_per_user"])
+def comes_before(one, other):
+    """Whether a row is admitted wherever another is, and stands before it in every order and on every frontier."""
+    limited = [(column, limit.least) for limit in predicted_limits() for column in limit.predicted]
+    limited += [("kv_cache_bytes", False), ("kv_cache_mean_bytes", False), ("activation_bytes", False)]
+    limited += [(rate, True) for rate in RATES[one["phase"]]]
+    return one["batch_size"] < other["batch_size"] and all(
+        other[name] is None or (one[name] >= other[name] if most else one[name] <= other[name])
+        for name, most in limited
     )
 
 
-@pytest.mark.parametrize(("report", "objective"), [("best", "rate"), ("pd-ratio", "qps")])
+@pytest.mark.parametrize("report", ["best", "pd-ratio"])
 @pytest.mark.parametrize("store", ["saturated", "served"])
-def test_a_row_that_does_not_contend_stands_behind_one_that_is_no_worse(places, store, report, objective):
+def test_a_row_that_cannot_win_stands_behind_one_that_is_no_worse(places, store, report):
     with Session(places[store]) as session:
         for limit in (60.0, 20.0):
             session.ask(question_of(report, {"tpot_limits": limit}))
-        duckdb = session._connection.duckdb
-        cursor = duckdb.execute(CONTENDERS.format(objective))
+        session._tables.show_every_row()
+        cursor = session._connection.duckdb.execute(WINNERS)
         rows = [dict(zip([item[0] for item in cursor.description], row, strict=True)) for row in cursor.fetchall()]
     lots = {}
-    for row in sorted(rows, key=lambda row: (row["lot"], -row[objective], row["latency_ms"], row["batch_size"])):
+    for row in rows:
         before = lots.setdefault(row["lot"], [])
-        assert row["contends"] or any(no_worse(one, row) for one in before)
+        fits = row["weight_bytes"] + row["activation_bytes"] + row["kv_cache_mean_bytes"] <= row["device_memory_bytes"]
+        assert row["can_win"] or not fits or any(comes_before(one, row) for one in before)
         before.append(row)
-    contending = sum(row["contends"] for row in rows)
-    assert 0 < contending <= len(rows)
-    assert store == "served" or contending < len(rows)
+    winning = sum(row["can_win"] for row in rows)
+    assert 0 < winning <= len(rows)
+    assert store == "served" or winning < len(rows)
 
 
 def test_phases_that_nobody_asked_about_stay_in_the_store(places):

@@ -329,14 +329,14 @@ def test_other_numbers_under_the_key_of_a_block_in_a_part_are_refused(store):
 def test_a_write_that_failed_does_not_break_the_next_of_this_process(tmp_path, monkeypatch):
     with open_store(f"sqlite:///{tmp_path}/store.sqlite", create=True) as store:
         blocks, shelf = shard_blocks(begun(store)[1]), part_shelf(store)
-    real = files._copy
+    real = files.copy_rows
 
     def failing(connection, select, path):
         connection.close()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files, "_copy", failing)
+    monkeypatch.setattr(files, "copy_rows", failing)
     with pytest.raises(StoreError, match="No space left"):
         write_part(shelf, "0" * 64, blocks)
-    monkeypatch.setattr(files, "_copy", real)
+    monkeypatch.setattr(files, "copy_rows", real)
     assert write_part(shelf, "0" * 64, blocks).bytes > 0

@@ -19,7 +19,7 @@ from queries.connect import connect
 from queries.session import Session
 from store.location import parse_url
 from store.reading import read_transaction, transactions
-from store.sealing import blocks_within, footers, laying_down, pruning, ranges_of
+from store.sealing import blocks_within, footers, laying_down, ranges_of, unsealed
 from store.sealing.laying_down import SealStep, _Sealing
 from store.sealing.ranges import LARGEST_KEY, meets, merged, overlap, within
 from store.sealing.snapshots import snapshot_directories
@@ -45,7 +45,7 @@ def filled(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _prune_always(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr(pruning, "FEW_PARTS", 0)
+    monkeypatch.setattr(unsealed, "FEW_PARTS", 0)
 
 
 def lay_down(url: str, layout: list[set[int]]) -> list:
@@ -168,7 +168,7 @@ def test_a_session_that_moves_from_scope_to_scope_answers_as_one_part_does(fille
 
 def test_a_store_of_few_parts_is_read_whole(filled, monkeypatch):
     url, expected, _ = filled
-    monkeypatch.setattr(pruning, "FEW_PARTS", 16)
+    monkeypatch.setattr(unsealed, "FEW_PARTS", 16)
     monkeypatch.setattr(laying_down, "LARGEST_PART_ROWS", 400)
     lay_down(url, [])
     laying_down.seal_location(parse_url(url))

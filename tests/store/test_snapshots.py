@@ -278,7 +278,7 @@ def test_sealers_at_once_lay_each_block_down_once(tmp_path):
 
 def test_a_reader_survives_the_removal_of_the_parts_it_listed(sealed, monkeypatch):
     url, parts, expected = sealed
-    monkeypatch.setattr(laying_down, "_RETIRED_KEPT_S", 0.0)
+    monkeypatch.setattr(laying_down, "RETIRED_KEPT_S", 0.0)
     with connect(url) as connection:
         connection.provide(["stored_probe"])
         seal_location(parse_url(url))  # merges both parts into one,

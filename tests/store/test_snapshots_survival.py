@@ -39,7 +39,7 @@ SEALER = """
     import sys
     from store.sealing import laying_down
     from store.location import parse_url
-    laying_down._RETIRED_KEPT_S = 1.0
+    laying_down.RETIRED_KEPT_S = 1.0
     while True:
         laying_down.seal_location(parse_url(sys.argv[1]))
 """

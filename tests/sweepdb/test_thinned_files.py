@@ -20,7 +20,8 @@ from store.reading import read_transaction
 from store.schema.sql_tables import PART_THINNED
 from store.upkeep import check_store
 from store.writing import begin_sweep, finish_sweep, put_scenarios
-from sweepdb.thinning import thin_parts, thin_writing, winner_faults
+from sweepdb import thinning
+from sweepdb.thinning import thin_parts, winner_faults
 
 RECORDS = [record for record in islice(scenarios(), 60) if record.status == "ok" and record.formula_version == 2][:9]
 LAST = 40
@@ -123,12 +124,15 @@ def test_check_names_a_file_that_holds_other_rows_than_can_win(sqlite_url, tmp_p
         filled(store)
         with monkeypatch.context() as patch:  # a program that thins too much
             worse = tmp_path / "can_win.sql"
-            from queries.thinned import winners
+            from queries import thinned
 
-            text = winners.CAN_WIN.read_text()
-            text = text.replace("WHERE proven.block_id", "WHERE compared.batch_size < 3 AND (proven.block_id")
-            worse.write_text(text.replace("most_second_rate;", "most_second_rate);"))
-            patch.setattr(winners, "CAN_WIN", worse)
+            text = thinned.CAN_WIN.read_text()
+            worse.write_text(
+                text.replace(
+                    "WHERE other.lot IS NULL OR", "WHERE this.batch_size < 3 AND (other.lot IS NULL OR"
+                ).replace("false))\n);", "false))\n));")
+            )
+            patch.setattr(thinned, "CAN_WIN", worse)
             thin_parts(store.location)
         assert check_store(store.location).faults == ()  # the files are those that were registered
         faults = list(winner_faults(store.location))
@@ -144,14 +148,14 @@ def test_check_names_a_file_that_holds_other_rows_than_can_win(sqlite_url, tmp_p
 @pytest.mark.parametrize(("store", "shelf"), [("sqlite", "folder")], indirect=True)
 def test_a_part_that_was_compacted_meanwhile_gets_no_file(store, monkeypatch):
     filled(store)
-    real = thin_writing.write_thinned
+    real = thinning.write_thinned
 
     def late(location, shelf, part):
         file = real(location, shelf, part)
         compact_parts(location)
         return file
 
-    monkeypatch.setattr(thin_writing, "write_thinned", late)
+    monkeypatch.setattr(thinning, "write_thinned", late)
     with pytest.raises(StoreError, match="A compaction has replaced a part"):  # the second part has no block any more
         thin_parts(store.location)
     assert named(store) == []
@@ -169,7 +173,7 @@ def test_a_disk_that_is_full_leaves_no_file_behind(sqlite_url, tmp_path, monkeyp
         def full(*_):
             raise duckdb.IOException("No space left on device")
 
-        monkeypatch.setattr(thin_writing, "digest_of", full)
+        monkeypatch.setattr(thinning, "rows_written", full)
         with pytest.raises(StoreError, match="No space left"):
             thin_parts(store.location)
         assert named(store) == []

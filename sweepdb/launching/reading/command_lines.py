@@ -257,6 +257,7 @@ def _cache(said: _Said, flag: str) -> str | None:
     """The format of keys and values, and behind it that of linear states where a flag says one."""
     cache = "FP8" if str(said.text("--kv-cache-dtype")).startswith("fp8") else None
     states = _STATES.get(str(said.text(flag)))
+    said.read_where(states, flag)
     return cache if states is None else f"{cache or 'NATIVE'}+states={states}"
 
 

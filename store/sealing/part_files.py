@@ -1,0 +1,87 @@
+"""Files of rows, whether snapshots of a store or parts in place of its rows: one format, written and read back one way.
+
+Both are sorted by scenario and batch size. A snapshot also holds the names of its rows, which makes a question over all
+of a store half as dear; a part holds numbers alone, so that renaming a model changes no file. Not here: which blocks go
+into a file (store.sealing.laying_down, store.parts), and reading them (store.sealing.unsealed)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from store.placing import whole_digest
+
+if TYPE_CHECKING:
+    import duckdb
+
+LARGEST_PART_ROWS = 1_500_000
+RETIRED_KEPT_S = 300.0  # a reader opens the files it listed within this time; a slower one lists them again
+ROWS_AT_ONCE = 200_000  # that are handed over or compared together
+# A dictionary of numbers that all differ is made for nothing; version 2 splits them into bytes that compress to half.
+PARQUET = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2, DICTIONARY_SIZE_LIMIT 1000, ROW_GROUP_SIZE 122880"
+
+
+class WrittenFile(NamedTuple):
+    """A file as it was when it got its name."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int  # when anything of it changed, which nobody can set
+    sha256: str
+
+
+def quoted(path: Path) -> str:
+    """Write a path as an SQL string, for statements that take no parameters."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def copy_rows(connection: duckdb.DuckDBPyConnection, select: str, path: Path, *, footer: str = "") -> None:
+    """Write the rows of a statement to a file, in their order; `footer` says more of it, as COPY takes it."""
+    connection.execute(f"COPY ({select}) TO {quoted(path)} ({PARQUET}{footer})")
+
+
+def rows_written(connection: duckdb.DuckDBPyConnection, columns: str, source: str, path: Path) -> int | None:
+    """How many rows a file holds, read back; None where they are not those of the source. Columns are of `f`."""
+    went_in = rows_digest(connection, columns, source)
+    return (
+        went_in[0] if rows_digest(connection, columns, f"FROM read_parquet({quoted(path)}) AS f") == went_in else None
+    )
+
+
+def rows_digest(connection: duckdb.DuckDBPyConnection, columns: str, source: str) -> tuple[int, int | None]:
+    """How many rows there are, and a digest of them whatever their order."""
+    row = connection.execute(f"SELECT COUNT(*), BIT_XOR(hash({columns})) {source}").fetchone()
+    return row if row is not None else (0, None)
+
+
+def give_name(temporary: Path, path: Path) -> WrittenFile:
+    """Flush a finished file, and give it its name."""
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    sha256 = whole_digest(temporary)
+    temporary.replace(path)
+    sync_directory(path.parent)
+    status = path.stat()
+    return WrittenFile(status.st_size, status.st_mtime_ns, status.st_ctime_ns, sha256)
+
+
+def put_document(path: Path, document: object) -> None:
+    """Replace a file of JSON in one step."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames inside a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
