@@ -5,11 +5,13 @@ Not here: names and filters (queries.scoping.scope), writing and checking proofs
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from queries.asking.library import report
 from queries.asking.parameters import instance_budget, phases_wanted
 from queries.asking.question import Question
+from queries.scoping.names import device_name
 from queries.scoping.scope import (
     Grouped,
     ResolvedScope,
@@ -19,9 +21,10 @@ from queries.scoping.scope import (
     resolve_two_sweeps,
     resolve_whole_store,
 )
-from queries.scoping.workload_blend import resolve_blend
+from queries.scoping.workload_blend import keyed_blend, resolve_blend
 from store.errors import InputError
-from store.reading import ReadTransaction
+from store.location import StoreLocation
+from store.reading import ReadTransaction, read_transaction
 from store.schema import scenario_tables
 
 Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
@@ -52,6 +55,24 @@ def resolve_question(transaction: ReadTransaction, question: Question, pinned: P
         looks_at=looks_at,
     )
     return resolve_scope(transaction, question.scope, grouped, most_devices=most)
+
+
+def keyed_question(location: StoreLocation, question: Question) -> Question:
+    """A question in which sides of a pair name devices as the store does, and a blend its workloads by content key."""
+    pairs, mix = question.pairs, question.options.mix
+    if pairs.prefill_device is None and pairs.decode_device is None and not mix:
+        return question
+    with read_transaction(location) as transaction:
+        prefill, decode = (
+            None if device is None else device_name(transaction, device)
+            for device in (pairs.prefill_device, pairs.decode_device)
+        )
+        blend = keyed_blend(transaction, mix) if mix else mix
+    return replace(
+        question,
+        pairs=replace(pairs, prefill_device=prefill, decode_device=decode),
+        options=replace(question.options, mix=blend),
+    )
 
 
 class _Scenario(NamedTuple):
