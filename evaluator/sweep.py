@@ -125,22 +125,8 @@ def run_sweep(
 ) -> SweepReport:
     """Evaluate and store, as one sweep, what the store lacks of a request or of several. ^C keeps what is
     acknowledged and marks the sweep. With `arrivals`, every scenario is played at rates of requests, too."""
-    planned = list(planned_scenarios(request))
-    if not planned:
-        raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
-    key = secrets.token_hex(6)
-    arguments = canonical(request_arguments(request) | ({} if arrivals is None else {"arrivals": arrivals}))
-    sweep_id = begin_sweep(
-        store,
-        SweepRecord(
-            key=key,
-            label=label,
-            arguments=arguments,
-            program_version=program_version(),
-            started_at=datetime.now(UTC),
-            kind="request",
-        ),
-    )
+    planned = legal_scenarios(request)
+    key, sweep_id = begun_sweep(store, request, label, arrivals)
     runner = SweepRunner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress, arrivals=arrivals)
     interrupted = False
     try:
@@ -157,6 +143,32 @@ def run_sweep(
     finish_sweep(store, sweep_id, "interrupted" if interrupted else "finished")
     seal(store, runner.held)
     return runner.report(key, interrupted=interrupted)
+
+
+def legal_scenarios(request: SweepRequest | Sequence[SweepRequest]) -> list[PlannedScenario]:
+    """The scenarios of a request, which must have some."""
+    planned = list(planned_scenarios(request))
+    if not planned:
+        raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
+    return planned
+
+
+def begun_sweep(
+    store: Store,
+    request: SweepRequest | Sequence[SweepRequest],
+    label: str | None,
+    arrivals: ArrivalRequest | None,
+) -> tuple[str, int]:
+    """The key and the number of a sweep that has begun to evaluate a request."""
+    record = SweepRecord(
+        key=secrets.token_hex(6),
+        label=label,
+        arguments=canonical(request_arguments(request) | ({} if arrivals is None else {"arrivals": arrivals})),
+        program_version=program_version(),
+        started_at=datetime.now(UTC),
+        kind="request",
+    )
+    return record.key, begin_sweep(store, record)
 
 
 def evaluate_all(

@@ -1,16 +1,16 @@
 """The public views of a store's own database: laid down as today's program generates them, whatever the revision.
 
-No revision holds their text. Not here: what they select (store.schema.store_views)."""
+No revision holds their text. Not here: what they select (store.schema.raw_relations)."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, inspect
 
-from store.engines import make_engine, make_reading_engine
 from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation
-from store.schema.store_views import store_views
+from store.migrating import make_engine, make_reading_engine
+from store.schema.raw_relations import store_views
 
 _COMPARED = "sweepdb_view_of_today"
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from queries.asking.headers import Report
-from queries.asking.library import NEAREST, all_variables_taken, answering_for, names_below, report, variables_read
+from queries.asking.headers import Report, only_columns, told_columns
+from queries.asking.library import NEAREST, answering_for, names_below, report, variables_read
 from queries.asking.options import Scope
 from queries.asking.parameters import (
     answered_instead,
@@ -22,7 +22,6 @@ from queries.asking.parameters import (
     phases_wanted,
 )
 from queries.asking.question import Answer, Question
-from queries.asking.told_columns import only_columns, told_columns
 from queries.connect import StoreConnection
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
@@ -152,7 +151,7 @@ class Session:
         """The answer by the rows that can win where these suffice, unless the `whole` scope is to be read."""
         asked = report(question.report)
         check_options(question)
-        check_used(question, all_variables_taken(asked))
+        check_used(question)
         question = keyed_question(self.location, question)
         whole = whole or "winners" not in asked.reads
         scope = self._prepare(question, pinned, whole=whole)

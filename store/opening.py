@@ -1,6 +1,6 @@
 """Opens a store for writing: its transactions, and the checks before anything is done.
 
-Not here: settings of engines (store.engines), creating and migrating (store.migrating), and reading without SQLAlchemy
+Not here: engines, creating and migrating (store.migrating), and reading without SQLAlchemy
 (store.reading)."""
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine
 
-from store.engines import make_engine, make_reading_engine
 from store.errors import StoreError
 from store.faults import store_faults
 from store.interrupts import interrupts_held
 from store.location import StoreLocation, parse_url
-from store.migrating import create_if_missing
+from store.migrating import create_if_missing, make_engine, make_reading_engine
 from store.reading import read_store_id
 from store.revision import check_revision
 from store.running_lock import RunningLock

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from store.schema.closed_sets import Convention, Family, Phase, Status, SweepKind
+from store.schema.declaring import Convention, Family, Phase, Status, SweepKind
 from store.schema.plan_columns import IF_SET, PlanRecord
 from store.schema.service_columns import Served
 

@@ -1,6 +1,6 @@
 """How long writers wait for each other, and whom they tell. One setting a process: a command's, or the environment's.
 
-Not here: which lock is waited for (store.engines)."""
+Not here: which lock is waited for (store.migrating)."""
 
 from __future__ import annotations
 

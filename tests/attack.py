@@ -25,12 +25,12 @@ from conftest_cli import words
 from postgresql_server import Server, running_server, why_not
 from stored import STORES, load_postgresql, load_sqlite
 
+from migrations.views import differing_views
 from store.location import parse_url
 from store.migrating import current_revision
 from store.reading import read_transaction
 from store.revision import HEAD_REVISION, REVISIONS
 from store.upkeep import check_store
-from sweepdb.upgrading import view_faults
 
 HERE = Path(__file__).parent
 EXAMPLE = (
@@ -180,10 +180,11 @@ def one_round(ground: Ground, counts: Counts, chance: random.Random, number: int
         command(EXAMPLE.format(12), url, ground)
     if not counts.calls:
         counts.calls = command(_arguments(ground, kind, number), url, ground)[1]
+        assert counts.calls > 1, f"no calls of {kind} were counted"
         _forget(ground, url, counts.database, number)
         url = _fresh(ground, kind, counts.database, number)
     before = set() if kind in {"import", "migrate"} else rows(url)
-    kill_at = chance.randint(1, max(counts.calls, 1))
+    kill_at = chance.randint(1, counts.calls)
     code, _, said = command(_arguments(ground, kind, number), url, ground, kill_at=kill_at)
     counts.rounds += 1
     counts.killed += code == KILLED
@@ -219,7 +220,7 @@ def _left(ground: Ground, kind: str, url: str, before: set[tuple[object, ...]], 
     else:
         yield from _faults(url)
         if kind == "migrate":
-            yield from view_faults(parse_url(url))
+            yield from differing_views(parse_url(url))
     if kind in OF_PARTS:
         yield from (f"the original: {fault}" for fault in _faults(original(ground)))
         yield from (f"{one.parts} parts of another" for one in check_store(parse_url(url)).elsewhere)

@@ -18,6 +18,7 @@ W8A8 = Format(name="W8A8_DYNAMIC", compute="int8", weight_bits=8, activation_bit
 W4A8 = Format(
     name="W4A8_DYNAMIC", compute="int8", weight_bits=4, activation_bits=8, dynamic=True, dequantise_weight=True
 )
+ATTENTION_KINDS = {"attention_prefill", "attention_decode", "mla_prefill", "mla_decode"}
 
 
 def gqa(query_heads: int, kv_heads: int, head_dim: int, **options) -> GroupedQueryAttention:

@@ -48,8 +48,8 @@ from queries.proofs.verifying import proven
 from store.sealing.snapshots import read_manifest
 from sweepdb.evaluating.requests import build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.measuring.conforming_logs import conforming
 from sweepdb.measuring.kernel_fitting import profile_yaml
+from sweepdb.measuring.log_scoring import conforming
 from sweepdb.prices import read_prices
 from sweepdb.sharing.adding import block_record
 from sweepdb.sharing.identities import engines_of, refuse_forged

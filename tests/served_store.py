@@ -10,7 +10,7 @@ from store.opening import open_store
 from store.records import PriceRecord
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
-from store.writing.prices import put_prices
+from store.writing.beside import put_prices
 
 SERVED_DEVICES = DEVICES[:2]
 

@@ -29,10 +29,8 @@ def write(url: str) -> None:
     from store.records import CalibrationRecord, MeasurementRecord, OperatorSetRecord, PriceRecord, ValidationRecord
     from store.schema.sql_tables import PART, PART_THINNED
     from store.writing import begin_sweep, finish_sweep, put_block, put_loads, put_scenarios
-    from store.writing.calibrations import put_calibration
+    from store.writing.beside import put_calibration, put_operators, put_prices
     from store.writing.measurements import put_measurements, put_validations
-    from store.writing.operators import put_operators
-    from store.writing.prices import put_prices
     from store.writing.voiding import unvoid, void
 
     def of(phase, workload=WORKLOADS[0], model=MODELS[0]):

@@ -211,7 +211,7 @@ def test_a_field_of_subjects_is_eight_files(changed):
     device = "--device h100_sxm"
     found = changed(
         edits, BY_ENGINE, f"{BY_ENGINE} --look-ahead 3", f"query best {device} --look-ahead 3 --format json",
-        f"query best {device} --format csv", f"query pd-ratio {device} --top 1 --format json", f"query best {device}",
+        f"query best {device} --all --format csv", f"query pd-ratio {device} --top 1 --format json", f"query best {device} --all",
     )  # fmt: skip
     again, _, mine, every, pairs, told = found["said"]
     assert len(edits) == 8

@@ -9,7 +9,7 @@ import pytest
 from quick import further_cases
 from test_import_direction import MAY_IMPORT, ROOT, imported
 
-from store.schema import closed_sets
+from store.schema import declaring
 
 MOST_MODULES = 15
 EVERYWHERE = {  # what a module of its kind is called by
@@ -18,7 +18,7 @@ EVERYWHERE = {  # what a module of its kind is called by
     "linear", "pointwise",  # what a block emits, and the operator that it emits
 }  # fmt: skip
 OWNED = {  # closed sets that the store owns, by name
-    name: get_args(getattr(closed_sets, name))
+    name: get_args(getattr(declaring, name))
     for name in ("Phase", "Convention", "Status", "SweepKind", "SweepOutcome", "Family", "TierName")
 }
 
@@ -90,7 +90,7 @@ def test_a_closed_set_of_the_store_is_defined_once():
             for node in ast.walk(ast.parse(path.read_text())):
                 if (name := owners.get(constants(node))) is not None:
                     found[name].add(str(path.relative_to(ROOT)))
-    assert found == {name: {"store/schema/closed_sets.py"} for name in OWNED}
+    assert found == {name: {"store/schema/declaring.py"} for name in OWNED}
 
 
 @pytest.mark.parametrize("package", ["store", "queries", "sweepdb"])

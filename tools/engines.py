@@ -2,7 +2,9 @@
 
 `python -m tools.engines FILE...` fits every engine to the usable points of these files
 and writes evaluator/inputs/engines/<engine>.yaml: the fit to all of them, and one without each (device,
-model) pair to score that pair with. Nothing is random: the same files give the same profiles."""
+model) pair to score that pair with. Nothing is random: the same files give the same profiles. Handovers are fitted to
+points whose prefill and decode instances were measured apart: probes of both sides are evaluated once, since a handover
+moves first tokens only, so that a grid of them is cheap."""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
+
+from evaluator.arithmetic import FloatArray
 from evaluator.inputs import (
     ENGINES_FOLDER,
+    HANDOVER_MS,
     EngineProfile,
     FittedEngine,
     as_yaml,
@@ -25,20 +31,97 @@ from evaluator.inputs import (
 )
 from evaluator.ledger import (
     LATENCIES,
+    Asked,
     Deployment,
+    Evaluations,
     FitPoint,
+    Probe,
     Unmatched,
+    asked_of,
     central_metrics,
     deployment_of,
+    evaluated,
     fit_engine,
     fit_points,
+    huber,
+    lengths_of,
     metrics_of,
     read_measurements,
+    sides_of,
     usable,
+    values_of_sides,
 )
 from store.errors import InputError
 from store.records import MeasurementRecord
-from tools.handovers import HandoverPoint, fitted_handover, handover_points
+
+HANDOVERS = tuple(float(value) for value in range(0, 301, 10))  # milliseconds
+LEAST_PAIRS = 3  # of device and model: without any one of them two are left
+FIRST_TOKEN = "ttft_ms"  # noqa: S105  a column
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverPoint:
+    """The log errors of a point's TTFT under each of HANDOVERS."""
+
+    pair: tuple[str, str]
+    errors: FloatArray
+
+
+def handover_points(records: Iterable[MeasurementRecord], engine: str) -> list[HandoverPoint]:
+    """The points of an engine whose sides are apart, with the client and seats that their source states."""
+    found = [one for one in _apart(records) if one[1].engine == engine]
+    if len({deployment.pair for _, deployment in found}) < LEAST_PAIRS:
+        return []
+    asked = [asked_of(deployment, "known", engine=unfitted_engine(engine)) for _, deployment in found]
+    probes = evaluated(asked)
+    return [
+        HandoverPoint(deployment.pair, _errors(record, deployment, one, probes))
+        for (record, deployment), one in zip(found, asked, strict=True)
+        if one.scenario in probes and one.prompts in probes
+    ]
+
+
+def fitted_handover(points: Sequence[HandoverPoint], without: tuple[str, str] | None = None) -> float:
+    """The handover with the least Huber loss over the points of other pairs; the usual one where there are none."""
+    kept = [point.errors for point in points if point.pair != without]
+    return HANDOVERS[int(huber(np.stack(kept)).sum(axis=0).argmin())] if kept else HANDOVER_MS
+
+
+def _apart(records: Iterable[MeasurementRecord]) -> Iterable[tuple[MeasurementRecord, Deployment]]:
+    for record in usable(records).records:
+        if record.mode == "disaggregated" and f"{FIRST_TOKEN}_mean" in record.metrics:
+            with suppress(Unmatched):
+                yield record, deployment_of(record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sooner:
+    """A probe whose first tokens come so much sooner."""
+
+    probe: Probe
+    sooner_ms: float
+
+    def value(self, column: str, batch_size: int) -> float:
+        """A number of the probe."""
+        found = self.probe.value(column, batch_size)
+        return found - self.sooner_ms if column == FIRST_TOKEN else found
+
+
+def _errors(record: MeasurementRecord, deployment: Deployment, asked: Asked, probes: Evaluations) -> FloatArray:
+    sides, lengths = sides_of(deployment, "known", asked, probes), lengths_of(deployment, "known")
+    engine = sides.prompts_scenario.engine
+    if engine is None:
+        raise TypeError("evaluated under a shipped profile")
+    predicted = []
+    for handover in HANDOVERS:
+        moved = replace(
+            sides,
+            prompts=_Sooner(sides.prompts, 0.5 * (engine.handover_ms - handover)),
+            prompts_scenario=replace(sides.prompts_scenario, engine=replace(engine, handover_ms=handover)),
+        )
+        predicted.append(values_of_sides(deployment, lengths, moved)[FIRST_TOKEN])
+    return np.asarray(np.log(np.asarray(predicted) / record.metrics[f"{FIRST_TOKEN}_mean"]))
+
 
 POINTS_A_PAIR = 60  # that a pair counts for at most, however often it was measured
 LEAST_POINTS = 8

@@ -66,18 +66,10 @@ def _scores(x: Columns, _: int, *, heads: float = _INDEX_HEADS, ratio: float = 1
     return {"matrix_flops": 2 * width * pairs, "moved_bytes": tokens * width + entry * keys + 4 * pairs}
 
 
-def _paged_scores(x: Columns, units: int) -> Work:
-    return _scores(x, units, heads=64.0, ratio=_RATIO)
-
-
 def _choice(x: Columns, units: int, *, ratio: float = 1.0) -> Work:
     pairs, queries = _pairs(x) / ratio, x["batch_size"] * x["isl"]
     chain = choice_chain(pairs / queries, queries, units)
     return {"matrix_flops": 0 * pairs, "moved_bytes": 4 * pairs, "chain": chain}
-
-
-def _entry_choice(x: Columns, units: int) -> Work:
-    return _choice(x, units, ratio=_RATIO)
 
 
 def _entries(x: Columns, units: int) -> Work:
@@ -196,9 +188,17 @@ TABLES = {
         name="glm5_topk_module", engine="sglang", work=_choice, where="latency > 0 and score_mode = 'flat'"
     ),
     "sparse_attention": Table(name="glm5_dsa_attn_module", engine="sglang", work=_gathered, once=False),
-    "paged_scores": Table(name="dsv4_paged_mqa_logits_module", engine="sglang", work=_paged_scores, dtype="fp8"),
+    "paged_scores": Table(
+        name="dsv4_paged_mqa_logits_module",
+        engine="sglang",
+        work=partial(_scores, heads=64.0, ratio=_RATIO),
+        dtype="fp8",
+    ),
     "entry_choice": Table(
-        name="dsv4_csa_topk_calib", engine="sglang", work=_entry_choice, where="latency > 0 and score_mode = 'v1_flat'"
+        name="dsv4_csa_topk_calib",
+        engine="sglang",
+        work=partial(_choice, ratio=_RATIO),
+        where="latency > 0 and score_mode = 'v1_flat'",
     ),
     # A window and entries are two operators of one kernel, so that their times add up.
     "entry_attention": Table(

@@ -1,4 +1,4 @@
-"""What the site has beside the documents: changelog, how to contribute, a list of decisions, and graphs. Run by mkdocs.
+"""Pages of the site beside the documents (changelog, how to contribute, decisions), and graphs. Run by mkdocs.
 
 Graphs that documents write in mermaid become SVG: the site loads no script, and none from elsewhere. Of mermaid only
 what our documents write is read: `graph TD`, names, and arrows between them."""

@@ -88,7 +88,7 @@ def check(
         tell(as_typed(line))
     if not report.whole:
         raise StoreError(
-            f"{_counted(len(faults))} found in {parse_url(store).display}",
+            f"{counted(len(faults), 'fault')} found in {parse_url(store).display}",
             hint="what can be mended is mended by: sweepdb db check --repair; what is lost needs a backup",
         )
     return 0
@@ -122,10 +122,6 @@ def _repair(store: str | None) -> None:
         tell(f"lost: block {block.block_id} of scenario {block.scenario_key[:12]}: no part has its numbers")
     for loads in report.lost_loads:
         tell(f"lost: loads of block {loads.block_id} of scenario {loads.scenario[:12]}: restore a backup")
-
-
-def _counted(faults: int) -> str:
-    return "1 fault" if faults == 1 else f"{faults} faults"
 
 
 def vacuum(store: StoreOption = None) -> int:

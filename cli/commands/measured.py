@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sweepdb.measuring import Kept, PointSelection, ReadFiles, ShownPoint, Validation
 
 
-ACTIONS = ("import", "list", "show", "set", "delete", "suggest")
 _MOST_LISTED = 1_000  # in a table
 _TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
@@ -272,7 +271,7 @@ def _write(done: Validation, against: str | None, format_: str, output: Path | N
         columns, rows = flat_rows(done, against=against)
         write_rows(columns, rows, "csv", output)
     elif format_ == "html":
-        from cli.render.scatter import page
+        from cli.render.validation import page
 
         write_text([page(done, against=against)], output)
     elif format_ in PICTURES:

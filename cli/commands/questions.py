@@ -250,7 +250,7 @@ def _chart(answer: Answer, format_: str) -> Iterable[str]:
     """Every row of an answer as a chart, where there is a table to stand below."""
     if format_ != "table":
         raise InputError("--plot stands below a table", hint=f"--format {format_} has none; --format svg is a picture")
-    from cli.terminal_chart import chart_lines
+    from cli.pictures import chart_lines
 
     return tuple(chart_lines(answer))
 

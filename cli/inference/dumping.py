@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cli.inference.layout import GIB, Row, parallel_label
 from sweepdb.catalogue import effective_input_length
-from sweepdb.optimizer_options import OptimizerOptions
-from sweepdb.optimizing import DeviceRun, Table
+from sweepdb.optimizing import DeviceRun, OptimizerOptions, Table
 
 _HEAD = (
     "device_name", "num_devices", "model_id", "quantize_linear_action", "quantize_attention_action", "input_length",

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from cli.render.answers import bias_notes
 from sweepdb.asking import relaxed_to
 from sweepdb.catalogue import DeviceProfile, effective_rate
-from sweepdb.optimizer_options import OptimizerOptions
-from sweepdb.optimizing import DeviceRun, Table
+from sweepdb.optimizing import DeviceRun, OptimizerOptions, Table
 
 WIDTH = 80
 GIB = 2**30
@@ -72,8 +71,8 @@ def _number(value: object, digits: int = 2) -> str:
 
 _TOP = Field("Top", "{rank}")
 _QPS = Field("QPS (req/s)", "{qps_text}")
-_TTFT = Field("TTFT (ms)", "{ttft_text}")
-_TPOT = Field("TPOT (ms)", "{tpot_text}")
+_TTFT = Field("TTFT (ms)", "{ttft_ms_text}")
+_TPOT = Field("TPOT (ms)", "{tpot_ms_text}")
 _THROUGHPUT = Field("Throughput (token/s)", "{rate_text}")
 _TAIL = (
     Field("concurrency", "{concurrency}"),
@@ -102,7 +101,7 @@ def mixed_fields(kind: str) -> tuple[Field, ...]:
         Field("num_input_tokens", "{tokens}"),
         Field("request_ratio", "{ratio}"),
         Field("samples", "{samples}"),
-        Field("concurrency", "{concurrency}"),
+        _TAIL[0],
         _TTFT,
         *((_TPOT,) if kind == "aggregated" else ()),
         _THROUGHPUT,
@@ -112,10 +111,10 @@ def mixed_fields(kind: str) -> tuple[Field, ...]:
 
 
 MEMORY = (
-    Field("weight_GB", "{weight_text}"),
-    Field("kv_cache_GB", "{kv_text}"),
-    Field("activation_GB", "{activation_text}"),
-    Field("avail_GB", "{free_text}"),
+    Field("weight_GB", "{weight_bytes_text}"),
+    Field("kv_cache_GB", "{kv_cache_mean_bytes_text}"),
+    Field("activation_GB", "{activation_bytes_text}"),
+    Field("avail_GB", "{memory_free_bytes_text}"),
 )
 TITLES = {
     "aggregated": "Aggregation",
@@ -137,7 +136,7 @@ def device_lines(options: OptimizerOptions, run: DeviceRun) -> Iterator[str]:
 def single_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Iterator[str]:
     """Configuration, best, Top N of an aggregated, prefill or decode instance."""
     rule = "  " + "-" * (WIDTH - 4)
-    rows = [single_row(row) for row in table.answer.dicts()]
+    rows = [shown_row(row) for row in table.answer.dicts()]
     yield "*" * WIDTH
     yield rule
     yield "  Input Configuration:"
@@ -157,9 +156,9 @@ def single_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Ite
         return
     yield f"    Best Throughput: {rows[0]['rate_text']} tokens/s"
     if table.kind != "decode":
-        yield f"    TTFT: {rows[0]['ttft_text']} ms"
+        yield f"    TTFT: {rows[0]['ttft_ms_text']} ms"
     if table.kind != "prefill":
-        yield f"    TPOT: {rows[0]['tpot_text']} ms"
+        yield f"    TPOT: {rows[0]['tpot_ms_text']} ms"
     yield rule
     yield f"Top {len(rows)} {TITLES[table.kind]} Configurations:"
     if options.is_distribution:
@@ -185,21 +184,17 @@ def _nothing(table: Table) -> Iterator[str]:
         yield f"    Nearest miss: {where}, " + (f"relax it to {relax}" if relax else "and no reserve is small enough")
 
 
-def single_row(row: Row) -> Row:
-    """A row of an answer with the texts the tables show."""
-    kv = row["kv_cache_mean_bytes"]
-    return {
-        **row,
-        "parallel": parallel_label(row),
-        "rate_text": _number(row["rate"]),
-        "qps_text": _number(row["qps"]),
-        "ttft_text": _number(row["ttft_ms"]),
-        "tpot_text": _number(row["tpot_ms"]),
-        "weight_text": _number(int(str(row["weight_bytes"])) / GIB),
-        "kv_text": _number(int(str(kv)) / GIB),
-        "activation_text": _number(int(str(row["activation_bytes"])) / GIB),
-        "free_text": _number(int(str(row["memory_free_bytes"])) / GIB),
-    }
+_NUMBERS = ("rate", "qps", "ttft_ms", "tpot_ms", "pd_ratio", "balanced_qps", "prefill_qps", "decode_qps")
+_BYTES = ("weight_bytes", "kv_cache_mean_bytes", "activation_bytes", "memory_free_bytes")
+
+
+def shown_row(row: Row) -> Row:
+    """A row of an answer, of an instance or of a pair, with the texts that tables show."""
+    texts = {f"{name}_text": _number(row[name]) for name in _NUMBERS if name in row}
+    if "pd_ratio" in row:
+        return {**row, **texts}
+    sizes = {f"{name}_text": _number(int(str(row[name])) / GIB) for name in _BYTES}
+    return {**row, "parallel": parallel_label(row), **texts, **sizes}
 
 
 def mixed_rows(row: Row, table: Table) -> Iterator[Row]:
@@ -213,8 +208,8 @@ def mixed_rows(row: Row, table: Table) -> Iterator[Row]:
             "tokens": f"{part.input_length:.0f}",
             "ratio": f"{part.ratio:.3f}",
             "samples": part.samples,
-            "ttft_text": "-",
-            "tpot_text": "-",
+            "ttft_ms_text": "-",
+            "tpot_ms_text": "-",
             "rate_text": "-",
         }
 
@@ -222,7 +217,7 @@ def mixed_rows(row: Row, table: Table) -> Iterator[Row]:
 def pair_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Iterator[str]:
     """Seed 000, section 2.4: device lines and columns only when a device count was given."""
     counted = options.num_devices is not None
-    rows = [pair_row(row) for row in table.answer.dicts()]
+    rows = [shown_row(row) for row in table.answer.dicts()]
     rule = "  " + "-" * (WIDTH - 6)
     yield "*" * WIDTH
     yield rule
@@ -241,9 +236,9 @@ def pair_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Itera
         yield "*" * WIDTH
         return
     best = rows[0]
-    yield f"    PD Ratio:    {best['ratio_text']} (P Instances:D Instances)"
-    yield _side("Prefill QPS", best, "p", f"TTFT: {best['ttft_text']} ms")
-    yield _side("Decode QPS", best, "d", f"TPOT: {best['tpot_text']} ms")
+    yield f"    PD Ratio:    {best['pd_ratio_text']} (P Instances:D Instances)"
+    yield _side("Prefill QPS", best, "prefill", f"TTFT: {best['ttft_ms_text']} ms")
+    yield _side("Decode QPS", best, "decode", f"TPOT: {best['tpot_ms_text']} ms")
     if counted:
         yield f"    P Instances: {_instances(best, 'prefill')}"
         yield f"    D Instances: {_instances(best, 'decode')}"
@@ -256,8 +251,8 @@ def pair_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Itera
 def _side(name: str, row: Row, side: str, latency: str) -> str:
     head = f"{name}:".ljust(len("Prefill QPS:"))
     return (
-        f"    {head} {row[f'{side}_qps_text']} req/s  ({latency}, Parallel: {row[f'{side}_parallel']},"
-        f" Batch: {row[f'{side}_batch']}, Concurrency: {row[f'{side}_concurrency']})"
+        f"    {head} {row[f'{side}_qps_text']} req/s  ({latency}, Parallel: {row[f'{side}_plan']},"
+        f" Batch: {row[f'{side}_batch_size']}, Concurrency: {row[f'{side}_concurrency']})"
     )
 
 
@@ -274,39 +269,20 @@ def _pair_fields(*, counted: bool) -> list[Field]:
         Field("D Devices\n/Instance", "{decode_num_devices}"),
     ]
     return [
-        Field("Top", "{rank}"),
-        Field("PD Ratio\n(P:D)", "{ratio_text}"),
-        Field("P QPS\n(req/s)", "{p_qps_text}"),
-        Field("D QPS\n(req/s)", "{d_qps_text}"),
-        Field("P TTFT\n(ms)", "{ttft_text}"),
-        Field("D TPOT\n(ms)", "{tpot_text}"),
-        Field("P Parallel", "{p_parallel}"),
-        Field("D Parallel", "{d_parallel}"),
+        _TOP,
+        Field("PD Ratio\n(P:D)", "{pd_ratio_text}"),
+        Field("P QPS\n(req/s)", "{prefill_qps_text}"),
+        Field("D QPS\n(req/s)", "{decode_qps_text}"),
+        Field("P TTFT\n(ms)", "{ttft_ms_text}"),
+        Field("D TPOT\n(ms)", "{tpot_ms_text}"),
+        Field("P Parallel", "{prefill_plan}"),
+        Field("D Parallel", "{decode_plan}"),
         *(devices if counted else []),
-        Field("P Batch\nSize", "{p_batch}"),
-        Field("D Batch\nSize", "{d_batch}"),
-        Field("P Concurrency", "{p_concurrency}"),
-        Field("D Concurrency", "{d_concurrency}"),
+        Field("P Batch\nSize", "{prefill_batch_size}"),
+        Field("D Batch\nSize", "{decode_batch_size}"),
+        Field("P Concurrency", "{prefill_concurrency}"),
+        Field("D Concurrency", "{decode_concurrency}"),
     ]
-
-
-def pair_row(row: Row) -> Row:
-    """A pair with the texts the table shows."""
-    return {
-        **row,
-        "ratio_text": _number(row["pd_ratio"]),
-        "balanced_text": _number(row["balanced_qps"]),
-        "p_qps_text": _number(row["prefill_qps"]),
-        "d_qps_text": _number(row["decode_qps"]),
-        "ttft_text": _number(row["ttft_ms"]),
-        "tpot_text": _number(row["tpot_ms"]),
-        "p_parallel": row["prefill_plan"],
-        "d_parallel": row["decode_plan"],
-        "p_batch": row["prefill_batch_size"],
-        "d_batch": row["decode_batch_size"],
-        "p_concurrency": row["prefill_concurrency"],
-        "d_concurrency": row["decode_concurrency"],
-    }
 
 
 def profile_lines(devices: Sequence[DeviceProfile]) -> Iterator[str]:
@@ -350,9 +326,7 @@ def cross_lines(options: OptimizerOptions, runs: Sequence[DeviceRun], kind: str)
     for run in runs:
         rows = next(table for table in run.tables if table.kind == kind).answer.dicts()
         if rows:
-            best.append(
-                dict(pair_row(rows[0]) if kind == "pd-ratio" else single_row(rows[0])) | {"device": run.device.name}
-            )
+            best.append({**shown_row(rows[0]), "device": run.device.name})
     key = "balanced_qps" if kind == "pd-ratio" else "rate"
     best.sort(key=lambda row: (-float(str(row[key])), str(row["device"])))
     for rank, row in enumerate(best, start=1):
@@ -366,20 +340,18 @@ def cross_lines(options: OptimizerOptions, runs: Sequence[DeviceRun], kind: str)
 
 
 def _cross_fields(kind: str, *, counted: bool) -> list[Field]:
-    head = [Field("Top", "{rank}"), Field("Device", "{device}")]
+    head = [_TOP, Field("Device", "{device}")]
     if kind == "pd-ratio":
         counts = [Field("P Instances", "{prefill_instances}"), Field("D Instances", "{decode_instances}")]
         return [
-            *head, Field("PD Ratio", "{ratio_text}"), Field("Balanced QPS (req/s)", "{balanced_text}"),
-            Field("P QPS (req/s)", "{p_qps_text}"), Field("D QPS (req/s)", "{d_qps_text}"),
-            Field("TTFT (ms)", "{ttft_text}"), Field("TPOT (ms)", "{tpot_text}"), Field("P Parallel", "{p_parallel}"),
-            Field("D Parallel", "{d_parallel}"), *(counts if counted else []),
+            *head, Field("PD Ratio", "{pd_ratio_text}"), Field("Balanced QPS (req/s)", "{balanced_qps_text}"),
+            Field("P QPS (req/s)", "{prefill_qps_text}"), Field("D QPS (req/s)", "{decode_qps_text}"),
+            _TTFT, _TPOT, Field("P Parallel", "{prefill_plan}"),
+            Field("D Parallel", "{decode_plan}"), *(counts if counted else []),
         ]  # fmt: skip
     latencies = {
-        "aggregated": [Field("TTFT (ms)", "{ttft_text}"), Field("TPOT (ms)", "{tpot_text}")],
-        "prefill": [Field("TTFT (ms)", "{ttft_text}")],
-        "decode": [Field("TPOT (ms)", "{tpot_text}")],
-    }[kind]
+        "aggregated": [_TTFT, _TPOT], "prefill": [_TTFT], "decode": [_TPOT],
+    }[kind]  # fmt: skip
     return [
         *head, _THROUGHPUT, *latencies, Field("Concurrency", "{concurrency}"), Field("Parallel", "{parallel}"),
         Field("Batch", "{batch_size}"), Field("num_devices", "{num_devices}"),

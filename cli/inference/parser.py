@@ -10,7 +10,7 @@ from pathlib import Path
 from cli.inference.todays_options import add_todays_options, log_level_of, refuse_todays_options
 from store.errors import InputError
 from sweepdb.catalogue import PlanSearch, Sizes, effective_input_length
-from sweepdb.optimizer_options import OptimizerOptions, named_workload
+from sweepdb.optimizing import OptimizerOptions, named_workload
 
 LINEAR_ACTIONS = (
     "DISABLED", "W8A16_STATIC", "W8A8_STATIC", "W4A8_STATIC",

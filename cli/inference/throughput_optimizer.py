@@ -16,8 +16,7 @@ from cli.inference.parser import parse
 from cli.output import INTERRUPTED, say_error, say_interrupted
 from cli.visible import visible
 from store.errors import SweepdbError
-from sweepdb.optimizer_options import OptimizerOptions
-from sweepdb.optimizing import DeviceRun, Table, run_device
+from sweepdb.optimizing import DeviceRun, OptimizerOptions, Table, run_device
 
 _LATENCY = {"aggregated": ("tpot_ms", "TPOT"), "prefill": ("ttft_ms", "TTFT"), "decode": ("tpot_ms", "TPOT"),
             "pd-ratio": ("tpot_ms", "TPOT")}  # fmt: skip

@@ -4,7 +4,7 @@ Pure: a run and a process in, loads out. Not here: rows (evaluator.arrivals.load
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -57,7 +57,6 @@ from store.errors import InputError
 SEATS = 256
 RESERVED_BYTES = 10 * 2**30  # of a device, for what is neither weights nor keys: the default of questions, too
 WARM_UP = 0.05  # of the requests, which count nowhere
-FEWEST_REQUESTS = 20
 _LOW_RATES, _LINEAR_RATES, _STEEP_RATES = 7, 13, 4
 _FIRST, _EVEN_FROM, _BEND, _LAST = 0.025, 0.22, 0.9, 0.99  # of the saturation throughput
 
@@ -119,20 +118,6 @@ class RequestTimesMs:
     answer: Integers | None = None
     worst_gap: FloatArray | None = None
     preempted: Integers | None = None
-
-
-def loads_of(
-    run: Run,
-    engine: EngineProfile,
-    settings: PlaySettings,
-    rates: Sequence[float] | None = None,
-    *,
-    keep_requests: bool = False,
-) -> Iterator[Load]:
-    """The loads of a run at these rates, or at a ladder of fractions of its own saturation throughput."""
-    player = LoadPlayer(run, engine, settings)
-    for rate in player.rates(rates):
-        yield player.load(rate, keep_requests=keep_requests)
 
 
 def ladder(saturation_per_s: float) -> tuple[float, ...]:

@@ -63,7 +63,6 @@ OperatorKind = Literal[
     "all_to_all",
     "send_receive",  # activation transfer between pipeline stages
 ]
-ATTENTION_KINDS: frozenset[str] = frozenset({"attention_prefill", "attention_decode", "mla_prefill", "mla_decode"})
 COLLECTIVE_KINDS: frozenset[str] = frozenset(
     {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive"}
 )

@@ -190,7 +190,7 @@ def _seen_before(record: MeasurementRecord, seen: Seen) -> bool:
     """Whether an earlier record has the same settings and values; tables state them in more or fewer digits."""
     names, values = zip(*sorted(record.metrics.items()), strict=True)
     lengths = (record.input_length, record.output_length)
-    what: tuple[object, ...] = (record.device, record.mode, *lengths, record.concurrency, names)
+    what: tuple[object, ...] = (record.device, record.mode, *lengths, record.concurrency or record.request_rate, names)
     # A table with one metric a line names each point once; only full rows repeat under two ids.
     if len(values) == 1:
         what = (*what, record.key)
@@ -216,7 +216,8 @@ def _twins(records: Sequence[MeasurementRecord]) -> tuple[int, int]:
     for record in records:
         if len(record.metrics) > 1:
             settings = (record.model, record.device, record.engine, record.precision, record.mode, record.input_length,
-                        record.output_length, record.concurrency, record.prefill, record.decode)  # fmt: skip
+                        record.output_length, record.concurrency or record.request_rate, record.prefill,
+                        record.decode)  # fmt: skip
             groups[settings].append(record)
     pairs = noisy = 0
     for group in groups.values():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         reports,
         variables_taken,
     )
-    from queries.asking.limits import Limit, Limits, limit_named, limit_table
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told
     from queries.asking.options import (
         MOST_RATE,
         PARTS,
@@ -77,6 +77,7 @@ __all__ = [
     "known_variables",
     "limit_named",
     "limit_table",
+    "limits_told",
     "old_name_note",
     "one_of",
     "option",

@@ -31,21 +31,22 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from queries.asking.limits import with_limits
+from queries.asking.variables import literal
 from store.schema import filled
 
 Verdict = Literal["deployments", "goodputs", "separation", "changes", "none"]
 ScopeKind = Literal["question", "devices", "workloads", "blend", "whole", "sweeps", "probes"]
 VARIANTS = frozenset(("split", "served", "scale", "vary_second"))  # values of variables that choose a form
-_COLUMNS = Path(__file__).parents[1] / "reports" / "columns.csv"
+FOLDER = Path(__file__).parents[1] / "reports"
 _LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
-_FORM = re.compile(r"^(?=-- when: )", re.MULTILINE)
+_FORM = re.compile(r"(?<=;\n\n)(?=-- when: )")
 _COMMENT = re.compile(r"--[^\n]*")
 
 
@@ -69,9 +70,9 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Other:
-    """What answers in place of a report, and the options or variants that ask for it."""
+    """A form or report that answers in place of one, and the options or variants that ask for it."""
 
-    when: tuple[str, ...]
+    when: frozenset[str]
     report: str
 
 
@@ -91,12 +92,11 @@ class Report:
     summary: str
     sql: str
     columns: tuple[HeaderColumn, ...] = ()
-    columns_like: str | None = None
     needs: tuple[tuple[str, ...], ...] = ()
     modes: tuple[str, ...] = ()
     scope: ScopeKind = "question"
     allocates: Literal["pairs", "instances"] | None = None
-    reads: frozenset[str] = frozenset()
+    reads: tuple[str, ...] = ()
     ladders: str | None = None  # of reports about loads
     requires: tuple[Told, ...] = ()
     refuses: tuple[Told, ...] = ()
@@ -120,7 +120,7 @@ class Report:
 
     @property
     def names(self) -> Told | None:
-        """What it compares by name."""
+        """The names that it compares, where it does."""
         return next((told for told in self.requires if told.options[0] in {"probes", "sweeps"}), None)
 
     @property
@@ -135,98 +135,77 @@ class Report:
 
 
 def read_header(path: Path) -> Report:
-    """The first form of a SQL file; a malformed header is an error of the program, named by file and line."""
+    """The first form of a SQL file. A malformed header is an error of the program that names file and line."""
     return read_forms(path)[0]
 
 
+@cache
 def read_forms(path: Path) -> tuple[Report, ...]:
     """A SQL file as the forms of a report, each with those that answer in its place."""
-    text = path.read_text(encoding="utf-8")
-    starts = [match.start() for match in _FORM.finditer(text) if text[: match.start()].endswith(";\n\n")]
-    name = path.stem.replace("_", "-")
-    found: list[Report] = []
-    chosen = 0  # the form that variants which follow are of
-    for start, end in zip([0, *starts], [*starts, len(text)], strict=True):
-        form = _read_form(path, name, text[start:end].rstrip() + "\n", text.count("\n", 0, start))
-        if start:
-            (way, *_) = form.others
-            place = chosen if set(way.when) <= VARIANTS else 0
+    name, found, line, chosen = path.stem.replace("_", "-"), list[Report](), 0, 0
+    for text in _FORM.split(path.read_text(encoding="utf-8")):
+        form = _read_form(path, name, text.rstrip() + "\n", line)
+        line += text.count("\n")
+        if found:
+            way = form.others[0]
+            place = chosen if way.when <= VARIANTS else 0  # variants are of the form before
             found[place] = replace(found[place], others=(way, *found[place].others))
             form = replace(form, name=way.report, others=form.others[1:], part_of=name)
-            chosen = chosen if set(way.when) <= VARIANTS else len(found)
+            chosen = chosen if way.when <= VARIANTS else len(found)
         found.append(form)
     return tuple(found)
 
 
 def _read_form(path: Path, name: str, text: str, line_before: int) -> Report:
-    found: dict[str, object] = {"name": name, "sql": with_limits(filled(text))}
-    several: dict[str, list[object]] = {}
-    shows: dict[str, tuple[Shown, ...]] = {}
-    for number, line in enumerate(_header_of(text), start=line_before + 1):
+    text = with_limits(filled(text))
+    found: dict[str, Any] = {"name": name, "sql": text, "shows": {}}
+    lines = text.splitlines()
+    header = lines[: next((place for place, line in enumerate(lines) if not line.startswith("--")), len(lines))]
+    for number, line in enumerate(header, start=line_before + 1):
         match = _LINE.match(line)
         key, value = match.groups() if match is not None else ("", line)
         parts = [part.strip() for part in value.split("|")]
-        if key == "shows" or key.startswith("shows with "):
-            shows[key.removeprefix("shows").removeprefix(" with ")] = tuple(map(_shown, value.split(",")))
-        elif key == "column" and parts[0].startswith("as "):
-            found["columns_like"] = parts[0].removeprefix("as ")
-        elif key == "column":
-            several.setdefault("columns", []).extend(_columns(parts))
-        elif key == "reads":
-            found |= {"reads": frozenset(_listed(parts)), "ladders": parts[1] if len(parts) > 1 else None}
-        elif key in _SEVERAL and len(parts) in _SEVERAL[key].parts:
-            several.setdefault(_SEVERAL[key].field, []).append(_SEVERAL[key].read(parts))
-        elif key in _ONCE:
-            found[_ONCE[key].field] = _ONCE[key].read(parts)
-        else:
-            raise ValueError(f"{path.name}, line {number}: no line of a header: {line}")
-    return Report(**found, **{name: tuple(items) for name, items in several.items()}, shows=shows)  # type: ignore[arg-type]
+        key, _, option = key.partition(" with ")
+        try:
+            if key == "shows":
+                found["shows"][option] = tuple(map(_shown, value.split(",")))
+            elif key in _SEVERAL:
+                held, read = _SEVERAL[key]
+                found[held] = (*found.get(held, ()), *read(*parts))
+            else:
+                found |= _ONCE[key](*parts)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path.name}, line {number}: no line of a header: {line}") from error
+    columns = {column.name: column for column in found.pop("columns", ())}  # a column's own words come last
+    return Report(**found, columns=tuple(columns.values()))
 
 
-def _header_of(text: str) -> Sequence[str]:
-    lines = text.splitlines()
-    return lines[: next((place for place, line in enumerate(lines) if not line.startswith("--")), len(lines))]
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """How a line is read: the field of a report, how many parts the value may have, and what they make."""
-
-    field: str
-    read: Callable[[Sequence[str]], object]
-    parts: tuple[int, ...] = (1,)
+def _word(key: str, *known: str) -> Callable[[str], dict[str, str]]:
+    return lambda word: {key: {one: one for one in known}[word]}
 
 
-def _listed(parts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for name in parts[0].split(","))
-
-
-def _word(*known: str) -> Callable[[Sequence[str]], str]:
-    def read(parts: Sequence[str]) -> str:
-        if parts[0] not in known:
-            raise ValueError(f"{parts[0]!r} is not one of {', '.join(known)}")
-        return parts[0]
-
-    return read
-
-
-def _columns(parts: Sequence[str]) -> Iterator[HeaderColumn]:
-    """A column that is explained here, or some whose meaning is the same wherever they stand."""
-    if len(parts) == 1:
-        return map(_common().__getitem__, _listed(parts))
-    name, unit, meaning = parts
-    return iter((HeaderColumn(name=name, unit=unit, meaning=meaning),))
+def _columns(name: str, unit: str = "", meaning: str = "") -> Iterable[HeaderColumn]:
+    """A column that is explained here, those of another report, or some that mean the same wherever they stand."""
+    if meaning:
+        return (HeaderColumn(name=name, unit=unit, meaning=meaning),)
+    if name.startswith("as "):
+        return read_header(FOLDER / f"{name.removeprefix('as ').replace('-', '_')}.sql").columns
+    return map(_common().__getitem__, _listed(name))
 
 
 @cache
 def _common() -> Mapping[str, HeaderColumn]:
-    with _COLUMNS.open(encoding="utf-8", newline="") as file:
+    with (FOLDER / "columns.csv").open(encoding="utf-8", newline="") as file:
         return {row["name"]: HeaderColumn(**row) for row in csv.DictReader(file)}
 
 
-def _told(parts: Sequence[str]) -> Told:
-    message = parts[1] if len(parts) > 2 else ""
-    return Told(options=_listed(parts), message=message, hint=parts[-1] if len(parts) > 1 else "")
+def _told(options: str, *said: str) -> Iterable[Told]:
+    message, hint = ("", *said)[-2:] if said else ("", "")
+    return (Told(options=_listed(options), message=message, hint=hint),)
 
 
 def _shown(text: str) -> Shown:
@@ -234,21 +213,23 @@ def _shown(text: str) -> Shown:
     return Shown(name=name, options=tuple(options.split(" or ")) if options else ())
 
 
-_SEVERAL: Mapping[str, _Key] = {
-    "needs": _Key("needs", _listed),
-    "requires": _Key("requires", _told, (3,)),
-    "refuses": _Key("refuses", _told, (1, 2, 3)),
-    "when": _Key("others", lambda parts: Other(when=_listed(parts), report=parts[1]), (2,)),
+_SEVERAL: Mapping[str, tuple[str, Callable[..., Iterable[object]]]] = {
+    "column": ("columns", _columns),
+    "needs": ("needs", lambda phases: (_listed(phases),)),
+    "requires": ("requires", _told),
+    "refuses": ("refuses", _told),
+    "when": ("others", lambda options, report: (Other(when=frozenset(_listed(options)), report=report),)),
 }
-_ONCE: Mapping[str, _Key] = {
-    "summary": _Key("summary", lambda parts: parts[0]),
-    "modes": _Key("modes", _listed),
-    "scope": _Key("scope", _word(*get_args(ScopeKind))),
-    "allocates": _Key("allocates", _word("pairs", "instances")),
-    "ignores": _Key("ignores", _listed),
-    "best of": _Key("best_of", lambda parts: parts[0]),
-    "verdict": _Key("verdict", _word(*get_args(Verdict))),
-    "layout": _Key("layout", _word("long", "turned")),
+_ONCE: Mapping[str, Callable[..., Mapping[str, object]]] = {
+    "summary": lambda text: {"summary": text},
+    "modes": lambda phases: {"modes": _listed(phases)},
+    "reads": lambda kinds, ladders=None: {"reads": _listed(kinds), "ladders": ladders},
+    "ignores": lambda options: {"ignores": _listed(options)},
+    "best of": lambda report: {"best_of": report},
+    "scope": _word("scope", *get_args(ScopeKind)),
+    "allocates": _word("allocates", "pairs", "instances"),
+    "verdict": _word("verdict", *get_args(Verdict)),
+    "layout": _word("layout", "long", "turned"),
 }
 
 
@@ -259,3 +240,28 @@ def shown_names(report: Report, given: Collection[str]) -> Sequence[str] | None:
     if chosen is None:
         return None
     return [one.name for one in chosen if not one.options or set(one.options) & set(given)]
+
+
+# What groups and ranks rows, refers to them, is judged beside them or said below them.
+_BESIDE = frozenset(
+    f"{side}{name}"
+    for side in ("", "prefill_", "decode_")
+    for name in (
+        "question_group", "ranked_by", "users", "probe", "scenario", "device", "plan", "instances", "ttft_ms",
+        "ttft_in_step_ms", "tpot_ms", "e2e_ms", "tokens_per_s_per_user", "output_tokens_per_s", "memory_free_bytes",
+        "input_length_mean", "realised_input_length_mean", "usd_per_device_hour", "relax_to", "admitted_then",
+    )
+)  # fmt: skip
+
+
+def told_columns(report: Report) -> frozenset[str] | None:
+    """The columns that tables of a report show under any options, and what is said beside them; None for all."""
+    if "" not in report.shows or report.verdict is not None or report.best_of is not None:
+        return None
+    return _BESIDE.union(one.name for shown in report.shows.values() for one in shown)
+
+
+def only_columns(sql: str, columns: Collection[str]) -> str:
+    """A statement that yields those of its columns alone; DuckDB reads no others, and keeps the order of rows."""
+    wanted = literal(sorted(columns))
+    return f"SELECT COLUMNS(lambda name: list_contains({wanted}, name)) FROM (\n{sql.rstrip().rstrip(';')}\n)"  # noqa: S608

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from queries.asking.headers import VARIANTS, Report, read_forms
+from queries.asking.declaring import Declared, declared
+from queries.asking.headers import FOLDER, VARIANTS, Report, read_forms
+from queries.asking.limits import confident_variables
 from queries.asking.macros import macros_of, names_in, variables_of
-from queries.asking.options import option_table
+from queries.asking.options import PARTS, option_table
 from store.errors import InputError
 
 NEAREST = "nearest"  # the report that is asked where nothing satisfies the limits
@@ -25,8 +26,8 @@ OLD_NAMES: Mapping[str, str] = {
     "goodput-sensitivity": "sensitivity",
 }
 _LONGEST = 100  # letters of a name
+_EVERYWHERE = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
 _NAME = re.compile(r"[a-z][a-z0-9_, -]*")
-FOLDER = Path(__file__).parents[1] / "reports"
 # The view of a scope again, where limits are read with a confidence.
 CONFIDENT = Path(__file__).parents[1] / "judging" / "confident.sql"
 
@@ -34,18 +35,7 @@ CONFIDENT = Path(__file__).parents[1] / "judging" / "confident.sql"
 @cache
 def reports() -> dict[str, Report]:
     """Every form of every report by name."""
-    return {form.name: form for path in sorted(FOLDER.glob("*.sql")) for form in _forms(path)}
-
-
-@cache
-def _forms(path: Path) -> tuple[Report, ...]:
-    """The forms of a file, each with the columns of the report that it is like; its own words come first."""
-    found = []
-    for form in read_forms(path):
-        like = () if form.columns_like is None else report(form.columns_like).columns
-        columns = {column.name: column for column in (*like, *form.columns)}
-        found.append(replace(form, columns=tuple(columns.values())))
-    return tuple(found)
+    return {form.name: form for path in sorted(FOLDER.glob("*.sql")) for form in read_forms(path)}
 
 
 def _paths_of(name: str) -> Iterator[Path]:
@@ -94,7 +84,7 @@ def is_timed(name: str) -> bool:
 def report(name: str) -> Report:
     """One form of a report, without reading other files; an unknown name lists the nearest."""
     if len(name) <= _LONGEST and _NAME.fullmatch(name):
-        for found in (form for path in _paths_of(name) for form in _forms(path)):
+        for found in (form for path in _paths_of(name) for form in read_forms(path)):
             if found.name == name:
                 return found
     name = name[:_LONGEST]
@@ -111,7 +101,7 @@ def asked_instead(name: str, given: Collection[str]) -> str:
     if found.part_of is not None and name != BY_GOODPUT.format(found.part_of):
         raise _is_a_part(found)
     for other in found.others:
-        if (set(other.when) - VARIANTS) & set(given):
+        if (other.when - VARIANTS) & set(given):
             return other.report
     if "by" in given and not found.of_loads:
         takers = [one.name for one in reports().values() if any("by" in other.when for other in one.others)]
@@ -120,7 +110,7 @@ def asked_instead(name: str, given: Collection[str]) -> str:
 
 
 def old_name_note(name: str) -> str | None:
-    """What is said to whoever asks for a report by its name of before."""
+    """The sentence for whoever asks for a report by its name of before."""
     if name not in OLD_NAMES:
         return None
     return f"{name} is an old name, gone with the next release: ask {OLD_NAMES[name]} with `by=goodput`"
@@ -140,9 +130,10 @@ def _is_a_part(found: Report) -> InputError:
 
 def variants_of(asked: Report) -> list[str]:
     """The forms that may answer in its place once it is known what is looked at."""
-    return [other.report for other in asked.others if VARIANTS & set(other.when)]
+    return [other.report for other in asked.others if VARIANTS & other.when]
 
 
+@cache
 def all_variables_taken(asked: Report) -> frozenset[str]:
     """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
     others = [*variants_of(asked), *((asked.best_of,) if asked.best_of else ())]
@@ -152,6 +143,26 @@ def all_variables_taken(asked: Report) -> frozenset[str]:
 def answering_for(asked: Report, values: Mapping[str, object]) -> Report:
     """The form whose SQL answers."""
     for other in asked.others:
-        if any(values[name] not in {None, False} for name in VARIANTS & set(other.when)):
+        if any(values[name] not in {None, False} for name in VARIANTS & other.when):
             return report(other.report)
     return asked
+
+
+@cache
+def _of_scope() -> frozenset[str]:
+    return frozenset(item.keyword for item in declared(PARTS["scope"]))
+
+
+def takes(asked: Report, item: Declared) -> bool:
+    """Whether a form makes use of an option, itself or where another report answers in its place."""
+    if item.keyword in _of_scope():
+        return asked.scope not in {"sweeps", "probes"}
+    if any(item.keyword in told.options for told in asked.refuses):
+        return False
+    if item.keyword == "confidence":
+        return bool(all_variables_taken(asked) & confident_variables())
+    if item.keyword == "mode":
+        return bool(asked.modes)
+    if item.keyword in _EVERYWHERE or any(item.keyword in other.when for other in asked.others):
+        return True
+    return item.option.variable in all_variables_taken(asked)

@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from queries.asking.declaring import Option, above_zero, check_declared, not_negative, option, within
 from queries.errors.figures import LEVELS
 from store.errors import InputError
+from store.schema import Phase
 
 MOST_GIB = 1e6
 
@@ -41,6 +42,7 @@ class Limit:
     metric: str | None = None  # column of judged rows; None: of requests that arrive alone
     predicted: Mapping[str, str | None] = field(default_factory=dict)
     least: bool = False  # whether values below it break it
+    arriving: bool = False  # whether requests that arrive have the metric
     apart: bool = False  # whether pairs of an engine have the metric, too, though neither side does
     slider: Slider | None = None
     place: str = ""  # field of `Limits`
@@ -96,7 +98,6 @@ def _limit(help_: str, about: Limit, *, unit: str = "ms", default: float | None 
     return made
 
 
-_PHASES = ("prefill", "decode", "aggregated")
 _TIMED = ("prefill", "aggregated")
 _DECODED = ("decode", "aggregated")
 
@@ -110,15 +111,15 @@ class Limits:
     ttft_ms: float | None = _limit(
         "most ms to the first token",
         Limit(
-            name="ttft", short="ttft", called="TTFT", phases=_TIMED, metric="ttft_ms", predicted={"ttft_ms": "ttft"},
-            slider=Slider("TTFT at most", 10, 60_000),
+            name="ttft", arriving=True, short="ttft", called="TTFT", phases=_TIMED, metric="ttft_ms",
+            predicted={"ttft_ms": "ttft"}, slider=Slider("TTFT at most", 10, 60_000),
         ),
         keyword="ttft_limits", also=("--ttft-limit",), variable="ttft_limit_ms",
     )  # fmt: skip
     tpot_ms: float | None = _limit(
         "most ms per output token",
         Limit(
-            name="tpot", short="tpot", called="TPOT", phases=_DECODED, metric="tpot_ms",
+            name="tpot", arriving=True, short="tpot", called="TPOT", phases=_DECODED, metric="tpot_ms",
             predicted={"tpot_inclusive_ms": "tpot_inclusive", "tpot_exclusive_ms": "tpot_exclusive"},
             slider=Slider("TPOT at most", 1, 500),
         ),
@@ -126,7 +127,7 @@ class Limits:
     )  # fmt: skip
     tbt_ms: float | None = _limit(
         "most ms between two tokens, for the wanted share of them",
-        Limit(name="tbt", short="time between tokens", called="time between tokens", phases=_DECODED),
+        Limit(name="tbt", arriving=True, short="time between tokens", called="time between tokens", phases=_DECODED),
         keyword="tbt_limits", also=("--tbt-limit",), variable="tbt_limit_ms",
     )  # fmt: skip
     e2e_ms: float | None = _limit(
@@ -227,6 +228,25 @@ def confident_variables() -> frozenset[str]:
     return frozenset(one.variable for one in limit_table() if one.errors_known)
 
 
+def limits_told() -> list[dict[str, object]]:
+    """Every limit as pages read it: names, words, unit, and how a slider moves it."""
+    return [
+        {
+            "name": one.name, "keyword": one.keyword, "field": one.place, "called": one.called, "short": one.short,
+            "unit": one.option.unit, "least": one.least, "reserve": one.is_reserve, "of_rows": one.metric is not None,
+            "arriving": one.arriving, "everywhere": one.slider is not None and not one.apart,
+            "slider": one.slider and one.slider._asdict(),
+        }
+        for one in limit_table()
+    ]  # fmt: skip
+
+
+def listed_limits() -> str:
+    """The limits of rows by name, as a sentence lists them."""
+    names = [one.name for one in row_limits()]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
 def limit_named(name: str) -> Limit:
     """A limit of rows by its name."""
     return next(one for one in row_limits() if one.name == name)
@@ -248,7 +268,7 @@ def _surely(value: str, one: Limit, factor: str) -> str:
 
 def _lacked(one: Limit) -> str:
     """Whether a phase lacks the metric, in SQL."""
-    return f"phase IN ({', '.join(repr(phase) for phase in _PHASES if phase not in one.phases)})"
+    return f"phase IN ({', '.join(repr(phase) for phase in get_args(Phase) if phase not in one.phases)})"
 
 
 def _kept(one: Limit) -> str:
@@ -297,7 +317,6 @@ def _expansions() -> Mapping[str, str]:
     # Of equal misses the memory's comes first.
     misses = {one.name: _missed(one) for one in sorted(rows, key=lambda one: not one.is_reserve)}
     lists = {
-        "each_stored_metric": (str(one.metric) for one in limits if one.metric in one.predicted),
         "each_stored_column": (column for _, column in stored),
         "each_stored_bound": (f"probe.{column} AS {column}_bound" for _, column in stored),
         "each_sure_stored_bound": (
@@ -325,6 +344,8 @@ def _expansions() -> Mapping[str, str]:
     return {
         **{name: ",\n    ".join(parts) for name, parts in lists.items()},
         **{name: "\n    AND ".join(parts) for name, parts in conditions.items()},
+        "each_limit_listed": listed_limits(),
+        "each_limit_keyword": ", ".join(one.keyword for one in limits),
         "when_each_needed": " ".join(f"WHEN '{one.name}' THEN {_needed(one)}" for one in rows),
         "when_each_missed": " ".join(f"WHEN {text} THEN '{name}'" for name, text in misses.items()),
         "sum_of_missed": " + ".join(f"({text} > 0)::INTEGER" for text in misses.values()),

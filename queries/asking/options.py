@@ -26,7 +26,7 @@ from queries.asking.declaring import (
     shown,
     within,
 )
-from queries.asking.limits import Limits, row_limits
+from queries.asking.limits import Limits, listed_limits, row_limits
 from store.errors import InputError
 
 TpotRule = Literal["inclusive", "exclusive"]
@@ -36,6 +36,7 @@ ThroughputRule = Literal["once", "twice"]
 AllocationRule = Literal["budget", "exact"]
 KvCharge = Literal["full", "mean"]
 Blend = tuple[tuple[str, float], ...]  # a workload by name, and its weight
+_VARIED = tuple(one.name for one in row_limits())
 MODES = ("aggregated", "prefill", "decode", "pd")
 MOST_DEVICES = 1_000_000  # of a budget
 MOST_ROWS = 10_000  # of a group, and points of a frontier
@@ -236,8 +237,8 @@ class ReportOptions:
     probes: tuple[str, ...] = ()  # why A B
     sweeps: tuple[str, ...] = ()  # diff SWEEP SWEEP
     vary: tuple[str, ...] = option(
-        (), "sensitivity: one or two of ttft, tpot, e2e, memory", variable="vary", variable_type="VARCHAR",
-        without="never NULL: ttft, tpot, e2e or memory (the reserve); its own limit is left out",
+        (), f"sensitivity: one or two of {', '.join(_VARIED)}", variable="vary", variable_type="VARCHAR",
+        without=f"never NULL: {listed_limits()} (the reserve); its own limit is left out",
     )  # fmt: skip
     steps: int = option(
         5,
@@ -297,7 +298,7 @@ class ReportOptions:
         if len(self.vary) > 2 or len(set(self.vary)) < len(self.vary):
             raise InputError("sensitivity varies one limit, or two different ones")
         for name in self.vary:
-            if (wrong := one_of(*(one.name for one in row_limits()))(name)) is not None:
+            if (wrong := one_of(*_VARIED)(name)) is not None:
                 raise InputError(f"`vary` {wrong}")
         for keyword, names in (("probes", self.probes), ("sweeps", self.sweeps)):
             if not (

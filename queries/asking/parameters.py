@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from queries.asking.declaring import declared
-from queries.asking.library import asked_instead, is_timed, report
-from queries.asking.limits import confident_variables
+from queries.asking.library import asked_instead, is_timed, report, takes
+from queries.asking.limits import limit_named, row_limits
 from queries.asking.question import Question
 from store.errors import InputError
 
@@ -32,7 +32,6 @@ _OBJECTIVE_PHASES = {
     "tokens-per-s-per-user": ("decode", "aggregated"),
 }
 PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
-_ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
 _FEW_TAKERS = 4  # reports that a hint names
 
 
@@ -117,6 +116,10 @@ def check_options(question: Question) -> None:
     for told in asked.requires:
         if any(_lacks(question, option) for option in told.options):
             raise InputError(told.message, hint=told.hint)
+    for name in question.options.vary:
+        if asked.of_loads and not limit_named(name).arriving:
+            arriving = " or ".join(f"`vary={one.name}`" for one in row_limits() if one.arriving)
+            raise InputError(f"requests that arrive have no `vary={name}`", hint=arriving)
     mode = question.options.mode
     if asked.modes and mode is not None and mode not in asked.modes:
         raise InputError(
@@ -136,21 +139,15 @@ def given_options(question: Question) -> frozenset[str]:
     return question.given
 
 
-def check_used(question: Question, named: Collection[str]) -> None:
-    """Refuse what is given and would be ignored; `named` are the variables of the SQL that answers."""
+def check_used(question: Question) -> None:
+    """Refuse what is given and would be ignored."""
     asked = report(question.report)
-    used = {*named, *_ALWAYS_USED, *(("mode",) if asked.modes else ())}
     unused = [
         item.keyword
         for part in (question.limits, question.pairs, question.options)
         for item in declared(type(part))
-        if item.option.variable is not None
-        and item.option.variable not in used
-        and item.keyword not in asked.ignores
-        and getattr(part, item.field) != item.default
+        if getattr(part, item.field) != item.default and item.keyword not in asked.ignores and not takes(asked, item)
     ]
-    if question.limits.confidence is not None and not confident_variables() & set(named):
-        unused.append("confidence")
     if unused:
         listed = ", ".join(f"`{keyword}`" for keyword in unused)
         hints = {option: one.hint for one in asked.refuses for option in one.options}

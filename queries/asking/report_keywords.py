@@ -6,17 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import reduce
 from operator import or_
 from typing import Any, Literal, get_args, get_origin
 
-from queries.asking.declaring import Bounds, Declared, declared
+from queries.asking.declaring import Bounds, Declared
 from queries.asking.headers import VARIANTS, Report
-from queries.asking.library import all_variables_taken, report, reports
-from queries.asking.limits import confident_variables
-from queries.asking.options import PARTS, PRESETS, option_table
+from queries.asking.library import report, reports, takes
+from queries.asking.options import PRESETS, option_table
 
-_EVERYWHERE = ("num_devices", "top")
 _TWO_NAMES = tuple[str, str] | list[str]
 
 
@@ -55,7 +53,7 @@ def _keywords(asked: Report) -> Iterator[Keyword]:
     required = {option for told in asked.requires for option in told.options}
     forms = _forms_of(asked)
     for keyword, item in option_table().items():
-        if any(_takes(form, item) for form in forms):
+        if any(takes(form, item) for form in forms):
             yield Keyword(
                 name=keyword,
                 hint=_hint(forms, item),
@@ -68,34 +66,9 @@ def _keywords(asked: Report) -> Iterator[Keyword]:
     yield Keyword(name="preset", hint=presets, default=None, help="a set of definitions by its name")
 
 
-@cache
-def _of_scope() -> frozenset[str]:
-    return frozenset(item.keyword for item in declared(PARTS["scope"]))
-
-
 def _forms_of(asked: Report) -> list[Report]:
     """A report and those that options have answer in its place."""
-    return [asked, *(report(other.report) for other in asked.others if not VARIANTS & set(other.when))]
-
-
-def _takes(asked: Report, item: Declared) -> bool:
-    if item.keyword in _of_scope():
-        return asked.scope not in {"sweeps", "probes"}
-    if any(item.keyword in told.options for told in asked.refuses):
-        return False
-    if item.keyword == "confidence":
-        return bool(_variables(asked.name) & confident_variables())
-    if item.keyword == "mode":
-        return bool(asked.modes)
-    if any(item.keyword in other.when for other in asked.others):
-        return True
-    return item.option.variable in _variables(asked.name) or item.keyword in _EVERYWHERE
-
-
-@cache
-def _variables(name: str) -> frozenset[str]:
-    """Variables of the SQL that answers, and of the reports that are asked on the way or in its place."""
-    return all_variables_taken(report(name))
+    return [asked, *(report(other.report) for other in asked.others if not VARIANTS & other.when)]
 
 
 def _hint(forms: Sequence[Report], item: Declared) -> Any:  # noqa: ANN401  a type hint is of no one type

@@ -27,26 +27,4 @@ if TYPE_CHECKING:
     )
     from queries.errors.figures import LEVELS, QUANTILE_DIGITS, figures_of
 
-__all__ = [
-    "ANY",
-    "ASKED",
-    "DEVICES",
-    "ENGINE",
-    "FOLDER",
-    "KNOWN",
-    "LEAST_POINTS",
-    "LEVELS",
-    "METRICS",
-    "NONE",
-    "PAIRED",
-    "POINTS",
-    "QUANTILE_DIGITS",
-    "SUMMARY",
-    "ExpectedError",
-    "Region",
-    "ShippedDevice",
-    "figures_of",
-    "shipped_regions",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -1,4 +1,4 @@
-"""Subjects, stored errors and predictions that a session has read already: a moved limit asks for none of them again.
+"""Subjects, errors and predictions that a session has looked up: a moved limit asks for none of them again.
 
 Not here: reading them (queries.judging.subjects), and what is said of them (queries.judging.verdicts)."""
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from queries.errors.expected import Subject
-from queries.judging.known_errors import KnownErrors
+from queries.errors.expected import ExpectedError, Stored, Subject, expected_errors, in_pairs
+from queries.judging.confidence import Factors, factors_of
 from queries.judging.subjects import (
     StoredSubject,
     keys_of,
@@ -24,6 +24,37 @@ if TYPE_CHECKING:
     from queries.asking.question import Answer
     from queries.judging.confidence import Predicted
     from queries.judging.first_tokens import Known
+
+
+class KnownErrors:
+    """Errors and factors by subject, over what a store itself holds of errors."""
+
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
+        self._expected: dict[Subject, tuple[ExpectedError, ...]] = {}
+        self._in_pairs: dict[Subject, Subject] = {}
+        self._factors: dict[tuple[Subject, float], Factors] = {}
+
+    def expected(self, subject: Subject) -> tuple[ExpectedError, ...]:
+        """The errors of every metric of a subject."""
+        found = self._expected.get(subject)
+        if found is None:
+            found = self._expected[subject] = expected_errors([subject], self._stored)
+        return found
+
+    def in_pairs(self, subject: Subject) -> Subject:
+        """The subject whose errors the pairs of a prefill side have."""
+        found = self._in_pairs.get(subject)
+        if found is None:
+            found = self._in_pairs[subject] = in_pairs(subject, self._stored)
+        return found
+
+    def factors(self, subject: Subject, probability: float) -> Factors:
+        """Measured over predicted that is not exceeded with this probability."""
+        found = self._factors.get((subject, probability))
+        if found is None:
+            found = self._factors[subject, probability] = factors_of(subject, self._stored, probability)
+        return found
 
 
 class KnownSubjects:

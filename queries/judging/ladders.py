@@ -4,21 +4,31 @@ Not here: their SQL (ladders.sql), limits and shares (queries/loaded.sql)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from queries.asking.variables import literal
-from queries.judging.step_errors import provide_step_errors
+from queries.errors.expected import nearest_error
+from queries.judging.subjects import stored_errors, subjects_of_scenarios
 from store.errors import InputError
 from store.reading import read_transaction
+from store.sealing import insert_rows
 
 if TYPE_CHECKING:
+    import duckdb
+
     from queries.asking.headers import Report
     from queries.connect import StoreConnection
+    from store.reading import ReadTransaction
 
 _T = TypeVar("_T")
+_STEP_ERRORS = "step_error"
+_ERROR_COLUMNS = (("scenario_id", "BIGINT"), ("error", "DOUBLE"))
+# A prompt's time says how far steps of prompts are off; elsewhere that of a token does.
+_METRIC: Mapping[str, str] = {"prefill": "ttft_ms", "decode": "tpot_exclusive_ms", "aggregated": "tpot_exclusive_ms"}
+_LARGEST = 0.9  # a step is never shorter than a tenth
 _SQL = Path(__file__).with_name("ladders.sql")
 _ALL_ARE_READ = 50  # ladders whose cells are read sooner than bounds are made
 LOADED = frozenset(
@@ -107,7 +117,7 @@ class Ladders:
         if self._scope is not scope:
             self._scope, self._moved = None, None
             with read_transaction(self._connection.location) as transaction:
-                provide_step_errors(transaction, duckdb, scenario_ids)
+                _provide_step_errors(transaction, duckdb, scenario_ids)
             duckdb.execute(_SQL.read_text(encoding="utf-8"))
             ((self._count,),) = duckdb.execute("SELECT count(*) FROM ladder").fetchall()
             self._provide_cells()
@@ -225,3 +235,21 @@ class Ladders:
         if asked not in known:
             ((known[asked],),) = self._connection.duckdb.execute(statement, {"phases": list(asked)}).fetchall()
         return known[asked]
+
+
+def _provide_step_errors(
+    transaction: ReadTransaction, connection: duckdb.DuckDBPyConnection, scenario_ids: Iterable[int]
+) -> None:
+    """Expected errors of step times, as a table: the median of the nearest region, NULL where there is none."""
+    found = subjects_of_scenarios(transaction, scenario_ids, "exclusive")
+    stored = stored_errors(transaction, [one.subject for one in found])
+    errors = {
+        subject: nearest_error(subject, _METRIC[subject.phase], stored).median_ape_percent
+        for subject in dict.fromkeys(one.subject for one in found)
+    }
+    rows: list[tuple[int, float | None]] = []
+    for one in found:
+        percent = errors[one.subject]
+        rows.append((one.scenario_id, None if percent is None else min(percent / 100.0, _LARGEST)))
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {_STEP_ERRORS} (scenario_id BIGINT, error DOUBLE)")
+    insert_rows(connection, _STEP_ERRORS, _ERROR_COLUMNS, rows)

@@ -5,7 +5,7 @@ Not here: running reports (queries.session), and the arithmetic (queries.judging
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -24,10 +24,7 @@ from store.sealing import insert_rows
 if TYPE_CHECKING:
     import duckdb
 
-_FACTORS = (
-    ("scenario_id", "BIGINT"), ("ttft", "DOUBLE"), ("pair_ttft", "DOUBLE"), ("tpot_inclusive", "DOUBLE"),
-    ("tpot_exclusive", "DOUBLE"),
-)  # fmt: skip
+_FACTORS = (("scenario_id", "BIGINT"), *((one.name, "DOUBLE") for one in fields(Factors)))
 _PREDICTED = with_limits("""
     SELECT DISTINCT probe, each_predicted_metric
     FROM stored_rows((SELECT list(asked_about) FROM asked_about)) AS stored
@@ -132,7 +129,7 @@ def unknown_note(judged: Iterable[tuple[str, bool]], phases: Collection[str]) ->
 
 
 def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:
-    return one.scenario_id, factors.ttft, factors.pair_ttft, factors.tpot_inclusive, factors.tpot_exclusive
+    return one.scenario_id, *(getattr(factors, name) for name, _ in _FACTORS[1:])
 
 
 def _create(

@@ -8,10 +8,11 @@ import contextlib
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.connect import StoreConnection
-from queries.publishing.addresses import target_of
+from queries.publishing.duckdb_targets import DuckdbTarget, ParquetTarget
 from queries.publishing.public_tables import (
     DICTIONARY,
     DICTIONARY_COLUMNS,
@@ -19,6 +20,7 @@ from queries.publishing.public_tables import (
     dictionary_rows,
     published_relations,
 )
+from queries.publishing.row_targets import PostgresqlTarget, SqliteTarget
 from queries.publishing.targets import BLOCKS, Blocks, Target, temporary_table
 from store.errors import InputError
 from store.location import StoreLocation
@@ -32,6 +34,7 @@ _CHANGED = [("scenario_id", "BIGINT"), ("block_id", "BIGINT")]
 # Rows of a block never change; voiding hides some or all of them, which moves these figures.
 _STORED_BLOCKS = BLOCKS.format(probes="probe")
 _PROBES = "SELECT shown.* FROM ({select}) AS shown SEMI JOIN changed USING (scenario_id, block_id)"
+_KINDS = "FILE.duckdb, FILE.sqlite, FOLDER.parquet or postgresql://user@host/database"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +103,20 @@ def _layout() -> str:
     """Identify names and types of the probes' columns, so that tables of another program version are laid down anew."""
     text = ",".join(f"{PROBES}.{column.name} {column.type}" for column in published_relations()[0].columns)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def target_of(text: str) -> Target:
+    """A target by its address."""
+    if "://" in text:
+        if not text.startswith(("postgresql://", "postgres://")):
+            raise InputError(f"{text!r} is no place to publish to", hint=f"name {_KINDS}")
+        return PostgresqlTarget(text)
+    path = Path(text).expanduser()
+    match path.suffix.lower():
+        case ".duckdb":
+            return DuckdbTarget(path)
+        case ".parquet":
+            return ParquetTarget(path)
+        case ".sqlite" | ".db":
+            return SqliteTarget(path)
+    raise InputError(f"{text!r} does not say what it is to be", hint=f"name {_KINDS}")

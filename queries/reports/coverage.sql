@@ -1,7 +1,7 @@
 -- summary: which model, device, workload, precision and phase are stored, how densely, and with how many failures
 -- scope: whole
 -- verdict: none
--- refuses: ttft_limits, tpot_limits, e2e_limits, min_tokens_per_s_per_user | coverage lists what is stored, whatever its numbers; ask best
+-- refuses: each_limit_keyword | coverage lists what is stored, whatever its numbers; ask best
 -- shows: model, device, workload, linear_quantization, convention, phase, plans, scenarios_ok, illegal, unsupported, error, probes, most_common_reason
 -- column: model, device
 -- column: workload | none | its name or label

@@ -1,7 +1,7 @@
 -- summary: throughput against concurrency and latency for every plan: no latency limits, without rows that do not fit
 -- modes: aggregated, prefill, decode
 -- layout: long
--- ignores: ttft_limits, tpot_limits, e2e_limits, min_tokens_per_s_per_user
+-- ignores: each_limit_keyword
 -- reads: narrow
 -- column: question_group, device, plan, batch_size, concurrency
 -- column: rate | tokens/s | generated tokens/s; prompt tokens/s for prefill

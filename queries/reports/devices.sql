@@ -73,7 +73,7 @@ ORDER BY question_group, rank;
 -- when: by | devices by goodput
 -- summary: the plan of each device that carries most requests that arrive a device, ranked
 -- modes: aggregated, prefill, decode
--- reads: loads | best_of_devices(getvariable('marginal'), getvariable('attainment'))
+-- reads: loads | ladder
 -- shows: rank, device, plan, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, num_devices
 -- column: question_group
 -- column: rank | none | 1 has the highest goodput a device; ties go to the content key

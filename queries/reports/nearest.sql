@@ -6,7 +6,7 @@
 -- column: rank | none | 1 misses by the least
 -- column: phase | none | phase of the row
 -- column: probe, device, plan, batch_size, concurrency
--- column: binding_limit | none | the limit missed by the largest share: ttft, tpot, e2e, tokens_per_s_per_user or memory
+-- column: binding_limit | none | the limit missed by the largest share: each_limit_listed
 -- column: miss | ratio | how far beyond the binding limit, as a share of it; memory as a share of the device
 -- column: relax_to | ms, tokens/s or GiB | the value of the binding limit at which this row would pass it; memory: the reserve in GiB
 -- column: admitted_then | rows | rows of the group that would pass every limit if only the binding one were relaxed so far

@@ -1,6 +1,6 @@
 -- summary: the best throughput as a step function of one limit, ranked as best ranks: where the winner changes and what one more unit buys
 -- modes: aggregated, prefill, decode
--- requires: vary | sensitivity varies a limit | add `vary=ttft`, tpot, e2e or memory, or two of them
+-- requires: vary | sensitivity varies a limit | add `vary`: each_limit_listed, or two of them
 -- layout: long
 -- shows: vary, limit_from, limit_to, ranked_rate if sized or num_devices, rate, gain, gain_per_unit, winner_changes, device, plan, batch_size, concurrency, probe
 -- reads: narrow, winners

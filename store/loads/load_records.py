@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from store.errors import StoreError
-from store.schema.closed_sets import LoadStatus
+from store.schema.declaring import LoadStatus
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,4 +1,4 @@
-"""Requests one by one, of a log or of a load that keeps them, and the few bytes that a store keeps them in.
+"""Requests one by one, of a log or of a load that keeps them, in few bytes.
 
 Not here: files of clients (evaluator.ledger.readers), and distributions of plays (store.loads.packed_rows)."""
 

@@ -1,8 +1,13 @@
-"""The state of a store in a few digits: another state means that some answer may differ. Not here: what has changed."""
+"""Whether a store, or a file, is still as it was when it was read.
+
+A store's state is a few digits: another one means that some answer may differ. Not here: what has changed."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
+from threading import Lock
+from typing import Generic, TypeVar
 
 from store.location import Moment, StoreLocation
 from store.reading.transactions import read_transaction
@@ -22,6 +27,8 @@ _STATEMENTS = (
     "SELECT count(*) || ' ' || coalesce(sum(usd_per_device_hour), 0) || coalesce(sum(watts_per_device), 0) FROM price",
 )
 _DIGITS = 16
+Version = tuple[str, int, int, int, int]  # path, inode, size, when its content and anything of it changed
+_T = TypeVar("_T")
 
 
 def read_state(location: StoreLocation) -> str:
@@ -47,3 +54,27 @@ def read_measured(location: StoreLocation) -> str:
     with read_transaction(location) as transaction:
         parts = [str(value) for statement in _MEASURED for (value,) in transaction.cells(statement)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
+
+
+class Recalled(Generic[_T]):
+    """Values by the version of a file; the one that was looked at longest ago goes first."""
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Version, _T] = OrderedDict()
+        self._lock = Lock()  # sessions of a server share a process
+
+    def get(self, version: Version) -> _T | None:
+        """Return the value kept of this version of a file, if there is one."""
+        with self._lock:
+            value = self._values.get(version)
+            if value is not None:
+                self._values.move_to_end(version)
+            return value
+
+    def keep(self, version: Version, value: _T) -> None:
+        """Keep what was read of a version of a file."""
+        with self._lock:
+            self._values[version] = value
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)

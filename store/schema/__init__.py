@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.schema.closed_sets import (
+    from store.schema.declaring import (
+        FLAG,
         FORMULA_MODELS,
+        INTEGER,
+        LONG,
         TIER_PLACES,
+        Column,
         Convention,
         Family,
         Phase,
         Status,
         SweepOutcome,
+        Table,
         TierName,
     )
-    from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
     from store.schema.joins import (
         ALIASES,
         BLOCK_TABLES,

@@ -1,16 +1,32 @@
-"""The words that tables and columns are declared in: plain records that any reader can follow, no SQLAlchemy.
+"""The words that tables and columns are declared in, and those that a column may hold and no others: no SQLAlchemy.
 
 Not here: which tables there are (store.schema.tables)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal, get_args
 
 from store.errors import InputError
-from store.schema.closed_sets import Phase
 from store.texts import checked_name, checked_text
 
+Phase = Literal["prefill", "decode", "aggregated"]
+Convention = Literal["physical", "upstream"]
+Status = Literal["ok", "illegal", "unsupported", "error"]
+SweepKind = Literal["request", "validation", "import"]
+ShardState = Literal["waiting", "stored", "failed"]
+SweepOutcome = Literal["finished", "interrupted", "failed"]
+LoadStatus = Literal["stable", "saturated"]
+Family = Literal["theoretical", "calibrated"]
+FormulaModel = Literal["waves", "seed002"]  # serving models that are formulas; every other name is an engine's
+FORMULA_MODELS: tuple[FormulaModel, ...] = get_args(FormulaModel)
+TierName = Literal["host", "ssd", "remote"]  # where keys lie outside the devices, from the nearest on
+TIER_PLACES: Mapping[TierName, str] = {
+    "host": "the hosts' memory",
+    "ssd": "the hosts' SSDs",
+    "remote": "a remote store",
+}
 Kind = Literal["key", "integer", "long", "short", "double", "flag", "text", "moment", "bytes"]
 OnPairs = Literal["sides", "once", "alone", "hidden"]  # how a pair names a column of its sides
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -66,7 +82,7 @@ class Column:
     default: str | None = None
     told: str | None = None
     phases: tuple[Phase, ...] = PHASES
-    on_pairs: OnPairs = "sides"
+    on_pairs: OnPairs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +101,7 @@ class Table:
     by_key: bool = False
     committed_with: Literal["block", "load"] | None = None
     removable: bool = False
+    once: bool = False
 
     def column(self, name: str) -> Column:
         """Return a column by name."""
@@ -169,7 +186,7 @@ def optional(
     index: bool = False,
     told: str | None = None,
     phases: tuple[Phase, ...] = PHASES,
-    on_pairs: OnPairs = "sides",
+    on_pairs: OnPairs | None = None,
 ) -> Column:
     """Declare a column that may be missing."""
     return Column(name, type_, unit, meaning, nullable=True, index=index, told=told, phases=phases, on_pairs=on_pairs)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import get_args
 
-from store.schema.closed_sets import TIER_PLACES, LoadStatus
 from store.schema.declaring import (
     BYTES,
     DIGEST,
@@ -14,7 +13,9 @@ from store.schema.declaring import (
     INTEGER,
     KEY,
     LONG,
+    TIER_PLACES,
     Column,
+    LoadStatus,
     Table,
     content_key,
     identifier,

@@ -5,8 +5,7 @@ A new column also needs the evaluator that fills it and a migration. Not here: n
 
 from __future__ import annotations
 
-from store.schema.closed_sets import Phase
-from store.schema.declaring import DOUBLE, LONG, PHASES, Column, OnPairs, optional
+from store.schema.declaring import DOUBLE, LONG, PHASES, Column, OnPairs, Phase, optional
 
 PREFILLS: tuple[Phase, ...] = ("prefill", "aggregated")
 DECODES: tuple[Phase, ...] = ("decode", "aggregated")
@@ -18,7 +17,7 @@ def _milliseconds(
     meaning: str,
     phases: tuple[Phase, ...] = PHASES,
     *,
-    on_pairs: OnPairs = "sides",
+    on_pairs: OnPairs | None = None,
     told: str | None = None,
 ) -> Column:
     return optional(name, DOUBLE, "ms", meaning, told=told, phases=phases, on_pairs=on_pairs)

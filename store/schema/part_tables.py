@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import get_args
 
-from store.schema.closed_sets import ShardState
 from store.schema.declaring import (
     DIGEST,
     INTEGER,
@@ -15,6 +14,7 @@ from store.schema.declaring import (
     NAME,
     TEXT,
     Column,
+    ShardState,
     Table,
     identifier,
     moment,

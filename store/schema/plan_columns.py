@@ -5,27 +5,38 @@ Not here: what they mean for a step (evaluator.inputs.plan), and which are legal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import cast
 
 from store.schema.declaring import INTEGER, Column
 
-_OF_SHARES = ("label", "short", "words", "measured")
 IF_SET = "if_set"  # metadata of a field that content keys leave out where it is its default
 
 
-def _size(unit: str, meaning: str, label: str) -> dict[str, object]:
-    """Metadata of a size that every plan has."""
-    return {"unit": unit, "meaning": meaning, "label": label}
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is said of a size of plans. One that most plans have at its default is a share: a label has it where it is
+    another, `short` where people read it. `words` name it among what no measured point of the summary has; measured
+    deployments of a user's own state those that are `measured`."""
+
+    unit: str
+    meaning: str
+    label: str
+    short: str = ""
+    words: str = ""
+    measured: bool = False
+    name: str = ""  # of a share
+    usual: int = 1
 
 
-def _share(unit: str, meaning: str, label: str, *, short: str, words: str, measured: bool = False) -> dict[str, object]:
-    """Metadata of a size that most plans have at its default.
+def _size(unit: str, meaning: str, label: str) -> dict[str, Size]:
+    return {"size": Size(unit, meaning, label)}
 
-    A label has it where it is another, `short` where people read it. `words` say that no measured point has it, and
-    measured deployments state it where it is `measured`."""
-    told = {"short": short, "words": words, "measured": measured}
-    return {**_size(unit, meaning, label), **told, IF_SET: True}
+
+def _share(
+    unit: str, meaning: str, label: str, *, short: str, words: str, measured: bool = False
+) -> dict[str, Size | bool]:
+    return {"size": Size(unit, meaning, label, short, words, measured), IF_SET: True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,51 +114,32 @@ class PlanRecord:
         return {one.name: size for one in SHARES if (size := getattr(self, one.name)) != one.usual}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """A size that most plans have at its default."""
-
-    name: str
-    usual: int
-    label: str
-    short: str
-    words: str
-    measured: bool
-
-
+_SIZES: dict[str, Size] = {one.name: one.metadata["size"] for one in fields(PlanRecord)}
 SHARES = tuple(
-    Share(name=one.name, usual=cast("int", one.default), **{key: one.metadata[key] for key in _OF_SHARES})
+    replace(_SIZES[one.name], name=one.name, usual=cast("int", one.default))
     for one in fields(PlanRecord)
     if IF_SET in one.metadata
 )
+_USUAL = {share.name: share.usual for share in SHARES}
 OF_PLANS = tuple(
-    Column(
-        one.name,
-        INTEGER,
-        one.metadata["unit"],
-        one.metadata["meaning"],
-        default=str(one.default) if IF_SET in one.metadata else None,
-    )
-    for one in fields(PlanRecord)
+    Column(name, INTEGER, size.unit, size.meaning, default=str(_USUAL[name]) if name in _USUAL else None)
+    for name, size in _SIZES.items()
 )
-_MEASURED = {share.name for share in SHARES if share.measured}
 OF_DEVICES = OF_PLANS[: -len(SHARES)]  # how devices share a model
 OF_SHARES = OF_PLANS[-len(SHARES) :]
-MEASURED_SHARES = tuple(size for size in OF_SHARES if size.name in _MEASURED)
-LABELS = {  # every size as a label letters it, and what it is where a label has none
-    one.metadata["label"]: 1 if one.default is MISSING else cast("int", one.default) for one in fields(PlanRecord)
-}
-LABELLED = sorted(SHARES, key=lambda share: share.label != "red")  # copies of experts first
+MEASURED_SHARES = tuple(column for column, share in zip(OF_SHARES, SHARES, strict=True) if share.measured)
+# Every size as a label letters it, and what it is where a label has none.
+LABELS = {size.label: _USUAL.get(name, 1) for name, size in _SIZES.items()}
 
 
 def label_sql() -> str:
     """SQL of every dialect: the label of a plan, `tp8pp1dp1`, with the expert split where there is one."""
-    sizes = [(one.metadata["label"], one.name) for one in fields(PlanRecord)][: len(OF_DEVICES)]
-    experts = [name for _, name in sizes[3:]]
+    sizes = [column.name for column in OF_DEVICES]
+    copies_first = sorted(SHARES, key=lambda share: share.label != "red")
     told = [
         _lettered(sizes[:3]),
-        _where(" OR ".join(f"{name} > 1" for name in experts), _lettered(sizes[3:])),
-        *(_where(f"{share.name} > {share.usual}", _lettered([(share.label, share.name)])) for share in LABELLED),
+        _where(" OR ".join(f"{name} > 1" for name in sizes[3:]), _lettered(sizes[3:])),
+        *(_where(f"{share.name} > {share.usual}", _lettered([share.name])) for share in copies_first),
     ]
     return f"({' || '.join(told)})"
 
@@ -158,8 +150,8 @@ def words_sql(alias: str) -> str:
     return f"({' || '.join(said)})"
 
 
-def _lettered(sizes: Sequence[tuple[str, str]]) -> str:
-    return " || ".join(f"'{label}' || {name}" for label, name in sizes)
+def _lettered(names: Sequence[str]) -> str:
+    return " || ".join(f"'{_SIZES[name].label}' || {name}" for name in names)
 
 
 def _where(condition: str, text: str) -> str:

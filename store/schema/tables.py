@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import get_args
 
-from store.schema.closed_sets import TIER_PLACES, Status, SweepKind, SweepOutcome
 from store.schema.compared_tables import COMPARED_TABLES
 from store.schema.declaring import (
     DIGEST,
@@ -18,7 +17,11 @@ from store.schema.declaring import (
     NAME,
     SHORT,
     TEXT,
+    TIER_PLACES,
     Column,
+    Status,
+    SweepKind,
+    SweepOutcome,
     Table,
     content_key,
     document,
@@ -48,9 +51,9 @@ _STORE = (
 )
 
 
-def _format(part: str, meaning: str, *, told: str, nullable: bool = False) -> Column:
+def _format(part: str, meaning: str, *, nullable: bool = False) -> Column:
     name = f"{part}_quantization"
-    return Column(name, text(32), "none", meaning, nullable=nullable, told=told, on_pairs="once")
+    return Column(name, text(32), "none", meaning, nullable=nullable, told=f"number {meaning}")
 
 
 _DIMENSIONS = (  # what a scenario is made of
@@ -61,7 +64,7 @@ _DIMENSIONS = (  # what a scenario is made of
             identifier(),
             content_key("content key of the hyper-parameters"),
             Column("name", NAME, "none", "the name it was first asked by", index=True),
-            Column("architecture", NAME, "none", "model_type of its config.json", on_pairs="once"),
+            Column("architecture", NAME, "none", "model_type of its config.json"),
             Column("parameters", LONG, "parameters", "all weights"),
             Column("active_parameters", LONG, "parameters", "weights a token visits"),
             document("spec", "canonical hyper-parameters"),
@@ -106,27 +109,22 @@ _DIMENSIONS = (  # what a scenario is made of
         (
             identifier(),
             content_key(),
-            _format("linear", "format of linears", told="number format of linears"),
-            _format("experts", "format of experts", told="number format of experts"),
-            _format("attention", "format of the KV cache", told="number format of the KV cache"),
+            _format("linear", "format of linears"),
+            _format("experts", "format of experts"),
+            _format("attention", "format of the KV cache"),
             Column(
                 "mxfp4_group_size",
                 INTEGER,
                 "weights",
                 "weights sharing one MXFP4 scale",
                 told="weights that share one MXFP4 scale",
-                on_pairs="once",
             ),
             document("spec", "canonical form"),
-            *(
-                _format(part, f"format of {what}", told=f"number format of {told}", nullable=True)
-                for part, what, told in (
-                    ("mixers", "what mixes tokens; NULL: as linears", "what mixes tokens; NULL: as linears"),
-                    ("head", "the vocabulary head; NULL: 16 bits", "the vocabulary head; NULL: 16 bits"),
-                    ("drafts", "layers that draft; NULL: as others", "layers that draft; NULL: as the others"),
-                )
-            ),
+            _format("mixers", "format of what mixes tokens; NULL: as linears", nullable=True),
+            _format("head", "format of the vocabulary head; NULL: 16 bits", nullable=True),
+            _format("drafts", "format of layers that draft; NULL: as others", nullable=True),
         ),
+        once=True,
     ),
     Table(
         "plan",
@@ -152,43 +150,33 @@ _DIMENSIONS = (  # what a scenario is made of
             content_key(),
             Column("label", NAME, "tokens", "derived short form, such as 3500/1500"),
             optional("name", NAME, "none", "the name it was first stored by", index=True),
-            optional("input_length", INTEGER, "tokens", "prompt length; NULL for distributions", on_pairs="once"),
-            Column("input_length_mean", DOUBLE, "tokens", "mean prompt length", on_pairs="once"),
-            Column("output_length", DOUBLE, "tokens", "generated length, the mean for distributions", on_pairs="once"),
-            Column("prefix_cache_hit_rate", DOUBLE, "ratio", "share of a prompt found in cache", on_pairs="once"),
+            optional("input_length", INTEGER, "tokens", "prompt length; NULL for distributions"),
+            Column("input_length_mean", DOUBLE, "tokens", "mean prompt length"),
+            Column("output_length", DOUBLE, "tokens", "generated length, the mean for distributions"),
+            Column("prefix_cache_hit_rate", DOUBLE, "ratio", "share of a prompt found in cache"),
             Column(
                 "max_batched_tokens",
                 LONG,
                 "tokens",
                 "token budget of one step",
                 told="token budget of one step, per replica",
+                on_pairs="sides",
             ),
-            Column("mtp_tokens", SHORT, "tokens", "tokens drafted a step"),
+            Column("mtp_tokens", SHORT, "tokens", "tokens drafted a step", on_pairs="sides"),
             document("mtp_acceptance", "acceptance rate of each drafted token"),
             document("spec", "canonical form"),
+            optional("images", INTEGER, "images", "images of a request; NULL: text alone"),
+            optional("image_width", INTEGER, "pixels", "width of an image as it is sent"),
+            optional("image_height", INTEGER, "pixels", "height of an image as it is sent"),
+            optional("image_patches", INTEGER, "patches", "patches that the encoder computes for an image"),
+            optional("image_tokens", INTEGER, "tokens", "prompt tokens of an image, inside the prompt length"),
+            optional("encoder_split", text(16), "none", "what ranks of the image encoder share: weights or data"),
             *(
-                optional(name, type_, unit, meaning, on_pairs="once")
-                for name, type_, unit, meaning in (
-                    ("images", INTEGER, "images", "images of a request; NULL: text alone"),
-                    ("image_width", INTEGER, "pixels", "width of an image as it is sent"),
-                    ("image_height", INTEGER, "pixels", "height of an image as it is sent"),
-                    ("image_patches", INTEGER, "patches", "patches that the encoder computes for an image"),
-                    ("image_tokens", INTEGER, "tokens", "prompt tokens of an image, inside the prompt length"),
-                    ("encoder_split", text(16), "none", "what ranks of the image encoder share: weights or data"),
-                )
-            ),
-            *(
-                Column(
-                    f"{tier}_hit_rate",
-                    DOUBLE,
-                    "ratio",
-                    f"share of a prompt found in {where}",
-                    default="0",
-                    on_pairs="once",
-                )
+                Column(f"{tier}_hit_rate", DOUBLE, "ratio", f"share of a prompt found in {where}", default="0")
                 for tier, where in TIER_PLACES.items()
             ),
         ),
+        once=True,
     ),
     Table(
         "workload_bin",

@@ -195,8 +195,7 @@ def _count(transaction: ReadTransaction, statement: str) -> int:
 
 
 def _drift_faults(location: StoreLocation) -> Iterator[str]:
-    from store.engines import make_reading_engine
-    from store.migrating import schema_drift
+    from store.migrating import make_reading_engine, schema_drift
 
     with store_faults(location):
         engine = make_reading_engine(location)

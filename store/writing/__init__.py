@@ -1,6 +1,6 @@
 """Writing a store: sweeps, scenarios and blocks, each acknowledged once it has committed; and what stands beside them.
 
-Modules of measurements, calibrations, prices, operators and workloads also read back what they write."""
+Modules of measurements, workloads and what stands beside probes also read back what they write."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from store.writing.beside import (
+        get_operators,
+        get_prices,
+        list_calibrations,
+        put_calibration,
+        put_operators,
+        put_prices,
+    )
     from store.writing.blocks import begin_sweep, finish_sweep, put_block, put_blocks, record_interval, require_same
-    from store.writing.calibrations import list_calibrations, put_calibration
     from store.writing.loads import known_loads, loads_of_scenarios, put_loads, require_same_loads
     from store.writing.measurements import (
         PROVENANCE,
@@ -24,48 +31,8 @@ if TYPE_CHECKING:
         put_validations,
         replace_measurement,
     )
-    from store.writing.names import put_names
-    from store.writing.operators import get_operators, put_operators
-    from store.writing.prices import get_prices, put_prices
-    from store.writing.scenarios import missing_intervals, put_scenarios
+    from store.writing.scenarios import missing_intervals, put_names, put_scenarios
     from store.writing.voiding import unvoid, void
     from store.writing.workloads import get_workload, list_workloads, put_workload
-
-__all__ = [
-    "PROVENANCE",
-    "MeasurementsPut",
-    "begin_sweep",
-    "delete_measurements",
-    "finish_sweep",
-    "forget_validations",
-    "get_measurements",
-    "get_operators",
-    "get_prices",
-    "get_requests",
-    "get_workload",
-    "known_loads",
-    "list_calibrations",
-    "list_workloads",
-    "loads_of_scenarios",
-    "missing_intervals",
-    "put_block",
-    "put_blocks",
-    "put_calibration",
-    "put_files",
-    "put_loads",
-    "put_measurements",
-    "put_names",
-    "put_operators",
-    "put_prices",
-    "put_scenarios",
-    "put_validations",
-    "put_workload",
-    "record_interval",
-    "replace_measurement",
-    "require_same",
-    "require_same_loads",
-    "unvoid",
-    "void",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

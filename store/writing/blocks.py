@@ -18,7 +18,7 @@ from store.opening import Store
 from store.reading import read_transaction
 from store.records import BlockRecord, SweepRecord
 from store.running_lock import abandoned_sweeps, forget
-from store.schema.closed_sets import SweepOutcome
+from store.schema.declaring import SweepOutcome
 from store.schema.measures import MEASURES
 from store.schema.sql_tables import BLOCK, PLAN, PROBE, SCENARIO, SUBJECT, SWEEP, SWEEP_INTERVAL
 from store.schema.tables import TABLES

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from sweepdb.evaluating.bandwidth import BANDWIDTH_COLUMNS, BANDWIDTH_DEVICES, prefix_transfer
     from sweepdb.evaluating.option_values import check_jobs, kind_of, options_by_keyword, options_of, takes_numbers
     from sweepdb.evaluating.requests import build_request
-    from sweepdb.evaluating.running import check_outcome, run_request
-    from sweepdb.evaluating.storing import count_request
+    from sweepdb.evaluating.running import check_outcome, count_request, run_request
     from sweepdb.evaluating.sweep_file import sweep_schema
     from sweepdb.evaluating.workloads import add_workload, listed_workloads, shown_workload
 

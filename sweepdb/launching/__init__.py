@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.launching.expecting.expected_file import launched_as, results_of
+    from sweepdb.launching.expectations import launched_as, results_of
     from sweepdb.launching.folder import Written, write_launch
     from sweepdb.launching.server_command import ENGINES, TARGETS
 

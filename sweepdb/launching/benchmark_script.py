@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evaluator.inputs import Images
-from sweepdb.launching.expecting.whole_deployment import mean_share
+from sweepdb.launching.expectations import mean_share
 from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance
 

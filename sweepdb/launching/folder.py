@@ -23,10 +23,8 @@ from store.location import StoreLocation, parse_url
 from store.texts import escaped
 from store.whole_files import is_stream, written_whole
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
-from sweepdb.launching.expecting.expected_file import DEPLOYMENT, EXPECTED, MEASURED_AS
-from sweepdb.launching.expecting.whole_deployment import WholeDeployment, whole_deployment
+from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED, MEASURED_AS, WholeDeployment, whole_deployment
 from sweepdb.launching.manifests import dynamo_version, graph_name, manifests
-from sweepdb.launching.routers import SCRIPT, router_files
 from sweepdb.launching.server_command import (
     ENGINE_NAMES,
     ENGINES,
@@ -35,7 +33,7 @@ from sweepdb.launching.server_command import (
     Role,
     ServerCommand,
 )
-from sweepdb.launching.shell_target import encoder_scripts, scripts
+from sweepdb.launching.shell_target import SCRIPT, encoder_scripts, router_files, scripts
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 
 _COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)

@@ -62,6 +62,7 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
     _add_images_and_drafts(flags, instance)
     if role != "server":
         flags.add("--kv-transfer-config", json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both"}))
+    prompts = f"prefill context {plan.pcp} x " if plan.pcp > 1 else ""
     return ServerCommand(
         role=role,
         instances=instances,
@@ -72,7 +73,7 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         program=("vllm", "serve", instance.model_name),
         settings=flags.settings,
         of_nodes=_of_nodes(instance, flags),
-        devices=f"tensor {plan.tp} x {_prompts(plan)}pipeline {plan.pp} x data {plan.dp} = {instance.devices}",
+        devices=f"tensor {plan.tp} x {prompts}pipeline {plan.pp} x data {plan.dp} = {instance.devices}",
         not_set=assumed_of(instance),
     )
 
@@ -117,10 +118,6 @@ def _add_micro_batches(flags: Flags, plan: Plan, role: Role) -> None:
     if plan.micro_batches > 1:
         flags.add("--enable-dbo")
         flags.add("--all2all-backend", "deepep_high_throughput" if role == "prefill" else "deepep_low_latency")
-
-
-def _prompts(plan: Plan) -> str:
-    return f"prefill context {plan.pcp} x " if plan.pcp > 1 else ""
 
 
 def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:

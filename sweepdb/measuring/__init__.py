@@ -8,12 +8,11 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.ledger import Choices, Comparison, Figures, Knowledge, parse_stated
-    from sweepdb.measuring.conforming_logs import CONFORMING_COLUMNS, Conforming, conforming
     from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
     from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
     from sweepdb.measuring.functions import validated
     from sweepdb.measuring.kernel_fitting import KERNEL_COLUMNS
-    from sweepdb.measuring.log_scoring import Replay
+    from sweepdb.measuring.log_scoring import CONFORMING_COLUMNS, Conforming, Replay, conforming
     from sweepdb.measuring.measurement_files import (
         MEASUREMENT_COLUMNS,
         ReadFiles,

@@ -116,7 +116,7 @@ def calibrate(
             raise InputError(f"`budget` must lie between 1 and {_LONGEST_S} seconds, not {budget!r}")
         name = device or f"this-{measure}"
         output = _new_profile(name, profile)
-        done = from_machine("cuda" if measure == "cuda" else "cpu", name, budget, progress or _untold)
+        done = from_machine("cuda" if measure == "cuda" else "cpu", name, budget, progress or _silent)
     return KeptCalibration(fit=done, output=output, version=keep_calibration(done, output, store))
 
 
@@ -168,9 +168,5 @@ def _text(keyword: str, value: object) -> str:
     return value
 
 
-def _untold(_share: float, _what: str) -> None:
-    """Say nothing."""
-
-
-def _silent(_done: int, _all: int) -> None:
+def _silent(*_: object) -> None:
     """Say nothing."""

@@ -11,13 +11,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from evaluator.identity import RecordBuilder
-from evaluator.ledger import Deployment, Exclusion, Unmatched, deployment_of, scenario_of
-from evaluator.ledger.deployments import OPEN_LOOP
+from evaluator.ledger import OPEN_LOOP, Deployment, Exclusion, Unmatched, deployment_of, scenario_of
 from evaluator.scenario import Scenario
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.records import MeasurementRecord
 
+NOT_WHOLE = f"{OPEN_LOOP}, and only instances that do both are compared with loads"
 NO_MEAN = f"{OPEN_LOOP}, and no mean of a latency, which loads are compared by"
 NO_LOAD = f"{OPEN_LOOP}, and no loads around it are stored: evaluate its deployment with `arrivals=poisson`"
 _METRICS = {"ttft": ("ttft_ms_mean", "ttft_ms"), "tpot": ("tpot_exclusive_ms_mean", "tpot_exclusive_ms")}
@@ -62,42 +62,40 @@ def compared_at_rates(
     reasons: Counter[str] = Counter()
     with read_transaction(location) as transaction:
         for record in records:
-            one = _of_point(record, transaction)
-            if isinstance(one, str):
-                reasons[one] += 1
-            else:
-                found += one
+            try:
+                found += _of_point(record, transaction) if _is_open(record) else ()
+            except Unmatched as reason:
+                reasons[reason.rule] += 1
     others = (one for one in excluded if one.rule != OPEN_LOOP)
-    return tuple(found), (*others, *(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(reasons.items()) if rule))
+    return tuple(found), (*others, *(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(reasons.items())))
 
 
-def _of_point(record: MeasurementRecord, transaction: ReadTransaction) -> list[AtRate] | str:
-    """What a point is compared with, or why with nothing; empty where another rule says why."""
-    rate = record.request_rate
+def _is_open(record: MeasurementRecord) -> bool:
+    """Whether nothing but its users is missing."""
+    if record.concurrency or not record.request_rate:
+        return False
     try:
         deployment_of(record)
     except Unmatched as reason:
-        if reason.rule != OPEN_LOOP or rate is None:
-            return ""
-    else:
-        return ""
-    try:
-        deployment = deployment_of(replace(record, concurrency=1.0))
-    except Unmatched as reason:
-        return reason.rule
+        return reason.rule == OPEN_LOOP
+    return False
+
+
+def _of_point(record: MeasurementRecord, transaction: ReadTransaction) -> Iterator[AtRate]:
+    """A point beside loads at its rate. Raises Unmatched where there are none."""
+    rate, deployment = record.request_rate or 0.0, deployment_of(replace(record, concurrency=1.0))
     measured = dict(_means(record.metrics))
-    if not measured:
-        return NO_MEAN
+    if deployment.mode != "aggregated" or not measured:
+        raise Unmatched(NO_MEAN if deployment.mode == "aggregated" else NOT_WHOLE)
     for knowledge, scenario in _scenarios(deployment):
         key = RecordBuilder().scenario(deployment.model_name, scenario).key
         around = _around(list(transaction.rows(_Load, _LOADS, [key])), rate)
         if around is not None:
-            return [
-                AtRate(point=record.key, metric=metric, requests_per_s=rate, measured=value, predicted=around[metric],
-                       knowledge=knowledge, scenario=key)
-                for metric, value in measured.items()
-            ]  # fmt: skip
-    return NO_LOAD
+            for metric, value in measured.items():
+                yield AtRate(point=record.key, metric=metric, requests_per_s=rate, measured=value,
+                             predicted=around[metric], knowledge=knowledge, scenario=key)  # fmt: skip
+            return
+    raise Unmatched(NO_LOAD)
 
 
 def _means(metrics: Mapping[str, float]) -> Iterator[tuple[str, float]]:

@@ -90,7 +90,8 @@ class DeploymentPlan(Framed):
 
     def sentence(self, row: Row) -> str:
         """A deployment of the answer and what it carries, as the winner."""
-        return f"{_capital(_described(row))}, {self._carries(row)}."
+        described = _described(row)
+        return f"{described[:1].upper()}{described[1:]}, {self._carries(row)}."
 
     def next_commands(self) -> Iterator[NextCommand]:
         """Commands that go on from here."""
@@ -256,10 +257,6 @@ def _described(row: Row) -> str:
 def _side(row: Row) -> str:
     """A deployment as a sentence about errors names it: by the side that decides its rate."""
     return f"{'decode' if row['mode'] == 'pd' else 'aggregated'} on {row['device']}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _number(value: object, missing: float = float("nan")) -> float:

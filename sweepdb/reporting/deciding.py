@@ -17,7 +17,7 @@ from store.location import parse_url
 from store.reading import read_store_id, read_transaction
 from sweepdb.planning import DeploymentPlan, asked_plan
 from sweepdb.planning.planning_options import REPORT, report_options
-from sweepdb.reporting.page_text import number
+from sweepdb.reporting.page_text import amount
 from sweepdb.reporting.stops import Stops, answered_stops, moved
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
         store_id=read_store_id(parse_url(session.location.url)),
         written=datetime.now(UTC),
         scope=_named(first) if plan.answer.question.scope.is_default else {},
-        lengths=(number(first["input_length_mean"]), number(first["output_length"])) if first else None,
+        lengths=(amount(first["input_length_mean"]), amount(first["output_length"])) if first else None,
         assumptions=tuple(_assumed(session, plan.answer)),
     )
 

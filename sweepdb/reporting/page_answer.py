@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from queries.pairs import rate_error
 from sweepdb.planning import short_plan
-from sweepdb.reporting.page_text import listed, number, paragraph
+from sweepdb.reporting.page_text import amount, listed, paragraph
 
 if TYPE_CHECKING:
     from queries.asking import Answer
@@ -70,7 +70,7 @@ def _subject(decision: Decision) -> str:
 def _sure(decision: Decision, row: Row) -> Iterator[str]:
     """How far the first number of the report may be off."""
     tokens, error = (
-        number(row["output_tokens_per_s"]),
+        amount(row["output_tokens_per_s"]),
         rate_error(decision.answer, str(row["device"]), str(row["mode"])),
     )
     if error is None:
@@ -93,17 +93,17 @@ def _money(best: Sequence[Row]) -> Iterator[str]:
         yield f"What it costs is not known: no price of {row['device']} is stored."
         return
     least = min((one for one in best if one["usd_per_hour"] is not None), key=_a_token)
-    yield f"It costs {number(row['usd_per_hour']):,.2f} USD an hour, {_a_token(row):,.3g} USD a million output tokens."
+    yield f"It costs {amount(row['usd_per_hour']):,.2f} USD an hour, {_a_token(row):,.3g} USD a million output tokens."
     if least is not row and _a_token(least) < _a_token(row):
         kind = "aggregated" if least["mode"] == "aggregated" else "prefill and decode apart"
         yield (
             f"For less money a token: {least['device']}, {kind}, {_a_token(least):,.3g} USD a million output tokens,"
-            f" with {number(least['system_qps']) / number(row['system_qps']):.2f} x the rate."
+            f" with {amount(least['system_qps']) / amount(row['system_qps']):.2f} x the rate."
         )
 
 
 def _a_token(row: Row) -> float:
-    return number(row["usd_per_million_output_tokens"])
+    return amount(row["usd_per_million_output_tokens"])
 
 
 def _limits(answer: Answer) -> str:

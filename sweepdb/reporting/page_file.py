@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from store.texts import Html, element, embedded, escaped, html_page
 from sweepdb.reporting.drawing import drawing_engine, drawn, vega_script
 from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
-from sweepdb.reporting.page_text import cell_text, number
+from sweepdb.reporting.page_text import amount, cell_text
 from sweepdb.reporting.pictures import frontier_picture, won_mark
 
 if TYPE_CHECKING:
@@ -122,18 +122,18 @@ def _data(decision: Decision, picture: dict[str, Json] | None, *, marked: bool) 
 
 def _row(decision: Decision, row: Mapping[str, object]) -> dict[str, Json]:
     """A deployment: its sentence and cells as text, and the numbers that prices change or that pictures show."""
-    paid = number(row["devices_used"]) + (number(row["devices_idle"]) if row["carries_target"] is None else 0.0)
-    served = number(row["served_qps"]) / number(row["system_qps"]) if number(row["system_qps"]) else 0.0
+    paid = amount(row["devices_used"]) + (amount(row["devices_idle"]) if row["carries_target"] is None else 0.0)
+    served = amount(row["served_qps"]) / amount(row["system_qps"]) if amount(row["system_qps"]) else 0.0
     return {
         "sentence": escaped(decision.plan.sentence(row)),
         "cells": [cell_text(value) for value in cells_of(row)],
         "device": str(row["device"]),
         "carries": row["carries_target"] is not False,
-        "qps": number(row["system_qps"]),
-        "tokens": number(row["output_tokens_per_s"]) * served,
-        "devices": number(row["devices_used"]),
+        "qps": amount(row["system_qps"]),
+        "tokens": amount(row["output_tokens_per_s"]) * served,
+        "devices": amount(row["devices_used"]),
         "paid": paid,
-        "price": None if row["usd_per_device_hour"] is None else number(row["usd_per_device_hour"]),
+        "price": None if row["usd_per_device_hour"] is None else amount(row["usd_per_device_hour"]),
         "mark": won_mark(row),
     }
 

@@ -12,7 +12,7 @@ from queries.pairs import rate_error
 from store.texts import Html, element, html_of
 from sweepdb.planning import deployment_label, readable_row
 from sweepdb.reporting.page_answer import answer_part, words_part
-from sweepdb.reporting.page_text import cell_text, listed, number, paragraph, preformatted, table_text
+from sweepdb.reporting.page_text import amount, cell_text, listed, paragraph, preformatted, table_text
 from sweepdb.reporting.pictures import unmeasured
 
 if TYPE_CHECKING:
@@ -152,18 +152,18 @@ def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]
 
 def _break_even(priced: Sequence[Row], decision: Decision) -> Iterator[str]:
     """The price at which the next device makes tokens for as little money as the first."""
-    cheapest = min(priced, key=lambda row: number(row["usd_per_million_output_tokens"]))
-    least = number(cheapest["usd_per_million_output_tokens"])
+    cheapest = min(priced, key=lambda row: amount(row["usd_per_million_output_tokens"]))
+    least = amount(cheapest["usd_per_million_output_tokens"])
     yield (
         f"The least money for a token: {cheapest['device']}, {deployment_label(cheapest)}, at"
         f" {least:,.3g} USD a million output tokens{_cost_band(decision, cheapest)}."
     )
     seen = {str(cheapest["device"])}
-    for row in sorted(priced, key=lambda row: number(row["usd_per_million_output_tokens"])):
+    for row in sorted(priced, key=lambda row: amount(row["usd_per_million_output_tokens"])):
         if row["device"] in seen:
             continue
         seen.add(str(row["device"]))
-        price = least / number(row["usd_per_million_output_tokens"]) * number(row["usd_per_device_hour"])
+        price = least / amount(row["usd_per_million_output_tokens"]) * amount(row["usd_per_device_hour"])
         yield f"{row['device']} would cost as little a token at {price:,.3g} USD a device and hour."
 
 
@@ -171,7 +171,7 @@ def _cost_band(decision: Decision, row: Row) -> str:
     error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
     if error is None:
         return ""
-    cost, off = number(row["usd_per_million_output_tokens"]), error / 100
+    cost, off = amount(row["usd_per_million_output_tokens"]), error / 100
     return f" ({cost / (1 + off):,.3g} to {cost * (1 + off):,.3g} by the errors below)"
 
 
@@ -179,7 +179,7 @@ def _errors(decision: Decision, best: Sequence[Row]) -> Iterator[Html]:
     if best:
         row = best[0]
         error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
-        tokens = number(row["output_tokens_per_s"])
+        tokens = amount(row["output_tokens_per_s"])
         if error is None:
             yield paragraph(
                 f"Nobody measured anything near the winner: how far its {tokens:,.0f} tokens/s are off is not known.",
@@ -223,7 +223,7 @@ def _changes(decision: Decision, best: Sequence[Row], spoken: Callable[[str], st
     stops = decision.stops
     if stops is None:
         return
-    base = number(best[0]["system_qps"]) if best else 0.0
+    base = amount(best[0]["system_qps"]) if best else 0.0
     for slider in sorted(stops.sliders, key=lambda one: _TOLD.index(one.name)):
         named = "With another number of devices alone"
         if slider.is_time:
@@ -248,7 +248,7 @@ def _steps(stops: Stops, slider: Slider, base: float) -> Iterator[list[object]]:
             yield [told, "nothing fits", None, None, None, None]
             continue
         row = stops.rows[winner]
-        share = number(row["system_qps"]) / base if base else None
+        share = amount(row["system_qps"]) / base if base else None
         yield [told, row["device"], deployment_label(row), row["devices_used"], row["system_qps"],
                None if share is None else f"x {share:.2f}"]  # fmt: skip
 

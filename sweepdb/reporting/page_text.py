@@ -25,7 +25,7 @@ def cell_text(value: object) -> str:
     return escaped(str(value))
 
 
-def number(value: object) -> float:
+def amount(value: object) -> float:
     """A number of a row, 0 where it has none."""
     return float(value) if isinstance(value, int | float) else 0.0
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from queries.asking import Answer, picture_looks, picture_of
 from store.errors import InputError
-from sweepdb.reporting.page_text import number
+from sweepdb.reporting.page_text import amount
 
 if TYPE_CHECKING:
     from queries.asking import Json
@@ -65,12 +65,12 @@ def frontier_picture(frontier: Answer, won: Sequence[Row], tpot_limit: float | N
 
 def won_mark(row: Row) -> dict[str, Json]:
     """A deployment as a mark of the picture."""
-    tpot = number(row["tpot_ms"])
+    tpot = amount(row["tpot_ms"])
     return {
         "mode": str(row["mode"]),
         "deployment": f"{row['device']}: {row['deployment']}",
         _SPEED: 1000.0 / tpot if tpot else None,
-        _RATE: number(row["output_tokens_per_s_per_device"]),
+        _RATE: amount(row["output_tokens_per_s_per_device"]),
     }
 
 
@@ -92,7 +92,7 @@ def _band(frontier: Answer) -> Iterator[Json]:
     for row in frontier.dicts():
         errors = _errors(frontier, str(row["device"]), str(row["mode"]))
         if errors is not None:
-            points.setdefault(str(row["mode"]), []).append((number(row[_SPEED]), number(row[_RATE]), *errors))
+            points.setdefault(str(row["mode"]), []).append((amount(row[_SPEED]), amount(row[_RATE]), *errors))
     for mode, found in points.items():
         fastest = max(speed * (1 + off) for speed, _, off, _ in found)
         speeds = sorted({speed * factor for speed, _, off, _ in found for factor in (1 + off, 1 / (1 + off))})

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
@@ -21,6 +22,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from queries.asking import limits_told
 from queries.scope_list import SHOWN_FIRST, stored_scopes
 from store.errors import SweepdbError
 from sweepdb.reporting import vega_script
@@ -62,6 +64,7 @@ def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = N
     files = [
         Route("/vega.js", _vega),
         Route("/favicon.ico", _icon),
+        Route("/static/limits.js", _limits),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     inner = Starlette(
@@ -92,6 +95,11 @@ async def _page(_: Request) -> Response:
 
 async def _icon(_: Request) -> Response:
     return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
+
+
+async def _limits(_: Request) -> Response:
+    """The table of limits, as a module of the pages."""
+    return Response(f"export const LIMITS = {json.dumps(limits_told())};\n", media_type="text/javascript")
 
 
 @cache

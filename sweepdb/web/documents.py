@@ -110,15 +110,9 @@ def _cells(rows: Iterable[Sequence[object]]) -> list[list[object]]:
 
 def _column(values: Sequence[object]) -> Sequence[object]:
     kinds = set(map(type, values))
-    if kinds <= _PLAIN or (
-        kinds <= _NUMBERS and all(map(math.isfinite, filter(_is_float, values)))  # type: ignore[arg-type]
-    ):
+    if kinds <= _PLAIN or (kinds <= _NUMBERS and all(math.isfinite(one) for one in values if isinstance(one, float))):
         return values
     return [plain(value) for value in values]
-
-
-def _is_float(value: object) -> bool:
-    return type(value) is float
 
 
 def plain(value: object) -> object:

@@ -5,32 +5,31 @@ engines, and evaluating (evaluator.shards)."""
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from evaluator.canonical import canonical, content_key
+from evaluator.canonical import content_key
 from evaluator.graph import operators_to_json
-from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
+from evaluator.request import PlannedScenario, SweepRequest
 from evaluator.shards import Cut, ShardScenario, cut_shards
 from evaluator.sweep import (
     SCENARIOS_AT_ONCE,
     Progress,
     SweepReport,
+    begun_sweep,
     counted_failures,
     in_lists,
-    program_version,
+    legal_scenarios,
 )
 from evaluator.together import Readying, ReadyScenario
 from store.errors import EvaluationError, InputError
 from store.parts import fail_shard, part_shelf, put_shards, record_known, register_part
-from store.records import ScenarioRef, SweepRecord
+from store.records import ScenarioRef
 from store.sealing import seal
 from store.texts import LONGEST_TEXT, escaped
-from store.writing import begin_sweep, finish_sweep, loads_of_scenarios, missing_intervals, put_scenarios
+from store.writing import finish_sweep, loads_of_scenarios, missing_intervals, put_scenarios
 from sweepdb.working.process_engine import InlineEngine, ProcessEngine
 from sweepdb.working.tasks import MOST_ATTEMPTS, EngineLostError, ShardEngine, ShardOutcome, ShardTask, reason_of
 
@@ -79,21 +78,10 @@ def run_on_workers(
 ) -> SweepReport:
     """Evaluate and store, as one sweep, what the store lacks of a request. Committed shards are kept, however it ends;
     the same request again adds only what is missing. With `arrivals`, every scenario is played at rates, too."""
-    planned = list(planned_scenarios(request))
-    if not planned:
-        raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
+    planned = legal_scenarios(request)
     shelf = part_shelf(store)
     engine = engine_of(workers) if engine is None else engine
-    key = secrets.token_hex(6)
-    record = SweepRecord(
-        key=key,
-        label=label,
-        arguments=canonical(request_arguments(request) | ({} if arrivals is None else {"arrivals": arrivals})),
-        program_version=program_version(),
-        started_at=datetime.now(UTC),
-        kind="request",
-    )
-    sweep_id = begin_sweep(store, record)
+    key, sweep_id = begun_sweep(store, request, label, arrivals)
     run = _Coordinating(
         store=store, sweep_id=sweep_id, planned=planned, workers=workers, engine=engine, folder=shelf.address,
         on_progress=on_progress, arrivals=arrivals,

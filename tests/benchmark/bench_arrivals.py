@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import numpy as np
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
 
-from evaluator.arrivals.loads import PlaySettings, loads_of
+from evaluator.arrivals.loads import LoadPlayer, PlaySettings
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
 from evaluator.arrivals.playing import play, play_in_python
 from evaluator.arrivals.streams import ArrivalProcess, unit_times
@@ -36,6 +36,11 @@ REQUESTS = 100_000
 EDGES = 1e-5 * 10.0 ** (np.arange(289) / 32)
 AIMS = {"512/64": 1e6, "ShareGPT-like": 1e6, "3500/1500": 0.5e6}
 LADDER_AIM_S = 8.0  # 12 scenarios x 24 rates x 20,000 requests on 2 cores
+
+
+def every_load(player):
+    """The loads of a run at the ladder of its own saturation throughput."""
+    return [player.load(rate) for rate in player.rates(None)]
 
 
 def say(name: str, value: float, unit: str, **more: object) -> None:
@@ -127,7 +132,9 @@ def ladders() -> None:
             batch_sizes=np.arange(1, 2),
         )
         runs.append((run, model.engine(scenario)))
-    seconds = fastest_s(lambda: [list(loads_of(run, engine, PlaySettings(process=process))) for run, engine in runs], 1)
+    seconds = fastest_s(
+        lambda: [every_load(LoadPlayer(run, engine, PlaySettings(process=process))) for run, engine in runs], 1
+    )
     say("12 scenarios x 24 rates x 20,000 requests, one core", seconds, "s", aim=f"<= {LADDER_AIM_S}")
 
 

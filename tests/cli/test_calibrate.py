@@ -16,7 +16,7 @@ from evaluator.inputs.devices.device_profiles import list_shipped, load_device, 
 from evaluator.inputs.devices.shipped_calibrations import shipped_calibration
 from store.opening import open_store
 from store.schema.sql_tables import CALIBRATION
-from store.writing.calibrations import list_calibrations
+from store.writing.beside import list_calibrations
 from sweepdb.measuring.kernel_fitting import profile_yaml
 
 

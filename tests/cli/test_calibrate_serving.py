@@ -20,7 +20,7 @@ from evaluator.ledger.readers import read_measurements
 from evaluator.serving import ENGINE_OWNER
 from store.errors import InputError
 from store.opening import open_store
-from store.writing.calibrations import list_calibrations
+from store.writing.beside import list_calibrations
 from sweepdb.measuring.engine_fitting import expected_of
 
 

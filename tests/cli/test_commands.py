@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def test_a_first_sweep_says_what_was_stored_and_what_to_type_next(tmp_path):
     assert outcome.code == 0
     assert outcome.out == ""
     assert "6 scenarios, 48 probes stored" in outcome.err
-    assert f"next: sweepdb query best --tpot-limits 50 --store {url}" in outcome.err
+    assert f"next: sweepdb query best --tpot-limits 50 --store {shlex.quote(url)}" in outcome.err
     again = sweepdb(f"{EVALUATE} --batch-range 8", url)
     assert "0 probes stored, 48 already there" in again.err
     wider = sweepdb(f"{EVALUATE} --batch-range 10", url)

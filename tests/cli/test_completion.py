@@ -139,7 +139,7 @@ def test_bash_completes_what_it_takes_apart(tmp_path, example_store):
     command.chmod(command.stat().st_mode | stat.S_IEXEC)
     script = (
         f"{SCRIPTS['bash']}\n"
-        "try() { COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDBREAKS=$' =:'; COMPREPLY=(); _sweepdb_offers $0\n"
+        "try() { COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDBREAKS=$' =:'; COMPREPLY=(); _sweepdb_offers \"$0\"\n"
         ' echo "${COMPREPLY[*]}"; }\n'
         'try "sweepdb query best --mode=p"; try "sweepdb explain $1:24"'
     )

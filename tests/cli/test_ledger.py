@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest_cli import sweepdb
+from conftest_loads import evaluate_loads
 from shared_data import shared_data
 
 from cli.render.progress import ProgressLine
@@ -572,3 +573,26 @@ def test_the_picture_has_the_same_points_and_is_drawn(validated, tmp_path):
     path = tmp_path / "errors.svg"
     assert sweepdb(f"validate --format svg --output {path}", url).code == 0
     assert "predicted" in path.read_text()
+
+
+def test_points_of_an_open_loop_are_compared_with_loads_at_their_rate(tmp_path):
+    """Two of three: the third rate was never played. Means lie on the line between the rates around."""
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    evaluate_loads(url, mode="aggregated", requests=1_000, rates=(2.0, 6.0))
+    loads = asked(url, "SELECT ttft_mean_ms AS ttft, load_tpot_mean_ms AS tpot FROM load ORDER BY arrivals_per_s")
+    head = "model,device,engine,precision,tp,input_length,output_length,request_rate,ttft_ms,tpot_exclusive_ms"
+    lines = [f"Qwen/Qwen3-0.6B,a100_sxm,vllm,bf16,1,500,60,{rate},20.0,5.0" for rate in (2, 3, 60)]
+    (tmp_path / "open.csv").write_text("\n".join([head, *lines]) + "\n")
+    document = json.loads(sweepdb(f"validate --measurements {tmp_path}/open.csv --format json", url).out)
+    found = {(one["requests_per_s"], one["metric"]): one for one in document["at_rates"]}
+    for rate, way in ((2.0, 0.0), (3.0, 0.25)):
+        for metric, measured in (("ttft", 20.0), ("tpot", 5.0)):
+            expected = loads[0][metric] + way * (loads[1][metric] - loads[0][metric])
+            assert found[rate, metric]["predicted"] == pytest.approx(expected)
+            assert found[rate, metric]["error"] == pytest.approx(expected / measured - 1)
+    assert len(found) == 4
+    (left_out,) = document["excluded"]
+    assert left_out["rows"] == 1
+    assert "no loads around it are stored" in left_out["rule"]
+    said = sweepdb("validate", url).out
+    assert "points that state a rate of requests, beside stored loads at that rate" in said

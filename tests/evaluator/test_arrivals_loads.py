@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.arrivals.histograms import BATCHES, BINS, bins_of, counted_cells, counted_parts, edges_ms
-from evaluator.arrivals.loads import Load, PlaySettings, ladder, loads_of, unplayable
+from evaluator.arrivals.loads import Load, LoadPlayer, PlaySettings, ladder, unplayable
 from evaluator.arrivals.play_rules import PlayRules
 from evaluator.arrivals.playing import play
 from evaluator.arrivals.prices import mean_keys, prices_of, with_engine
@@ -62,7 +62,8 @@ def run_of(phase="aggregated", *, model=QWEN3_32B, plan=PLAN, lengths=(2000, 300
 
 def loads(run: Run, rates=None, *, process=POISSON, **more) -> list[Load]:
     engine = serving_model_of(run.scenario).engine(run.scenario)
-    return list(loads_of(run, engine, PlaySettings(process=process, **more), rates))
+    player = LoadPlayer(run, engine, PlaySettings(process=process, **more))
+    return [player.load(rate) for rate in player.rates(rates)]
 
 
 @settings(max_examples=examples(80))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from evaluator_cases import BF16, captured
+from evaluator_cases import ATTENTION_KINDS, BF16, captured
 
 from evaluator.graph.capture.capture_request import CaptureRequest
-from evaluator.graph.operators import ATTENTION_KINDS
 from evaluator.inputs.models import list_models, load_model
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from evaluator_cases import MODELS, captured
+from evaluator_cases import ATTENTION_KINDS, MODELS, captured
 from restated import config_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from evaluator.graph.operators import ATTENTION_KINDS
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.plan import Plan
 

@@ -24,8 +24,16 @@ from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.readers import read_measurements
 from store.records import MeasurementRecord
-from tools.engines import POINTS_A_PAIR, engine_points, fit_with_pairs_held_out, with_handovers
-from tools.handovers import HANDOVERS, HandoverPoint, fitted_handover, handover_points
+from tools.engines import (
+    HANDOVERS,
+    POINTS_A_PAIR,
+    HandoverPoint,
+    engine_points,
+    fit_with_pairs_held_out,
+    fitted_handover,
+    handover_points,
+    with_handovers,
+)
 
 PAIR = ("h100_sxm", "Qwen/Qwen3-32B")
 

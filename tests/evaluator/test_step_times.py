@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from evaluator_cases import (
+    ATTENTION_KINDS,
     DEEPSEEK_V3,
     GPT_OSS_20B,
     LLAMA_31_8B,
@@ -24,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.evaluate import evaluate_scenario
-from evaluator.graph.operators import ATTENTION_KINDS, COLLECTIVE_KINDS
+from evaluator.graph.operators import COLLECTIVE_KINDS
 from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision

@@ -6,10 +6,9 @@ import collections
 
 import numpy as np
 import pytest
-from evaluator_cases import QWEN3_30B_A3B, QWEN3_32B, W8A8, captured, upstream_device
+from evaluator_cases import ATTENTION_KINDS, QWEN3_30B_A3B, QWEN3_32B, W8A8, captured, upstream_device
 from restated import rows
 
-from evaluator.graph.operators import ATTENTION_KINDS
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.plan import Plan
 from evaluator.pricing.occurrence import operator_seconds

@@ -11,7 +11,6 @@ from alembic import command
 from generator import fill, sweep_record
 from sqlalchemy import inspect, text
 from stored import STORES, load_postgresql, load_sqlite
-from sweepdb.upgrading import view_faults
 
 import store.migrating
 import store.reading
@@ -19,13 +18,13 @@ import store.revision
 from queries.asking.options import Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.session import Session
-from store.engines import make_engine
 from store.errors import RevisionError, StoreError
 from store.location import parse_url
 from store.migrating import (
     alembic_config,
     create_store,
     current_revision,
+    make_engine,
     migrate,
     revision_history,
     schema_drift,
@@ -33,8 +32,8 @@ from store.migrating import (
 )
 from store.opening import open_store
 from store.revision import HEAD_REVISION, REVISIONS
+from store.schema.raw_relations import store_views
 from store.schema.sql_tables import METADATA
-from store.schema.store_views import store_views
 from store.upkeep import check_store
 from store.writing import begin_sweep
 from sweepdb import stores as everything
@@ -367,6 +366,10 @@ def test_a_store_from_before_the_first_revision_is_told_which_commit_upgrades_it
         assert caught.value.exit_code == 3
         assert "97b1e07581225c16dec297c510edd99b6f61c350" in caught.value.hint
     assert current_revision(store_url) == revision
+
+
+def view_faults(location):
+    return [fault for fault in everything.check_store(location).faults if fault.startswith("The view ")]
 
 
 def test_views_of_another_program_are_told_and_laid_down_anew(store_url):

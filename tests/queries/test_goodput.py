@@ -217,6 +217,17 @@ def test_percentiles_meet_the_limits_that_they_are(notebook) -> None:
                 assert lowest[f"{metric}_attained"] == pytest.approx(share, abs=1e-6)
 
 
+def test_means_are_within_a_bin_of_those_of_the_cells(notebook, ladder) -> None:
+    """32 bins a decade: no request lies further than 7.5 % from the lower end of its bin, half of that from the middle."""
+    for rate, _, outside, cells in ladder["aggregated"][::4]:
+        (row,) = notebook.percentiles(rate=rate, mode="aggregated").dicts()
+        for side, name in enumerate(("ttft", "tpot")):
+            counts = [sum(cell[2:]) for cell in cells]
+            middles = [0.01 * 10 ** ((cell[side] + 0.5) / 32) for cell in cells]
+            mean = float(np.average(middles, weights=counts)) + (outside if name == "ttft" else 0.0)
+            assert row[f"{name}_mean_ms"] == pytest.approx(mean, rel=0.04)
+
+
 def test_percentiles_are_those_of_the_requests(stored, notebook) -> None:
     """Of a rate that was played: in the bin that holds them."""
     with connect(stored) as connection:

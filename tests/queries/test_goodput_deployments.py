@@ -15,7 +15,7 @@ from queries.asking.library import OLD_NAMES
 from store.errors import InputError
 from store.opening import open_store
 from store.records import PriceRecord
-from store.writing.prices import put_prices
+from store.writing.beside import put_prices
 
 LIMITS = {"ttft_limits": 700.0, "tpot_limits": 5.0}
 WANTED = 0.9
@@ -288,3 +288,41 @@ def test_pairs_cost_what_the_devices_of_both_sides_do(opened) -> None:
     assert row["plan"] in chosen
     (unpriced,) = opened.cost(by="goodput", price_date="2025-01-01", **limits).dicts()
     assert (unpriced["requests_per_usd"], unpriced["plan"]) == (None, row["plan"])
+
+
+def test_devices_by_goodput_are_the_best_plan_of_each(opened) -> None:
+    rows = opened.devices(by="goodput", mode="aggregated", **LIMITS).dicts()
+    every = opened.best(by="goodput", mode="aggregated", top=1000, **LIMITS).dicts()
+    most = {
+        name: max((row["goodput"] or 0.0) / row["num_devices"] for row in every if row["device"] == name)
+        for name in DEVICES
+    }
+    assert {row["device"]: row["goodput_per_device"] for row in rows} == pytest.approx(most)
+    assert [row["rank"] for row in rows] == [1, 2]
+    assert rows[0]["goodput_per_device"] >= rows[1]["goodput_per_device"]
+
+
+@pytest.mark.parametrize("mode", ["aggregated", "decode"])
+def test_the_frontier_by_goodput_is_every_load_that_none_beats(opened, mode) -> None:
+    limits = {name: limit for name, limit in LIMITS.items() if mode == "aggregated" or name == "tpot_limits"}
+    kept = [row for row in opened.attainment(mode=mode, **limits).dicts() if row["attained"] >= WANTED]
+    sizes = {
+        row["scenario"]: row["num_devices"] for row in opened.best(by="goodput", mode=mode, top=1000, **limits).dicts()
+    }
+    points = []
+    for row in kept:
+        (scenario,) = opened.sql("SELECT scenario FROM load WHERE load = $load", param={"load": row["load"]}).rows[0]
+        at_rate = opened.percentiles(mode=mode, rate=row["arrivals_per_s"], device=row["device"], top=100).dicts()
+        median = next(one["tpot_p50_ms"] for one in at_rate if one["load"] == row["load"])
+        points.append((row["question_group"], row["load"], 1000 / median, row["arrivals_per_s"] / sizes[scenario]))
+    expected = {
+        load
+        for group, load, pace, worth in points
+        if not any(g == group and p >= pace and w >= worth and (p, w) != (pace, worth) for g, _, p, w in points)
+    }
+    found = opened.pareto(by="goodput", mode=mode, **limits).dicts()
+    assert {row["load"] for row in found} == expected
+    assert len(expected) > 2
+    told = {load: (pace, worth) for _, load, pace, worth in points}
+    for row in found:
+        assert (row["tokens_per_s_per_user"], row["requests_per_s_per_device"]) == pytest.approx(told[row["load"]])

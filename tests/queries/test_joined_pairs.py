@@ -230,3 +230,23 @@ def test_a_proof_of_joined_pairs_is_of_the_requests_too(stored, tmp_path) -> Non
     outcome = command(f"verify {proof}", url)
     assert outcome.code == 3
     assert "are not those of the proof" in outcome.err.replace("\n", " ")
+
+
+def test_means_are_those_of_every_request_that_was_played(stored) -> None:
+    """Requests are kept in whole microseconds; between two rates a mean lies on the line."""
+    with connect(stored) as connection:
+        played = connection.execute(
+            "SELECT phase, arrivals_per_s, avg(load_request.ttft_ms), avg(tpot_ms) FILTER (WHERE answer_tokens > 1)"
+            " FROM load JOIN load_request ON load_request.load_id = load.load_id"
+            " GROUP BY phase, arrivals_per_s ORDER BY phase, arrivals_per_s"
+        ).fetchall()
+    assert len(played) > 4
+    with sweepdb.open(stored) as opened:
+        for phase, rate, ttft, tpot in played:
+            (row,) = opened.percentiles(rate=rate, mode=phase).dicts()
+            assert row["ttft_mean_ms"] == pytest.approx(ttft, abs=1e-3)
+            if phase == "decode":
+                assert row["tpot_mean_ms"] == pytest.approx(tpot, abs=1e-3)
+        (_, low, at_low, _), (_, high, at_high, _) = [row for row in played if row[0] == "prefill"][:2]
+        (row,) = opened.percentiles(rate=(3 * low + high) / 4, mode="prefill").dicts()
+    assert row["ttft_mean_ms"] == pytest.approx((3 * at_low + at_high) / 4, abs=1e-3)

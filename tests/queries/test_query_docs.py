@@ -12,7 +12,7 @@ from queries_stores import mission_records, write_sweep
 from queries.connect import connect
 from store.opening import open_store
 from store.records import PriceRecord
-from store.writing.prices import put_prices
+from store.writing.beside import put_prices
 from tools.report_reference import reference_page
 
 DOCS = Path(__file__).parents[2] / "docs"

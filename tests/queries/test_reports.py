@@ -37,7 +37,7 @@ from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
 from store.records import PriceRecord
-from store.writing.prices import put_prices
+from store.writing.beside import put_prices
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store
 from store.records import PriceRecord
-from store.writing.prices import put_prices
+from store.writing.beside import put_prices
 from store.writing.voiding import void
 
 BUDGET = {"num_devices": 16}

@@ -14,7 +14,7 @@ from queries.bundles import export_bundle
 from store.location import parse_url
 from store.opening import open_store
 from store.records import PriceRecord
-from store.writing.prices import put_prices
+from store.writing.beside import put_prices
 
 LIMITS = {"ttft_limits": 700.0, "tpot_limits": 5.0}
 PAIRS = {**LIMITS, "mode": "pd", "kv_transfer_gb_per_s": 40.0}

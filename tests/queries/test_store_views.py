@@ -14,7 +14,7 @@ from queries.connect import connect
 from queries.dictionary import dictionary
 from store.location import parse_url
 from store.migrating import create_store
-from store.schema.store_views import store_views
+from store.schema.raw_relations import store_views
 
 SHOWN = (
     "probe, plan, model, device, workload, phase, requests_per_s, input_tokens_per_s, output_tokens_per_s,"

@@ -21,7 +21,7 @@ from store.migrating import upgrade_store
 from store.opening import open_store
 from store.records import PriceRecord
 from store.upkeep import check_store
-from store.writing.prices import put_prices
+from store.writing.beside import put_prices
 (url,) = sys.argv[1:]
 upgrade_store(url)
 with open_store(url) as store:

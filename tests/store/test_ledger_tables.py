@@ -18,7 +18,14 @@ from store.records import (
 )
 from store.schema.sql_tables import CALIBRATION, VALIDATION
 from store.writing import begin_sweep, put_scenarios
-from store.writing.calibrations import list_calibrations, put_calibration
+from store.writing.beside import (
+    get_operators,
+    get_prices,
+    list_calibrations,
+    put_calibration,
+    put_operators,
+    put_prices,
+)
 from store.writing.measurements import (
     forget_validations,
     get_measurements,
@@ -26,8 +33,6 @@ from store.writing.measurements import (
     put_validations,
     replace_measurement,
 )
-from store.writing.operators import get_operators, put_operators
-from store.writing.prices import get_prices, put_prices
 from store.writing.workloads import get_workload, list_workloads, put_workload
 
 MEASURED = MeasurementRecord(

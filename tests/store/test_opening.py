@@ -194,7 +194,7 @@ from store.upkeep import check_store
 from store.errors import StoreError
 from store.location import parse_url
 from store.opening import open_store
-from store.writing.operators import get_operators
+from store.writing.beside import get_operators
 from store.sweep_list import list_sweeps
 from store.writing.voiding import void
 check_store(parse_url(sys.argv[2]))  # import everything while this user may still read the program's files

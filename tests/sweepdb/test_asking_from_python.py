@@ -80,7 +80,7 @@ def test_every_report_is_a_method_that_says_what_it_takes(store):
             assert set(taken) <= {*option_table(), "preset", "probes", "sweeps"}
     assert inspect.signature(store.best).parameters["tpot_limits"].annotation == float | None
     assert "most ms per output token" in inspect.getdoc(store.best)
-    assert "mode" not in inspect.signature(store.pareto).parameters
+    assert "mode" not in inspect.signature(store.compare).parameters
     assert "pd" in str(inspect.signature(store.best).parameters["mode"].annotation)  # by goodput
     assert inspect.signature(store.why).parameters["probes"].default is inspect.Parameter.empty
 

@@ -10,7 +10,7 @@ from evaluator.inputs.models import load_model
 from evaluator.inputs.precision import Precision
 from evaluator.pricing.memory import transfer_bytes
 from store.errors import InputError
-from sweepdb.launching.reading.command_lines import _cache
+from sweepdb.launching.reading.command_lines import read_words
 from sweepdb.launching.server_command import kv_format, state_format
 
 NANO, V32, V4, M3 = (
@@ -98,10 +98,20 @@ def test_launched_servers_are_told_of_states_and_of_no_index():
     assert kv_format(kept("FP8+states=BF16"), {"FP8": "fp8"}) == "fp8"
 
 
-def test_flags_of_servers_say_states():
-    assert _cache({"--kv-cache-dtype": "fp8", "--mamba-ssm-cache-dtype": "float32"}, "--mamba-ssm-cache-dtype") == (
-        "FP8+states=FP32"
-    )
-    assert _cache({"--mamba-ssm-dtype": "bfloat16"}, "--mamba-ssm-dtype") == "NATIVE+states=BF16"
-    assert _cache({"--mamba-ssm-dtype": "float16"}, "--mamba-ssm-dtype") is None
+@pytest.mark.parametrize(
+    ("engine", "words", "attention", "not_mapped"),
+    [
+        ("vllm", "--kv-cache-dtype fp8 --mamba-ssm-cache-dtype float32", "FP8+states=FP32", []),
+        ("vllm", "--mamba-ssm-cache-dtype auto", None, ["--mamba-ssm-cache-dtype"]),
+        ("sglang", "--mamba-ssm-dtype bfloat16", "NATIVE+states=BF16", []),
+        ("sglang", "--mamba-ssm-dtype float16", None, ["--mamba-ssm-dtype"]),
+        ("sglang", "--kv-cache-dtype fp8_e5m2", "FP8", []),
+    ],
+)
+def test_flags_of_servers_say_states(engine, words, attention, not_mapped):
+    server = read_words(["a/model", *words.split()], engine, "here")
+    assert (server.attention, server.not_mapped) == (attention, not_mapped)
+
+
+def test_a_stated_format_is_found_behind_the_caches():
     assert stated_format("FP8+states=BF16", "states") == "BF16"

@@ -156,7 +156,7 @@ def test_the_file_is_whole_and_its_policy_names_what_it_runs(file, url, decision
     assert "<b>answer" not in text  # names are escaped
     (command,) = re.findall(r"<pre><code>(sweepdb [^<]+)</code>", text)
     named = shlex.join(word for keyword, value in decision.scope.items() for word in (spelled(keyword), value))
-    assert unescape(command) == f"sweepdb {COMMAND} {named} --output '{file}' --store {url}"
+    assert unescape(command) == f"sweepdb {COMMAND} {named} --output '{file}' --store {shlex.quote(url)}"
     held = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
     assert len(held["rows"]) == len(decision.stops.rows)
     assert "The sliders end at 8 to 16 devices, TTFT of" in unescape(text)

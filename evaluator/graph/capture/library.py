@@ -19,17 +19,21 @@ _library = torch.library.Library(NAMESPACE, "DEF")
 KERNELS: dict[str, Callable[..., object]] = {}  # what is called inside a trace, without another way through torch
 
 
-def defined(signature: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    """Define a custom operator whose meta kernel is the decorated function."""
+# Annotations of kernels, as schemas spell them.
+_TYPES = {
+    "Tensor": "Tensor", "Tensor | None": "Tensor?", "list[Tensor]": "Tensor[]", "None": "()",
+    "tuple[Tensor, Tensor]": "(Tensor, Tensor)", "int": "int", "bool": "bool", "str": "str", "float": "float",
+}  # fmt: skip
 
-    def register(kernel: Callable[..., object]) -> Callable[..., object]:
-        _library.define(signature)
-        name = signature.partition("(")[0]
-        _library.impl(name, kernel, "Meta")
-        KERNELS[f"{NAMESPACE}::{name}"] = kernel
-        return kernel
 
-    return register
+def defined(kernel: Callable[..., object]) -> Callable[..., object]:
+    """Define a custom operator of the decorated function's name and arguments, whose meta kernel it is."""
+    *arguments, returned = kernel.__annotations__.items()
+    name, taken = kernel.__name__, ", ".join(f"{_TYPES[kind]} {argument}" for argument, kind in arguments)
+    _library.define(f"{name}({taken}) -> {_TYPES[returned[1]]}")
+    _library.impl(name, kernel, "Meta")
+    KERNELS[f"{NAMESPACE}::{name}"] = kernel
+    return kernel
 
 
 def made(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
@@ -45,120 +49,117 @@ def _bytes_like(x: Tensor) -> Tensor:
 # Small operators of eager graphs and residual adds. PyTorch's own have meta kernels in Python that import its compiler.
 
 
-@defined("pointwise(Tensor[] inputs, str name) -> Tensor")
+@defined
 def pointwise(inputs: list[Tensor], name: str) -> Tensor:
     return made(inputs[0], inputs[0].shape)
 
 
-@defined("reduce(Tensor x, int dim, bool keep, str name) -> Tensor")
+@defined
 def reduce(x: Tensor, dim: int, keep: bool, name: str) -> Tensor:
     shape = list(x.shape)
     shape[dim : dim + 1] = [1] if keep else []
     return made(x, shape)
 
 
-@defined("cast(Tensor x, Tensor like) -> Tensor")
+@defined
 def cast(x: Tensor, like: Tensor) -> Tensor:
     return made(x, x.shape, dtype=like.dtype)
 
 
-@defined("join(Tensor[] parts, int dim) -> Tensor")
+@defined
 def join(parts: list[Tensor], dim: int) -> Tensor:
     shape = list(parts[0].shape)
     shape[dim] = sum(part.shape[dim] for part in parts)
     return made(parts[0], shape)
 
 
-@defined("choose(Tensor scores, int chosen) -> (Tensor, Tensor)")
+@defined
 def choose(scores: Tensor, chosen: int) -> tuple[Tensor, Tensor]:
     shape = (scores.shape[0], chosen)
     return made(scores, shape), made(scores, shape, dtype=torch.int64)
 
 
-@defined("embed(Tensor table, Tensor ids) -> Tensor")
+@defined
 def embed(table: Tensor, ids: Tensor) -> Tensor:
     return made(table, (ids.shape[0], table.shape[1]))
 
 
-@defined("read_rope_table(Tensor table, Tensor positions) -> Tensor")
+@defined
 def read_rope_table(table: Tensor, positions: Tensor) -> Tensor:
     return made(table, (positions.shape[0], table.shape[1]))
 
 
-@defined("gather_rows(Tensor table, Tensor positions) -> Tensor")
+@defined
 def gather_rows(table: Tensor, positions: Tensor) -> Tensor:
     return made(table, (positions.shape[0], table.shape[1]))
 
 
-@defined("scale(Tensor x, Tensor weight) -> Tensor")
+@defined
 def scale(x: Tensor, weight: Tensor) -> Tensor:
     return made(x, x.shape)
 
 
-@defined("select_rows(Tensor x, int rows) -> Tensor")
+@defined
 def select_rows(x: Tensor, rows: int) -> Tensor:
     return made(x, (rows, x.shape[1]))
 
 
-@defined("norm(Tensor x, Tensor weight) -> Tensor")
+@defined
 def norm(x: Tensor, weight: Tensor) -> Tensor:
     return made(x, x.shape)
 
 
-@defined("norm_quantise(Tensor x, Tensor weight, int bits) -> Tensor")
+@defined
 def norm_quantise(x: Tensor, weight: Tensor, bits: int) -> Tensor:
     return _bytes_like(x)
 
 
-@defined("add_norm(Tensor x, Tensor residual, Tensor weight) -> (Tensor, Tensor)")
+@defined
 def add_norm(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return made(x, x.shape), made(x, x.shape)
 
 
-@defined("add_norm_quantise(Tensor x, Tensor residual, Tensor weight, int bits) -> (Tensor, Tensor)")
+@defined
 def add_norm_quantise(x: Tensor, residual: Tensor, weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     return _bytes_like(x), made(x, x.shape)
 
 
-@defined("quantise(Tensor x, int bits) -> Tensor")
+@defined
 def quantise(x: Tensor, bits: int) -> Tensor:
     return _bytes_like(x)
 
 
-@defined("linear(Tensor x, Tensor weight, Tensor? bias, str form, bool shared) -> Tensor")
+@defined
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, form: str, shared: bool) -> Tensor:
     return made(x, (x.shape[0], weight.shape[0]), dtype=torch.bfloat16)
 
 
-@defined("heads_product(Tensor x, Tensor weight, str form) -> Tensor")
+@defined
 def heads_product(x: Tensor, weight: Tensor, form: str) -> Tensor:
     return made(x, (x.shape[0], weight.shape[0], weight.shape[2]), dtype=torch.bfloat16)
 
 
-@defined("gated_activation(Tensor gate_up) -> Tensor")
+@defined
 def gated_activation(gate_up: Tensor) -> Tensor:
     return made(gate_up, (gate_up.shape[0], gate_up.shape[1] // 2))
 
 
-@defined("rope(Tensor query, Tensor key, Tensor cosine, Tensor sine) -> (Tensor, Tensor)")
+@defined
 def rope(query: Tensor, key: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
     return made(query, query.shape), made(key, key.shape)
 
 
-@defined("write_cache(Tensor[] entries, int bits) -> ()")
+@defined
 def write_cache(entries: list[Tensor], bits: int) -> None:
     return None
 
 
-@defined("read_latent(int keys, int width, Tensor like, int bits) -> Tensor")
+@defined
 def read_latent(keys: int, width: int, like: Tensor, bits: int) -> Tensor:
     return made(like, (keys, width))
 
 
-@defined(
-    "attention(Tensor query, int pairs, int keys, int kv_heads, int head_dim, int value_head_dim, int window,"
-    " int kv_bits, bool sinks, bool alibi, str form) -> Tensor"
-)
+@defined
 def attention(  # noqa: PLR0917  the schema is positional
     query: Tensor,
     pairs: int,
@@ -175,50 +176,50 @@ def attention(  # noqa: PLR0917  the schema is positional
     return made(query, (query.shape[0], query.shape[1], value_head_dim))
 
 
-@defined("route(Tensor logits, int chosen) -> (Tensor, Tensor)")
+@defined
 def route(logits: Tensor, chosen: int) -> tuple[Tensor, Tensor]:
     shape = (logits.shape[0], chosen)
     return made(logits, shape), made(logits, shape, dtype=torch.int64)
 
 
-@defined("permute_tokens(Tensor x, int chosen) -> Tensor")
+@defined
 def permute_tokens(x: Tensor, chosen: int) -> Tensor:
     return made(x, (x.shape[0] * chosen, x.shape[1]))
 
 
-@defined("combine_tokens(Tensor rows, Tensor weights) -> Tensor")
+@defined
 def combine_tokens(rows: Tensor, weights: Tensor) -> Tensor:
     return made(rows, (weights.shape[0], rows.shape[1]))
 
 
-@defined("unpermute_tokens(Tensor rows) -> Tensor")
+@defined
 def unpermute_tokens(rows: Tensor) -> Tensor:
     return made(rows, rows.shape)
 
 
-@defined("grouped_linear(Tensor rows, Tensor weight, Tensor? bias, str form, str role) -> Tensor")
+@defined
 def grouped_linear(rows: Tensor, weight: Tensor, bias: Tensor | None, form: str, role: str) -> Tensor:
     return made(rows, (rows.shape[0], weight.shape[1]), dtype=torch.bfloat16)
 
 
-@defined("all_reduce(Tensor x, int group, int stride) -> Tensor")
+@defined
 def all_reduce(x: Tensor, group: int, stride: int) -> Tensor:
     return made(x, x.shape)
 
 
-@defined("all_gather(Tensor x, int dim, int group, int stride) -> Tensor")
+@defined
 def all_gather(x: Tensor, dim: int, group: int, stride: int) -> Tensor:
     shape = list(x.shape)
     shape[dim] *= group
     return made(x, shape)
 
 
-@defined("reduce_scatter(Tensor x, int group, int stride) -> Tensor")
+@defined
 def reduce_scatter(x: Tensor, group: int, stride: int) -> Tensor:
     return made(x, (x.shape[0] // group, *x.shape[1:]))
 
 
-@defined("all_to_all(Tensor x, int rows, int group, int stride) -> Tensor")
+@defined
 def all_to_all(x: Tensor, rows: int, group: int, stride: int) -> Tensor:
     return made(x, (rows, *x.shape[1:]))
 
@@ -226,60 +227,57 @@ def all_to_all(x: Tensor, rows: int, group: int, stride: int) -> Tensor:
 # What only upstream's graphs have.
 
 
-@defined("pad(Tensor x) -> Tensor")
+@defined
 def pad(x: Tensor) -> Tensor:
     return made(x, x.shape)
 
 
-@defined("dealt(Tensor x, int chosen) -> Tensor")
+@defined
 def dealt(x: Tensor, chosen: int) -> Tensor:
     return made(x, (x.shape[0] * chosen, x.shape[1]))
 
 
-@defined("undealt(Tensor rows) -> Tensor")
+@defined
 def undealt(rows: Tensor) -> Tensor:
     return made(rows, rows.shape)
 
 
-@defined("held_rows(Tensor table, Tensor positions) -> Tensor")
+@defined
 def held_rows(table: Tensor, positions: Tensor) -> Tensor:
     return made(table, (positions.shape[0], table.shape[1]))
 
 
-@defined("copied(Tensor x) -> Tensor")
+@defined
 def copied(x: Tensor) -> Tensor:
     return made(x, x.shape)
 
 
-@defined("fill(Tensor like) -> Tensor")
+@defined
 def fill(like: Tensor) -> Tensor:
     return made(like, like.shape)
 
 
-@defined("overwrite(Tensor x) -> Tensor")
+@defined
 def overwrite(x: Tensor) -> Tensor:
     return made(x, x.shape)
 
 
-@defined("picked(Tensor values, int chosen) -> Tensor")
+@defined
 def picked(values: Tensor, chosen: int) -> Tensor:
     return made(values, (values.shape[0], chosen))
 
 
-@defined("weighted(Tensor x, Tensor weights) -> Tensor")
+@defined
 def weighted(x: Tensor, weights: Tensor) -> Tensor:
     return made(x, x.shape, dtype=weights.dtype)
 
 
-@defined("wide_linear(Tensor x, Tensor weight) -> Tensor")
+@defined
 def wide_linear(x: Tensor, weight: Tensor) -> Tensor:
     return made(x, (x.shape[0], weight.shape[0]), dtype=torch.float32)
 
 
-@defined(
-    "indexed_attention(Tensor query, int pairs, int keys, int sequences, int kv_heads, int head_dim,"
-    " int value_head_dim, int window, str kv_dtype, int extra, str form) -> Tensor"
-)
+@defined
 def indexed_attention(  # noqa: PLR0917  the schema is positional
     query: Tensor,
     pairs: int,
@@ -296,10 +294,7 @@ def indexed_attention(  # noqa: PLR0917  the schema is positional
     return made(query, (query.shape[0], query.shape[1], value_head_dim), dtype=torch.bfloat16)
 
 
-@defined(
-    "latent_projections(Tensor x, Tensor weight, Tensor compressed, Tensor scales, int query_width, int down,"
-    " int heads, int rope, str form) -> Tensor"
-)
+@defined
 def latent_projections(  # noqa: PLR0917  the schema is positional
     x: Tensor,
     weight: Tensor,
@@ -314,10 +309,7 @@ def latent_projections(  # noqa: PLR0917  the schema is positional
     return made(x, (x.shape[0], query_width))
 
 
-@defined(
-    "latent_core(Tensor query, int pairs, int keys, int sequences, int rank, int rope, int value_head_dim,"
-    " int kv_bits, str form, str trace) -> Tensor"
-)
+@defined
 def latent_core(  # noqa: PLR0917  the schema is positional
     query: Tensor,
     pairs: int,
@@ -333,7 +325,7 @@ def latent_core(  # noqa: PLR0917  the schema is positional
     return made(query, (query.shape[0], query.shape[1], value_head_dim))
 
 
-@defined("send(Tensor x, int stride) -> Tensor")
+@defined
 def send(x: Tensor, stride: int) -> Tensor:
     return made(x, x.shape)
 

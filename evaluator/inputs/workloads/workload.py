@@ -46,13 +46,6 @@ class Workload:
     images: Images | None = field(default=None, metadata={IF_SET: True})
     tiers: tuple[CacheTier, ...] = field(default=(), metadata={IF_SET: True})
 
-    @property
-    def text_length(self) -> int | None:
-        """Prompt tokens that are no images'; None where lengths are distributed."""
-        if self.input_length is None or self.images is None:
-            return self.input_length
-        return self.input_length - self.images.prompt_tokens
-
     def kept_share(self, own: float | None = None) -> float:
         """The share of a prompt that is computed already, wherever it lies; `own` is the hit rate of its bin."""
         rate = self.prefix_cache_hit_rate if own is None else own

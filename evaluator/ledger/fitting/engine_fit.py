@@ -98,9 +98,13 @@ def log_errors(points: Sequence[MeasuredPoint], engine: EngineProfile) -> FloatA
 
 def loss_of(points: Sequence[MeasuredPoint], errors: FloatArray) -> float:
     """The Huber loss of log errors, each point by its weight."""
+    return float(dot(huber(errors).sum(axis=1), [point.weight for point in points]))
+
+
+def huber(errors: FloatArray) -> FloatArray:
+    """The loss of each error: of a square up to CORNER, of constant slope beyond."""
     size = np.abs(errors)
-    huber = np.where(size <= CORNER, 0.5 * size**2, CORNER * (size - 0.5 * CORNER)).sum(axis=1)
-    return float(dot(huber, [point.weight for point in points]))
+    return np.where(size <= CORNER, 0.5 * size**2, CORNER * (size - 0.5 * CORNER))
 
 
 @dataclass(frozen=True, slots=True)

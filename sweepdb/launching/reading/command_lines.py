@@ -1,7 +1,7 @@
 """Command lines of vLLM and SGLang and settings of TensorRT-LLM as servers.
 
 Flags are read by the same tables that launch files are written with. Not here: where a file keeps its command lines and
-settings (deployment_files, dynamo)."""
+settings (deployment_files)."""
 
 from __future__ import annotations
 
@@ -257,6 +257,7 @@ def _cache(said: _Said, flag: str) -> str | None:
     """The format of keys and values, and behind it that of linear states where a flag says one."""
     cache = "FP8" if str(said.text("--kv-cache-dtype")).startswith("fp8") else None
     states = _STATES.get(str(said.text(flag)))
+    said.read_where(states, flag)
     return cache if states is None else f"{cache or 'NATIVE'}+states={states}"
 
 

@@ -2,6 +2,7 @@
 import { h, fill, number } from "./dom.js";
 import { asked, change } from "./address.js";
 import { get, latest } from "./api.js";
+import { LIMITS } from "./limits.js";
 import { Picture, fitted, warm } from "./draw.js";
 import { Folded, Moment, drawn, failure, tools, trust } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
@@ -14,15 +15,14 @@ const HOUR_S = 3600;
 const MILLION = 1e6;
 const COLUMNS = ["rank", "device", "plan", "batch_size", "concurrency", "rate", "rate_per_device", "usd_per_million_tokens", "instances", "system_rate", "ttft_ms", "tpot_ms", "e2e_ms", "memory_free_gib", "num_devices", "launchable", "probe"];
 const SLIDERS = [
-  { name: "ttft_limits", label: "TTFT at most", unit: "ms", kind: "log", low: 10, high: 60_000, none: "none" },
-  { name: "tpot_limits", label: "TPOT at most", unit: "ms", kind: "log", low: 1, high: 500, none: "none" },
-  { name: "e2e_limits", label: "Request at most", unit: "ms", kind: "log", low: 100, high: 1_000_000, none: "none" },
-  { name: "reserved_memory_gb", label: "Memory kept free", unit: "GiB", kind: "linear", low: 0, high: 40, none: "10", initial: 10 },
+  ...LIMITS.filter((one) => one.slider).map((one) => ({
+    name: one.keyword, unit: one.unit, none: String(one.slider.initial ?? "none"), ...one.slider,
+  })),
   { name: "num_devices", label: "Devices at most", unit: "", kind: "stops", stops: [1, 2, 4, 8, 16, 32, 64, 128, 256], none: "any" },
   { name: "price", label: "Price of a device", unit: "$/h", kind: "linear", low: 0, high: 20, none: "none" },
 ];
-const BINDING = { ttft: "ttft_limits", tpot: "tpot_limits", e2e: "e2e_limits", memory: "reserved_memory_gb" };
-const CALLED = { ttft: "TTFT", tpot: "TPOT", e2e: "the end-to-end time", memory: "the memory kept free", tokens_per_s_per_user: "tokens/s of one user" };
+const BINDING = Object.fromEntries(LIMITS.map((one) => [one.name, one.keyword]));
+const CALLED = Object.fromEntries(LIMITS.map((one) => [one.name, one.called]));
 
 export async function explore(main) {
   warm();

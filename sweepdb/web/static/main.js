@@ -2,43 +2,44 @@
 import { h, fill } from "./dom.js";
 import { explore } from "./explore.js";
 import { get } from "./api.js";
+import { LIMITS } from "./limits.js";
 import { explain, measured, sweeps } from "./listings.js";
 import { failure } from "./parts.js";
 import { reportPage } from "./report_page.js";
 
-const LIMITS = [
-  { name: "ttft_limits", label: "TTFT at most, ms" },
-  { name: "tpot_limits", label: "TPOT at most, ms" },
-  { name: "reserved_memory_gb", label: "Memory kept free, GiB", placeholder: "10" },
-];
-const VARIED = [["ttft", "TTFT"], ["tpot", "TPOT"], ["e2e", "end to end"], ["memory", "memory kept free"], ["ttft,tpot", "TTFT and TPOT"], ["tpot,memory", "TPOT and memory"]];
+const fieldsOf = (limits) => limits.map((one) => ({ name: one.keyword, label: `${one.slider.label}, ${one.unit}`, ...(one.slider.initial !== null && { placeholder: String(one.slider.initial) }) }));
+const EVERYWHERE = LIMITS.filter((one) => one.everywhere);
+const LIMIT_FIELDS = fieldsOf(EVERYWHERE);
+const RESERVE = fieldsOf(LIMITS.filter((one) => one.reserve));
+const ON_TIMES = fieldsOf(EVERYWHERE.filter((one) => one.arriving));
+const VARIED = [...LIMITS.filter((one) => one.of_rows).map((one) => [one.name, one.called]), ["ttft,tpot", "TTFT and TPOT"], ["tpot,memory", "TPOT and memory"]];
 const MODES = [["aggregated", "aggregated"], ["prefill", "prefill"], ["decode", "decode"]];
 
 const PAGES = [
   ["", "Explore", explore],
   ["pd", "Prefill:Decode", reportPage({
     title: "Prefill and decode apart", intro: "How many instances of each side carry the most within a budget of devices, and what aggregated instances make of the same devices.",
-    fields: [{ name: "num_devices", label: "Devices" }, ...LIMITS, { name: "kv_transfer_gb_per_s", label: "KV transfer, GB/s" }, { name: "prefill_device", label: "Prefill on", placeholder: "any device" }, { name: "decode_device", label: "Decode on", placeholder: "any device" }], defaults: { num_devices: "8" },
+    fields: [{ name: "num_devices", label: "Devices" }, ...LIMIT_FIELDS, { name: "kv_transfer_gb_per_s", label: "KV transfer, GB/s" }, { name: "prefill_device", label: "Prefill on", placeholder: "any device" }, { name: "decode_device", label: "Decode on", placeholder: "any device" }], defaults: { num_devices: "8" },
     reports: [{ report: "deployments", title: "Apart or aggregated" }, { report: "pd-counts", title: "Instances of the best pair" }, { report: "pd-ratio", title: "Best pairs of plans" }],
   })],
   ["goodput", "Goodput", reportPage({
     title: "Goodput", intro: "Requests that arrive: the share that meets the limits at each rate that was played, and the highest rate at which enough of them do.",
-    fields: [...LIMITS.slice(0, 2), { name: "attainment", label: "Wanted share", placeholder: "0.9" }, { name: "mode", label: "Phase", choices: MODES }],
+    fields: [...ON_TIMES, { name: "attainment", label: "Wanted share", placeholder: "0.9" }, { name: "mode", label: "Phase", choices: MODES }],
     reports: [{ report: "attainment", title: "Share of requests within the limits" }, { report: "best", title: "Highest rates", fixed: { by: "goodput" } }],
   })],
   ["sensitivity", "Sensitivity", reportPage({
     title: "Sensitivity", intro: "The best throughput as a function of one limit or two: where the winner changes, and what one more millisecond buys.",
-    fields: [{ name: "vary", label: "Limit that varies", choices: VARIED }, ...LIMITS, { name: "num_devices", label: "Devices" }, { name: "mode", label: "Phase", choices: MODES }], defaults: { vary: "tpot" },
+    fields: [{ name: "vary", label: "Limit that varies", choices: VARIED }, ...LIMIT_FIELDS, { name: "num_devices", label: "Devices" }, { name: "mode", label: "Phase", choices: MODES }], defaults: { vary: "tpot" },
     reports: [{ report: "sensitivity" }],
   })],
   ["curves", "Curves", reportPage({
     title: "Curves", intro: "Throughput against requests in flight for every plan, whatever its times; rows that do not fit are left out.",
-    fields: [{ name: "reserved_memory_gb", label: "Memory kept free, GiB", placeholder: "10" }, { name: "mode", label: "Phase", choices: MODES }],
+    fields: [...RESERVE, { name: "mode", label: "Phase", choices: MODES }],
     reports: [{ report: "curve" }],
   })],
   ["why", "Why", reportPage({
     title: "Why one beats the other", intro: "Two stored rows side by side: which limits each meets, and where their steps spend their time.",
-    fields: [{ name: "probes", label: "Two probes, with a comma", placeholder: "a1b2c3d4:1,e5f6a7b8:18" }, ...LIMITS.slice(0, 2)], scoped: false,
+    fields: [{ name: "probes", label: "Two probes, with a comma", placeholder: "a1b2c3d4:1,e5f6a7b8:18" }, ...ON_TIMES], scoped: false,
     needs: (wanted) => (/^[^,]+,[^,]+$/.test(wanted.probes ?? "") ? null : "Name two probes; tables of other pages have them."),
     reports: [{ report: "why" }],
   })],
@@ -74,7 +75,7 @@ async function start() {
 function kept(path) {
   if (["why", "explain", "coverage", "diff", "measured", "sweeps"].includes(path)) return "";
   const now = new URLSearchParams(location.search);
-  const taken = ["model", "workload", "device", "serving_model", "family", "convention", "quantize_linear_action", "quantize_attention_action", "ttft_limits", "tpot_limits", "reserved_memory_gb"];
+  const taken = ["model", "workload", "device", "serving_model", "family", "convention", "quantize_linear_action", "quantize_attention_action", ...EVERYWHERE.map((one) => one.keyword)];
   const text = new URLSearchParams([...now].filter(([name]) => taken.includes(name))).toString();
   return text ? `?${text}` : "";
 }

@@ -1,5 +1,6 @@
 // Sentences about answers, as the command line writes them.
 import { number } from "./dom.js";
+import { LIMITS } from "./limits.js";
 
 const NAMED = /`([a-z][a-z0-9_]*)(?:=([^`]*))?`/g;
 
@@ -57,14 +58,11 @@ export function errorLines(errors) {
 
 export function ruleLine(answer) {
   const limits = answer.limits;
+  const given = LIMITS.filter((one) => !one.reserve && limits[one.field] !== null);
   const said = [
-    limits.ttft_ms && `TTFT ≤ ${number(limits.ttft_ms)} ms`,
-    limits.tpot_ms && `TPOT ≤ ${number(limits.tpot_ms)} ms`,
-    limits.tbt_ms && `time between tokens ≤ ${number(limits.tbt_ms)} ms`,
-    limits.e2e_ms && `end to end ≤ ${number(limits.e2e_ms)} ms`,
-    limits.min_tokens_per_s_per_user && `tokens/s/user ≥ ${number(limits.min_tokens_per_s_per_user)}`,
+    ...given.map((one) => (one.least ? `${one.short} ≥ ${number(limits[one.field])}` : `${one.called} ≤ ${number(limits[one.field])} ${one.unit}`)),
     `${number(limits.reserved_gib)} GiB reserved`,
-  ].filter(Boolean);
+  ];
   const rules = answer.rules;
   return `Limits: ${said.join(", ")}. Rules: TPOT ${rules.tpot}, prefill QPS ${rules.prefill_qps}, decode QPS ${rules.decode_qps}, throughput ${rules.throughput}, KV charge ${rules.kv_charge}.`;
 }

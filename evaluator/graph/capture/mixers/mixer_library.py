@@ -8,29 +8,26 @@ from torch import Tensor
 from evaluator.graph.capture.library import defined, made
 
 
-@defined("index_scores(Tensor query, int pairs, int keys, int ratio, int entry_bytes, str kind) -> ()")
+@defined
 def index_scores(  # noqa: PLR0917  the schema is positional
     query: Tensor, pairs: int, keys: int, ratio: int, entry_bytes: int, kind: str
 ) -> None:
     return None
 
 
-@defined("block_scores(Tensor query, int pairs, int keys, int block, int entry_bytes, str kind) -> ()")
+@defined
 def block_scores(  # noqa: PLR0917  the schema is positional
     query: Tensor, pairs: int, keys: int, block: int, entry_bytes: int, kind: str
 ) -> None:
     return None
 
 
-@defined("index_choice(Tensor like, int pairs, int ratio, str kind) -> ()")
+@defined
 def index_choice(like: Tensor, pairs: int, ratio: int, kind: str) -> None:
     return None
 
 
-@defined(
-    "gathered_attention(Tensor query, int pairs, int value_head_dim, int window, int entry_bits, int ratio,"
-    " Tensor? sinks, str kind) -> Tensor"
-)
+@defined
 def gathered_attention(  # noqa: PLR0917  the schema is positional
     query: Tensor,
     pairs: int,
@@ -44,25 +41,19 @@ def gathered_attention(  # noqa: PLR0917  the schema is positional
     return made(query, (query.shape[0], query.shape[1], value_head_dim))
 
 
-@defined("short_convolution(Tensor x, Tensor weight, Tensor? bias, int sequences, str kind) -> Tensor")
+@defined
 def short_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, sequences: int, kind: str) -> Tensor:
     return made(x, x.shape)
 
 
-@defined(
-    "delta_state(Tensor mixed, Tensor decay, int sequences, int key_dim, int value_dim, bool scan,"
-    " int state_bits) -> Tensor"
-)
+@defined
 def delta_state(  # noqa: PLR0917  the schema is positional
     mixed: Tensor, decay: Tensor, sequences: int, key_dim: int, value_dim: int, scan: bool, state_bits: int
 ) -> Tensor:
     return made(mixed, (mixed.shape[0], decay.shape[1] * value_dim))
 
 
-@defined(
-    "channel_state(Tensor mixed, Tensor decays, Tensor weight, int sequences, int key_dim, int value_dim, bool scan,"
-    " int state_bits) -> Tensor"
-)
+@defined
 def channel_state(  # noqa: PLR0917  the schema is positional
     mixed: Tensor,
     decays: Tensor,
@@ -76,35 +67,32 @@ def channel_state(  # noqa: PLR0917  the schema is positional
     return made(mixed, (mixed.shape[0], decays.shape[1] // key_dim * value_dim))
 
 
-@defined("gated_norm(Tensor x, Tensor gate, Tensor weight) -> Tensor")
+@defined
 def gated_norm(x: Tensor, gate: Tensor, weight: Tensor) -> Tensor:
     return made(x, x.shape)
 
 
-@defined("pool_tokens(Tensor both, Tensor bias, Tensor weight, int ratio) -> ()")
+@defined
 def pool_tokens(both: Tensor, bias: Tensor, weight: Tensor, ratio: int) -> None:
     return None
 
 
-@defined("collapse_streams(Tensor streams, Tensor weight, Tensor bias, int count, int rounds) -> Tensor")
+@defined
 def collapse_streams(streams: Tensor, weight: Tensor, bias: Tensor, count: int, rounds: int) -> Tensor:
     return made(streams, (streams.shape[0], streams.shape[1] // count))
 
 
-@defined("mix_sums(Tensor sums, Tensor weight) -> Tensor")
+@defined
 def mix_sums(sums: Tensor, weight: Tensor) -> Tensor:
     return made(sums, (sums.shape[0], weight.shape[1]))
 
 
-@defined("expand_streams(Tensor streams, Tensor out) -> Tensor")
+@defined
 def expand_streams(streams: Tensor, out: Tensor) -> Tensor:
     return made(streams, streams.shape)
 
 
-@defined(
-    "space_state(Tensor mixed, Tensor rates, int sequences, int groups, int head_dim, int state_size, int chunk,"
-    " bool scan, int state_bits) -> Tensor"
-)
+@defined
 def space_state(  # noqa: PLR0917  the schema is positional
     mixed: Tensor,
     rates: Tensor,

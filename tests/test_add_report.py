@@ -1,4 +1,4 @@
-"""A report is one file, and an option one line: the command line, Python and the reference page follow.
+"""A report is one file, and an option one line: the command line, Python, REST and the reference page follow.
 
 Each test adds one to a copy of the program, and touches nothing else."""
 
@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest_cli import EXAMPLE, sweepdb
 
-ROOT = Path(__file__).parents[2]
-REPORT = """-- name: crowded
--- summary: the fullest stored batch of each plan that fits memory
+ROOT = Path(__file__).parents[1]
+REPORT = """-- summary: the fullest stored batch of each plan that fits memory
 -- modes: aggregated, decode
 -- shows: rank, plan, batch_size, concurrency, probe
+-- column: question_group
 -- column: rank | none | 1 is the largest batch
+-- column: plan, batch_size, concurrency, probe
 SELECT question_group, row_number() OVER (PARTITION BY question_group ORDER BY max(batch_size) DESC, plan) AS rank,
     plan, max(batch_size) AS batch_size, max(concurrency) AS concurrency, arg_max(probe, batch_size) AS probe
 FROM scoped
@@ -28,7 +30,32 @@ OPTION = """    most_batch: int | None = option(
         None, "most requests of a batch", variable="most_batch", unit="requests", without="no limit",
         check=positive_whole(1000),
     )
-    confidence: float"""
+    mode: str"""
+
+
+# What a browser asks, of a server in the same process.
+OVER_REST = """
+import asyncio, json, sys
+sys.path.append({tests!r})
+from web_client import send
+from store.location import parse_url
+from sweepdb.web import SessionPool, build_web
+
+sessions = SessionPool(parse_url({store!r}))
+app = build_web(sessions, names=frozenset(("localhost", "127.0.0.1")), sql=False)
+answer = asyncio.run(send(app, "/api/v1/answer/crowded", [("mode", "decode"), ("top", "2")])).json()
+print(json.dumps([[one["name"] for one in answer["columns"] if one["meaning"]], answer["rows"]]))
+sessions.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def example_store(tmp_path_factory):
+    """One model on eight of a made-up device."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('example')}/sweepdb.sqlite"
+    outcome = sweepdb(EXAMPLE, url)
+    assert outcome.code == 0, outcome.err
+    return url
 
 
 @pytest.fixture
@@ -45,6 +72,17 @@ def run(copy, *arguments):
     """Run the copy's command line; returns (exit code, stdout, stderr)."""
     done = subprocess.run([sys.executable, "-m", "cli.main", *arguments], cwd=copy, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
+
+
+def edited(copy):
+    """The files of a copy that are not those of the program: how many a contributor edits."""
+    return {
+        path.relative_to(copy)
+        for path in copy.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+        and not ((ROOT / path.relative_to(copy)).is_file()
+                 and (ROOT / path.relative_to(copy)).read_bytes() == path.read_bytes())
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -70,15 +108,22 @@ def test_a_report_is_one_file(with_report, example_store):
     program = f"import queries; print(queries.open({example_store!r}).crowded(top=1).rows[0][1])"
     asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
     assert asked.stdout.strip() == "1"
+    program = OVER_REST.format(tests=str(ROOT / "tests"), store=example_store)
+    asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
+    explained, over_rest = json.loads(asked.stdout)
+    assert explained == ["question_group", "rank", "plan", "batch_size", "concurrency", "probe"]
+    assert [row[1] for row in over_rest] == [1, 2]
+    assert [row[3] for row in over_rest] == [row["batch_size"] for row in rows]
+    assert edited(with_report) == {Path("queries/reports/crowded.sql")}
     page = subprocess.run([sys.executable, "-m", "tools.report_reference", "page.md"], cwd=with_report, check=True)
     assert page.returncode == 0
     page_of_it = (with_report / "page.md").read_text().partition("## crowded")[2].partition("\n## ")[0]
     assert "| `top` | BIGINT | rows | never NULL |" in page_of_it
 
 
-def test_a_limit_is_its_declaration_and_the_sql_that_reads_it(with_report, example_store):
+def test_an_option_is_its_declaration_and_the_sql_that_reads_it(with_report, example_store):
     options, report = with_report / "queries/asking/options.py", with_report / "queries/reports/crowded.sql"
-    options.write_text(options.read_text().replace("    confidence: float", OPTION, 1))
+    options.write_text(options.read_text().replace("    mode: str", OPTION, 1))
     report.write_text(
         report.read_text().replace(
             "WHERE", "WHERE (getvariable('most_batch') IS NULL OR batch_size <= getvariable('most_batch')) AND"
