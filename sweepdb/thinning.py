@@ -1,6 +1,6 @@
 """Thinned files: beside each part one with the rows alone that can win, written, and compared with what can win again.
 
-Not here: which rows these are (queries.thinned), and naming files in the store (store.parts.thin_files)."""
+Not here: which rows these are (queries.thinned), and naming files in the store (store.parts.naming)."""
 
 from __future__ import annotations
 

@@ -12,9 +12,16 @@ if TYPE_CHECKING:
     from store.parts.claiming import AdoptReport, adopt_parts, part_shelf
     from store.parts.compacting import CompactReport, checked_path, compact_parts
     from store.parts.files import PartBlock, PartFile, ShardBlock, disk_fault, put_in_place, unfinished, write_part
-    from store.parts.registering import Registered, record_known, register_part
-    from store.parts.shard_states import ShardCounts, fail_shard, put_shards, shard_counts
-    from store.parts.thin_files import ThinnedFile, register_thinned
+    from store.parts.naming import ThinnedFile, register_thinned
+    from store.parts.registering import (
+        Registered,
+        ShardCounts,
+        fail_shard,
+        put_shards,
+        record_known,
+        register_part,
+        shard_counts,
+    )
 
 __all__ = [
     "AdoptReport",
