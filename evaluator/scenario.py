@@ -1,4 +1,4 @@
-"""Everything that determines the numbers of a row but its batch size, and what is usual where a request says nothing.
+"""Everything but the batch size that determines the numbers of a row, and what is usual where nothing is said.
 
 Defaults serve the buyer of a real device; the upstream convention keeps its own. Not here: how numbers are made
 (evaluator.serving), and which scenarios a request stands for (evaluator.request)."""

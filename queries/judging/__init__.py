@@ -10,10 +10,4 @@ if TYPE_CHECKING:
     from queries.judging.confidence import HELD
     from queries.judging.said_numbers import four_figures, relaxed_to
 
-__all__ = [
-    "HELD",
-    "four_figures",
-    "relaxed_to",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

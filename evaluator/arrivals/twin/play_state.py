@@ -1,4 +1,4 @@
-"""Rules, prices and every request of a play, which its replicas have in common; the longest time between two tokens of
+"""Rules, prices and every request of a play, which its replicas have in common. The longest time between two tokens of
 each request of one replica.
 
 Not here: steps (evaluator.arrivals.twin.replicas)."""

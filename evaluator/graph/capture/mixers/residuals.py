@@ -1,4 +1,4 @@
-"""Residual streams beside each other (hyper-connections of DeepSeek-V4), and sums of residuals that end after some
+"""Residual streams beside each other (hyper-connections of DeepSeek-V4). Sums of residuals that end after some
 layers (attention residuals of Kimi-K3): what a block reads of them and writes back."""
 
 from __future__ import annotations
