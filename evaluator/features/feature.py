@@ -1,4 +1,4 @@
-"""A feature, and what it says of itself: what it refuses, what a reader should know, how well it is known.
+"""The face of a feature: what it refuses, what a reader should know, and how well each part of it is known.
 
 Not here: who asks all of them (evaluator.features)."""
 
@@ -49,7 +49,7 @@ class Feature:
         return None
 
     def lacking(self, scenario: Scenario) -> str:  # noqa: ARG002
-        """Parts of a scenario that upstream's formulas do not have; empty where they have all of it."""
+        """The part of a scenario that upstream's formulas do not have; empty where they have all of it."""
         return ""
 
     def said(self, scenario: Scenario) -> Iterable[str]:  # noqa: ARG002

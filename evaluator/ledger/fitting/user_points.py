@@ -1,9 +1,8 @@
 """Fits an engine profile to the measured points of one user.
 
-How far its users drift apart is chosen among a few.
-
-It also says how well the profile predicts points that were left out of its fit. Not here: the fit itself
-(evaluator.ledger.fitting.engine_fit), profiles that come with the program (shipped_engines)."""
+How far its users drift apart is chosen among a few values. It also says how well the profile predicts points that were
+left out of its fit. Not here: the fit itself (evaluator.ledger.fitting.engine_fit), profiles that come with the
+program (shipped_engines)."""
 
 from __future__ import annotations
 
