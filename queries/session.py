@@ -4,7 +4,7 @@ Not here: SQL (queries/reports), what a report needs (queries.asking.parameters)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -29,13 +29,11 @@ from queries.judging.separation import SEPARATION, goodput_verdicts, separation_
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.narrow.scope_tables import AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
-from queries.scoping.names import device_name
-from queries.scoping.question_scope import Pinned, resolve_question
+from queries.scoping.question_scope import Pinned, keyed_question, resolve_question
 from queries.scoping.scope import (
     DEVICES_A_GROUP,
     ResolvedScope,
 )
-from queries.scoping.workload_blend import keyed_blend
 from queries.thinned import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
@@ -44,7 +42,6 @@ from store.reading import machine_memory, read_transaction
 _MACHINE_SHARE = 0.5
 _LEAST_BYTES = 2**30
 _OF_A_RUN = ("columns", "rows", "sql", "parameters")
-_SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 
 
 class Session:
@@ -155,7 +152,7 @@ class Session:
         asked = report(question.report)
         check_options(question)
         check_used(question)
-        question = self._with_blend_keys(self._with_device_names(question))
+        question = keyed_question(self.location, question)
         whole = whole or "winners" not in asked.reads
         scope = self._prepare(question, pinned, whole=whole)
         served = by_engine(scope.serving_models)
@@ -221,7 +218,7 @@ class Session:
 
     def scope_of(self, question: Question) -> list[tuple[str, int, int, int]]:
         """The scenarios that a question is about, as `pinned`; it is not asked."""
-        self._prepare(self._with_blend_keys(self._with_device_names(answered_instead(question))), None, whole=True)
+        self._prepare(keyed_question(self.location, answered_instead(question)), None, whole=True)
         return self.pinned()
 
     def shell_sql(self, answer: Answer) -> str:
@@ -264,16 +261,11 @@ class Session:
             counts="loads" if asked.of_loads else "probes",
             scenarios_considered=self._scenarios,
             scope=scope.groups,
-            versions={
-                "formula_version": list(scope.formula_versions),
-                "family": list(scope.families),
-                "serving_model": list(scope.serving_models),
-                "older_formula_versions": list(scope.older_versions),
-            },
+            versions=scope.versions,
             sql=asked.sql,
             parameters=parameters,
             notes=(
-                *_assumptions(scope, columns, rows),
+                *scope.assumptions_among(columns, rows),
                 *(self._ladders.notes(phases) if asked.of_loads else ()),
                 *unknown_note(self._errors_known, phases),
                 *map(_elsewhere, self._connection.parts_elsewhere),
@@ -367,25 +359,6 @@ class Session:
             rows += [(*row[:group], row[group] // divisor, *row[group + 1 :]) for row in cursor.fetchall()]
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
 
-    def _with_device_names(self, question: Question) -> Question:
-        pairs = question.pairs
-        if pairs.prefill_device is None and pairs.decode_device is None:
-            return question
-        with read_transaction(self.location) as transaction:
-            names = {
-                side: None if value is None else device_name(transaction, value)
-                for side, value in (("prefill", pairs.prefill_device), ("decode", pairs.decode_device))
-            }
-        named = replace(pairs, prefill_device=names["prefill"], decode_device=names["decode"])
-        return replace(question, pairs=named)
-
-    def _with_blend_keys(self, question: Question) -> Question:
-        if not question.options.mix:
-            return question
-        with read_transaction(self.location) as transaction:
-            blend = keyed_blend(transaction, question.options.mix)
-        return replace(question, options=replace(question.options, mix=blend))
-
 
 def _phases_kept(question: Question, scope: ResolvedScope) -> frozenset[str]:
     return frozenset(phases_wanted(question, scope.phases) & scope.phases)
@@ -414,14 +387,6 @@ def _has_nearest(question: Question) -> bool:
         and asked.scope in {"question", "devices", "blend"}
         and asked.name != NEAREST
     )
-
-
-def _assumptions(scope: ResolvedScope, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:
-    """The assumptions of the scenarios among the rows, each sentence once."""
-    places = [columns.index(name) for name in _SCENARIO_COLUMNS if name in columns]
-    used = {str(row[place]) for row in rows for place in places}
-    texts = (text for key, text in scope.assumptions.items() if key in used)
-    return tuple(dict.fromkeys(line for text in texts for line in text.splitlines() if line))
 
 
 def open_session(url: str | None = None) -> Session:

@@ -95,7 +95,7 @@ def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
 
 
 def launches(engine: str, plan: Plan, *, routed: bool) -> bool:
-    """Whether an engine can launch a plan of a model as one server, by its rule and the shares that it has."""
+    """Whether an engine can launch a plan as one server, by its rule and the shares that it has."""
     launcher = LAUNCHERS[engine]
     return launcher.rule(plan, routed) and (launcher.shares or not plan.shares)
 

@@ -33,9 +33,11 @@ class Slider(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What a limit is about. `predicted` names the stored columns of the metric, each with the factor of the table
-    `factors` that makes a prediction a measured value; None where nobody knows its errors. Of two columns the
-    definition of TPOT chooses one, and `metric` names the choice."""
+    """A limit, and all that it is about.
+
+    `predicted` names the stored columns of the metric, each with the factor of the table `factors` that makes a
+    prediction a measured value; None where nobody knows its errors. Of two columns the definition of TPOT chooses one,
+    and `metric` names the choice."""
 
     name: str  # in answers of `nearest`, `sensitivity` and `why`
     phases: tuple[str, ...]  # whose rows have the metric
@@ -77,7 +79,7 @@ class Limit:
 
     @property
     def asked(self) -> str:
-        """What is asked for, in SQL."""
+        """The value that is asked for, in SQL."""
         return f"getvariable('{self.variable}')"
 
     def factor_by(self, tpot_rule: str) -> str | None:
@@ -90,7 +92,7 @@ class Limit:
         return value >= limit if self.least else value <= limit
 
     def within_factor(self, value: float, factor: float) -> float:
-        """What a measured value stays within, of a predicted one."""
+        """The bound that a measured value stays within, of a predicted one."""
         return value / factor if self.least else value * factor
 
 
@@ -181,7 +183,7 @@ class Limits:
 
     @property
     def on_times(self) -> tuple[tuple[Limit, float], ...]:
-        """Those that can be read with a confidence."""
+        """Limits that can be read with a confidence."""
         return tuple((one, value) for one, value in self.given if one.errors_known)
 
     def said(self) -> list[str]:
@@ -214,13 +216,13 @@ def limit_table() -> tuple[Limit, ...]:
 
 @cache
 def row_limits() -> tuple[Limit, ...]:
-    """Those of stored rows; the others are of requests that arrive."""
+    """Limits of stored rows; the others are of requests that arrive."""
     return tuple(one for one in limit_table() if one.metric is not None)
 
 
 @cache
 def predicted_limits() -> tuple[Limit, ...]:
-    """Those of predictions that rows hold: all but the reserve."""
+    """Limits of predictions that rows hold: all but the reserve."""
     return tuple(one for one in row_limits() if not one.is_reserve)
 
 

@@ -223,8 +223,8 @@ def parameters_of(question: Question, phases: Collection[str], *, served: bool =
         "mix_workloads": [key for key, _ in options.mix],
         "mix_weights": [weight for _, weight in options.mix],
         "served": served,
-        "same_device": report(question.report).by_device,
-        "most_listed": 1 if report(question.report).by_device else options.top,
+        "same_device": question.report == "devices",
+        "most_listed": 1 if question.report == "devices" else options.top,
     }
 
 

@@ -10,9 +10,4 @@ if TYPE_CHECKING:
     from queries.judging.confidence import HELD
     from queries.judging.first_tokens import four_figures
 
-__all__ = [
-    "HELD",
-    "four_figures",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -11,8 +11,7 @@ from dataclasses import replace
 from queries.asking.library import report
 from queries.asking.parameters import answered_instead
 from queries.asking.question import Question
-from queries.scoping.proof_scope import resolve_pinned
-from queries.scoping.question_scope import Pinned, resolve_question
+from queries.scoping.question_scope import Pinned, resolve_pinned, resolve_question
 from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from store.errors import InputError, StoreError
 from store.location import StoreLocation

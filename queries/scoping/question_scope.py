@@ -1,25 +1,31 @@
-"""The scenarios that a question is about, by the kind of scope that its report has.
+"""The scenarios that a question is about, by the scope of its report, or as a proof lists them.
 
-Not here: names and filters (queries.scoping.scope)."""
+Not here: names and filters (queries.scoping.scope), writing and checking proofs (queries.proofs)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from queries.asking.library import report
 from queries.asking.parameters import instance_budget, phases_wanted
 from queries.asking.question import Question
-from queries.scoping.proof_scope import resolve_pinned
+from queries.scoping.names import device_name
 from queries.scoping.scope import (
     Grouped,
     ResolvedScope,
+    ScopeRow,
     resolve_probes,
     resolve_scope,
     resolve_two_sweeps,
     resolve_whole_store,
 )
-from queries.scoping.workload_blend import resolve_blend
-from store.reading import ReadTransaction
+from queries.scoping.workload_blend import keyed_blend, resolve_blend
+from store.errors import InputError
+from store.location import StoreLocation
+from store.reading import ReadTransaction, read_transaction
+from store.schema import scenario_tables
 
 Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
 
@@ -49,3 +55,59 @@ def resolve_question(transaction: ReadTransaction, question: Question, pinned: P
         looks_at=looks_at,
     )
     return resolve_scope(transaction, question.scope, grouped, most_devices=most)
+
+
+def keyed_question(location: StoreLocation, question: Question) -> Question:
+    """A question whose pairs name devices as the store does, and whose blend its workloads by content key."""
+    pairs, mix = question.pairs, question.options.mix
+    if pairs.prefill_device is None and pairs.decode_device is None and not mix:
+        return question
+    with read_transaction(location) as transaction:
+        prefill, decode = (
+            None if device is None else device_name(transaction, device)
+            for device in (pairs.prefill_device, pairs.decode_device)
+        )
+        blend = keyed_blend(transaction, mix) if mix else mix
+    return replace(
+        question,
+        pairs=replace(pairs, prefill_device=prefill, decode_device=decode),
+        options=replace(question.options, mix=blend),
+    )
+
+
+class _Scenario(NamedTuple):
+    id: int
+    key: str
+    phase: str
+    formula_version: int
+    family: str
+    serving_model: str
+    assumptions: str | None
+
+
+def resolve_pinned(transaction: ReadTransaction, pinned: Pinned) -> ResolvedScope:
+    """Scenarios by content key with their batch intervals and groups: what a proof was about."""
+    statement = (
+        "SELECT sc.id, sc.key, sj.phase, sc.formula_version, d.family, sj.serving_model, sc.assumptions"  # noqa: S608
+        f" FROM {scenario_tables('sj', 'd')}"
+    )
+    stored = {row.key: row for row in transaction.rows(_Scenario, statement)}
+    missing = [key for key, *_ in pinned if key not in stored]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of {len(pinned)} scenarios of this proof are not in the store, {missing[0][:8]} first",
+            hint="verify against the store the proof was made on, or a copy or import of it",
+        )
+    found = [stored[key] for key, *_ in pinned]
+    return ResolvedScope(
+        rows=tuple(
+            ScopeRow(scenario_id=stored[key].id, first_batch_size=first, last_batch_size=last, question_group=group)
+            for key, first, last, group in pinned
+        ),
+        groups=(),
+        phases=frozenset(row.phase for row in found),
+        formula_versions=tuple(sorted({row.formula_version for row in found})),
+        families=tuple(sorted({row.family for row in found})),
+        serving_models=tuple(sorted({row.serving_model for row in found})),
+        assumptions={row.key: row.assumptions for row in found if row.assumptions},
+    )

@@ -19,6 +19,7 @@ from store.reading import ReadTransaction, flat_names
 from store.schema import SCENARIO_TABLES, scenario_tables
 
 NO_LARGEST_BATCH = 2**31 - 1
+_SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 DEVICES_A_GROUP = 1000  # where each device is by itself: its group's number times this, and its own
 LooksAt = Callable[[Collection[str]], Collection[str]]  # of the phases stored, those a report looks at
 # Formula versions are never mixed in one ranking: of what is else alike in a phase, the newest version counts.
@@ -52,6 +53,23 @@ class ResolvedScope:
     older_versions: tuple[int, ...] = ()  # formula versions that are stored of the same, and left out
     left_out: str | None = None  # what else the store holds, where no filter was given
     of_phases: bool = False  # other phases would be grouped in another way
+
+    @property
+    def versions(self) -> dict[str, list[object]]:
+        """The part of a scope that told the rows which are looked at."""
+        return {
+            "formula_version": list(self.formula_versions),
+            "family": list(self.families),
+            "serving_model": list(self.serving_models),
+            "older_formula_versions": list(self.older_versions),
+        }
+
+    def assumptions_among(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:
+        """The assumptions of the scenarios among the rows of an answer, each sentence once."""
+        places = [columns.index(name) for name in _SCENARIO_COLUMNS if name in columns]
+        used = {str(row[place]) for row in rows for place in places}
+        texts = (text for key, text in self.assumptions.items() if key in used)
+        return tuple(dict.fromkeys(line for text in texts for line in text.splitlines() if line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,33 +12,15 @@ if TYPE_CHECKING:
     from store.parts.claiming import AdoptReport, adopt_parts, part_shelf
     from store.parts.compacting import CompactReport, checked_path, compact_parts
     from store.parts.files import PartBlock, PartFile, ShardBlock, disk_fault, put_in_place, unfinished, write_part
-    from store.parts.registering import Registered, record_known, register_part
-    from store.parts.shard_states import ShardCounts, fail_shard, put_shards, shard_counts
-    from store.parts.thin_files import ThinnedFile, register_thinned
-
-__all__ = [
-    "AdoptReport",
-    "CompactReport",
-    "PartBlock",
-    "PartFile",
-    "Registered",
-    "ShardBlock",
-    "ShardCounts",
-    "ThinnedFile",
-    "adopt_parts",
-    "checked_path",
-    "compact_parts",
-    "disk_fault",
-    "fail_shard",
-    "part_shelf",
-    "put_in_place",
-    "put_shards",
-    "record_known",
-    "register_part",
-    "register_thinned",
-    "shard_counts",
-    "unfinished",
-    "write_part",
-]
+    from store.parts.naming import ThinnedFile, register_thinned
+    from store.parts.registering import (
+        Registered,
+        ShardCounts,
+        fail_shard,
+        put_shards,
+        record_known,
+        register_part,
+        shard_counts,
+    )
 
 __getattr__, __dir__ = lazy_face(__name__)

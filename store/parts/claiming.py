@@ -21,7 +21,7 @@ from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.files import disk_fault
-from store.parts.subjects import keep_state
+from store.parts.naming import keep_state
 from store.placing import (
     AT_THE_ROOT,
     Claim,

@@ -19,8 +19,8 @@ from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.claiming import claim_beside, part_shelf, require_own
 from store.parts.files import put_in_place, unfinished
+from store.parts.naming import insert_part
 from store.parts.removing import remove_retired, remove_unneeded
-from store.parts.subjects import insert_part
 from store.placing import WAITING, PartRow, Shelf, found_shelf, parts_in_use
 from store.reading import read_transaction
 from store.reading.silent_duckdb import in_memory

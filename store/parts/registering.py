@@ -1,5 +1,6 @@
 """Registers a written file: its blocks, their digests and the intervals asked for, in one transaction.
 
+How far the shards of a sweep are stands here, too, for whoever looks from another machine.
 Before that the file is no part; whoever finds all its blocks registered by another deletes it. Not here: writing files
 (store.parts.files)."""
 
@@ -16,11 +17,13 @@ from sqlalchemy import BindParameter, Connection, bindparam, insert, select, upd
 from store.errors import InputError
 from store.opening import Store
 from store.parts.files import PartBlock, PartFile
-from store.parts.subjects import insert_part
+from store.parts.naming import insert_part
 from store.placing import WAITING, shelf_at
+from store.reading import ReadTransaction
 from store.schema.sql_tables import BLOCK, COMPOSITION, SCENARIO, SHARD, SWEEP_INTERVAL
+from store.texts import escaped
 from store.writing.scenarios import BLOCKS_OF, merge_intervals, missing_intervals
-from store.writing.statements import chunks, utc_now
+from store.writing.statements import chunks, insert_missing, utc_now
 
 Interval = tuple[int, int]
 _SCENARIOS: BindParameter[list[int]] = bindparam("scenarios", expanding=True)
@@ -167,3 +170,47 @@ def _record_intervals(connection: Connection, sweep_id: int, blocks: Sequence[Pa
         ]
         if rows:
             connection.execute(insert(SWEEP_INTERVAL), rows)
+
+
+class ShardCounts(NamedTuple):
+    """How many shards of a sweep are in which state."""
+
+    sweep_id: int
+    waiting: int
+    stored: int
+    failed: int
+
+
+def put_shards(store: Store, sweep_id: int, shards: Sequence[tuple[str, int, int]]) -> None:
+    """Record shards as waiting: key, scenarios and probes of each."""
+    rows = [
+        {
+            "sweep_id": sweep_id,
+            "key": key,
+            "scenarios": scenarios,
+            "probes": probes,
+            "state": "waiting",
+            "changed_at": utc_now(),
+        }
+        for key, scenarios, probes in shards
+    ]
+    with store.writing() as connection:
+        insert_missing(connection, SHARD, rows)
+
+
+def fail_shard(store: Store, sweep_id: int, key: str, reason: str) -> None:
+    """Record why a shard was given up."""
+    mine = (SHARD.c.sweep_id == sweep_id) & (SHARD.c.key == key)
+    with store.writing() as connection:
+        connection.execute(
+            update(SHARD).where(mine).values(state="failed", reason=escaped(reason), changed_at=utc_now())
+        )
+
+
+def shard_counts(transaction: ReadTransaction) -> dict[int, ShardCounts]:
+    """Count the shards of every sweep that has some, by sweep."""
+    counted = ", ".join(
+        f"SUM(CASE WHEN state = '{state}' THEN 1 ELSE 0 END)" for state in ("waiting", "stored", "failed")
+    )
+    rows = transaction.rows(ShardCounts, f"SELECT sweep_id, {counted} FROM shard GROUP BY sweep_id")  # noqa: S608
+    return {row.sweep_id: row for row in rows}

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, select
 
 from store.opening import Store
-from store.parts.subjects import forget_state
-from store.parts.thin_files import forget_thinned, thinned_of
+from store.parts.naming import forget_state, forget_thinned, thinned_of
 from store.placing import AT_THE_ROOT, LEFT_S, Ownership, found_shelf, home_of, parts_root
 from store.reading import read_transaction
 from store.schema.sql_tables import PART, PART_THINNED

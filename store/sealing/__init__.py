@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from store.sealing.laying_down import check_snapshots, seal, seal_held, seal_location
     from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store
-    from store.sealing.part_files import PARQUET, copy_rows, quoted, rows_digest, rows_written
+    from store.sealing.part_files import PARQUET, copy_rows, file_rows_digest, quoted, rows_written
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
     from store.sealing.unsealed import (
@@ -30,52 +30,5 @@ if TYPE_CHECKING:
         unsealed_select,
         worth_pruning,
     )
-
-__all__ = [
-    "LARGEST_KEY",
-    "LOAD_RELATIONS",
-    "PARQUET",
-    "HeldRows",
-    "KeptDigest",
-    "LoadCounts",
-    "Part",
-    "Range",
-    "Ranges",
-    "Snapshot",
-    "UnsealedBlock",
-    "blocks_of",
-    "blocks_of_scenarios",
-    "blocks_within",
-    "changed_blocks",
-    "check_snapshots",
-    "columns_of",
-    "complement",
-    "copy_rows",
-    "create_load_relation",
-    "create_table",
-    "damage_named",
-    "damaged_snapshot",
-    "fetched_arrays",
-    "groups_of",
-    "insert_from_store",
-    "insert_rows",
-    "kept_digests",
-    "list_parts",
-    "load_snapshot",
-    "load_unsealed",
-    "merged",
-    "not_within",
-    "parts_of_loads",
-    "parts_with",
-    "quoted",
-    "ranges_of",
-    "rows_digest",
-    "rows_written",
-    "seal",
-    "seal_held",
-    "seal_location",
-    "unsealed_select",
-    "worth_pruning",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -41,6 +41,10 @@ def test_answers_about_loads_count_loads(sqlite_url, capsys, tmp_path):
     assert run([*asked, "--tpot-limits", "20", "--marginal", "--attainment", "0.8"]) == 0
     said = "limits of 80 % of the requests: ttft <= 500 ms, tpot <= 20 ms, each limit by itself\n"
     assert said in capsys.readouterr().out
+    assert run(["query", "goodput", "--ttft-limits", "500", "--store", sqlite_url]) == 0
+    told = capsys.readouterr()
+    assert told.out == out
+    assert told.err.startswith("note: goodput is an old name, gone with the next release: ask best with --by goodput\n")
     assert run(["query", "percentiles", "--rate", "2", "--store", sqlite_url]) == 0
     assert "limits" not in capsys.readouterr().out
     assert run([*asked, "--format", "json-full"]) == 0

@@ -14,7 +14,7 @@ from generator import block, scenarios, sweep_record
 from queries.asking import question_of
 from queries.session import Session
 from store.errors import StoreError
-from store.parts import ShardBlock, compact_parts, compacting, part_shelf, register_part, thin_files, write_part
+from store.parts import ShardBlock, compact_parts, compacting, naming, part_shelf, register_part, write_part
 from store.placing import WAITING, found_shelf, thinned_in_use
 from store.reading import read_transaction
 from store.schema.sql_tables import PART_THINNED
@@ -188,7 +188,7 @@ def test_whoever_registers_again_takes_the_place_of_the_file_before(sqlite_url, 
         filled(store)
         thin_parts(store.location)
         one = named(store)[0]
-        again = thin_files.ThinnedFile(
+        again = naming.ThinnedFile(
             folder=one.folder,
             name="shard-thin-again.parquet",
             bytes=1,
@@ -198,8 +198,8 @@ def test_whoever_registers_again_takes_the_place_of_the_file_before(sqlite_url, 
             rules=one.rules,
         )
         (part_shelf(store).path / f"{WAITING}{again.name}").write_bytes(b"x")
-        assert thin_files.register_thinned(store, one.part_id, again)
-        assert not thin_files.register_thinned(store, 10_000, again)
+        assert naming.register_thinned(store, one.part_id, again)
+        assert not naming.register_thinned(store, 10_000, again)
         with store.reading() as connection:
             names = {row.name for row in connection.execute(PART_THINNED.select())}
         assert names == {"shard-thin-again.parquet", named(store)[1].name}
