@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
 from typing import Any, NamedTuple, get_args
 
@@ -17,6 +18,7 @@ from store.errors import InputError
 from store.schema import Phase
 
 MOST_GIB = 1e6
+_DECIMALS = 2  # of a relaxed limit, at least
 
 
 class Slider(NamedTuple):
@@ -252,6 +254,18 @@ def listed_limits() -> str:
 def limit_named(name: str) -> Limit:
     """A limit of rows by its name."""
     return next(one for one in row_limits() if one.name == name)
+
+
+def relaxed_to(row: Mapping[str, object], limits: Limits) -> str | None:
+    """A limit that admits a nearest miss, rounded away from the limit that was asked; None where none does."""
+    binding, value = limit_named(str(row["binding_limit"])), Decimal(str(row["relax_to"]))
+    if binding.is_reserve and value < 0:
+        return None  # it does not fit even with no reserve
+    asked = Decimal(str(getattr(limits, binding.place) or 0.0))
+    # A miss of 0.0004 needs the fourth decimal, and one more to stay close to the row.
+    decimals = max(_DECIMALS, 1 - abs(value - asked).adjusted()) if value != asked else _DECIMALS
+    rounding = ROUND_FLOOR if binding.least else ROUND_CEILING
+    return str(value.quantize(Decimal(1).scaleb(-decimals), rounding=rounding))
 
 
 def _factor(one: Limit, column: str) -> str:
