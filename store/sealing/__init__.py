@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from store.sealing.laying_down import check_snapshots, seal, seal_held, seal_location
     from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store
-    from store.sealing.part_files import PARQUET, copy_rows, quoted, rows_digest, rows_written
+    from store.sealing.part_files import PARQUET, copy_rows, digest_of, quoted, rows_written
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
     from store.sealing.unsealed import (
@@ -55,6 +55,7 @@ __all__ = [
     "create_table",
     "damage_named",
     "damaged_snapshot",
+    "digest_of",
     "fetched_arrays",
     "groups_of",
     "insert_from_store",
@@ -69,7 +70,6 @@ __all__ = [
     "parts_with",
     "quoted",
     "ranges_of",
-    "rows_digest",
     "rows_written",
     "seal",
     "seal_held",
