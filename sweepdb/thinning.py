@@ -19,7 +19,7 @@ from store.parts import ThinnedFile, checked_path, part_shelf, put_in_place, reg
 from store.placing import WAITING, PartRow, Shelf, found_shelf, is_registered, parts_in_use, thinned_in_use
 from store.reading import in_memory, read_transaction
 from store.schema import MEASURES
-from store.sealing import copy_rows, file_rows_digest, quoted, rows_written
+from store.sealing import copy_rows, digest_of, quoted, rows_written
 
 if TYPE_CHECKING:
     import duckdb
@@ -127,8 +127,8 @@ def winner_faults(location: StoreLocation) -> Iterator[str]:
             shelf = found_shelf(location, row.name, row.folder)
             path = shelf.fetched(row.name, row.bytes, row.sha256)
             with winners_of(location, shelf.scratch, parts[row.part_id]) as (connection, source):
-                held = file_rows_digest(connection, _COLUMNS, f"FROM read_parquet({quoted(path)}) AS f")
-                right = held == file_rows_digest(connection, _COLUMNS, source) and held[0] == row.row_count
+                held = digest_of(connection, _COLUMNS, f"FROM read_parquet({quoted(path)}) AS f")
+                right = held == digest_of(connection, _COLUMNS, source) and held[0] == row.row_count
         except (StoreError, OSError, duckdb.Error):  # that a file cannot be read is said of the file
             continue
         if not right:

@@ -99,7 +99,7 @@ def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
 
 @contextmanager
 def unfinished(shelf: Shelf, name: str) -> Iterator[Path]:
-    """Where to write a file of a shelf before it is whole. It goes, unless it was put on the shelf."""
+    """The path to write a file of a shelf at. What was not put on the shelf goes."""
     import duckdb
 
     temporary = shelf.scratch / f".{name}"

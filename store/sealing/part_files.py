@@ -38,21 +38,17 @@ def quoted(path: Path) -> str:
 
 
 def copy_rows(connection: duckdb.DuckDBPyConnection, select: str, path: Path, *, footer: str = "") -> None:
-    """Write the rows of a statement to a file, in their order. `footer` says more of it, as COPY takes it."""
+    """Write the rows of a statement to a file, in their order. `footer` is more of what COPY takes."""
     connection.execute(f"COPY ({select}) TO {quoted(path)} ({PARQUET}{footer})")
 
 
 def rows_written(connection: duckdb.DuckDBPyConnection, columns: str, source: str, path: Path) -> int | None:
     """How many rows a file holds, read back; None where they are not those of the source. Columns are of `f`."""
-    went_in = file_rows_digest(connection, columns, source)
-    return (
-        went_in[0]
-        if file_rows_digest(connection, columns, f"FROM read_parquet({quoted(path)}) AS f") == went_in
-        else None
-    )
+    went_in = digest_of(connection, columns, source)
+    return went_in[0] if digest_of(connection, columns, f"FROM read_parquet({quoted(path)}) AS f") == went_in else None
 
 
-def file_rows_digest(connection: duckdb.DuckDBPyConnection, columns: str, source: str) -> tuple[int, int | None]:
+def digest_of(connection: duckdb.DuckDBPyConnection, columns: str, source: str) -> tuple[int, int | None]:
     """How many rows there are, and a digest of them whatever their order."""
     row = connection.execute(f"SELECT COUNT(*), BIT_XOR(hash({columns})) {source}").fetchone()
     return row if row is not None else (0, None)
