@@ -11,14 +11,13 @@ JOIN scope ON probe.scenario_id = scope.scenario_id
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 
 -- The stored rows that an answer shows, with every column. `wanted` lists their scenario_id and batch_size, so that
--- few files and rows are read for them (others of the same batch sizes among them).
+-- few files and rows are read for them.
 CREATE OR REPLACE TEMP MACRO stored_rows(wanted) AS TABLE
 SELECT scoped.*
 FROM scoped
 SEMI JOIN (SELECT unnest(wanted, recursive := true)) AS asked
     ON asked.scenario_id = scoped.scenario_id AND asked.batch_size = scoped.batch_size
-WHERE scenario_id IN (SELECT unnest(list_transform(wanted, lambda row: row.scenario_id)))
-    AND batch_size IN (SELECT unnest(list_transform(wanted, lambda row: row.batch_size)));
+WHERE scenario_id IN (SELECT unnest(list_transform(wanted, lambda row: row.scenario_id)));
 
 -- The same of rows that were ranked.
 CREATE OR REPLACE TEMP MACRO ranked_rows(wanted) AS TABLE
