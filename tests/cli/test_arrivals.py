@@ -19,7 +19,7 @@ def test_loads_are_counted_and_rates_may_be_auto(sqlite_url, capsys):
     assert run([*asked, "--rates", "auto"]) == 0
     told = capsys.readouterr().err
     assert "24 loads stored" in told
-    assert "next: sweepdb query goodput --ttft-limits 1000 --tpot-limits 50" in told
+    assert "next: sweepdb query best --by goodput --ttft-limits 1000 --tpot-limits 50" in told
     assert run([*asked, "--rates", "1,2.5"]) == 0
     assert "2 loads stored" in capsys.readouterr().err
     assert run(asked) == 0
