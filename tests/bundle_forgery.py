@@ -9,8 +9,8 @@ from typing import Any
 
 import duckdb
 
-from queries.bundles.format import sha256_of
 from store.digests import DigestedRows, rows_digest
+from store.placing import whole_digest
 from store.sealing import fetched_arrays
 
 
@@ -59,5 +59,5 @@ def made_right(folder: Path) -> None:
 
     with_lines(folder, "blocks", digests)
     described = json.loads((folder / "bundle.json").read_text())
-    described["contents"] = {name: {"sha256": sha256_of(folder / name)} for name in described["contents"]}
+    described["contents"] = {name: {"sha256": whole_digest(folder / name)} for name in described["contents"]}
     (folder / "bundle.json").write_text(json.dumps(described))

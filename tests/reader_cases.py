@@ -41,10 +41,10 @@ from evaluator.inputs.workloads.lengths import load_distribution
 from evaluator.inputs.workloads.traces import read_trace
 from evaluator.ledger.readers import read_measurements
 from queries.bundles import Bundle
-from queries.bundles.format import sha256_of
 from queries.proofs.canonical import spelled
 from queries.proofs.document import read_proof, sealed
 from queries.proofs.verifying import proven
+from store.placing import whole_digest
 from store.sealing.snapshots import read_manifest
 from sweepdb.evaluating.requests import build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -235,7 +235,7 @@ def _bundle(path: Path) -> object:
     folder = path.parent
     if path.name != "bundle.json":
         described = json.loads(BUNDLE["bundle.json"])
-        described["contents"][path.name] = {"sha256": sha256_of(path)}
+        described["contents"][path.name] = {"sha256": whole_digest(path)}
         (folder / "bundle.json").write_text(json.dumps(described))
     bundle = Bundle(folder)
     beside = (bundle.operators(), bundle.prices(), bundle.measurements(), bundle.validations(), bundle.names())
