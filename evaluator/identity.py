@@ -34,9 +34,7 @@ from store.records import (
     WorkloadBinRecord,
     WorkloadRecord,
 )
-from store.schema import Family, Status
-from store.schema.plan_columns import PlanRecord
-from store.schema.service_columns import SERVICE, Served
+from store.schema import SERVICE, Family, PlanRecord, Served, Status
 from store.texts import LONGEST_TEXT, escaped
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, usual_routing
 from store.errors import InputError
-from store.schema import Convention, Phase
-from store.schema.plan_columns import SHARES
+from store.schema import SHARES, Convention, Phase
 
 Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at
 PHASES: tuple[Phase, ...] = get_args(Phase)

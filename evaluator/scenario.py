@@ -1,7 +1,7 @@
-"""Everything that determines the numbers of a row but its batch size, and what is usual where a request says nothing.
+"""Everything that determines the numbers of a row but its batch size, and what is usual of it.
 
-Defaults serve the buyer of a real device; the upstream convention keeps its own. Not here: how numbers are made
-(evaluator.serving), and which scenarios a request stands for (evaluator.request)."""
+Where a request says nothing, defaults serve the buyer of a real device; the upstream convention keeps its own. Not
+here: how numbers are made (evaluator.serving), and which scenarios a request stands for (evaluator.request)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation
 from store.migrating import make_engine, make_reading_engine
-from store.schema.raw_relations import store_views
+from store.schema import store_views
 
 _COMPARED = "sweepdb_view_of_today"
 

@@ -23,8 +23,7 @@ from store.location import StoreLocation, parse_url
 from store.placing import parts_elsewhere, places_of
 from store.reading import Cells, ReadTransaction, in_memory, machine_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
-from store.schema import PROBE_COLUMNS
-from store.schema.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
+from store.schema import PROBE_COLUMNS, RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
 from store.sealing import (
     LOAD_RELATIONS,
     Snapshot,

@@ -16,8 +16,7 @@ from queries.asking.headers import HeaderColumn, read_header
 from queries.connect import create_shape
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.reading import in_memory
-from store.schema import PROBE_COLUMNS, VIEW_COLUMNS, ReadColumn
-from store.schema.raw_relations import RAW_TABLES, STORED_PROBE
+from store.schema import PROBE_COLUMNS, RAW_TABLES, STORED_PROBE, VIEW_COLUMNS, ReadColumn
 
 _REPEATED = "probe"
 _STORED_MEANING = "every stored probe that is not voided, as snapshots hold it; `probe` adds what is derived"

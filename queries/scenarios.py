@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from queries.scoping.voided import read_hidden
 from store.reading import ReadTransaction
-from store.schema import ALIASES, SCENARIO_REFERENCES, scenario_tables
-from store.schema.raw_relations import SCENARIO
+from store.schema import ALIASES, SCENARIO, SCENARIO_REFERENCES, scenario_tables
 from store.sealing import create_table, insert_rows
 
 if TYPE_CHECKING:

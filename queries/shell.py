@@ -15,7 +15,7 @@ from queries.asking.variables import literal, settings
 from queries.bundles.format import LOAD_FILES
 from queries.judging.ladders import LOADED
 from queries.vocabulary import files_for
-from store.schema.raw_relations import RAW_TABLES, STORED_PROBE
+from store.schema import RAW_TABLES, STORED_PROBE
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,7 +15,7 @@ from queries.asking.limits import with_limits
 from queries.asking.macros import macros_of, read_sql
 from queries.vocabulary import files_for
 from store.placing import thinned_in_use, thinned_places
-from store.schema.raw_relations import STORED_PROBE
+from store.schema import STORED_PROBE
 from store.sealing import create_table, insert_rows, load_unsealed, unsealed_select
 
 if TYPE_CHECKING:

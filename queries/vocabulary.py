@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from store.schema import filled
-from store.schema.raw_relations import RAW_NAMES
+from store.schema import RAW_NAMES, filled
 
 VIEWS = Path(__file__).parent / "views"
 _CREATED = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:VIEW|MACRO|FUNCTION)\s+(\w+)", re.IGNORECASE)

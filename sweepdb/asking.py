@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         plain_types,
         question_of,
         question_report,
+        relaxed_to,
         report,
         reports,
         shown_names,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from queries.composition import COMPOSITION_COLUMNS, RealisedMean, composition_table, realised_means
     from queries.dictionary import dictionary, schema_text
     from queries.errors import NONE, ExpectedError
-    from queries.judging import HELD, relaxed_to
+    from queries.judging import HELD
     from queries.proofs import KeptAnswer, probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet
     from queries.session import Session, open_session

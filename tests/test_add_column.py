@@ -151,7 +151,7 @@ def test_a_size_of_plans_is_seven_files_before_an_engine_has_it(changed):
             "prompts_in_waves(run, run.scenario.serving_cost_ms / MS)",
             "prompts_in_waves(run, (run.scenario.serving_cost_ms + 1000 * run.scenario.plan.spare_devices) / MS)",
         ),
-        "evaluator/inputs/launchable.py": ('    "trtllm": set[str](),', '    "trtllm": {"spare_devices"},'),
+        "evaluator/inputs/launchable.py": ("shares=frozenset(),", 'shares=frozenset({"spare_devices"}),'),
         "sweepdb/evaluating/sweep_options.py": (
             "    encoder_devices: Sizes = option(",
             '    spare_devices: Sizes = option(None, "devices kept idle", unit="devices")\n    encoder_devices: Sizes = option(',
@@ -186,7 +186,8 @@ def test_a_field_of_subjects_is_eight_files(changed):
         MIGRATION: (
             "",
             (f'{HEAD}    op.add_column("subject", sa.Column("look_ahead", sa.Integer(), nullable=True,'
-            ' comment="looked ahead [steps]"))\n'),
+            ' comment="looked ahead [steps]"))\n'
+            '    op.execute("UPDATE subject SET look_ahead = 0 WHERE wait_steps IS NOT NULL")\n'),
         ),
         "evaluator/inputs/launch.py": ("    wait_steps: int = 0\n", "    wait_steps: int = 0\n    look_ahead: int = 0\n"),
         "evaluator/identity.py": (

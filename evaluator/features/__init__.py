@@ -1,4 +1,4 @@
-"""Features of serving, each a module that says what it refuses, what a reader should know, and how well it is known.
+"""Features of serving: each says what it refuses, what a reader should know, and how well it is known.
 
 Not here: refusals of plans (evaluator.inputs.plan_search), and of serving models (evaluator.serving.models)."""
 

@@ -1,4 +1,4 @@
-"""What a feature says of itself: what it refuses, what a reader should know, and how well each part of it is known.
+"""The face of a feature: what it refuses, what a reader should know, and how well each part of it is known.
 
 Not here: who asks all of them (evaluator.features)."""
 
@@ -49,7 +49,7 @@ class Feature:
         return None
 
     def lacking(self, scenario: Scenario) -> str:  # noqa: ARG002
-        """What of a scenario upstream's formulas do not have; empty where they have all of it."""
+        """The part of a scenario that upstream's formulas do not have; empty where they have all of it."""
         return ""
 
     def said(self, scenario: Scenario) -> Iterable[str]:  # noqa: ARG002

@@ -97,7 +97,7 @@ class ImageRequests(Feature):
         return None
 
     def said(self, scenario: Scenario) -> Iterable[str]:
-        """What an image is to this model, and where it is encoded."""
+        """Patches and tokens of an image to this model, and where it is encoded."""
         images, apart = scenario.workload.images, scenario.plan.encoder_devices
         if images is None:
             return

@@ -32,7 +32,7 @@ class PublishedParts(Feature):
         return "no sparse attention, no linear states, no layers of one part and none of parts side by side"
 
     def said(self, scenario: Scenario) -> Iterable[str]:
-        """What is not evaluated, where requests are text alone."""
+        """Encoders that are not evaluated, where requests are text alone."""
         left_out = scenario.model.left_out
         return [f"{LANGUAGE_PART}{left_out}"] if left_out and scenario.workload.images is None else []
 

@@ -12,6 +12,7 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 
 Rule = Callable[[Plan, bool], bool]  # (plan, whether the model has routed experts)
+_SHARES = frozenset({"dcp", "redundant_experts", "pcp", "micro_batches", "encoder_devices"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class Launcher:
     title: str
     rule: Rule
     words: str  # of the rule
-    shares: bool = True  # of contexts and prompts, copies of experts, halves of a batch, encoders: those of Plan.shares
+    shares: frozenset[str] = _SHARES  # those of Plan.shares that its launch files write
     encoders_apart: bool = False  # files start encoders on devices of their own
     image_budget: bool = False  # a step encodes no more images than tokens of prompts fit into it
     keys_first: bool = False  # a prompt starts when its keys from outside the devices are there
@@ -83,7 +84,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
         title="TensorRT-LLM",
         rule=_trtllm,
         words="experts split over tp or over attention replicas, not both, and a dense model has one replica",
-        shares=False,  # its own ways of them, such as helix parallelism, are not written
+        shares=frozenset(),  # its own ways of them, such as helix parallelism, are not written
         keys_first=True,
     ),
 }
@@ -95,9 +96,9 @@ def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
 
 
 def launches(engine: str, plan: Plan, *, routed: bool) -> bool:
-    """Whether an engine can launch a plan of a model as one server, by its rule and the shares that it has."""
+    """Whether an engine can launch a plan as one server, by its rule and the shares that it has."""
     launcher = LAUNCHERS[engine]
-    return launcher.rule(plan, routed) and (launcher.shares or not plan.shares)
+    return launcher.rule(plan, routed) and plan.shares.keys() <= launcher.shares
 
 
 def rule_of(serving_model: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.schema.plan_columns import PlanRecord
+from store.schema import PlanRecord
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)

@@ -18,7 +18,7 @@ from evaluator.inputs.model import (
 )
 from evaluator.inputs.plan import Plan
 from store.errors import InputError
-from store.schema.plan_columns import SHARES, PlanRecord
+from store.schema import SHARES, PlanRecord
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
 MOST_ENCODERS = 64  # devices of an instance's encoders

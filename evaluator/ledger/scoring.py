@@ -19,7 +19,7 @@ from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.readers.building import circumstances_of
 from evaluator.ledger.scenarios import Knowledge
 from store.records import MeasurementRecord
-from store.schema.plan_columns import SHARES
+from store.schema import SHARES
 
 # Outputs of DeepSeek-R1 from this build come 1.6 to 1.9 times too fast for their own settings, and MTP is not recorded.
 SPECULATIVE_BUILDS = {("trtllm", "deepseek-ai/DeepSeek-R1", "1.2.0rc6.post3")}

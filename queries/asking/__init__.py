@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         reports,
         variables_taken,
     )
-    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, relaxed_to
     from queries.asking.options import (
         MOST_RATE,
         PARTS,
@@ -46,54 +46,5 @@ if TYPE_CHECKING:
     from queries.asking.question import Answer, Question, question_of
     from queries.asking.report_keywords import Keyword, asked_reports, keywords_of
     from queries.asking.variables import known_variables
-
-__all__ = [
-    "MOST_RATE",
-    "NEAREST",
-    "OLD_NAMES",
-    "PARTS",
-    "PRESETS",
-    "Answer",
-    "Bounds",
-    "Declared",
-    "Framed",
-    "Json",
-    "Keyword",
-    "Limit",
-    "Limits",
-    "PairOptions",
-    "Question",
-    "Report",
-    "ReportOptions",
-    "Scope",
-    "above_zero",
-    "asked_reports",
-    "check_declared",
-    "declared",
-    "given_options",
-    "image_size",
-    "instance_budget",
-    "keywords_of",
-    "known_variables",
-    "limit_named",
-    "limit_table",
-    "limits_told",
-    "old_name_note",
-    "one_of",
-    "option",
-    "option_table",
-    "picture_looks",
-    "picture_of",
-    "plain_types",
-    "question_of",
-    "question_report",
-    "report",
-    "report_pictures",
-    "reports",
-    "shown",
-    "shown_names",
-    "sides_of",
-    "variables_taken",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

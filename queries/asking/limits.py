@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
 from typing import Any, NamedTuple, get_args
 
@@ -17,6 +18,7 @@ from store.errors import InputError
 from store.schema import Phase
 
 MOST_GIB = 1e6
+_DECIMALS = 2  # of a relaxed limit, at least
 
 
 class Slider(NamedTuple):
@@ -31,9 +33,11 @@ class Slider(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What a limit is about. `predicted` names the stored columns of the metric, each with the factor of the table
-    `factors` that makes a prediction a measured value; None where nobody knows its errors. Of two columns the
-    definition of TPOT chooses one, and `metric` names the choice."""
+    """A limit, and all that it is about.
+
+    `predicted` names the stored columns of the metric, each with the factor of the table `factors` that makes a
+    prediction a measured value; None where nobody knows its errors. Of two columns the definition of TPOT chooses one,
+    and `metric` names the choice."""
 
     name: str  # in answers of `nearest`, `sensitivity` and `why`
     phases: tuple[str, ...]  # whose rows have the metric
@@ -75,7 +79,7 @@ class Limit:
 
     @property
     def asked(self) -> str:
-        """What is asked for, in SQL."""
+        """The value that is asked for, in SQL."""
         return f"getvariable('{self.variable}')"
 
     def factor_by(self, tpot_rule: str) -> str | None:
@@ -88,7 +92,7 @@ class Limit:
         return value >= limit if self.least else value <= limit
 
     def within_factor(self, value: float, factor: float) -> float:
-        """What a measured value stays within, of a predicted one."""
+        """The bound that a measured value stays within, of a predicted one."""
         return value / factor if self.least else value * factor
 
 
@@ -179,7 +183,7 @@ class Limits:
 
     @property
     def on_times(self) -> tuple[tuple[Limit, float], ...]:
-        """Those that can be read with a confidence."""
+        """Limits that can be read with a confidence."""
         return tuple((one, value) for one, value in self.given if one.errors_known)
 
     def said(self) -> list[str]:
@@ -212,13 +216,13 @@ def limit_table() -> tuple[Limit, ...]:
 
 @cache
 def row_limits() -> tuple[Limit, ...]:
-    """Those of stored rows; the others are of requests that arrive."""
+    """Limits of stored rows; the others are of requests that arrive."""
     return tuple(one for one in limit_table() if one.metric is not None)
 
 
 @cache
 def predicted_limits() -> tuple[Limit, ...]:
-    """Those of predictions that rows hold: all but the reserve."""
+    """Limits of predictions that rows hold: all but the reserve."""
     return tuple(one for one in row_limits() if not one.is_reserve)
 
 
@@ -250,6 +254,18 @@ def listed_limits() -> str:
 def limit_named(name: str) -> Limit:
     """A limit of rows by its name."""
     return next(one for one in row_limits() if one.name == name)
+
+
+def relaxed_to(row: Mapping[str, object], limits: Limits) -> str | None:
+    """A limit that admits a nearest miss, rounded away from the limit that was asked; None where none does."""
+    binding, value = limit_named(str(row["binding_limit"])), Decimal(str(row["relax_to"]))
+    if binding.is_reserve and value < 0:
+        return None  # it does not fit even with no reserve
+    asked = Decimal(str(getattr(limits, binding.place) or 0.0))
+    # A miss of 0.0004 needs the fourth decimal, and one more to stay close to the row.
+    decimals = max(_DECIMALS, 1 - abs(value - asked).adjusted()) if value != asked else _DECIMALS
+    rounding = ROUND_FLOOR if binding.least else ROUND_CEILING
+    return str(value.quantize(Decimal(1).scaleb(-decimals), rounding=rounding))
 
 
 def _factor(one: Limit, column: str) -> str:

@@ -23,8 +23,7 @@ from store.records import (
     PriceRecord,
     WorkloadRecord,
 )
-from store.schema import FLAG, TABLES
-from store.schema.plan_columns import PlanRecord
+from store.schema import FLAG, TABLES, PlanRecord
 from store.texts import checked_text
 
 BundleFormat = Literal["parquet", "csv"]

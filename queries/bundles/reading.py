@@ -38,8 +38,7 @@ from store.records import (
     WorkloadBinRecord,
     WorkloadRecord,
 )
-from store.schema import MEASURES, PROBE_COLUMNS
-from store.schema.plan_columns import PlanRecord
+from store.schema import MEASURES, PROBE_COLUMNS, PlanRecord
 from store.sealing import fetched_arrays
 
 _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"

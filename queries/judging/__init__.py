@@ -8,12 +8,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.judging.confidence import HELD
-    from queries.judging.said_numbers import four_figures, relaxed_to
-
-__all__ = [
-    "HELD",
-    "four_figures",
-    "relaxed_to",
-]
+    from queries.judging.first_tokens import four_figures
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from queries.judging.said_numbers import four_figures
 from queries.judging.subjects import KEY_LENGTH
 from store.sealing import insert_rows
 
@@ -115,3 +114,8 @@ def _notes(found: Sequence[TtftInterval], limit_ms: float | None) -> Iterable[st
         yield one.said(limit_ms)
     if len(found) > _TOLD:
         yield f"note: TTFT of {len(found) - _TOLD} more rows is such an interval"
+
+
+def four_figures(value: float) -> str:
+    """A number as a sentence says it: 0.1235, 671, 1,044 and 30,528, never with an exponent of ten."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -15,8 +15,7 @@ from queries.asking.question import own_tpot
 from queries.errors.expected import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
 from queries.errors.figures import LEVELS, ErrorFigures
 from store.reading import ReadTransaction
-from store.schema import SCENARIO_TABLES, with_scenarios
-from store.schema.plan_columns import words_sql
+from store.schema import SCENARIO_TABLES, with_scenarios, words_sql
 
 _T = TypeVar("_T")
 _AT_ONCE = 200  # conditions of one statement

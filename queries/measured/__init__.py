@@ -9,6 +9,4 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.measured.comparisons import MeasuredPoints, measured_points
 
-__all__ = ["MeasuredPoints", "measured_points"]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -211,7 +211,7 @@ class ScopeTables:
         self._relate(view.name, f"CREATE OR REPLACE TEMP VIEW {view.name} AS FROM {view.name}_shape")
 
     def _see(self, seen: _Seen) -> None:
-        """Have each relation show what it is to show; a view that is over another one need not be made anew."""
+        """Have each relation show what it is to show. A view that is over another one need not be made anew."""
         self._seen = seen
         if seen.rows is not Rows.STORED:
             self._relate("probe", self._kept.probe_view(seen.rows))

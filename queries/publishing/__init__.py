@@ -10,6 +10,4 @@ if TYPE_CHECKING:
     from queries.publishing.public_tables import PublishedRelation, published_relations
     from queries.publishing.refreshing import Publication, publish
 
-__all__ = ["Publication", "PublishedRelation", "publish", "published_relations"]
-
 __getattr__, __dir__ = lazy_face(__name__)

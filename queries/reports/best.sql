@@ -11,8 +11,7 @@
 -- column: instances | instances | copies of the instance that the device budget holds; NULL without one
 -- column: devices_used | devices | by the copies
 -- column: system_rate | tokens/s | of all copies
--- column: qps, tpot_ms
--- column: memory_free_bytes | bytes | memory left on the fullest device after the reserve
+-- column: qps, tpot_ms, memory_free_bytes
 SELECT instances.*
 FROM best_instances('aggregated') AS instances
 ORDER BY instances.question_group, instances.rank;
@@ -28,9 +27,7 @@ ORDER BY instances.question_group, instances.rank;
 -- column: device, plan
 -- column: phase | none | aggregated, prefill or decode
 -- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small, between neighbours on a line in the logit of the share; NULL where the lowest played has too small a share
--- column: goodput_low | requests/s | lower end of the 95 % interval from sampling: five batches of requests
--- column: goodput_high | requests/s | its upper end
--- column: goodput_slower, goodput_faster
+-- column: goodput_low, goodput_high, goodput_slower, goodput_faster
 -- column: step_error | ratio | expected error of step times: median of the nearest measurements
 -- column: goodput_per_device
 -- column: instances | instances | copies that the device budget holds; NULL without one

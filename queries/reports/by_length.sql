@@ -6,7 +6,7 @@
 -- refuses: rank_by | by-length ranks by tokens/s/device and requests/s/device | leave `rank_by` out
 -- refuses: all_pairs
 -- shows: workload, input_length_mean, output_length, device, plan, batch_size, rate_per_device, plan_changes, prefill_plan, decode_plan, pd_ratio, qps_per_device_bound, pair_changes
--- column: question_group
+-- column: question_group | none | group of model, precision and convention, over every workload of the scope
 -- column: position | none | 1 is the shortest mean input; ties go to the shorter output, then the workload's key
 -- column: workload, workload_key
 -- column: input_length | tokens | NULL for a length distribution

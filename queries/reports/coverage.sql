@@ -3,8 +3,7 @@
 -- verdict: none
 -- refuses: each_limit_keyword | coverage lists what is stored, whatever its numbers; ask best
 -- shows: model, device, workload, linear_quantization, convention, phase, plans, scenarios_ok, illegal, unsupported, error, probes, most_common_reason
--- column: model, device
--- column: workload | none | its name or label
+-- column: model, device, workload
 -- column: linear_quantization | none | number format of linears
 -- column: experts_quantization | none | number format of experts
 -- column: attention_quantization | none | number format of the KV cache

@@ -17,8 +17,7 @@
 -- column: ep | devices | expert parallel size
 -- column: moe_tp | devices | tensor parallel size inside experts
 -- column: moe_dp | replicas | replicas of the expert group
--- column: batch_size, num_devices, probe
--- column: memory_free_bytes | bytes | left on the fullest device after the reserve
+-- column: batch_size, num_devices, probe, memory_free_bytes
 WITH winners AS (
     SELECT *
     FROM picked(getvariable('wanted_phase'), getvariable('objective'))
@@ -80,8 +79,7 @@ ORDER BY question_group, rank;
 -- column: device, plan
 -- column: phase | none | aggregated, prefill or decode
 -- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small
--- column: goodput_low | requests/s | lower end of the 95 % interval from sampling: five batches of requests
--- column: goodput_high | requests/s | its upper end
+-- column: goodput_low, goodput_high
 -- column: goodput_slower, goodput_faster, goodput_per_device, attainment, num_devices, arrivals, scenario
 SELECT
     question_group, row_number() OVER (PARTITION BY question_group ORDER BY goodput / num_devices DESC, ladder) AS rank,

@@ -5,9 +5,7 @@
 -- verdict: changes
 -- shows: model, device, workload, phase, plan, batch_size, rate_change_percent, ttft_change_percent, tpot_change_percent, won_before, wins_after, first_probe, second_probe
 -- column: subject | sha256 | what both rows are about
--- column: model, device
--- column: workload | none | its name or label
--- column: phase, plan
+-- column: model, device, workload, phase, plan
 -- column: batch_size | requests | of both rows
 -- column: rate_change_percent | percent | from the first to the second, of tokens/s
 -- column: ttft_change_percent | percent | from the first to the second; NULL for decode

@@ -38,9 +38,7 @@ ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;
 -- column: attained | ratio | share of requests within the limits, at least the wanted one
 -- column: attainment, num_devices
 -- column: ttft_p90_ms | ms | 90th percentile of the time to the first token; NULL for decode
--- column: tpot_p50_ms | ms | median time per output token after the first
--- column: tpot_p90_ms | ms | its 90th percentile
--- column: device, plan, arrivals
+-- column: tpot_p50_ms, tpot_p90_ms, device, plan, arrivals
 -- column: load | none | reference of the load
 -- column: scenario
 SELECT

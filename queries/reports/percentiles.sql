@@ -12,9 +12,7 @@
 -- column: ttft_p90_ms | ms | its 90th percentile
 -- column: ttft_p99_ms | ms | its 99th percentile
 -- column: tpot_mean_ms | ms | mean over requests of the time per output token after the first, likewise; answers of one token have none
--- column: tpot_p50_ms | ms | median time per output token after the first
--- column: tpot_p90_ms | ms | its 90th percentile
--- column: tpot_p99_ms | ms | its 99th percentile
+-- column: tpot_p50_ms, tpot_p90_ms, tpot_p99_ms
 -- column: said | none | below the lowest rate played, whose percentiles these are; above the highest: none
 -- column: num_devices, process
 -- column: load | none | load at or below the rate

@@ -12,8 +12,7 @@ from queries.asking.options import Scope
 from queries.scoping.names import device_name, find_model, find_value, workload_ids
 from queries.scoping.voided import read_hidden
 from store.reading import ReadTransaction
-from store.schema import FORMULA_MODELS
-from store.schema.service_columns import SERVICE
+from store.schema import FORMULA_MODELS, SERVICE
 
 _HAS_PROBES = "EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
 _PLAIN = {

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import NamedTuple
 
-from store.schema.service_columns import SERVICE, TITLES, Served
+from store.schema import SERVICE, TITLES, Served
 
 COLUMNS = (  # of a scenario, in the order of Found
     "sc.id", "sc.key", "m.name", "COALESCE(w.name, w.label)", "w.key", "pr.linear_quantization",

@@ -12,8 +12,7 @@ from queries.scoping.groups import COLUMNS, Found, Grouping, base_of
 from queries.scoping.voided import read_hidden
 from store.errors import InputError
 from store.reading import ReadTransaction
-from store.schema import SCENARIO_TABLES, Phase, scenario_tables, with_scenarios
-from store.schema.service_columns import SERVICE
+from store.schema import SCENARIO_TABLES, SERVICE, Phase, scenario_tables, with_scenarios
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
 _VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"

@@ -1,4 +1,4 @@
-"""The scenarios that a question is about, by the kind of scope that its report has, or as a proof lists them.
+"""The scenarios that a question is about, by the scope of its report, or as a proof lists them.
 
 Not here: names and filters (queries.scoping.scope), writing and checking proofs (queries.proofs)."""
 
@@ -58,7 +58,7 @@ def resolve_question(transaction: ReadTransaction, question: Question, pinned: P
 
 
 def keyed_question(location: StoreLocation, question: Question) -> Question:
-    """A question in which sides of a pair name devices as the store does, and a blend its workloads by content key."""
+    """A question whose pairs name devices as the store does, and whose blend its workloads by content key."""
     pairs, mix = question.pairs, question.options.mix
     if pairs.prefill_device is None and pairs.decode_device is None and not mix:
         return question

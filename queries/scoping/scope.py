@@ -56,7 +56,7 @@ class ResolvedScope:
 
     @property
     def versions(self) -> dict[str, list[object]]:
-        """What told the rows that are looked at."""
+        """The part of a scope that told the rows which are looked at."""
         return {
             "formula_version": list(self.formula_versions),
             "family": list(self.families),

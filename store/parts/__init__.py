@@ -23,29 +23,4 @@ if TYPE_CHECKING:
         shard_counts,
     )
 
-__all__ = [
-    "AdoptReport",
-    "CompactReport",
-    "PartBlock",
-    "PartFile",
-    "Registered",
-    "ShardBlock",
-    "ShardCounts",
-    "ThinnedFile",
-    "adopt_parts",
-    "checked_path",
-    "compact_parts",
-    "disk_fault",
-    "fail_shard",
-    "part_shelf",
-    "put_in_place",
-    "put_shards",
-    "record_known",
-    "register_part",
-    "register_thinned",
-    "shard_counts",
-    "unfinished",
-    "write_part",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -17,25 +17,4 @@ if TYPE_CHECKING:
     from store.reading.transactions import ReadTransaction, read_transaction
     from store.reading.typed_rows import Cells, flat_names
 
-__all__ = [
-    "LOAD_VALUES",
-    "Cells",
-    "NameKind",
-    "ReadTransaction",
-    "Recalled",
-    "StoredLoads",
-    "StoredName",
-    "Version",
-    "flat_names",
-    "in_memory",
-    "machine_memory",
-    "read_measured",
-    "read_moment",
-    "read_state",
-    "read_store_id",
-    "read_transaction",
-    "stored_loads",
-    "stored_names",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -51,7 +51,7 @@ def _typed(record: type, columns: Sequence[Cells]) -> Iterator[Cells]:
 
 
 def flat_names(row_type: type[tuple[Any, ...]]) -> tuple[str, ...]:
-    """The names of the columns that make a row; those of a record in its last field stand in its place."""
+    """The names of the columns that make a row. Those of a record in its last field stand in its place."""
     names: tuple[str, ...] = row_type._fields  # type: ignore[attr-defined]  # of NamedTuples
     nested = _nested(row_type)
     return names if nested is None else (*names[:-1], *(one.name for one in fields(nested)))
@@ -93,7 +93,7 @@ def _damaged(type_: type, what: str) -> StoreError:
 
 @cache
 def _kinds(record: type) -> tuple[tuple[type, _Convert, bool], ...]:
-    """Return the type of each column, what converts into it, and whether it may be missing; of no record in it."""
+    """Return the type of each column, what converts into it, and whether it may be missing. Of no record in it."""
     return tuple(_kind(hint) for hint in get_type_hints(record).values() if not is_dataclass(hint))
 
 

@@ -35,42 +35,11 @@ if TYPE_CHECKING:
         with_scenarios,
     )
     from store.schema.measures import MEASURES
+    from store.schema.plan_columns import LABELS, SHARES, PlanRecord, words_sql
     from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, VIEW_COLUMNS, ReadColumn, filled, read_column
+    from store.schema.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views
+    from store.schema.service_columns import SERVICE, TITLES, Served
     from store.schema.sql_tables import DEVICE, METADATA, SWEEP
     from store.schema.tables import TABLES
-
-__all__ = [
-    "ALIASES",
-    "BLOCKS_FIRST",
-    "BLOCK_TABLES",
-    "DEVICE",
-    "FLAG",
-    "FORMULA_MODELS",
-    "INTEGER",
-    "LONG",
-    "MEASURES",
-    "METADATA",
-    "NAMED_COLUMNS",
-    "PROBE_COLUMNS",
-    "SCENARIO_REFERENCES",
-    "SCENARIO_TABLES",
-    "SWEEP",
-    "TABLES",
-    "TIER_PLACES",
-    "VIEW_COLUMNS",
-    "Column",
-    "Convention",
-    "Family",
-    "Phase",
-    "ReadColumn",
-    "Status",
-    "SweepOutcome",
-    "Table",
-    "TierName",
-    "filled",
-    "read_column",
-    "scenario_tables",
-    "with_scenarios",
-]
 
 __getattr__, __dir__ = lazy_face(__name__)

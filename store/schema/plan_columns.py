@@ -15,9 +15,11 @@ IF_SET = "if_set"  # metadata of a field that content keys leave out where it is
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What is said of a size of plans. One that most plans have at its default is a share: a label has it where it is
-    another, `short` where people read it. `words` name it among what no measured point of the summary has; measured
-    deployments of a user's own state those that are `measured`."""
+    """A size of plans, and all that is said of it.
+
+    One that most plans have at its default is a share: a label has it where it is another, `short` where people read
+    it. `words` name it among what no measured point of the summary has; measured deployments of a user's own state
+    those that are `measured`."""
 
     unit: str
     meaning: str

@@ -98,7 +98,7 @@ def as_it_is(table: Table) -> RawTable:
     """Return the relation that copies a table, without its binary columns."""
     left_out = _OF_THE_STORE.get(table.name, set[str]())
     copied = (
-        read_column(column, column.name)
+        read_column(column, column.name, meaning=column.meaning)
         for column in table.columns
         if column.type.kind != "bytes" and column.name not in left_out
     )

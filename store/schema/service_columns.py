@@ -1,4 +1,6 @@
-"""What a subject says of client, launch and routing, once: record, columns, filters and titles of groups follow.
+"""Fields of subjects about client, launch and routing, each said once.
+
+Record, columns, filters and titles of groups follow.
 
 Not here: which serving model reads which of them (evaluator.identity)."""
 

@@ -136,7 +136,7 @@ def _commands(
 
 @functools.cache
 def _commands_by_engine() -> Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]]:
-    """What writes the command of each engine: a module beside this one that has `COMMANDS` is found."""
+    """The writer of each engine's command: a module beside this one that has `COMMANDS` is found."""
     package = __name__.rpartition(".")[0]
     modules = (import_module(f"{package}.{item.name}") for item in pkgutil.iter_modules([str(Path(__file__).parent)]))
     return {name: write for module in modules for name, write in getattr(module, "COMMANDS", {}).items()}

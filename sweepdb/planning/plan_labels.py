@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from store.schema.plan_columns import LABELS, SHARES
+from store.schema import LABELS, SHARES
 
 _GIBIBYTE = 2**30
 _PART = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)")

@@ -22,7 +22,7 @@ from store.records import (
     SubjectRecord,
     WorkloadRecord,
 )
-from store.schema.plan_columns import SHARES
+from store.schema import SHARES
 
 _SAME_SIZE = 0.01  # of a model whose entry in the catalogue was mended since
 _CLIENT = {"shortest": "shortest_length", "prompts_per_user": "prompts_per_user", "poll_steps": "poll_steps"}

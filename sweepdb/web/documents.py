@@ -8,8 +8,17 @@ from dataclasses import asdict
 from datetime import date
 from decimal import Decimal
 
-from queries.asking import NEAREST, Answer, Report, given_options, picture_of, report, report_pictures, shown_names
-from queries.judging import relaxed_to
+from queries.asking import (
+    NEAREST,
+    Answer,
+    Report,
+    given_options,
+    picture_of,
+    relaxed_to,
+    report,
+    report_pictures,
+    shown_names,
+)
 from store.texts import csv_line
 from sweepdb.planning import short_plan
 from sweepdb.web.pool import Told

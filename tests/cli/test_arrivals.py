@@ -19,7 +19,7 @@ def test_loads_are_counted_and_rates_may_be_auto(sqlite_url, capsys):
     assert run([*asked, "--rates", "auto"]) == 0
     told = capsys.readouterr().err
     assert "24 loads stored" in told
-    assert "next: sweepdb query goodput --ttft-limits 1000 --tpot-limits 50" in told
+    assert "next: sweepdb query best --by goodput --ttft-limits 1000 --tpot-limits 50" in told
     assert run([*asked, "--rates", "1,2.5"]) == 0
     assert "2 loads stored" in capsys.readouterr().err
     assert run(asked) == 0
@@ -41,6 +41,10 @@ def test_answers_about_loads_count_loads(sqlite_url, capsys, tmp_path):
     assert run([*asked, "--tpot-limits", "20", "--marginal", "--attainment", "0.8"]) == 0
     said = "limits of 80 % of the requests: ttft <= 500 ms, tpot <= 20 ms, each limit by itself\n"
     assert said in capsys.readouterr().out
+    assert run(["query", "goodput", "--ttft-limits", "500", "--store", sqlite_url]) == 0
+    told = capsys.readouterr()
+    assert told.out == out
+    assert told.err.startswith("note: goodput is an old name, gone with the next release: ask best with --by goodput\n")
     assert run(["query", "percentiles", "--rate", "2", "--store", sqlite_url]) == 0
     assert "limits" not in capsys.readouterr().out
     assert run([*asked, "--format", "json-full"]) == 0

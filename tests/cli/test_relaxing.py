@@ -7,8 +7,8 @@ from conftest_cli import sweepdb
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queries.asking import relaxed_to
 from queries.asking.options import Limits
-from queries.judging.said_numbers import relaxed_to
 
 
 @pytest.mark.parametrize(

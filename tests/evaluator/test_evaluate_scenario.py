@@ -56,7 +56,9 @@ def test_a_phase_has_its_columns_and_no_others(phase):
     served = {"tokens_per_step", "tpot_inclusive_ms", "tpot_exclusive_ms"}
     missing = {"prefill": decode | served | {"e2e_ms"}, "decode": prefill | {"e2e_ms"}, "aggregated": set()}[phase]
     # Formulas say nothing of what one more prompt adds to an instance that is never idle, nor of users in step.
-    assert absent == missing | of_lengths | {"prompt_service_ms", "ttft_in_step_ms"}
+    others = of_lengths | {"prompt_service_ms", "ttft_in_step_ms"}
+    assert absent == missing | others
+    assert missing == {column.name for column in MEASURES if phase not in column.phases} - others
     for column in MEASURES:
         assert column.nullable or column.name not in absent
 

@@ -213,7 +213,7 @@ def step_error(url, phase):
 
 def test_a_proof_of_joined_pairs_is_of_the_requests_too(stored, tmp_path) -> None:
     """Their digests are of the bytes as they are: a request that somebody moved is noticed, whatever is said of them."""
-    asked = "query goodput --mode pd --num-devices 8 --ttft-limits 900 --tpot-limits 9"
+    asked = "query best --by goodput --mode pd --num-devices 8 --ttft-limits 900 --tpot-limits 9"
     proof, url = tmp_path / "proof.json", f"sqlite:///{tmp_path}/copy.sqlite"
     shutil.copy(parse_url(stored).path, parse_url(url).path)
     assert command(f"{asked} --proof {proof}", url).code == 0

@@ -13,6 +13,7 @@ from served_store import SERVED_DEVICES, rows_of, served, write_served
 
 import queries
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, moving_bytes_per_s, pair_times, transfer_ms
+from queries.connect import connect
 from queries.judging import confidence
 from queries.pairs import SURELY, verdicts
 from store.errors import InputError
@@ -121,6 +122,21 @@ def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options)
     together = notebook.devices(mode="pd", **options).dicts()
     assert [row["rank"] for row in together] == [1, 2]
     assert sorted(({**row, "rank": 1} for row in together), key=lambda row: row["prefill_device"]) == alone
+
+
+def test_a_pair_shows_of_each_side_whatever_its_row_has(stored, notebook):
+    (pair,) = notebook.pd_ratio(num_devices=12, top=1).dicts()
+    lacked = {"host_hit_rate", "ssd_hit_rate", "remote_hit_rate", "images", "encoder_split"}
+    assert {*lacked, *(f"{side}_{name}" for side in ("prefill", "decode") for name in ("seats", "routing"))} <= set(
+        pair
+    )
+    with connect(stored) as connection:
+        for side in ("prefill", "decode"):
+            cursor = connection.execute("SELECT * FROM probe WHERE probe = $probe", {"probe": pair[f"{side}_probe"]})
+            row = dict(zip([name for name, *_ in cursor.description], cursor.fetchone(), strict=True))
+            for name in row.keys() - {"scenario_id", "block_id", "phase"}:
+                shown = pair.get(f"{side}_{name}", pair.get(name))
+                assert shown == row[name] or row[name] is None, (side, name)
 
 
 def test_pairs_of_each_device_and_what_their_tokens_cost(notebook):

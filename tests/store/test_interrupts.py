@@ -11,6 +11,14 @@ from store.interrupts import interrupts_held, interrupts_noticed
 from store.opening import open_store
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """A shell starts what runs in the background deaf to ^C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_arrives_when_the_block_has_ended():
     done = []
 

@@ -1,6 +1,6 @@
-"""Rules, prices and every request of a play, which its replicas have in common; the longest time between two tokens of
-each request of one replica.
+"""Rules, prices and every request of a play, which its replicas have in common.
 
+Beside them stands the longest time between two tokens of each request, of one replica.
 Not here: steps (evaluator.arrivals.twin.replicas)."""
 
 from __future__ import annotations

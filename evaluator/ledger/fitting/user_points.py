@@ -1,8 +1,8 @@
-"""Fits an engine profile to the measured points of one user, with how far its users drift apart, which is chosen among
-a few.
+"""Fits an engine profile to the measured points of one user.
 
-It also says how well the profile predicts points that were left out of its fit. Not here: the fit itself
-(evaluator.ledger.fitting.engine_fit), profiles that come with the program (shipped_engines)."""
+How far its users drift apart is chosen among a few values. It also says how well the profile predicts points that were
+left out of its fit. Not here: the fit itself (evaluator.ledger.fitting.engine_fit), profiles that come with the
+program (shipped_engines)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""First tokens of users who stay in step, beside those of users who drift apart as their engine's do; and which numbers
-of users a closed loop is played for, which depend on the scenario, never on the range that is asked for.
+"""First tokens of users who stay in step, beside those of users who drift apart as their engine's do.
+
+Which numbers of users a closed loop is played for depends on the scenario, never on the range that is asked for.
 
 Requests of equal lengths end together and come together: whether they stay so is a fact of the server. Not here: how
 far an engine drifts (evaluator.inputs.engines), and the loop (evaluator.serving.engine.closed_loop)."""

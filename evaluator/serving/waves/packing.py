@@ -1,5 +1,6 @@
-"""Prompts of many lengths packed into prefill steps of a token budget, for all batch sizes and bins at once; and which
-requests a batch holds: largest remainder over the bins.
+"""Prompts of many lengths packed into prefill steps of a token budget, for all batch sizes and bins at once.
+
+A batch holds requests by the largest remainder over the bins.
 
 Prompts stand in bin order, end to end; each step takes the next `token_budget` tokens, so a prompt may be cut and go on
 in the next step (upstream's rule for length distributions, reproduced from its printed run; engines with chunked

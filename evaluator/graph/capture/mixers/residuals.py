@@ -1,5 +1,7 @@
-"""Residual streams beside each other (hyper-connections of DeepSeek-V4), and sums of residuals that end after some
-layers (attention residuals of Kimi-K3): what a block reads of them and writes back."""
+"""Residuals that are more than one stream: what a block reads of them and writes back.
+
+Streams stand beside each other (hyper-connections of DeepSeek-V4), or sums end after some layers (attention residuals
+of Kimi-K3)."""
 
 from __future__ import annotations
 
