@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from queries.asking.library import CONFIDENT
-from queries.asking.macros import SCOPED, macros_of, names_in
+from queries.asking.macros import SCOPED, macros_of, names_in, read_sql
 from queries.asking.variables import literal, settings
 from queries.bundles.format import LOAD_FILES
 from queries.judging.ladders import LOADED
@@ -66,7 +66,7 @@ def shell_statements(
     yield from (file.sql.strip() for file in views)
     if confident:
         yield _copied("factors", connection)
-        yield CONFIDENT.read_text(encoding="utf-8").strip()
+        yield read_sql(CONFIDENT).strip()
     yield from (macro.sql for macro in built_on if macro.name == SCOPED and not confident)
     if loads is not None:
         yield _copied("step_error", connection)

@@ -136,7 +136,7 @@ def duck():
         taken = "(wanted_phase, wanted_objective)" if name == "picked" else "()"
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}{taken} AS TABLE {sql}")
     for macro in macros_of("SELECT deployments(), engine_pairs(), takes_prefill(), takes_decode()"):
-        if macro.name not in {*STUBS, "scoped", "judged", "admitted", "ranked_rows", "stored_rows"}:
+        if macro.name not in {*STUBS, "scoped", "judged_rows", "judged", "admitted", "ranked_rows", "stored_rows"}:
             connection.execute(macro.sql)
     ranked = macros()["ranked_pairs"].sql
     first, last = ranked.index("-- Around the place"), ranked.index("ranked AS (\n")
