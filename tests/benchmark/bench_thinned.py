@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import large_store
 from bench_scale import cpu_s, forget_files
 
+from queries import thinned as binding
 from queries.asking import question_of
 from queries.session import Session
-from queries.thinned import binding
 from store.location import parse_url
 from store.placing import parts_in_use, thinned_in_use
 from store.reading import read_transaction
