@@ -204,7 +204,7 @@ def with_everything(url, folder):
             key = connection.exec_driver_sql("SELECT key FROM scenario WHERE status = 'ok'").scalars().first()
         compared = ValidationRecord(
             measurement_key=points[0].key, metric="tpot_ms_mean", scenario_key=key, batch_size=2, measured=20.5,
-            predicted=16.4, region="made up", knowledge="asked",
+            predicted=16.4, device="made up", knowledge="asked",
         )  # fmt: skip
         put_validations(store, [compared])
         keep_engine(store, engine_profile("vllm"), source="a test")

@@ -413,7 +413,8 @@ def validated(url, errors, *, serving_model="vllm", version=2, sweep="b"):
                 [
                     ValidationRecord(
                         measurement_key=key, metric=metric, scenario_key=record.key, batch_size=2, measured=pair[0],
-                        predicted=pair[1], region=f"h100_sxm, dense, {serving_model}, aggregated, batch 1-8, input < 2k",
+                        predicted=pair[1], device="h100_sxm", kind="dense", engine=serving_model, mode="aggregated",
+                        batch_region="batch 1-8", length_region="input < 2k",
                     )
                     for metric, pair in values.items()
                 ],
