@@ -4,6 +4,8 @@ Only what a statement needs is brought in, in one read transaction. Not here: li
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -14,7 +16,6 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import duckdb
 
 from queries.parsing import ParsedSelect, parse_select
-from queries.scenarios import load_scenarios
 from queries.scoping.voided import read_hidden
 from queries.thinned import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
@@ -23,7 +24,16 @@ from store.location import StoreLocation, parse_url
 from store.placing import parts_elsewhere, places_of
 from store.reading import Cells, ReadTransaction, in_memory, machine_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
-from store.schema import PROBE_COLUMNS, RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
+from store.schema import (
+    ALIASES,
+    PROBE_COLUMNS,
+    RAW_NAMES,
+    RAW_TABLES,
+    SCENARIO,
+    SCENARIO_REFERENCES,
+    STORED_PROBE,
+    scenario_tables,
+)
 from store.sealing import (
     LOAD_RELATIONS,
     Snapshot,
@@ -346,3 +356,39 @@ def _parts_select(parts: Sequence[Part]) -> str:
 def connect(store: StoreLocation | str | None = None) -> StoreConnection:
     """Connect to a store by address (default: SWEEPDB_STORE, else sweepdb.sqlite in the working directory)."""
     return StoreConnection(store if isinstance(store, StoreLocation) else parse_url(store))
+
+
+_STORED_COLUMN = re.compile(r"\b([a-z]+)\.(\w+)")
+_VOIDED = [("scenario_id", "BIGINT")]
+_JOINED_TABLES = {alias: ALIASES[alias] for alias in ("sc", *SCENARIO_REFERENCES)}
+
+
+def load_scenarios(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction) -> None:
+    """Create the table raw.scenario."""
+    connection.execute("DROP SCHEMA IF EXISTS joining CASCADE")
+    connection.execute("CREATE SCHEMA joining")
+    create_table(connection, "joining.voided", _VOIDED)
+    insert_rows(connection, "joining.voided", _VOIDED, [(key,) for key in read_hidden(transaction).whole_scenarios])
+    for alias, columns in _needed().items():
+        table = f"joining.{_JOINED_TABLES[alias]}"
+        create_table(connection, table, list(columns.items()))
+        rows = transaction.cells(f"SELECT {', '.join(columns)} FROM {_JOINED_TABLES[alias]}")  # noqa: S608 - our names
+        insert_rows(connection, table, list(columns.items()), rows)
+    selected = ", ".join(f"{column.source} AS {column.name}" for column in SCENARIO.columns)
+    connection.execute(
+        f"CREATE TABLE raw.scenario AS SELECT {selected} FROM {scenario_tables(schema='joining.')}"  # noqa: S608 - our names
+    )
+    connection.execute("DROP SCHEMA joining CASCADE")
+
+
+def _needed() -> dict[str, dict[str, str]]:
+    """Return the columns that names and joins need, with their types, by alias."""
+    needed: dict[str, dict[str, str]] = defaultdict(lambda: {"id": "BIGINT"})
+    for column in SCENARIO.columns:
+        for alias, name in _STORED_COLUMN.findall(column.source):
+            if alias in _JOINED_TABLES:
+                needed[alias].setdefault(name, column.type)
+    for reference in SCENARIO_REFERENCES.values():
+        alias, name = reference.split(".")
+        needed[alias][name] = "BIGINT"
+    return needed

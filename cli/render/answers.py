@@ -8,8 +8,17 @@ from dataclasses import replace
 
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
-from cli.render.shown_columns import nearest_columns, shown_columns
-from sweepdb.asking import Answer, Limits, instance_budget, relaxed_to, report
+from sweepdb.asking import (
+    HELD,
+    NEAREST,
+    Answer,
+    Limits,
+    given_options,
+    instance_budget,
+    relaxed_to,
+    report,
+    shown_names,
+)
 
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30
@@ -322,3 +331,31 @@ def _number_of(value: object, name: str) -> object:
         except ValueError:
             continue
     return value
+
+
+def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
+    """The columns with those that say whether limits hold, each before the reference of its row."""
+    if not answer.question.limits.on_times:
+        return columns
+    return [name for column in columns for name in (*([HELD[column]] if column in HELD else []), column)]
+
+
+def shown_columns(answer: Answer) -> Sequence[str] | None:
+    """The columns of a report's default table, None for all of them."""
+    columns = shown_names(report(answer.report), _given(answer))
+    return None if columns is None else with_holds(columns, answer)
+
+
+def nearest_columns(answer: Answer) -> Sequence[str]:
+    """The columns of the nearest misses beside an answer without rows."""
+    return with_holds(shown_names(report(NEAREST), _given(answer)) or answer.nearest_columns, answer)
+
+
+def _given(answer: Answer) -> frozenset[str]:
+    """Options that were given, and facts of the rows: an engine's pairs, instances of several sizes, first tokens as
+    intervals."""
+    rows = answer.dicts()
+    served = ("served",) if any(row.get("users") is not None for row in rows) else ()
+    sized = ("sized",) if any(row.get("ranked_by") == "rate_per_device" for row in rows) else ()
+    spans = ("ttft_intervals",) if answer.ttft_intervals else ()
+    return given_options(answer.question).union(served, sized, spans)

@@ -8,8 +8,15 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.planning.answering import asked_plan, plan
-    from sweepdb.planning.deployment_plan import DeploymentPlan, NextCommand, carrying_order
-    from sweepdb.planning.plan_labels import deployment_label, read_label, readable_row, short_plan
+    from sweepdb.planning.deployment_plan import (
+        DeploymentPlan,
+        NextCommand,
+        carrying_order,
+        deployment_label,
+        read_label,
+        readable_row,
+        short_plan,
+    )
     from sweepdb.planning.planning_options import plan_options
 
 __getattr__, __dir__ = lazy_face(__name__)

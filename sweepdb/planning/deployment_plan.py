@@ -4,6 +4,7 @@ Not here: asking (sweepdb.planning.answering), and tables (cli.render.plans)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from queries.asking import Answer, Framed, Limit
 from queries.judging import four_figures
 from queries.pairs import judged, rate_error
 from store.location import StoreLocation
-from sweepdb.planning.plan_labels import short_plan
+from store.schema import LABELS, SHARES
 
 _CLOSE = 0.9  # share of a limit from which on it is called near
 Row = Mapping[str, object]
@@ -261,3 +262,39 @@ def _side(row: Row) -> str:
 
 def _number(value: object, missing: float = float("nan")) -> float:
     return float(value) if isinstance(value, int | float) else missing
+
+
+_GIBIBYTE = 2**30
+_PART = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)")
+
+
+def read_label(label: str) -> dict[str, int]:
+    """The sizes of a label by their names there. Those that it leaves out are as usual."""
+    return {**LABELS, **{name: int(size) for name, size in _PART.findall(label)}}
+
+
+def short_plan(label: str) -> str:
+    """The sizes above 1, the tensor parallel one always; the tensor split of experts only beside an expert split."""
+    sizes = read_label(label)
+    said = [f"{name.upper()}{sizes[name]}" for name in ("tp", "pp", "dp", "ep") if sizes[name] > 1 or name == "tp"]
+    if sizes["moetp"] > 1 and sizes["ep"] > 1:
+        said.append(f"expert TP{sizes['moetp']}")
+    if sizes["moedp"] > 1:
+        said.append(f"expert DP{sizes['moedp']}")
+    said += [share.short.format(sizes[share.label]) for share in SHARES if sizes[share.label] > share.usual]
+    return " ".join(said)
+
+
+def deployment_label(row: Mapping[str, object]) -> str:
+    """The instances of a whole deployment and their splits: `prefill 4 x TP2 EP2, decode 1 x TP1 DP8 EP8`."""
+    if row["mode"] == "pd":
+        prefill, decode = short_plan(str(row["prefill_plan"])), short_plan(str(row["decode_plan"]))
+        return f"prefill {row['prefill_instances']} x {prefill}, decode {row['decode_instances']} x {decode}"
+    return f"aggregated {row['instances']} x {short_plan(str(row['plan']))}"
+
+
+def readable_row(row: Mapping[str, object]) -> Mapping[str, object]:
+    """A whole deployment with the texts and units that people read."""
+    free = row["memory_free_bytes"]
+    free_gib = free / _GIBIBYTE if isinstance(free, int | float) else None
+    return {**row, "deployment": deployment_label(row), "memory_free_gib": free_gib}

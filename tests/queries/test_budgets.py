@@ -9,8 +9,7 @@ from generator import MODELS, PLANS
 from queries_stores import best_of_plans, changed, mission_records, of_arrivals, read_rows, reference, write_sweep
 
 import queries
-from cli.render.answers import header_lines
-from cli.render.shown_columns import shown_columns
+from cli.render.answers import header_lines, shown_columns
 from queries.asking.library import reports, variables_read
 from queries.asking.options import PRESETS, Definitions
 from queries.asking.question import own_tpot

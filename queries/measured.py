@@ -29,4 +29,4 @@ def measured_points(location: StoreLocation) -> MeasuredPoints:
 
 @cache
 def _statement() -> str:
-    return Path(__file__).with_name("comparisons.sql").read_text(encoding="utf-8")
+    return Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
