@@ -178,7 +178,7 @@ class Session:
         self._connection.provide(names_below(answering.name))
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
-        told = told_columns(answering) if for_table else None
+        told = told_columns(asked, answering) if for_table else None
         answer = self._run(question, answering, values, scope, phases, told=told)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}

@@ -259,11 +259,11 @@ _BESIDE = frozenset(
 )  # fmt: skip
 
 
-def told_columns(report: Report) -> frozenset[str] | None:
-    """The columns that tables of a report show under any options, and what is said beside them; None for all."""
-    if "" not in report.shows or report.verdict is not None or report.best_of is not None:
+def told_columns(*forms: Report) -> frozenset[str] | None:
+    """The columns that tables of forms show under any options, and what is said beside them; None for all."""
+    if any("" not in one.shows or one.verdict is not None or one.best_of is not None for one in forms):
         return None
-    return _BESIDE.union(one.name for shown in report.shows.values() for one in shown)
+    return _BESIDE.union(one.name for form in forms for shown in form.shows.values() for one in shown)
 
 
 def only_columns(sql: str, columns: Collection[str]) -> str:

@@ -6,7 +6,9 @@ import pytest
 from served_store import write_served
 
 from cli.render.answers import answer_lines
-from queries.asking import question_of
+from queries.asking import question_of, report, reports
+from queries.asking.headers import told_columns
+from queries.asking.library import variants_of
 from queries.session import Session
 from store.location import parse_url
 
@@ -56,3 +58,11 @@ def test_a_first_answer_is_cut_as_later_ones_are(session):
         first = fresh.ask(question, for_table=True)
         full = fresh.ask(question)
     assert first.rows == tuple(tuple(row[full.columns.index(name)] for name in first.columns) for row in full.rows)
+
+
+def test_a_verdict_reads_columns_that_no_table_shows_so_that_all_are_there():
+    judged = [one for one in reports().values() if one.verdict is not None]
+    assert {one.name for one in judged if variants_of(one)} >= {"best by goodput"}
+    for one in judged:
+        for name in (one.name, *variants_of(one)):
+            assert told_columns(one, report(name)) is None
