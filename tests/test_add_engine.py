@@ -20,7 +20,7 @@ LAUNCHER = """    "mine": Launcher(
         title="Mine",
         rule=lambda plan, routed: plan.pp == 1 and (plan.dp == 1 or routed),
         words="one stage, and a dense model has one replica",
-        shares=False,
+        shares=frozenset(),
     ),
 """
 COMMAND = '''"""A stored row as flags of Mine."""
