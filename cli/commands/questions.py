@@ -84,8 +84,7 @@ def query(
             _prove(answer, session, proof, sign)
         chart = _chart(answer, format_) if plot else ()
         answer = _cut(answer, options["top"], format_)
-        if format_ == "table":
-            answer = _with_bias(answer, session.location)
+        answer = _with_bias(answer, session.location, format_)
         if show_sql:
             write_text((session.shell_sql(answer),), output)
             return 0
@@ -157,9 +156,9 @@ def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
     return shortened(answer, SHOWN_OF_LONG if top is None else top)
 
 
-def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
-    """Note batches too small for their length bins, where the report's own columns do not tell."""
-    if any(name.endswith("realised_input_length_mean") for name in answer.columns):
+def _with_bias(answer: Answer, location: StoreLocation, format_: str) -> Answer:
+    """Note below a table batches too small for their length bins, where the report's own columns do not tell."""
+    if format_ != "table" or any(name.endswith("realised_input_length_mean") for name in answer.columns):
         return answer
     from cli.render.expected_error import bias_summary
     from sweepdb.asking import probes_of, realised_means
