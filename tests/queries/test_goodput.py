@@ -268,6 +268,13 @@ def test_a_rate_that_is_none_is_refused(notebook, rate) -> None:
         notebook.percentiles(rate=rate)
 
 
+@pytest.mark.parametrize("vary", ["memory", "e2e", "tokens_per_s_per_user"])
+def test_a_limit_that_arriving_requests_lack_is_not_varied(notebook, vary) -> None:
+    """Loads count first tokens and times per token alone: any other limit was read as TPOT before."""
+    with pytest.raises(InputError, match=f"requests that arrive have no `vary={vary}`"):
+        notebook.report("sensitivity", by="goodput", vary=vary)
+
+
 def test_what_saturates_at_the_lowest_rate_says_what_a_lone_request_takes(notebook) -> None:
     (lowest,) = notebook.percentiles(rate=1e-3, mode="aggregated").dicts()
     for metric, rest in (("ttft", " to its first token"), ("tpot", " a token")):
