@@ -87,14 +87,6 @@ class Limit:
         factors = tuple(self.predicted.values())
         return factors[-1] if tpot_rule == "exclusive" else factors[0]
 
-    def keeps(self, value: float, limit: float) -> bool:
-        """Whether a value satisfies it."""
-        return value >= limit if self.least else value <= limit
-
-    def within_factor(self, value: float, factor: float) -> float:
-        """The bound that a measured value stays within, of a predicted one."""
-        return value / factor if self.least else value * factor
-
 
 def _limit(help_: str, about: Limit, *, unit: str = "ms", default: float | None = None, **more: Any) -> Any:  # noqa: ANN401
     more = {"without": "no limit" if default is None else "never NULL", "check": above_zero(), **more}
