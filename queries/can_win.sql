@@ -1,4 +1,4 @@
--- The rows of `contending` that can be an answer's row of a report whose header says `suffices: winners`, under any limits,
+-- The rows of `contending` that can be an answer's row of a report whose header says `reads: winners`, under any limits,
 -- rules, reserve and confidence. `contending` has every column of `probe` and the `lot` of each row: rows of one scenario, of
 -- which no two have the same batch size. One rule, for files (sweepdb/thinning.py) and for sessions (queries/narrow).
 -- Of two numbers, one of which may be missing: whether the later is no less, or both are missing.

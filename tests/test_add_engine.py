@@ -77,6 +77,6 @@ def test_an_engine_is_four_files(tmp_path):
     assert all("mine" in row["launchable"].split(",") for row in rows(best))
     parts = {row["part"]: row["state"] for row in rows(support)}
     assert (parts["engine"], parts["copies of experts, launched"]) == ("stated", "refused")
-    copy.sweepdb(f"launch {rows(best)[0]['probe']} --output {tmp_path}/started")
+    copy.sweepdb(f"launch {rows(best)[0]['probe']} --output started")
     assert "mine serve Qwen/Qwen3-0.6B" in (tmp_path / "started" / "server.sh").read_text()
     assert copy.run(SOURCES).split() == ["mine", "mine_old", "mine_old", "mine"]
