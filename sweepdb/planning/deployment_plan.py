@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from queries.asking import Answer, Framed, Limit
 from queries.judging import four_figures
 from queries.pairs import judged, rate_error
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.schema import LABELS, SHARES
 
