@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,15 +46,16 @@ def _init(cls: type[Any]) -> Callable[..., None]:
     defaults = {field.name: field.default for field in fields if field.default is not MISSING}
     factories = {field.name: field.default_factory for field in fields if field.default_factory is not MISSING}
     finish = getattr(cls, "__post_init__", None)
-    put = object.__setattr__
+    put, wanted = object.__setattr__, frozenset(names)
 
     def __init__(self: object, *values: object, **named: object) -> None:  # noqa: N807
         given = {**dict(zip(by_place, values, strict=False)), **named} if values else named
+        wrong = len(given) < len(values) + len(named)
         if len(given) < len(names):
             made = {name: make() for name, make in factories.items() if name not in given}
             given = {**defaults, **made, **given}
-        if len(given) != len(names) or len(values) > len(by_place):
-            raise TypeError(f"{cls.__qualname__} takes {', '.join(names)}, not {', '.join(given)}")
+        if wrong or given.keys() != wanted:
+            raise TypeError(f"{cls.__qualname__} takes {', '.join(names)}, not {values} and {', '.join(named)}")
         for name in names:
             put(self, name, given[name])
         if finish is not None:
@@ -63,6 +65,8 @@ def _init(cls: type[Any]) -> Callable[..., None]:
 
 
 def _values(names: tuple[str, ...]) -> Callable[[Any], tuple[object, ...]]:
+    if len(names) > 1:
+        return attrgetter(*names)
     return lambda one: tuple([getattr(one, name) for name in names])
 
 
@@ -81,7 +85,8 @@ def _hash(names: tuple[str, ...]) -> Callable[[Any], int]:
 
 
 def _getstate(names: tuple[str, ...]) -> Callable[[Any], tuple[object, ...]]:
-    return _values(names)
+    values = _values(names)
+    return lambda self: values(self)  # a getter by itself would not be bound to the instance
 
 
 def _setstate(names: tuple[str, ...]) -> Callable[[Any, tuple[object, ...]], None]:

@@ -5,10 +5,9 @@ Not here: what they mean for a step (evaluator.inputs.plan), and which are legal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import cast
 
-from store.light_dataclass import dataclass
 from store.schema.declaring import INTEGER, Column
 
 IF_SET = "if_set"  # metadata of a field that content keys leave out where it is its default

@@ -6,9 +6,8 @@ Not here: which serving model reads which of them (evaluator.identity)."""
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 
-from store.light_dataclass import dataclass
 from store.schema.declaring import DOUBLE, INTEGER, Column, ColumnType, optional, text
 
 
