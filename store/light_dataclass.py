@@ -86,7 +86,7 @@ def _hash(names: tuple[str, ...]) -> Callable[[Any], int]:
 
 def _getstate(names: tuple[str, ...]) -> Callable[[Any], tuple[object, ...]]:
     values = _values(names)
-    return lambda self: values(self)  # a getter by itself would not be bound to the instance
+    return lambda self: values(self)  # noqa: PLW0108  a getter by itself is not bound to the instance
 
 
 def _setstate(names: tuple[str, ...]) -> Callable[[Any, tuple[object, ...]], None]:
