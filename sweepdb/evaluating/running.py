@@ -27,7 +27,6 @@ from store.writing import get_operators
 from sweepdb.evaluating.option_values import JOBS, check_jobs, options_of, with_declared_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.measuring.engine_fitting import keep_given_profile
 from sweepdb.torch_needed import torch_installed, torch_needed, without_torch
 from sweepdb.working import parse_workers
 
@@ -182,6 +181,8 @@ def run_request(
     require_operators(built.parts, store)
     for name in asked.serving_models:
         if name.endswith((".yaml", ".yml")):
+            from sweepdb.measuring.engine_fitting import keep_given_profile  # and readers of measurements with it
+
             keep_given_profile(Path(name), store)
     return evaluate_requests(
         built.parts,
