@@ -203,7 +203,7 @@ def test_the_frontier_of_each_device_is_that_of_asking_for_it_alone(notebook, li
         return sorted(str(sorted({**row, "frontier_of": None}.items(), key=str)) for row in rows)
 
     each = notebook.pareto(by_device=True, **limits).dicts()
-    for device in SERVED_DEVICES:
+    for device, *_ in SERVED_DEVICES:
         mine = [row for row in each if row["frontier_of"] == device]
         assert points(mine) == points(notebook.pareto(device=device, **limits).dicts())
     assert {row["frontier_of"] for row in each} == {row["device"] for row in each}
