@@ -29,7 +29,7 @@ def plan_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[s
         yield from answer_lines(plan.answer, wide=wide, explain=explain)
     else:
         yield from map(str, header_lines(plan.answer) if explain else ())
-        yield from _table(plan)
+        yield from _tables(plan)
     if plan.best is not None:
         for sentence in plan.sentences():
             yield Paragraph(sentence)
@@ -64,18 +64,21 @@ def _trust(plan: DeploymentPlan) -> Iterator[str]:
         yield Paragraph(f"Expected error: {line}", indent="  ")
 
 
-def _table(plan: DeploymentPlan) -> Iterator[str]:
+def _tables(plan: DeploymentPlan) -> Iterator[str]:
     spans, limits = ttft_spans(plan.answer), plan.answer.question.limits
-    rows = [
-        {
-            **readable_row(row), "goodput": plan.kept_per_s(row),
-            "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
-            "holds": (holds_of(row, limits) or "-") if limits.on_times else None,
-            "rows": " ".join(str(row[name]) for name in _PROBES if row[name] is not None),
-        }
-        for row in plan.dicts()
-    ]  # fmt: skip
-    yield from (f"{title}\n" for title in plan.titles())
-    chosen = [(name, called) for name, called in _SHOWN if any(row.get(name) is not None for row in rows)]
-    yield from table_lines([called for _, called in chosen], [[row.get(name) for name, _ in chosen] for row in rows])
-    yield "\n"
+    for title, found in plan.tables():
+        rows = [
+            {
+                **readable_row(row), "goodput": plan.kept_per_s(row),
+                "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
+                "holds": (holds_of(row, limits) or "-") if limits.on_times else None,
+                "rows": " ".join(str(row[name]) for name in _PROBES if row[name] is not None),
+            }
+            for row in found
+        ]  # fmt: skip
+        chosen = [(name, called) for name, called in _SHOWN if any(row.get(name) is not None for row in rows)]
+        yield f"{title}\n"
+        yield from table_lines(
+            [called for _, called in chosen], [[row.get(name) for name, _ in chosen] for row in rows]
+        )
+        yield "\n"

@@ -21,7 +21,7 @@ from store.reading import read_transaction
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.requests import BuiltRequest
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
-from sweepdb.planning.formats import LookedAt, looked_at
+from sweepdb.planning.formats import LookedAt, request_in_formats
 from sweepdb.planning.held_back import holds_of
 from sweepdb.planning.planning_options import Asked, asked_of, plan_options
 from sweepdb.planning.ranking import ranked
@@ -51,7 +51,7 @@ def plan(
     prices, it evaluates nothing. `progress` is called as rows are stored; `on_notes` with what was assumed first."""
     check_jobs(jobs)
     asked = asked_of(model, options)
-    about = looked_at(asked.evaluated, store)
+    about = request_in_formats(asked.evaluated, store)
     built = about.built
     sweep, evaluated = _evaluated(asked, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
     with open_session(store) as session:

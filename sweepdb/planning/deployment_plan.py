@@ -14,7 +14,7 @@ from queries.pairs import judged, rate_error
 from store.location import StoreLocation
 from sweepdb.planning import held_back
 from sweepdb.planning.labels import described
-from sweepdb.planning.ranking import RANKINGS, Row, number_of, order_of, usual_ranking
+from sweepdb.planning.ranking import RANKINGS, Row, number_of, order_of, subject_of, subjects, usual_ranking
 
 if TYPE_CHECKING:
     from sweepdb.planning.formats import LookedAt
@@ -81,14 +81,19 @@ class DeploymentPlan(Framed):
         row = self.best or {}
         return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
 
-    def titles(self) -> tuple[str, ...]:
-        """What the rows are about, without their formats where these differ."""
-        titles = [title.split(" · ") for title in self.answer.scope]
-        shared = [[part for place, part in enumerate(parts) if place not in {0, 2}] for parts in titles]
-        if len(titles) == 1 or self.looked_at is None:
-            return self.answer.scope
-        model = self.looked_at.built.parts[0].models[0].name
-        return tuple(dict.fromkeys(" · ".join([model, *parts]) for parts in shared))
+    def tables(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
+        """The rows of each subject, with its title; formats are a column."""
+        about = self.looked_at
+        model = self.answer.scope[0].partition(" · ")[0] if about is None else about.built.parts[0].models[0].name
+        for subject in subjects(self.answer) if self.rows else ():
+            rows = [row for row in self.dicts() if subject_of(self.answer, row) == subject]
+            if rows:
+                yield f"{model} · {subject}", rows
+
+    def beside(self, best: Row) -> list[dict[str, object]]:
+        """The rows that are about the same as the best, itself among them."""
+        subject = subject_of(self.answer, best)
+        return [row for row in self.dicts() if subject_of(self.answer, row) == subject]
 
     def kept_per_s(self, row: Row) -> float | None:
         """Requests/s that a deployment keeps within the limits as they come; None where none are played."""
@@ -104,8 +109,8 @@ class DeploymentPlan(Framed):
             yield "Nothing satisfies the limits."
             return
         yield self.sentence(best)
-        yield from held_back.of_formats(self)
-        yield from held_back.of_nodes(self)
+        yield from held_back.of_formats(self, best)
+        yield from held_back.of_nodes(self, best)
         yield from held_back.of_bases(self, best)
         yield from held_back.of_prices(self, best)
         yield from self._first_tokens(best)

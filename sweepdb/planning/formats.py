@@ -13,6 +13,7 @@ from evaluator.inputs import (
     LINEAR_NAMES,
     DeviceProfile,
     ModelSpec,
+    Precision,
     bytes_of_weights,
     linear_format,
     list_models,
@@ -21,8 +22,8 @@ from evaluator.inputs import (
     rule_of,
 )
 from evaluator.request import SweepRequest
-from evaluator.scenario import usual_serving_model
-from queries.scoping.groups import formats_title
+from evaluator.scenario import usual_precision, usual_serving_model
+from queries.scoping import formats_title
 from store.errors import InputError
 from sweepdb.evaluating.request_notes import refusal_of
 from sweepdb.evaluating.requests import BuiltRequest, build_request
@@ -32,6 +33,8 @@ AT_LOAD = "FP8"  # what vLLM and SGLang make of 16-bit weights while they load t
 _QUANTISE_AT_LOAD = frozenset({"vllm", "sglang"})
 _NAMED = ("linear", "experts", "mixers", "head")  # options that ask about one format alone
 _FORMAT_IN_NAME = re.compile(r"(?i)[-_](?:fp8|nvfp4|fp4)(?:-dynamic)?$")
+_NARROWER = 0.8  # of the published bytes: what saves less is no answer of its own
+_AS_NARROW = 1.05  # of what quantising at load leaves: a checkpoint of so many bytes takes its place
 _RESERVED_BYTES = 10 * 2**30  # of a device, as questions reserve
 
 
@@ -61,7 +64,7 @@ class LookedAt:
     without_stages: str | None = None  # why no pipeline stages were looked at, where they might pay
 
 
-def looked_at(options: SweepOptions, store: str | None, *, crossing: bool = False) -> LookedAt:
+def request_in_formats(options: SweepOptions, store: str | None, *, crossing: bool = False) -> LookedAt:
     """The request of a plan. `crossing`: its best plan crosses nodes, so that stages are worth a look anyhow."""
     built = build_request(options, None, store)
     published = _title(built.parts[0])
@@ -111,52 +114,46 @@ def _narrower(options: SweepOptions) -> Iterator[tuple[SweepOptions, str]]:
     if any(getattr(options, part) for part in _NAMED):
         return
     name, spec = load_model(options.models[0])
-    published = _bits(spec)
+    published, at_load = _bytes(spec), bytes_of_weights(spec, Precision(linear=AT_LOAD))
     if published is None:
         return
-    devices = [load_device(device, family=options.family) for device in options.devices]
-    eight = False
+    devices = {given: load_device(given, family=options.family) for given in options.devices}
+    without = set(devices)  # those that no checkpoint serves that is as narrow
     for checkpoint, other in _checkpoints(name, published).items():
-        able = [device.name for device in devices if _computes(device, other)]
-        eight = eight or _bits(other) == 8
+        able = tuple(given for given, device in devices.items() if _computes(device, other))
+        if (_bytes(other) or 0.0) <= at_load * _AS_NARROW:
+            without -= {*able}
         if able:
-            yield replace(options, models=(checkpoint,), devices=_as_given(options, devices, able)), checkpoint
-    if eight or published < 16:
+            yield replace(options, models=(checkpoint,), devices=able), checkpoint
+    if at_load > published * _NARROWER:
         return
-    able = [
-        device.name
-        for device in devices
-        if linear_format(AT_LOAD).compute in dict(device.matrix_flops_per_s) and _quantises(options, device)
-    ]
+    compute = linear_format(AT_LOAD).compute
+    able = tuple(
+        given
+        for given, device in devices.items()
+        if given in without and compute in dict(device.matrix_flops_per_s) and _quantises(options, device)
+    )
     if able:
-        yield replace(options, linear=(AT_LOAD,), devices=_as_given(options, devices, able)), "quantised as it loads"
+        yield replace(options, linear=(AT_LOAD,), devices=able), "quantised as it loads"
 
 
-def _as_given(options: SweepOptions, devices: list[DeviceProfile], able: list[str]) -> tuple[str, ...]:
-    """The names or files by which these devices were asked about."""
-    return tuple(given for given, device in zip(options.devices, devices, strict=True) if device.name in able)
-
-
-def _bits(spec: ModelSpec) -> float | None:
-    """Bits of the widest format of a model's published weights; None where its files state none that is known."""
-    named = {spec.native_linear, spec.native_experts if spec.routed else spec.native_linear}
-    return max(linear_format(name).weight_bits for name in named) if named <= set(LINEAR_NAMES) else None
+def _bytes(spec: ModelSpec) -> float | None:
+    """Bytes of a model's weights as published; None where its files state no format that is known."""
+    precision = usual_precision(spec, "physical")
+    return bytes_of_weights(spec, precision) if set(precision.weights) <= set(LINEAR_NAMES) else None
 
 
 def _checkpoints(name: str, published: float) -> Mapping[str, ModelSpec]:
-    """Checkpoints of the catalogue with the same weights in narrower formats, the narrowest of each width."""
-    found: dict[tuple[str, str], tuple[str, ModelSpec]] = {}
+    """Checkpoints of the catalogue with the same weights in narrower formats, the narrowest of each kind."""
+    found: dict[tuple[str, str], tuple[float, str, ModelSpec]] = {}
     for other in list_models() if name in list_models() else ():
         if other == name or _stem(other) != _stem(name) or not _FORMAT_IN_NAME.search(other):
             continue
         spec = load_model(other)[1]
-        bits = _bits(spec)
-        if bits is None or bits >= published:
-            continue
-        kind = (spec.native_linear, spec.native_experts)
-        if kind not in found or (spec.native_mixers is None and found[kind][1].native_mixers is not None):
-            found[kind] = (other, spec)
-    return dict(found.values())
+        size, kind = _bytes(spec), (spec.native_linear, spec.native_experts)
+        if size is not None and size <= published * _NARROWER and (kind not in found or size < found[kind][0]):
+            found[kind] = (size, other, spec)
+    return {other: spec for _, other, spec in found.values()}
 
 
 def _stem(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from queries.errors import DATA_SHEET
 from queries.judging import four_figures
-from sweepdb.planning.labels import described, read_label
+from sweepdb.planning.labels import described, in_words, read_label
 from sweepdb.planning.ranking import Row, number_of
 
 if TYPE_CHECKING:
@@ -22,52 +22,49 @@ _COUNTED = {2: "two", 3: "three", 4: "four"}
 _GIB = 2**30
 
 
-def of_formats(plan: DeploymentPlan) -> Iterator[str]:
+def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
     """What the best narrower format carries beside the best as published."""
     about = plan.looked_at
     if about is None or not about.origins:
         return
-    rows = plan.answer.dicts()
+    rows = plan.beside(best)
     wide = next((row for row in rows if row["quantization"] == about.published), None)
     narrow = next((row for row in rows if row["quantization"] != about.published), None)
     if narrow is None:
-        yield f"Narrower formats satisfy none of the limits: {_named(about.origins)}."
+        said = " and ".join(f"{in_words(title)} ({origin})" for title, origin in about.origins.items())
+        yield f"Narrower formats satisfy none of the limits: {said}."
         return
-    name = f"{narrow['quantization']} ({about.origins[str(narrow['quantization'])]})"
+    name = f"{in_words(narrow['quantization'])} ({about.origins[str(narrow['quantization'])]})"
     if wide is None:
-        yield f"As published, in {about.published}, nothing satisfies the limits; this is {name}."
+        yield f"As published, in {in_words(about.published)}, nothing satisfies the limits; this is {name}."
         return
-    there = f"The best as published is {described(wide)}"
     if narrow["carries_target"] and wide["carries_target"]:
         share = number_of(narrow["devices_used"]) / number_of(wide["devices_used"])
-        yield f"{there}, {wide['devices_used']} devices."
-        yield f"{name} takes {narrow['devices_used']}, {share:.2f} x as many."
-        return
-    rate, before = number_of(narrow["system_qps"]), number_of(wide["system_qps"])
-    carried, had = f"{rate / before:.1f} x the requests/s", f"{before:.3g} requests/s"
-    if narrow["users"] is not None and wide["users"] is not None:
-        users, before = number_of(narrow["users"]), number_of(wide["users"])
-        carried = f"{users:.0f} users, {users / before:.1f} x as many, and {carried}"
-        had = f"{before:.0f} users, {had}"
-    yield f"{there}: {had}."
-    yield f"{name} carries {carried}."
+        had = f"{wide['devices_used']} devices"
+        carried = f"takes {narrow['devices_used']} devices, {share:.2f} x as many"
+    else:
+        rate, before = number_of(narrow["system_qps"]), number_of(wide["system_qps"])
+        carried, had = f"carries {rate / before:.1f} x the requests/s", f"{before:.3g} requests/s"
+        if narrow["users"] is not None and wide["users"] is not None:
+            users, before = number_of(narrow["users"]), number_of(wide["users"])
+            carried = f"carries {users:.0f} users, {users / before:.1f} x as many, and{carried.removeprefix('carries')}"
+            had = f"{before:.0f} users, {had}"
+    if wide["rank"] != 1:
+        yield f"The best as published is {described(wide)}: {had}."
+    yield f"{name} {carried}."
 
 
-def _named(origins: object) -> str:
-    return " and ".join(f"{title} ({origin})" for title, origin in dict(origins).items())  # type: ignore[call-overload]
-
-
-def of_nodes(plan: DeploymentPlan) -> Iterator[str]:
+def of_nodes(plan: DeploymentPlan, best: Row) -> Iterator[str]:
     """Where weights as published need several nodes, or a plan crosses them, and what of it was not looked at."""
     about = plan.looked_at
     if about is None:
         return
     for device, weights in about.weights.items():
-        rows = [row for row in plan.answer.dicts() if row["device"] == device]
-        best = next((row for row in rows if row["quantization"] == about.published), None)
+        rows = [row for row in plan.beside(best) if row["device"] == device]
+        wide = next((row for row in rows if row["quantization"] == about.published), None)
         if weights.nodes > 1:
-            yield _needs_nodes(device, weights, best)
-        elif best is not None and best == plan.best and (how := _crossing(best, weights.node_devices)):
+            yield _needs_nodes(device, weights, wide)
+        elif wide == best and (how := _crossing(best, weights.node_devices)):
             yield f"An instance on {device} spans more than one node of {weights.node_devices}: {how}."
     if about.without_stages is not None:
         yield f"Pipeline parallelism was not looked at: {about.without_stages}."
@@ -76,7 +73,7 @@ def of_nodes(plan: DeploymentPlan) -> Iterator[str]:
 def _needs_nodes(device: str, weights: Weights, best: Row | None) -> str:
     how = None if best is None else _crossing(best, weights.node_devices)
     return (
-        f"{weights.title} weights are {weights.weight_bytes / 1e9:,.0f} GB and need"
+        f"{in_words(weights.title)} weights are {weights.weight_bytes / 1e9:,.0f} GB and need"
         f" {_COUNTED.get(weights.nodes, weights.nodes)} nodes of {weights.node_devices} {device}"
         f" ({weights.node_bytes / 1e9:,.0f} GB each beside the reserve)"
         + (": as published they do not fit here" if best is None else f": {how}" if how else "")
@@ -111,21 +108,21 @@ def of_bases(plan: DeploymentPlan, best: Row) -> Iterator[str]:
     """What wins among measured devices, where the winner's numbers are of a data sheet."""
     if best.get("basis") != DATA_SHEET:
         return
-    measured = next((row for row in plan.answer.dicts() if row["basis"] != DATA_SHEET), None)
+    measured = next((row for row in plan.beside(best) if row["basis"] != DATA_SHEET), None)
     beside = (
         "no measured device is in this answer"
         if measured is None
         else f"among measured ones {described(measured)} wins{_money(measured)}"
     )
     yield (
-        f"{best['device']} was not measured: its numbers are rates of its data sheet, which real kernels may miss by"
-        f" half; {beside}."
+        f"{best['device']} was not measured: its numbers follow from its data sheet, and real kernels may reach half of"
+        f" that; {beside}."
     )
 
 
 def of_prices(plan: DeploymentPlan, best: Row) -> Iterator[str]:
     """The cheapest tokens, where another deployment than the winner has them."""
-    priced = [row for row in plan.answer.dicts() if row["usd_per_million_output_tokens"] is not None]
+    priced = [row for row in plan.beside(best) if row["usd_per_million_output_tokens"] is not None]
     cheapest = min(priced, key=lambda row: number_of(row["usd_per_million_output_tokens"]), default=None)
     if cheapest is not None and cheapest["rank"] != best["rank"]:
         yield f"Cheapest per token is {described(cheapest)}{_money(cheapest)}: `rank_by=cost` ranks by that."
@@ -156,7 +153,7 @@ def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
 
 def holds_of(row: Row, limits: Limits) -> str | None:
     """Whether the limits of a deployment hold: of two sides as of that which holds less; None where nobody knows."""
-    phases = {phase for one, _ in limits.given for phase in one.phases}
+    phases = {phase for one, _ in limits.on_times for phase in one.phases}
     sides = {"aggregated": "holds"} if row["mode"] != "pd" else {"prefill": "prefill_holds", "decode": "decode_holds"}
     said = [row.get(name) for phase, name in sides.items() if phase in phases]
     return None if not said or None in said else min(map(str, said), key=("no", "likely", "yes").index)

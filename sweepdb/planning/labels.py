@@ -45,7 +45,7 @@ def readable_row(row: Mapping[str, object]) -> Mapping[str, object]:
 
 def described(row: Mapping[str, object]) -> str:
     """A deployment in words, with the format of its weights where the row says it."""
-    device, form = row["device"], f" in {row['quantization']}" if "quantization" in row else ""
+    device, form = row["device"], f" in {in_words(row['quantization'])}" if "quantization" in row else ""
     if row["mode"] == "pd":
         sides = (
             f"{row['prefill_instances']} x {short_plan(str(row['prefill_plan']))} for prefill and"
@@ -53,3 +53,9 @@ def described(row: Mapping[str, object]) -> str:
         )
         return f"prefill and decode apart on {device}, {sides}"
     return f"aggregated serving on {device}, {row['instances']} x {short_plan(str(row['plan']))}{form}"
+
+
+def in_words(formats: object) -> str:
+    """The formats of a title as a sentence says them: `BF16 (experts MXFP4)`."""
+    linear, _, others = str(formats).partition(", ")
+    return f"{linear} ({others})" if others else linear

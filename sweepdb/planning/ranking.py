@@ -4,6 +4,7 @@ Not here: which deployments each device has (the report `deployments`), and what
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -17,23 +18,49 @@ RANKINGS: Mapping[str, str] = {  # what the first row is, in words
     "latency": "has the shortest requests",
 }
 _LAST = 1e300
+_BETWEEN = " · "  # parts of a group's title: model, workload, formats, and the rest
 
 
 def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: bool) -> Answer:
-    """The rows of every format in one order, each with its format.
+    """The rows of every format in one order, each with its format. Engines and workloads stay apart.
 
     With `narrower` formats that nobody named, each device and kind of deployment keeps its best row as published and
     its best in a narrower one."""
-    formats = [title.split(" · ")[2] for title in answer.scope]
-    rows = [{**row, "quantization": formats[int(str(row["question_group"]))]} for row in answer.dicts()]
+    rows = [{**row, "quantization": _parts(answer, row)[2]} for row in answer.dicts()]
     by = rank_by or usual_ranking(rows)
-    rows.sort(key=lambda row: order_of(row, by))
-    if narrower:
-        kept = {(row["device"], row["mode"], row["quantization"] == published): row for row in reversed(rows)}
-        rows = [row for row in rows if any(row is one for one in kept.values())]
+    lots = {subject: number for number, subject in enumerate(subjects(answer))}
+    placed = sorted((lots[subject_of(answer, row)], order_of(row, by), number) for number, row in enumerate(rows))
+    kept: list[Row] = []
+    seen: set[tuple[object, ...]] = set()
+    counts: Counter[int] = Counter()
+    for lot, _, number in placed:
+        row = rows[number]
+        kind = (lot, row["device"], row["mode"], row["quantization"] == published)
+        if narrower and kind in seen:
+            continue
+        seen.add(kind)
+        counts[lot] += 1
+        kept.append({**row, "rank": counts[lot]})
     columns = (*answer.columns, "quantization")
-    numbered = ({**row, "rank": number} for number, row in enumerate(rows, start=1))
-    return replace(answer, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in numbered))
+    return replace(answer, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in kept))
+
+
+def subject_of(answer: Answer, row: Row) -> str:
+    """What a row is about, without model and format: two checkpoints of one model are compared."""
+    return _without_format(_parts(answer, row))
+
+
+def subjects(answer: Answer) -> tuple[str, ...]:
+    """What the rows of an answer are about, in the order of its groups."""
+    return tuple(dict.fromkeys(_without_format(title.split(_BETWEEN)) for title in answer.scope))
+
+
+def _parts(answer: Answer, row: Row) -> list[str]:
+    return answer.scope[int(number_of(row["question_group"]))].split(_BETWEEN)
+
+
+def _without_format(parts: list[str]) -> str:
+    return _BETWEEN.join([parts[1], *parts[3:]])
 
 
 def usual_ranking(rows: Iterable[Row]) -> str:
