@@ -20,7 +20,7 @@ HALF_BITS = 16
 SOFTMAX_FLOPS_PER_SCORE = 4  # scale, subtract the maximum, exponential, normalise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: there are thousands a set, and freezing one costs the most of it
 class Work:
     """The work of one call at one traced point.
 
@@ -46,7 +46,7 @@ class Work:
     role: ExpertRole = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Call:
     """An intercepted call: arguments, result, and the number formats by name."""
 
@@ -73,15 +73,14 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 
 def size_bytes(*tensors: Tensor | None) -> int:
     """Bytes of tensors as they lie in memory."""
-    return sum(tensor.nbytes() for tensor in tensors if tensor is not None)
+    return sum([tensor.nbytes for tensor in tensors if tensor is not None])
 
 
 def bits_bytes(elements: int, bits: float) -> Rational:
     """Bytes of that many numbers of `bits` bits, exactly."""
-    if bits == int(bits) and elements * int(bits) % 8 == 0:
-        return elements * int(bits) // 8
-    value = Fraction(bits) * elements / 8
-    return value.numerator if value.denominator == 1 else value
+    above, below = bits.as_integer_ratio()
+    whole, rest = divmod(elements * above, 8 * below)
+    return Fraction(elements * above, 8 * below) if rest else whole
 
 
 def _tensors(values: object) -> list[Tensor]:
@@ -95,7 +94,7 @@ def _tensors(values: object) -> list[Tensor]:
 def _moving(kind: OperatorKind, call: Call, *, flops_per_element: int = 1, label: str = "") -> Work:
     """A memory-bound operator: reads its tensors, writes its result, some vector FLOPs for each element."""
     read, written = _tensors(call.args), _tensors(call.result)
-    elements = max((tensor.numel() for tensor in [*read, *written]), default=0)
+    elements = max([tensor.numel() for tensor in (*read, *written)], default=0)
     return Work(
         kind=kind,
         label=label,

@@ -6,8 +6,6 @@ Not here: the work of an operator (evaluator.graph.capture.formulas) and the aff
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any, Self
@@ -71,7 +69,6 @@ class Recorder:
         """As it was before."""
         taking.reset(self._before.pop())
 
-    @contextmanager
     def within(
         self,
         label: str,
@@ -85,25 +82,24 @@ class Recorder:
         if_needed: bool = False,
         requests: RequestsOfLength | None = None,
         shares: int = 1,
-    ) -> Iterator[None]:
+    ) -> _Within:
         """Calls inside carry this label (below the outer one), count, and belong to one expert if told."""
         outer = self.scope
-        self.scope = Scope(
-            label=".".join(part for part in (outer.label, label) if part),
-            counts=outer.counts if counts is None else counts,
-            draft=outer.draft if draft is None else draft,
-            experts=outer.experts or experts,
-            per_expert=outer.per_expert or per_expert,
-            per_phase=outer.per_phase or per_phase,
-            multiple=outer.multiple if multiple is None else multiple,
-            if_needed=outer.if_needed or if_needed,
-            requests=outer.requests or requests,
-            shares=outer.shares * shares,
+        return _Within(
+            self,
+            Scope(
+                label=f"{outer.label}.{label}" if outer.label and label else outer.label or label,
+                counts=outer.counts if counts is None else counts,
+                draft=outer.draft if draft is None else draft,
+                experts=outer.experts or experts,
+                per_expert=outer.per_expert or per_expert,
+                per_phase=outer.per_phase or per_phase,
+                multiple=outer.multiple if multiple is None else multiple,
+                if_needed=outer.if_needed or if_needed,
+                requests=outer.requests or requests,
+                shares=outer.shares * shares,
+            ),
         )
-        try:
-            yield
-        finally:
-            self.scope = outer
 
     def _take(self, name: str, args: tuple[Any, ...], result: object) -> None:
         self._note(result)
@@ -124,9 +120,24 @@ class Recorder:
     def _note(self, result: object) -> None:
         for tensor in result if isinstance(result, tuple | list) else (result,):
             if isinstance(tensor, Tensor):
-                size = tensor.nbytes()
+                size = tensor.nbytes
                 self._alive += size
                 self._held[weakref.ref(tensor, self._drop)] = size  # as a finalizer, at a third of its cost
 
     def _drop(self, reference: weakref.ref[Tensor]) -> None:
         self._alive -= self._held.pop(reference)
+
+
+class _Within:
+    """A scope of a recorder, for as long as it is open."""
+
+    __slots__ = ("_outer", "_recorder", "_scope")
+
+    def __init__(self, recorder: Recorder, scope: Scope) -> None:
+        self._recorder, self._scope, self._outer = recorder, scope, recorder.scope
+
+    def __enter__(self) -> None:
+        self._recorder.scope = self._scope
+
+    def __exit__(self, *_: object) -> None:
+        self._recorder.scope = self._outer

@@ -7,11 +7,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from enum import Enum
+from enum import IntEnum
 from types import EllipsisType
 
 
-class Kind(Enum):
+class Kind(IntEnum):
     """Kinds of elements, each by its bytes."""
 
     INT8 = 1
@@ -23,12 +23,13 @@ class Kind(Enum):
 class Tensor:
     """An array of a shape. A view holds what it is a view of, as memory is held."""
 
-    __slots__ = ("__weakref__", "_base", "_elements", "dtype", "shape")
+    __slots__ = ("__weakref__", "_base", "_elements", "dtype", "nbytes", "shape")
 
     def __init__(self, shape: Sequence[int], dtype: Kind = Kind.BF16, base: Tensor | None = None) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
         self._elements = math.prod(self.shape)
+        self.nbytes = self._elements * dtype  # as it lies in memory
         self._base = base
 
     def dim(self) -> int:
@@ -38,14 +39,6 @@ class Tensor:
     def numel(self) -> int:
         """How many elements it has."""
         return self._elements
-
-    def element_size(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.value
-
-    def nbytes(self) -> int:
-        """Bytes as it lies in memory."""
-        return self._elements * self.dtype.value
 
     def new_empty(self, shape: Sequence[int]) -> Tensor:
         """Another of the same kind of elements."""

@@ -33,7 +33,7 @@ def _index_scores(call: Call) -> Work:
     return Work(
         kind=kind,
         matrix_flops=2 * heads * width * seen,
-        matrix_dtype="fp8" if query.element_size() == 1 else "bf16",
+        matrix_dtype="fp8" if query.dtype == 1 else "bf16",
         vector_flops=3 * heads * seen,
         bytes_read=size_bytes(query) + _whole(Fraction(keys * entry_bytes, ratio)),
         bytes_written=_SCORE_BYTES * seen,
