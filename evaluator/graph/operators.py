@@ -1,4 +1,4 @@
-"""Operators with exact affine work, as capture produces them and cost models price them. No torch, no seconds.
+"""Operators with exact affine work, as capture produces them and cost models price them. No seconds.
 
 An operator's work is affine in five numbers of a batch: 1, new tokens T, rows of logits B, attended pairs A and keys
 read R."""

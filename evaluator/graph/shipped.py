@@ -91,10 +91,9 @@ def _templates() -> tuple[tuple[str, ...], ...]:
 @functools.lru_cache(maxsize=8)
 def _shelf(model: str) -> Shelf | None:
     """The sets of a model, by the digest of what it is; None of one that ships none."""
-    try:
-        said = _read(model)
-    except KeyError:
+    if not FILE.exists() or model not in _file().NameToInfo:
         return None
+    said = _read(model)
     plans, others, found = said["plans"], said["others"], said["rows"]
     return Shelf(
         columns=tuple(tuple(one.split(" ")) for one in said["columns"]),

@@ -1,4 +1,4 @@
-"""The dense part of a decoder in our own torch blocks: linears, norms, grouped-query attention, MLP, with sharded
+"""The dense part of a decoder in our own blocks: linears, norms, grouped-query attention, MLP, with sharded
 extents.
 
 Compiled graphs use fused operators; eager graphs run every small operator by itself, as eager PyTorch does."""
