@@ -33,8 +33,7 @@ from evaluator.scenario import Scenario, usual_precision
 from store.errors import InputError
 
 MOST_DEVICES = 64
-STAGES = (1, 2, 4, 8)
-USUAL_ENGINE = "vllm"  # whose plans are traced in every format; others' in the published one
+USUAL_ENGINE = "vllm"  # whose plans are traced in every format, and with two stages; others' in the published one
 FORMATS = ("FP8", "NVFP4", "MXFP4", "W4A16")  # that engines quantise to, or that checkpoints of others come in
 CACHES = ("DISABLED", "FP8")
 # Numbers as JSON has them, fractions as texts; the group is a text that is none, which stays.
@@ -47,14 +46,14 @@ def wanted(spec: ModelSpec) -> Iterator[CaptureRequest]:
     """Every set of operators that ships of a model."""
     published = _published(spec)
     for precision in dict.fromkeys((published, replace(published, drafts=spec.native_drafts))):
-        yield from _steps(spec, _plans(spec, tuple(LAUNCHERS), STAGES), precision)
+        yield from _steps(spec, _published_plans(spec), precision)
     usual = _plans(spec, (USUAL_ENGINE,), (1,))
     for cache in CACHES:
         named = [check_precision(Precision(linear=name, experts=name, attention=cache)) for name in FORMATS]
         for precision in (replace(published, attention=cache), *named):
             yield from _steps(spec, usual, precision)
     if spec.vision is not None and not isinstance(spec.vision, str):
-        for plan in sorted({Plan(tp=plan.tp, pp=plan.pp) for plan in _plans(spec, tuple(LAUNCHERS), STAGES)}):
+        for plan in sorted({Plan(tp=plan.tp, pp=plan.pp) for plan in _published_plans(spec)}):
             yield from (_encoder(spec, plan, split) for split in ("weights", "data"))
 
 
@@ -64,6 +63,10 @@ def _published(spec: ModelSpec) -> Precision:
         return check_precision(usual_precision(spec, "physical"))
     except InputError:
         return Precision()
+
+
+def _published_plans(spec: ModelSpec) -> list[Plan]:
+    return sorted({*_plans(spec, LAUNCHERS, (1,)), *_plans(spec, (USUAL_ENGINE,), (1, 2))})
 
 
 def _plans(spec: ModelSpec, engines: Iterable[str], stages: tuple[int, ...]) -> list[Plan]:
