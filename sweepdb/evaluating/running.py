@@ -27,7 +27,6 @@ from store.writing import get_operators
 from sweepdb.evaluating.option_values import JOBS, check_jobs, options_of, with_declared_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.measuring.engine_fitting import keep_given_profile
 from sweepdb.working import parse_workers
 
 if TYPE_CHECKING:
@@ -165,6 +164,8 @@ def run_request(
     chosen = None if workers is None else parse_workers(workers)
     for name in asked.serving_models:
         if name.endswith((".yaml", ".yml")):
+            from sweepdb.measuring.engine_fitting import keep_given_profile
+
             keep_given_profile(Path(name), store)
     return evaluate_requests(
         built.parts,
