@@ -17,7 +17,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.scenarios import Knowledge, lengths_of, prompts_scenario_of, scenario_of
-from evaluator.ledger.sides import Probe, Sides, Values, decoding_of, values_of_sides
+from evaluator.ledger.sides import Probe, Sides, Values, decoding_of, mean_length, values_of_sides
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 
@@ -137,8 +137,14 @@ def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, pr
 
 def values_of(deployment: Deployment, knowledge: Knowledge, probe: Probe, batch_size: int) -> Values:
     """Every metric that one probe has for a point."""
-    read = {"prefill": _of_prompts, "decode": _of_tokens, "aggregated": _of_requests}[deployment.mode]
-    return read(deployment, lengths_of(deployment, knowledge), probe, batch_size)
+    lengths = lengths_of(deployment, knowledge)
+    if deployment.mode == "decode":
+        return _of_tokens(deployment, probe, batch_size)
+    if deployment.mode == "prefill":
+        return _of_prompts(deployment, lengths, probe, batch_size)
+    known = deployment.client if knowledge == "known" else None
+    share = 1.0 if known is None else mean_length(known)  # lengths beside a known client are nominal
+    return _of_requests(deployment, lengths, share, probe, batch_size)
 
 
 def sides_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Sides:
@@ -178,18 +184,22 @@ def _of_prompts(deployment: Deployment, lengths: Sequence[int], probe: Probe, si
     return found
 
 
-def _of_tokens(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:  # noqa: ARG001
+def _of_tokens(deployment: Deployment, probe: Probe, size: int) -> Values:
     """A batch of sequences alone."""
     tpot = probe.value("tpot_exclusive_ms", size)
     return {"decode_step_ms": tpot, "tpot_exclusive_ms": tpot, "output_tokens_per_s": MS * deployment.users / tpot}
 
 
-def _of_requests(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:
+def _of_requests(deployment: Deployment, lengths: Sequence[int], share: float, probe: Probe, size: int) -> Values:
     """A closed loop: every user gets its output once an end-to-end time."""
-    whole = probe.value("e2e_ms", size)
-    latencies = {name: probe.value(name, size) for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms")}
-    return latencies | {
-        "tpot_inclusive_ms": whole / lengths[1],
-        "output_tokens_per_s": MS * deployment.users * lengths[1] / whole,
+    ttft, tpot, output = probe.value("ttft_ms", size), probe.value("tpot_exclusive_ms", size), share * lengths[1]
+    # Clients measure means. 0.9 of 500 tokens at 10 ms: 50 tokens fewer, 500 ms less than the probe's.
+    whole = probe.value("e2e_ms", size) - (lengths[1] - output) * tpot
+    return {
+        "ttft_ms": ttft,
+        "tpot_exclusive_ms": tpot,
+        "e2e_ms": whole,
+        "tpot_inclusive_ms": whole / output,
+        "output_tokens_per_s": MS * deployment.users * output / whole,
         "requests_per_s": MS * deployment.users / whole,
     }
