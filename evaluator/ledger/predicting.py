@@ -16,8 +16,8 @@ from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.ledger.deployments import Deployment
-from evaluator.ledger.scenarios import Knowledge, lengths_of, prompts_scenario_of, scenario_of
-from evaluator.ledger.sides import Probe, Sides, Values, decoding_of, mean_length, values_of_sides
+from evaluator.ledger.scenarios import Knowledge, lengths_of, mean_output_of, prompts_scenario_of, scenario_of
+from evaluator.ledger.sides import Probe, Sides, Values, decoding_of, values_of_sides
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 
@@ -142,9 +142,7 @@ def values_of(deployment: Deployment, knowledge: Knowledge, probe: Probe, batch_
         return _of_tokens(deployment, probe, batch_size)
     if deployment.mode == "prefill":
         return _of_prompts(deployment, lengths, probe, batch_size)
-    known = deployment.client if knowledge == "known" else None
-    share = 1.0 if known is None else mean_length(known)  # lengths beside a known client are nominal
-    return _of_requests(deployment, lengths, share, probe, batch_size)
+    return _of_requests(deployment, lengths[1], mean_output_of(deployment, knowledge), probe, batch_size)
 
 
 def sides_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Sides:
@@ -190,11 +188,12 @@ def _of_tokens(deployment: Deployment, probe: Probe, size: int) -> Values:
     return {"decode_step_ms": tpot, "tpot_exclusive_ms": tpot, "output_tokens_per_s": MS * deployment.users / tpot}
 
 
-def _of_requests(deployment: Deployment, lengths: Sequence[int], share: float, probe: Probe, size: int) -> Values:
-    """A closed loop: every user gets its output once an end-to-end time."""
-    ttft, tpot, output = probe.value("ttft_ms", size), probe.value("tpot_exclusive_ms", size), share * lengths[1]
-    # Clients measure means. 0.9 of 500 tokens at 10 ms: 50 tokens fewer, 500 ms less than the probe's.
-    whole = probe.value("e2e_ms", size) - (lengths[1] - output) * tpot
+def _of_requests(deployment: Deployment, named: int, output: float, probe: Probe, size: int) -> Values:
+    """A closed loop: every user gets its output once an end-to-end time.
+
+    Clients measure means; a probe's answers have the named length."""
+    ttft, tpot = probe.value("ttft_ms", size), probe.value("tpot_exclusive_ms", size)
+    whole = probe.value("e2e_ms", size) - (named - output) * tpot  # 0.9 of 500 tokens at 10 ms: 500 ms less
     return {
         "ttft_ms": ttft,
         "tpot_exclusive_ms": tpot,

@@ -14,7 +14,7 @@
 -- column: qps
 -- column: ttft_ms | ms | NULL for decode
 -- column: tpot_ms | ms | by the named definition; NULL for prefill
--- column: e2e_ms | ms | of a request of the lengths named; NULL unless aggregated
+-- column: e2e_ms
 -- column: concurrency, plan
 -- column: tp | devices | tensor parallel size
 -- column: pp | devices | pipeline stages

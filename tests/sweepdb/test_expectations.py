@@ -63,10 +63,10 @@ def test_an_instance_is_expected_at_its_clients_mean_length_too(deployments, url
     said = launched(row, url, tmp_path / "out")
     expected, stored = said["deployment"], said["roles"]["server"]["predicted"]
     assert expected["requests_per_s"] * row["instances"] == pytest.approx(row["system_qps"], rel=1e-9)
-    # A tenth of 200 tokens fewer than the row is stored for.
-    shorter = 0.1 * OUTPUT * stored["tpot_exclusive_ms"]
-    assert expected["e2e_ms"] == pytest.approx(stored["e2e_ms"] - shorter, rel=1e-9)
-    assert expected["e2e_ms"] == pytest.approx(row["e2e_ms"], rel=1e-9)  # one meaning in answers and files
+    # A tenth of 200 tokens fewer than are named: the first token, then as many steps as 179 more tokens take.
+    whole = stored["ttft_ms"] + (0.9 * OUTPUT - 1) * stored["tpot_exclusive_ms"]
+    assert expected["e2e_ms"] == pytest.approx(whole, rel=1e-9)
+    assert expected["e2e_ms"] == stored["e2e_ms"] == pytest.approx(row["e2e_ms"], rel=1e-9)  # one meaning everywhere
     # Little's law holds in it: users = rate x time.
     assert expected["users"] == pytest.approx(expected["requests_per_s"] * expected["e2e_ms"] / 1000, rel=1e-9)
 
