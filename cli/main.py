@@ -187,6 +187,15 @@ def _said(error: Exception) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{message}\n"
     context = getattr(error, "ctx", None)
+    if (
+        context is not None
+        and (option := getattr(error, "option_name", None))
+        and type(error).__name__ == "NoSuchOption"
+    ):
+        from cli.field_words import unknown_option
+
+        wrong, hint = unknown_option(option, context, _program().commands)
+        return f"error: {wrong}\nhint: {hint}\n"
     command = getattr(context, "command_path", "sweepdb COMMAND")
     listed = "commands" if "o such command" in message or command == "sweepdb" else "options"
     return f"error: {message}\nhint: {command} --help lists the {listed}\n"

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from store.errors import InputError
+
 if TYPE_CHECKING:
     from sweepdb.asking import Report
 
@@ -37,6 +39,10 @@ class PlainValue:
             return () if several else None
         if not several and (found := _plain(value, param.type_descriptor)) is not None:
             return found
+        if not several and isinstance(value, str) and param.type_descriptor.annotation in {int, float}:
+            from cli.typed_numbers import number_typed
+
+            return number_typed(value, param)
         param._runtime_param = None  # noqa: SLF001  the seam that Typer leaves; without it, every option is its own
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
@@ -65,6 +71,29 @@ def read_plainly(parameters: list[Any]) -> list[Any]:
 _READER = PlainValue()
 
 
+def refuse_repeated(args: Sequence[str], parameters: Sequence[Any]) -> None:
+    """Refuse an option that is given twice with two values: one of them would go without a word."""
+    spelled = {name: each for each in parameters for name in (*each.opts, *each.secondary_opts) if name[:2] == "--"}
+    given: dict[str, tuple[str, ...]] = {}
+    place = 0
+    while place < len(args) and args[place] != "--":
+        name, equals, value = args[place].partition("=")
+        each = spelled.get(name)
+        place += 1
+        if each is None or each.param_type_name == "argument":
+            continue
+        typed = (name, value)[: 1 + bool(equals)]
+        if not equals and not each.is_flag:
+            typed = (name, *args[place : place + 1])
+            place += 1
+        before = given.setdefault(str(each.name), typed)
+        same = typed == before if each.is_flag else typed[1:] == before[1:]
+        if not same and not each.multiple:
+            raise InputError(
+                f"{' '.join(before)} and {' '.join(typed)} contradict each other.", hint="Give one of them."
+            )
+
+
 _TYPED = "sweepdb.typed"  # where a context keeps the words behind its command
 
 
@@ -78,6 +107,7 @@ class DescribedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  of one Typer or another
         """Remember the words, which help asks for the report that is meant."""
         ctx.meta[_TYPED] = tuple(args)
+        refuse_repeated(args, self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def _report(self, ctx: Any) -> Report | None:  # noqa: ANN401  of one Typer or another

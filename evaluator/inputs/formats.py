@@ -80,6 +80,13 @@ _FORMATS = {
     )
 }
 LINEAR_NAMES = ("DISABLED", *_FORMATS)
+# What engines and checkpoints call them.
+_CALLED = {
+    "AWQ": "W4A16", "GPTQ": "W4A16", "INT4": "W4A16", "4BIT": "W4A16", "AWQ_MARLIN": "W4A16", "GPTQ_MARLIN": "W4A16",
+    "INT8": "W8A8_DYNAMIC", "W8A8": "W8A8_DYNAMIC", "W8A16": "W8A16_DYNAMIC", "W4A8": "W4A8_DYNAMIC",
+    "E4M3": "FP8", "FP8_E4M3": "FP8", "FLOAT8": "FP8", "FP8_DYNAMIC": "FP8", "FBGEMM_FP8": "FP8", "W8A8_FP8": "FP8",
+    "FP4": "NVFP4", "NONE": "BF16", "FP16": "BF16", "HALF": "BF16", "FLOAT16": "BF16", "BFLOAT16": "BF16",
+}  # fmt: skip
 ATTENTION_NAMES = ("DISABLED", "INT8", "FP8")
 GROUP_SIZES = (1, 8192)
 
@@ -111,12 +118,20 @@ def slow_formats(device: DeviceProfile, precision: Precision, convention: Conven
     wide = rates.get("fp16") or rates.get("bf16") or 0.0  # one rate for both: the cost models run them alike
     size = precision.mxfp4_group_size
     forms = [linear_format(name, mxfp4_group_size=size, convention=convention) for name in precision.weights]
-    return tuple(
+    slow = [
         f"{device.name} computes {form.compute} at {rates[form.compute] / 1e12:,.0f} TFLOP/s, below its"
         f" {wide / 1e12:,.0f} in 16 bits: {form.name} is slow there"
         for form in forms
         if form.activation_bits < 16 and rates.get(form.compute, wide) < wide
-    )
+    ]
+    # MXFP4 names weights, which most devices multiply in other formats.
+    widened = [
+        f"{device.name} has no {form.compute.upper()} arithmetic: vLLM and SGLang keep {form.name} weights there and multiply"
+        " in 16 bits (Marlin kernels), which saves memory and no arithmetic"
+        for form in forms
+        if form.compute in {"fp8", "fp4"} - rates.keys() and form.name != "MXFP4" and convention != "upstream"
+    ]
+    return (*slow, *dict.fromkeys(widened))
 
 
 def check_precision(precision: Precision) -> Precision:
@@ -145,7 +160,8 @@ def check_precision(precision: Precision) -> Precision:
 
 
 def _canonical(name: str) -> str:
-    return "BF16" if name.upper() == "DISABLED" else name.upper()
+    named = name.upper().replace("-", "_")
+    return "BF16" if named == "DISABLED" else _CALLED.get(named, named)
 
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> InputError:

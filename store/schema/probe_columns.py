@@ -111,8 +111,8 @@ PROBE_COLUMNS = NAMED_COLUMNS + MEASURE_COLUMNS
 _WORK_SHARE = "coalesce(realised_input_length_mean / input_length_mean, 1)"
 # Of an aggregated batch only the prefills are composed: its decodes are of the whole distribution already.
 _MISSED_MS = f"(CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / {_WORK_SHARE} - 1) END)"
-# Clients that draw lengths from [shortest, 1] of those named see their mean; a probe is stored for the longest. From 0.8 to 1
-# the mean is 0.9: of 500 tokens at 10 ms, 50 tokens and 500 ms less.
+# Clients that draw lengths from [shortest, 1] of those named see their mean; a probe is stored for the longest.
+# From 0.8 on the mean is 0.9: of 500 tokens at 10 ms, 50 tokens and 500 ms less.
 _LENGTH_SHARE = "((1.0 + coalesce(shortest_length, 1.0)) / 2)"
 _WHOLE_MS = f"(e2e_ms - coalesce((1.0 - {_LENGTH_SHARE}) * output_length * tpot_exclusive_ms, 0))"
 STEPS = {  # what several derived columns are made of, by the name that stands for it in them
