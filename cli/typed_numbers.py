@@ -5,7 +5,7 @@ Not here: numbers that are plainly right (cli.help.commands)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from store.errors import InputError
@@ -29,9 +29,9 @@ def number_typed(text: str, param: Any) -> int | float:  # noqa: ANN401  Typer's
     found = _read(text, kind, unit)
     if found is not None:
         low, high = getattr(info, "min", None), getattr(info, "max", None)
-        if low is not None and found < low:
+        if low is not None and not found >= low:
             raise InputError(f"{name} must be at least {low:g}, not {text}.")
-        if high is not None and found > high:
+        if high is not None and not found <= high:
             raise InputError(f"{name} must be at most {high:g}, not {text}.")
         return found
     what = "a whole number" if kind is int else "a number"
@@ -39,15 +39,13 @@ def number_typed(text: str, param: Any) -> int | float:  # noqa: ANN401  Typer's
     raise InputError(f"{name} must be {what}{told}, not {text!r}.", hint=_hint(text, str(param.name), unit))
 
 
-def _read(text: str, kind: type, unit: str) -> int | float | None:
-    if kind is int:
-        return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else None
+def _read(text: str, kind: Callable[[str], Any], unit: str) -> int | float | None:
     match = _WITH_UNIT.fullmatch(text.strip())
     scale = _SCALES.get(unit, {}).get(match[2].lower()) if match else None
-    if match and scale is not None:
+    if match and scale is not None and kind is float:
         return float(match[1]) * scale
     try:
-        return float(text)
+        return kind(text)  # type: ignore[no-any-return]
     except ValueError:
         return None
 

@@ -2,8 +2,8 @@
 
 Their parameters read plain words, whole numbers and numbers themselves, and leave all else to Typer. That builds a
 validator of pydantic for every option, given or not: 70 of `query` and the import take as long as the program's other
-imports together. What is not plainly right goes to Typer, whose errors people then read. Not here: the headings
-(cli.help.headings) and the examples (cli.help.examples)."""
+imports together. What is not plainly right goes to Typer, and a number that it refuses to
+cli.typed_numbers. Not here: the headings (cli.help.headings) and the examples (cli.help.examples)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 
 from store.errors import InputError
@@ -39,12 +40,17 @@ class PlainValue:
             return () if several else None
         if not several and (found := _plain(value, param.type_descriptor)) is not None:
             return found
-        if not several and isinstance(value, str) and param.type_descriptor.annotation in {int, float}:
-            from cli.typed_numbers import number_typed
-
-            return number_typed(value, param)
         param._runtime_param = None  # noqa: SLF001  the seam that Typer leaves; without it, every option is its own
-        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        try:
+            return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        except BadParameter:
+            if several or not isinstance(value, str) or param.type_descriptor.annotation not in {int, float}:
+                raise
+        finally:
+            param._runtime_param = self  # noqa: SLF001  of the next line of this process
+        from cli.typed_numbers import number_typed
+
+        return number_typed(value, param)
 
 
 def _plain(value: object, described: Any) -> object | None:  # noqa: ANN401  Typer's own type

@@ -118,20 +118,26 @@ def slow_formats(device: DeviceProfile, precision: Precision, convention: Conven
     wide = rates.get("fp16") or rates.get("bf16") or 0.0  # one rate for both: the cost models run them alike
     size = precision.mxfp4_group_size
     forms = [linear_format(name, mxfp4_group_size=size, convention=convention) for name in precision.weights]
-    slow = [
+    return tuple(
         f"{device.name} computes {form.compute} at {rates[form.compute] / 1e12:,.0f} TFLOP/s, below its"
         f" {wide / 1e12:,.0f} in 16 bits: {form.name} is slow there"
         for form in forms
         if form.activation_bits < 16 and rates.get(form.compute, wide) < wide
-    ]
-    # MXFP4 names weights, which most devices multiply in other formats.
-    widened = [
-        f"{device.name} has no {form.compute.upper()} arithmetic: vLLM and SGLang keep {form.name} weights there and multiply"
-        " in 16 bits (Marlin kernels), which saves memory and no arithmetic"
-        for form in forms
-        if form.compute in {"fp8", "fp4"} - rates.keys() and form.name != "MXFP4" and convention != "upstream"
-    ]
-    return (*slow, *dict.fromkeys(widened))
+    )
+
+
+def widened_formats(device: DeviceProfile, precision: Precision) -> tuple[str, ...]:
+    """A sentence for each format of products that this device has no arithmetic for, as engines serve it there.
+
+    MXFP4 names weights, which most devices multiply in other formats."""
+    forms = map(linear_format, precision.weights)
+    lacking = [one for one in forms if one.compute in {"fp8", "fp4"} - dict(device.matrix_flops_per_s).keys()]
+    return tuple(
+        f"{device.name} has no {form.compute.upper()} arithmetic: vLLM and SGLang keep {form.name} weights there and"
+        " multiply in 16 bits (Marlin kernels), which saves memory and no arithmetic"
+        for form in dict.fromkeys(lacking)
+        if form.name != "MXFP4"
+    )
 
 
 def check_precision(precision: Precision) -> Precision:

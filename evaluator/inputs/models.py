@@ -122,7 +122,8 @@ def nearest_models(name: str) -> list[str]:
     for known in list_models():
         parts = _parts(known)
         alike = sum(map(_weight, asked & parts)) - 0.5 * sum(map(_weight, asked ^ parts))
-        scored.append((-alike, known.lower(), known))
+        spelt = difflib.SequenceMatcher(None, name.lower(), known.lower()).ratio()
+        scored.append((-alike, -spelt, known))
     found = [known for score, _, known in sorted(scored) if score < 0]
     return (found or difflib.get_close_matches(name, list_models(), cutoff=0.3))[:3]
 

@@ -153,7 +153,11 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
             2,
             "unknown linear",
         ),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --frobnicate", 2, "No such option"),
+        (
+            "evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --frobnicate",
+            2,
+            "has no option --frobnicate.",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
