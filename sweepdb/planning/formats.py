@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from evaluator.evaluate import unsupported
 from evaluator.identity import precision_record
 from evaluator.inputs import (
     LINEAR_NAMES,
@@ -21,11 +22,10 @@ from evaluator.inputs import (
     load_model,
     rule_of,
 )
-from evaluator.request import SweepRequest
-from evaluator.scenario import usual_precision, usual_serving_model
+from evaluator.request import SweepRequest, planned_scenarios
+from evaluator.scenario import FORMULAS, usual_precision, usual_serving_model
 from queries.scoping import formats_title
 from store.errors import InputError
-from sweepdb.evaluating.request_notes import refusal_of
 from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -182,5 +182,17 @@ def _with_stages(part: SweepRequest, *, crossing: bool) -> tuple[SweepRequest, s
         return part, None
     stages = tuple(sorted({1, *(1 << power for power in range(1, nodes.bit_length())), nodes}))
     staged = replace(part, search=replace(part.search, pp_sizes=stages))
-    refused = refusal_of(staged)
+    refused = _refused(staged)
     return (staged, None) if refused is None else (part, refused)
+
+
+def _refused(staged: SweepRequest) -> str | None:
+    """Why the engine serves no stages of a product; None where it serves all. Each workload and number counts once."""
+    kinds = {
+        (one.workload, one.plan.pp): one
+        for planned in planned_scenarios(staged)
+        if planned.illegal is None
+        for one in (planned.scenario,)
+    }
+    found = (unsupported(one) for one in kinds.values()) if staged.serving_model != FORMULAS else ()
+    return next((refused.message for refused in found if refused is not None), None)
