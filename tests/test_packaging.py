@@ -110,7 +110,7 @@ def test_evaluating_says_what_to_install_and_does_without_where_operators_are_kn
     assert known[0] == 0, known[2]
     assert unknown[0] == 2
     assert unknown[2].splitlines()[-2:] == [
-        "error: operators that this store lacks are captured with torch, which is not installed",
+        "error: Operators that this store lacks are captured with torch, which is not installed",
         "hint: pip install 'sweepdb[evaluate]'",
     ]
 
