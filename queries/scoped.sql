@@ -2,12 +2,17 @@
 -- are session variables, each set with its type (SET VARIABLE ttft_limit_ms = 500::DOUBLE); queries/asking/options.py
 -- declares them. Arguments of macros are what differs from call to call.
 -- `scope` is a temporary table of (scenario_id, first_batch_size, last_batch_size, question_group). A bound is what a
--- limit is compared with: the prediction itself, or what confident.sql makes of it.
+-- limit is compared with: the prediction itself, or with a confidence what a measured value stays within with that
+-- probability. `factors` is then a temporary table of (scenario_id, ttft, pair_ttft, tpot_inclusive, tpot_exclusive): quantiles
+-- of measured / predicted, NULL where nothing is known of it, so that no limit is passed. `pair_ttft` is of pairs that a
+-- prefill row stands in. An end-to-end time is the inclusive TPOT times the output; a user's tokens/s are the inverse of
+-- the exclusive TPOT.
 CREATE OR REPLACE TEMP VIEW scoped AS
 SELECT
-    probe.*, scope.question_group, probe.ttft_ms AS pair_ttft_bound_ms, each_stored_bound
+    probe.*, scope.question_group, each_stored_bound
 FROM probe
 JOIN scope ON probe.scenario_id = scope.scenario_id
+with_factors_of_scope
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 
 -- The stored rows that an answer shows, with every column. `wanted` lists their scenario_id and batch_size, so that
@@ -112,16 +117,9 @@ CREATE OR REPLACE TEMP MACRO is_wanted(phase, wanted_phase) AS
 CREATE OR REPLACE TEMP MACRO judged(wanted_phase) AS TABLE
 SELECT * FROM judged_rows WHERE is_wanted(phase, wanted_phase);
 
--- The judged probes that satisfy every limit, without the columns nothing decides by.
+-- The judged probes that satisfy every limit.
 CREATE OR REPLACE TEMP MACRO admitted(wanted_phase) AS TABLE
-SELECT
-    question_group, scenario_id, scenario, workload_key, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp,
-    num_devices, shortest_length, batch_size, concurrency, input_length_mean, prefix_cache_hit_rate, host_hit_rate,
-    ssd_hit_rate, remote_hit_rate, output_length, ttft_ms,
-    tpot_exclusive_ms, tpot_exclusive_ms_bound, e2e_ms, decode_step_ms,
-    tokens_per_s_per_user, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
-FROM judged(wanted_phase)
-WHERE qps > 0 AND keeps_limits(phase, ['none'], each_limited);
+SELECT * FROM judged(wanted_phase) WHERE qps > 0 AND keeps_limits(phase, ['none'], each_limited);
 
 -- The best batch size of each scenario in each of its groups: highest objective, then lower latency, then smaller batch.
 -- `every_row` takes all of them. An order by one row of keys costs DuckDB a third of what one by each key does.

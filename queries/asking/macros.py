@@ -57,9 +57,15 @@ class Macro:
     calls: frozenset[str]
 
 
-def read_sql(path: Path) -> str:
+def read_sql(path: Path, *, confident: bool = False) -> str:
     """A file of SQL, with what is declared of columns and limits in place of what stands for it."""
-    return with_limits(filled(path.read_text(encoding="utf-8")))
+    return with_limits(filled(path.read_text(encoding="utf-8")), confident=confident)
+
+
+@cache
+def scoped_view(*, confident: bool) -> str:
+    """The view of a scope, with limits compared with predictions or, `confident`, with bounds of measured values."""
+    return read_macros(read_sql(FILES[0], confident=confident))[SCOPED].sql
 
 
 @cache
