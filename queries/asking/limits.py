@@ -219,6 +219,12 @@ def predicted_limits() -> tuple[Limit, ...]:
 
 
 @cache
+def moved_times() -> tuple[Limit, ...]:
+    """Limits on times that pages and reports move, and of which it is known how far off they are."""
+    return tuple(one for one in predicted_limits() if one.slider and one.option.unit == "ms" and one.errors_known)
+
+
+@cache
 def confident_variables() -> frozenset[str]:
     """SQL variables of the limits that a confidence reads otherwise."""
     return frozenset(one.variable for one in limit_table() if one.errors_known)
@@ -390,6 +396,7 @@ _STANDS_FOR = re.compile(r"\b(?:(?:when_)?each|every_limit|sum_of|with_factors)_
 
 
 def with_limits(text: str, *, confident: bool = False) -> str:
-    """A text of SQL in which parts stand for limits, with each of these: compared with predictions or, `confident`, with
-    what measured values stay within."""
+    """A text of SQL in which parts stand for limits, with each of these.
+
+    They are compared with predictions or, `confident`, with what measured values stay within."""
     return _STANDS_FOR.sub(lambda match: _expansions(confident=confident)[match[0]], text)

@@ -39,8 +39,8 @@ CREATE OR REPLACE TEMP MACRO is_formula(serving_model) AS
     serving_model IN ({", ".join(f"'{name}'" for name in FORMULA_MODELS)});
 """
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
-# What a session has over the store or over memory (queries/narrow): the probes of a question's scope, what limits and ranks
-# read of these, and what engines make of them.
+# What a session has over the store or over memory (queries/narrow): the probes of a question's scope, what limits and
+# ranks read of these, and what engines make of them.
 SCOPED, JUDGED = "scoped", "judged_rows"
 SERVED = frozenset({"engine_pairs", "engine_frontier", "engine_enough", "engine_deployments"})
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)

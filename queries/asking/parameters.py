@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from queries.asking.declaring import declared
 from queries.asking.library import asked_instead, is_timed, report, takes
-from queries.asking.limits import limit_named, row_limits
+from queries.asking.limits import limit_named, predicted_limits, row_limits
 from queries.asking.question import Question
 from store.errors import InputError
 
@@ -25,12 +25,7 @@ OBJECTIVES = {
     "concurrency": "concurrency",
     "tokens-per-s-per-user": "tokens_per_s_per_user",
 }
-_OBJECTIVE_PHASES = {
-    "ttft": ("prefill", "aggregated"),
-    "tpot": ("decode", "aggregated"),
-    "e2e": ("aggregated",),
-    "tokens-per-s-per-user": ("decode", "aggregated"),
-}
+_OBJECTIVE_PHASES = {one.name.replace("_", "-"): one.phases for one in predicted_limits()}
 PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
 _FEW_TAKERS = 4  # reports that a hint names
 

@@ -8,8 +8,8 @@
 -- column: second | none | value of the second probe
 -- column: difference | none | first - second, for numbers
 -- column: ratio | ratio | first / second, for numbers
--- The scope's groups number the probes: 1 and 2 the two asked about, 11 and 12 the next batch size of each.
 WITH sides AS (
+    -- The scope's groups number the probes: 1 and 2 the two asked about, 11 and 12 the next batch size of each.
     SELECT
         *,
         question_group % 10 AS side,
