@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from cli.derived import OLD_FLAGS
+from cli.output import say
+
 if TYPE_CHECKING:
     from sweepdb.asking import Report
 
@@ -80,6 +83,11 @@ class DescribedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  of one Typer or another
         """Remember the words, which help asks for the report that is meant."""
         ctx.meta[_TYPED] = tuple(args)
+        for old, new in OLD_FLAGS.items():
+            if any(one.partition("=")[0] == old for one in args):
+                from sweepdb.asking import old_word_note
+
+                say(f"note: {old_word_note(old, new)}".replace("`", ""))
         return super().parse_args(ctx, ["--help" if one == HELP_ALL else one for one in args])
 
     def _shown(self, ctx: Any, asked: Report | None) -> Callable[[str], bool]:  # noqa: ANN401  of one Typer or another
@@ -134,6 +142,7 @@ class DescribedCommand(TyperCommand):
                 left += parameter.name != "help"
                 continue
             argument = parameter.param_type_name == "argument"
+            record = (", ".join(one for one in record[0].split(", ") if one.split()[0] not in OLD_FLAGS), record[1])
             heading = "Arguments" if argument else heading_of(name, str(parameter.name))
             told = f"{record[1]} ({beside[parameter.name]})" if parameter.name in beside else record[1]
             sections.setdefault(heading, []).append((record[0], told))
