@@ -103,7 +103,11 @@ class Bounds:
         """The fault of a number outside; None where there is none."""
         if not value >= self.low or (self.above and value == self.low):  # NaN is not
             return f"must {self.told}, not {shown(value)}"
-        return None if value <= self.high else f"must be at most {shown(self.high)}, not {shown(value)}"
+        if value <= self.high:
+            return None
+        percent = self.high < 1 <= value <= 100 and self.low <= value / 100 <= self.high
+        meant = f": did you mean {value / 100:g}?" if percent else ""
+        return f"must be at most {shown(self.high)}, not {shown(value)}{meant}"
 
 
 def above_zero(most: float = MOST) -> Bounds:

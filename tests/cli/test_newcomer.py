@@ -26,7 +26,7 @@ WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modles: [x]", "unknown key 'modles'\nhint: nearest: modes, models"),
+        ("modles: [x]", "unknown key 'modles'.\nhint: Nearest: modes, models."),
         ("models: [Qwen/Qwen3-0.6B]\nworkloads: 5", "line 2: workloads must be a list, not 5"),
         ("models: 7", "models must be a name or a list of names, not 7"),
         (f"num_devices: two\n{WORKLOAD}", "num_devices must be a whole number or a list of them, not 'two'"),
@@ -39,7 +39,7 @@ WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
         ),
         (
             "workloads: [{input_lenght: 1}]",
-            "line 1: workloads[0]: unknown key 'input_lenght'\nhint: nearest: input_length",
+            "line 1: workloads[0]: unknown key 'input_lenght'.\nhint: Nearest: input_length.",
         ),
         ("precisions: [3]", "precisions[0] must be a mapping"),
         ("a: [\n", "not a YAML file: line 2: "),
@@ -67,9 +67,9 @@ def test_a_sweep_comes_by_standard_input():
     assert "3 scenarios (0 illegal), 21 probes" in told.err
     wrong = sweepdb("evaluate --sweep - --dry-run", stdin=f"{WORKLOAD}\nmodel: 7\n")
     assert (wrong.code, wrong.err) == (
-        2, "error: standard input: line 2: model must be a name or a list of names, not 7\n"
+        2, "error: Standard input: line 2: model must be a name or a list of names, not 7.\n"
     )  # fmt: skip
-    assert sweepdb("evaluate --sweep - --dry-run").err.startswith("error: standard input: no sweep file in it")
+    assert sweepdb("evaluate --sweep - --dry-run").err.startswith("error: Standard input: no sweep file in it")
 
 
 def test_the_schema_of_sweep_files_takes_what_is_taken_and_refuses_what_is_refused():
@@ -115,11 +115,11 @@ def test_bytes_that_are_no_text_are_named(tmp_path, command):
         (f"{EVALUATE} --input-length 10 --output-length nan", "--output-length must be a number, not nan"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --serving-model queue", "--serving-model queue is not one"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --jobs 0", "--jobs must be at least 1, not 0"),
-        ("query best --tpot-limits abc", "'--tpot-limits'"),
+        ("query best --tpot-limits abc", "--tpot-limits must be a number of ms, not 'abc'."),
         ("query best --tpot-definition most", "--tpot-definition most is not one of inclusive, exclusive"),
         ("query cost --price-date soon", "--price-date must be a date such as 2026-01-31, not 'soon'"),
-        ("sweeps --limit 0", "Invalid value for '--limit'"),
-        ("explain a1b2c3d4:1 --top 0", "Invalid value for '--top'"),
+        ("sweeps --limit 0", "--limit must be at least 1, not 0."),
+        ("explain a1b2c3d4:1 --top 0", "--top must be at least 1, not 0."),
         ("void a1b2c3d4", "Missing option '--reason'"),
     ],
 )
@@ -243,12 +243,12 @@ def test_a_bundle_whose_description_is_a_pipe_is_refused_not_waited_for(tmp_path
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        (None, None, "no such folder\nhint: a bundle is the folder that sweepdb export FOLDER writes"),
+        (None, None, "no such folder.\nhint: A bundle is the folder that sweepdb export FOLDER writes"),
         ("bundle.json", None, "is no bundle: it holds no bundle.json"),
         ("bundle.json", "{", "bundle.json: damaged: Expecting property name"),
         ("bundle.json", '{"format": 7, "files": "csv"}', "is a bundle of format 7 in csv files; this program reads"),
-        ("probes.parquet", None, "is not a whole bundle: it lacks probes.parquet\nhint: copy the whole bundle again"),
-        ("sweeps.jsonl", '{"key": "a"}', "sweeps.jsonl: not what was exported, by its sha256\nhint: copy the whole"),
+        ("probes.parquet", None, "is not a whole bundle: it lacks probes.parquet\nhint: Copy the whole bundle again"),
+        ("sweeps.jsonl", '{"key": "a"}', "sweeps.jsonl: not what was exported, by its sha256.\nhint: Copy the whole"),
         ("probes.parquet", "no Parquet", "probes.parquet: not what was exported, by its sha256"),
     ],
 )
