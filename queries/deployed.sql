@@ -6,7 +6,7 @@ WITH picks AS MATERIALIZED (
 )
 SELECT
     question_group, phase, scenario, probe, plan, device, num_devices AS size, degraded_qps(phase, qps) AS qps, ttft_ms,
-    tpot_ms, e2e_ms, concurrency, input_length_mean, output_length, memory_free_bytes, shortest_length, tpot_exclusive_ms,
+    tpot_ms, e2e_ms, concurrency, input_length_mean, output_length, memory_free_bytes, shortest_length,
     kv_bytes_per_request, prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
 FROM picks
 WHERE phase = 'aggregated' OR (NOT by_engine AND takes_side(phase, device, num_devices))
@@ -245,8 +245,7 @@ WITH sides AS MATERIALIZED (
 ),
 aggregated_side AS (
     SELECT
-        * REPLACE (e2e_ms / asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms) AS e2e_ms),
-        mean_length(shortest_length) * output_length AS answer_tokens,
+        *, mean_length(shortest_length) * output_length AS answer_tokens,
         mean_length(shortest_length) * input_length_mean AS prompt_tokens
     FROM sides
     WHERE phase = 'aggregated'

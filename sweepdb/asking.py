@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         instance_budget,
         keywords_of,
         old_name_note,
+        old_word_note,
         option_table,
         picture_of,
         plain_types,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     )
     from queries.composition import COMPOSITION_COLUMNS, RealisedMean, composition_table, realised_means
     from queries.dictionary import dictionary, schema_text
-    from queries.errors import NONE, ExpectedError
+    from queries.errors import BASIS, NONE, ExpectedError
     from queries.judging import HELD
     from queries.proofs import KeptAnswer, probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet

@@ -2,17 +2,22 @@
 
 Their parameters read plain words, whole numbers and numbers themselves, and leave all else to Typer. That builds a
 validator of pydantic for every option, given or not: 70 of `query` and the import take as long as the program's other
-imports together. What is not plainly right goes to Typer, whose errors people then read. Not here: the headings
-(cli.help.headings) and the examples (cli.help.examples)."""
+imports together. What is not plainly right goes to Typer, and a number that it refuses to
+cli.typed_numbers. Not here: the headings (cli.help.headings) and the examples (cli.help.examples)."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
+
+from cli.derived import OLD_FLAGS
+from cli.output import say
+from store.errors import InputError
 
 if TYPE_CHECKING:
     from sweepdb.asking import Report
@@ -38,7 +43,16 @@ class PlainValue:
         if not several and (found := _plain(value, param.type_descriptor)) is not None:
             return found
         param._runtime_param = None  # noqa: SLF001  the seam that Typer leaves; without it, every option is its own
-        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        try:
+            return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        except BadParameter:
+            if several or not isinstance(value, str) or param.type_descriptor.annotation not in {int, float}:
+                raise
+        finally:
+            param._runtime_param = self  # noqa: SLF001  of the next line of this process
+        from cli.typed_numbers import number_typed
+
+        return number_typed(value, param)
 
 
 def _plain(value: object, described: Any) -> object | None:  # noqa: ANN401  Typer's own type
@@ -65,7 +79,32 @@ def read_plainly(parameters: list[Any]) -> list[Any]:
 _READER = PlainValue()
 
 
+def refuse_repeated(args: Sequence[str], parameters: Sequence[Any]) -> None:
+    """Refuse an option that is given twice with two values: one of them would go without a word."""
+    spelled = {name: each for each in parameters for name in (*each.opts, *each.secondary_opts) if name[:2] == "--"}
+    given: dict[str, tuple[str, ...]] = {}
+    place = 0
+    while place < len(args) and args[place] != "--":
+        name, equals, value = args[place].partition("=")
+        each = spelled.get(name)
+        place += 1
+        if each is None or each.param_type_name == "argument":
+            continue
+        typed = (name, value)[: 1 + bool(equals)]
+        if not equals and not each.is_flag:
+            typed = (name, *args[place : place + 1])
+            place += 1
+        before = given.setdefault(str(each.name), typed)
+        same = typed == before if each.is_flag else typed[1:] == before[1:]
+        if not same and not each.multiple:
+            raise InputError(
+                f"{' '.join(before)} and {' '.join(typed)} contradict each other.", hint="Give one of them."
+            )
+
+
+_KIND = re.compile(r" <(?:str|int|float|path)>")
 _TYPED = "sweepdb.typed"  # where a context keeps the words behind its command
+HELP_ALL = "--help-all"
 
 
 class DescribedCommand(TyperCommand):
@@ -78,7 +117,27 @@ class DescribedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  of one Typer or another
         """Remember the words, which help asks for the report that is meant."""
         ctx.meta[_TYPED] = tuple(args)
-        return super().parse_args(ctx, args)
+        for old, new in OLD_FLAGS.items():
+            if any(one.partition("=")[0] == old for one in args):
+                from sweepdb.asking import old_word_note
+
+                say(f"note: {old_word_note(old, new)}".replace("`", ""))
+        refuse_repeated(args, self.get_params(ctx))
+        return super().parse_args(ctx, ["--help" if one == HELP_ALL else one for one in args])
+
+    def _shown(self, ctx: Any, asked: Report | None) -> Callable[[str], bool]:  # noqa: ANN401  of one Typer or another
+        """Whether help shows a parameter: those that matter, or all where all are asked for or few options exist."""
+        from cli.help.headings import FEW
+
+        few = FEW.get(str(self.name))
+        if few is None or HELP_ALL in ctx.meta.get(_TYPED, ()):
+            return lambda _: True
+        if asked is None:
+            return few.__contains__
+        from cli.help.report_help import few_takers
+
+        own = few_takers()
+        return lambda name: name in few or name in own
 
     def _report(self, ctx: Any) -> Report | None:  # noqa: ANN401  of one Typer or another
         if self.name != "query":
@@ -108,18 +167,29 @@ class DescribedCommand(TyperCommand):
             from cli.help.report_help import few_takers, report_names, taken
 
             beside = few_takers() if asked is None else {}
+        shown, left = self._shown(ctx, asked), 0
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None or (asked is not None and not taken(asked, str(parameter.name))):
                 continue
+            if not shown(str(parameter.name)):
+                left += parameter.name != "help"
+                continue
             argument = parameter.param_type_name == "argument"
+            record = (", ".join(one for one in record[0].split(", ") if one.split()[0] not in OLD_FLAGS), record[1])
             heading = "Arguments" if argument else heading_of(name, str(parameter.name))
             told = f"{record[1]} ({beside[parameter.name]})" if parameter.name in beside else record[1]
             sections.setdefault(heading, []).append((record[0], told))
-        for heading in in_order(sections):
-            with formatter.section(heading):
-                formatter.write_dl(sections[heading])
+        if left:
+            formatter.write("".join(f"{line}\n" for line in _brief(sections, in_order(sections), formatter.width)))
+            formatter.write(
+                f"\n{left} more options: {ctx.command_path}{f' {asked.name}' if asked else ''} {HELP_ALL}\n"
+            )
+        else:
+            for heading in in_order(sections):
+                with formatter.section(heading):
+                    formatter.write_dl(sections[heading])
         if name == "query" and asked is None:
             with formatter.section("Reports"):
                 listed = textwrap.wrap(", ".join(report_names()), formatter.width - 2, break_on_hyphens=False)
@@ -176,6 +246,28 @@ class DescribedGroup(TyperGroup):
                 ' Completion: eval "$(sweepdb --show-completion bash)" in ~/.bashrc, or zsh in ~/.zshrc;'
                 " fish: sweepdb --show-completion fish > ~/.config/fish/completions/sweepdb.fish"
             )
+
+
+def _brief(sections: Mapping[str, Sequence[tuple[str, str]]], order: Sequence[str], width: int) -> Iterator[str]:
+    """A line for each option under its heading: its last name, and the first thing that is said of it."""
+    named = {
+        heading: [(_KIND.sub("", names.rpartition(", ")[2]), told) for names, told in sections[heading]]
+        for heading in order
+    }
+    wide = max(len(name) for found in named.values() for name, _ in found)
+    for heading, found in named.items():
+        yield f"\n{heading}:"
+        yield from (f"  {name.ljust(wide)}  {_first_clause(told, width - wide - 4)}" for name, told in found)
+
+
+def _first_clause(told: str, width: int) -> str:
+    """The beginning of a text that fits, up to where a clause of it ends."""
+    said = told.partition(" [")[0].partition("; ")[0].strip()
+    while len(said) > width and (ends := [place for mark in (", ", ": ", " (") if (place := said.rfind(mark)) > 0]):
+        said = said[: max(ends)]
+    if said.count("(") > said.count(")"):
+        said = said[: said.rfind(" (")]
+    return textwrap.shorten(said, width, placeholder=" ...")
 
 
 def _continued(command: str, width: int) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, Literal
 
 from queries.asking import (
     MOST_RATE,
@@ -19,6 +20,7 @@ from queries.asking import (
     declared,
     keywords_of,
     limit_table,
+    one_of,
     option,
     option_table,
     question_report,
@@ -26,6 +28,7 @@ from queries.asking import (
 from store.errors import InputError
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
+from sweepdb.planning.ranking import RANKINGS
 
 _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
@@ -34,7 +37,7 @@ _EVALUATED = (
     "remote_gb_per_s", "max_batched_tokens", "quantize_linear_action", "quantize_experts_action",
     "quantize_mixers_action", "quantize_head_action", "quantize_drafts_action",
     "quantize_attention_action", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
-    "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
+    "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
@@ -55,6 +58,13 @@ class PlanOptions:
         "requests in flight to serve, by the fewest devices or the least money",
         unit="requests",
         check=above_zero(MOST_RATE),
+    )
+
+    rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
+        None,
+        "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e)"
+        " [default: cost of a rate or of users where prices are stored, else its devices; rate without either]",
+        check=one_of(*RANKINGS),
     )
 
     def __post_init__(self) -> None:
@@ -90,7 +100,7 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     for keyword in values:
         if keyword not in plan_options():
             raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
-    own = PlanOptions(qps=_number("qps", values), concurrency=_number("concurrency", values))
+    own = PlanOptions(**{item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)})
     total = values.get("total_devices")
     if total is None and own.qps is None and own.concurrency is None:
         raise InputError(
@@ -111,12 +121,8 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own)
 
 
-def _number(keyword: str, values: Mapping[str, object]) -> float | None:
-    given = values.get(keyword)
-    if given is None:
-        return None
-    read = read_value(plan_options()[keyword], given, f"`{keyword}`")
-    return float(read) if isinstance(read, int | float) else None
+def _read(item: Declared, given: object) -> Any:  # noqa: ANN401  of the type that the option declares
+    return None if given is None else read_value(item, given, f"`{item.keyword}`")
 
 
 REPORT = "deployments"

@@ -36,7 +36,7 @@ def rows():
                 ttft = round(20.0 + length * users / 400 + extra + 10 * (tp - 1), 2)
                 row = [MODEL, "h100_sxm", engine, "bf16", length, 128, users, tp, 1, ttft, 4.5 + users / 4]
                 made.append([*row, 30.0 + length / 20, 6.0 if tp == 1 else ""])
-    made += [[MODEL, "h100_sxm", "vllm", "bf16", 2048, 64, users, 1, 2, 150.0, 11.0, "", ""] for users in (8, 32)]
+    made += [[MODEL, "h100_sxm", "vllm", "bf16", 2048, 64, users, 1, 40, 150.0, 11.0, "", ""] for users in (8, 32)]
     made += [[MOE, "h200_sxm", "trtllm", "mxfp4", 2048, 64, users, 1, 1, 150.0, 11.0, "", ""] for users in (8, 32)]
     return made
 
@@ -175,7 +175,7 @@ def test_without_points_there_is_nothing_to_compare_and_no_store_is_made(sqlite_
     assert (outcome.code, "There is no store" in outcome.err) == (3, True)
     assert sweepdb("db init", sqlite_url).code == 0
     outcome = sweepdb("validate", sqlite_url)
-    assert (outcome.code, outcome.err.splitlines()[0]) == (2, "error: there is no measured point to compare")
+    assert (outcome.code, outcome.err.splitlines()[0]) == (2, "error: There is no measured point to compare.")
 
 
 @pytest.mark.parametrize("format_", ["table", "json", "csv", "html"])
@@ -200,12 +200,12 @@ def test_points_that_no_rule_lets_through_still_have_an_answer(format_, tmp_path
         ("measurements import x.csv --set rack=7", "--set rack=7: not NAME=VALUE"),
         ("measurements import x.csv --set tp=two", "--set tp=two: tp: 'two' is not a number"),
         ("measurements import x.csv --set tp=0", "--set tp=0: must be above 0"),
-        ("measurements import", "measurements import needs files or folders of points"),
-        ("measurements drop x", "measurements drop x is not one of"),
+        ("measurements import", "Measurements import needs files or folders of points"),
+        ("measurements drop x", "Measurements drop x is not one of"),
         ("measurements import x.csv --model y", "--model belongs to measurements list"),
         ("validate --format parquet", "--format parquet is not one of table, json, html, csv"),
         ("validate --against vidur", "--against vidur is not one of aic"),
-        ("validate --engine mystery", "unknown engine 'mystery'"),
+        ("validate --engine mystery", "Unknown engine 'mystery'"),
     ],
 )
 def test_usage_errors(arguments, complaint, sqlite_url):
@@ -285,14 +285,14 @@ def test_measured_values_join_their_measurement_and_keep_its_label(validated):
 
 def test_every_kept_prediction_is_the_number_of_its_probe(validated):
     url, document, said = validated
-    # Dense: 2 engines x 2 plans x 2 lengths; MoE: one. Two stages are refused by the engine, and left out by a rule.
+    # Dense: 2 engines x 2 plans x 2 lengths; MoE: one. More stages than layers are left out by a rule.
     assert asked(url, "SELECT serving_model, status, count(*) AS n FROM scenario GROUP BY ALL ORDER BY ALL") == [
         {"serving_model": "sglang", "status": "ok", "n": 4},
         {"serving_model": "trtllm", "status": "ok", "n": 1},
         {"serving_model": "vllm", "status": "ok", "n": 4},
     ]
     assert "36 errors stored, of 9 scenarios (18 probes new)" in said
-    assert document["excluded"] == [{"rule": "not served: vllm has no pipeline stages: pp must be 1, not 2", "rows": 2}]
+    assert document["excluded"] == [{"rule": "plan not legal", "rows": 2}]
     found = asked(url, """
         SELECT count(*) AS n, count(*) FILTER (v.predicted = CASE v.metric WHEN 'ttft_ms' THEN p.ttft_ms
             ELSE p.tpot_exclusive_ms END) AS equal

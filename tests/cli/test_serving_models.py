@@ -183,7 +183,7 @@ def test_a_step_of_an_engines_scenario_is_explained(served):
 def test_compare_refuses_two_serving_models(served):
     outcome = sweepdb("query compare --num-devices 2 --all", served[0])
     assert outcome.code == 2
-    assert "compare needs both sides under one serving model" in outcome.err
+    assert "Compare needs both sides under one serving model" in outcome.err
 
 
 def test_the_engines_own_token_budget_counts_where_none_is_given(tmp_path):
@@ -199,11 +199,13 @@ def test_plans_an_engine_lacks_are_rows_with_a_reason(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     outcome = sweepdb(
         "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --num-devices 2 --input-length 2000 --output-length 300"
-        " --batch-range 4 --pp-sizes 1,2 --mode aggregated --serving-model vllm",
+        " --batch-range 4 --pp-sizes 1,2 --mode aggregated --serving-model vllm"
+        " --host-hit-rate 0.5 --host-gb-per-s 20",
         url,
     )
     assert outcome.code == 0, outcome.err
-    assert "unsupported: vllm has no pipeline stages: pp must be 1, not 2 (serving_model=waves)" in outcome.err
+    said = "unsupported: vllm reads no keys from outside the devices for pipeline stages"
+    assert f"{said} (plans of one stage: pp_sizes=1)" in outcome.err
     (row,) = [
         row
         for row in json.loads(sweepdb("sql --format json", url, stdin="SELECT status, pp FROM scenario").out)
@@ -236,7 +238,7 @@ def test_an_engine_serves_a_file_of_length_bins(tmp_path):
     ("more", "said"),
     [
         ("--convention upstream", "vllm has no upstream convention"),
-        ("--serving-model nobody@12345678", "no engine profile 'nobody@12345678' in this store"),
+        ("--serving-model nobody@12345678", "No engine profile 'nobody@12345678' in this store"),
         ("--serving-model oracle", "--serving-model oracle is not one of waves, seed002"),
         ("--serving-model {missing}", "cannot be read"),
         ("--serving-model {broken}", "unknown key 'step'"),
