@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats
+from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats, widened_formats
 from evaluator.request import SweepRequest
 from evaluator.scenario import FORMULAS
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -56,7 +56,10 @@ def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
         for part in parts
         for device in part.devices
         for precision in part.precisions
-        for sentence in slow_formats(device, precision, part.convention)
+        for sentence in (
+            *slow_formats(device, precision, part.convention),
+            *(widened_formats(device, precision) if part.convention != "upstream" else ()),
+        )
     ]
     said += [
         f"{part.search.engine} can launch no plan of these sizes as one server: every legal one is taken"

@@ -16,7 +16,7 @@ _SPLITS = ("tp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes")
 
 
 def node_bytes(device: DeviceProfile) -> float:
-    """What a node of devices has for weights."""
+    """Bytes that a node of devices has for weights."""
     return device.grid[-1] * float(device.memory_bytes - _RESERVED_BYTES)
 
 
