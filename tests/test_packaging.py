@@ -40,7 +40,7 @@ sys.modules["torch"] = None
 import sweepdb
 assert "face-wheel" in sweepdb.__file__, sweepdb.__file__
 with sweepdb.open(sys.argv[1]) as store:
-    print(len(store.best(tpot_limits=1e6).df()), store.sql("SELECT count(*) AS n FROM probe").dicts()[0]["n"])
+    print(len(store.best(tpot_limits=1e6).dicts()), store.sql("SELECT count(*) AS n FROM probe").dicts()[0]["n"])
 """
 EXTRAS = ["torch", "pandas", "polars", "pyarrow", "huggingface_hub", "starlette", "vl_convert", "transformers"]
 # Each on one node: two batch sizes of every plan that vLLM launches. What does not fit there is stored all the same.
@@ -142,7 +142,7 @@ def test_timing_kernels_says_what_to_install(tmp_path):
     assert code == 2
     assert err.splitlines()[-2:] == [
         "error: Kernels are timed with torch, which is not installed.",
-        "hint: Run: pip install 'sweepdb[measure]'.",
+        "hint: pip install 'sweepdb[measure]'.",
     ]
 
 
