@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from cli.derived import spelled
-from cli.render.answers import answer_lines, price_notes, ttft_spans
+from cli.render.answers import answer_lines, load_limits, price_note, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.planning import DeploymentPlan, NextCommand, readable_row
+from sweepdb.planning import DeploymentPlan, NextCommand, RatePlan, deployment_label, readable_row, to_buy
 
 _PROBES = ("probe", "prefill_probe", "decode_probe")
 # Columns of a person's tables: what is shown, and what it is called.
@@ -27,13 +27,23 @@ _COST = (
 )  # fmt: skip
 
 
-def plan_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
+_SAID_OF_LOADS = ("bursts:", "nobody measured")  # beginnings of notes that bear on what to buy
+_RATED = (
+    ("rank", "rank"), ("device", "device"), ("deployment", "deployment"),
+    ("devices_with_margin", "devices_with_margin"), ("devices", "devices"), ("carries_target", "carries"), ("goodput_per_instance", "goodput/instance"),
+    ("goodput", "goodput"), ("attained", "attained"), ("usd_per_hour", "usd/h"), ("rows", "rows"),
+)  # fmt: skip
+
+
+def plan_lines(plan: DeploymentPlan | RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
     """Everything about a plan; the nearest misses where nothing satisfies the limits."""
-    if plan.best is None or explain or wide:
+    if isinstance(plan, RatePlan):
+        yield from _rate_lines(plan, wide=wide, explain=explain)
+    elif plan.best is None or explain or wide:
         yield from answer_lines(plan.answer, wide=wide, explain=explain)
     else:
         yield from _tables(plan)
-    if plan.best is not None:
+    if isinstance(plan, DeploymentPlan) and plan.best is not None:
         for sentence in plan.sentences():
             yield Paragraph(sentence)
         if not explain:
@@ -54,7 +64,38 @@ def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _trust(plan: DeploymentPlan) -> Iterator[str]:
+def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
+    """A plan for a rate: what to buy comes first, then what it rests on."""
+    for sentence in plan.sentences():
+        yield Paragraph(sentence)
+    yield "\n"
+    if plan.missed is not None:
+        yield from answer_lines(plan.missed, wide=wide, explain=explain)
+        yield "\n"
+        return
+    if explain or wide:
+        yield from answer_lines(plan.answer, wide=wide, explain=explain)
+    else:
+        yield load_limits(plan.answer)
+        rows = [
+            {**row, "deployment": deployment_label(to_buy(row)), "rows": " ".join(plan.probes_of(row))}
+            for row in plan.dicts()
+        ]
+        for number in dict.fromkeys(row["question_group"] for row in rows):
+            yield f"{plan.answer.scope[int(str(number))]}\n"
+            shown = [one for one in _RATED if plan.budget is not None or one[0] != "carries_target"]
+            yield from _table([row for row in rows if row["question_group"] == number], shown)
+            yield "\n"
+        yield from _trust(plan)
+    for note in plan.answer.notes:
+        if note.startswith(_SAID_OF_LOADS):
+            yield Paragraph(f"assumed: {note}", indent="  ")
+    for device in dict.fromkeys(row["device"] for row in plan.dicts() if row["usd_per_hour"] is None):
+        yield Paragraph(price_note(device), indent="  ")
+    yield "\n"
+
+
+def _trust(plan: DeploymentPlan | RatePlan) -> Iterator[str]:
     """How far such answers have been off, in a line a distinct figure."""
     for line in dict.fromkeys(expected_error_lines(plan.answer.expected_error)):
         yield Paragraph(f"Expected error: {line}", indent="  ")

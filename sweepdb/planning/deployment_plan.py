@@ -69,6 +69,11 @@ class DeploymentPlan(Framed):
         row = self.best or {}
         return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
 
+    @property
+    def attainment(self) -> dict[str, float]:
+        """The share of requests that goodputs are of, as an option; nothing where there are none."""
+        return {"attainment": one.question.options.attainment for one in self.goodput[:1]}  # noqa: B035  one at most
+
     def kept_per_s(self, row: Row) -> float | None:
         """Requests/s that a deployment keeps within the limits as they come; None where none are played."""
         for played in (one for answer in self.goodput for one in answer.dicts()):
@@ -109,7 +114,8 @@ class DeploymentPlan(Framed):
         else:
             yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", **scope, **limits})
         if self.played:
-            yield NextCommand(words=("query", "best"), options={"by": "goodput", **scope, **limits})
+            options = {"by": "goodput", **self.attainment, **scope, **limits}
+            yield NextCommand(words=("query", "best"), options=options)
         yield NextCommand(words=("query", "pareto"), options=scope)
 
     def _rows(self) -> tuple[str, ...]:
