@@ -30,8 +30,9 @@ _COST = (
 _SAID_OF_LOADS = ("bursts:", "nobody measured")  # beginnings of notes that bear on what to buy
 _RATED = (
     ("rank", "rank"), ("device", "device"), ("deployment", "deployment"),
-    ("devices_with_margin", "devices_with_margin"), ("devices", "devices"), ("carries_target", "carries"), ("goodput_per_instance", "goodput/instance"),
-    ("goodput", "goodput"), ("attained", "attained"), ("usd_per_hour", "usd/h"), ("rows", "rows"),
+    ("devices_with_margin", "devices_with_margin"), ("devices", "devices"), ("carries_target", "carries"),
+    ("goodput_per_instance", "goodput/instance"), ("goodput", "goodput"), ("attained", "attained"),
+    ("usd_per_hour", "usd/h"), ("rows", "rows"),
 )  # fmt: skip
 
 

@@ -64,8 +64,9 @@ class ProgressBar(_Redrawn):
         done, share = progress.scenarios_done - self._before, progress.scenarios_done / max(progress.scenarios, 1)
         bar = f"[{'#' * round(share * WIDTH):<{WIDTH}}] " if self._terminal else ""
         left = f", {elapsed * (progress.scenarios - progress.scenarios_done) / done:.0f} s left" if done > 0 else ""
-        stored = f", {progress.probes_stored / elapsed:,.0f} probes/s" if progress.probes_stored else ""
-        self._draw(f"{bar}{progress.scenarios_done}/{progress.scenarios} scenarios{stored}{left}")
+        stored = progress.probes_stored / max(time.monotonic() - self._started, 1e-9)
+        pace = f", {stored:,.0f} probes/s" if stored and not self._before else ""
+        self._draw(f"{bar}{progress.scenarios_done}/{progress.scenarios} scenarios{pace}{left}")
 
 
 class ProgressLine(_Redrawn):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import floor
 
 from queries.asking import Answer, Framed, Limit, ReportOptions
 from store.location import StoreLocation
@@ -40,6 +41,7 @@ class RatePlan(Framed):
     probes_evaluated: int
     notes: tuple[str, ...]
     longer: tuple[Longer, ...]
+    within: float | None  # requests/s that the budget carries, where it is too small
     missed: Answer | None  # where nothing carries the rate: how far each got
     references: Mapping[str, str]  # stored row of each scenario
     store: StoreLocation
@@ -145,21 +147,14 @@ class RatePlan(Framed):
         if best["carries_target"]:
             yield f"The {self.budget} there are carry that rate only if predictions hold exactly."
             return
-        carried = max(
-            (
-                self.budget // int(_number(row["num_devices"])) * _number(row["goodput_per_instance"])
-                for row in self.answer.dicts()
-                if row["mode"] == "aggregated"
-            ),
-            default=0.0,
-        )
-        more = f"; aggregated they carry up to {carried:.3g} requests/s" if carried else ""
+        more = f": they carry up to {self.within:.3g} requests/s" if self.within else ""
         yield f"The {self.budget} there are do not carry that rate{more}."
 
     def _attained(self, best: Row) -> Iterator[str]:
         if self.limits and best["devices_with_margin"] not in {None, best["devices"]}:
+            share = floor(1000 * _number(best["attained"])) / 10
             yield (
-                f"If predictions hold, {100 * _number(best['attained']):.3g} % of the requests are within the limits on"
+                f"If predictions hold, {share:g} % of the requests are within the limits on"
                 f" {best['devices_with_margin']} devices."
             )
 

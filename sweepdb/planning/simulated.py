@@ -44,6 +44,11 @@ class Ceiling(NamedTuple):
     most_per_s: float
     lone_ttft_ms: float
 
+    @property
+    def other(self) -> str | None:
+        """The phase that a deployment needs beside it."""
+        return {"prefill": "decode", "decode": "prefill"}.get(self.phase)
+
     def fewest(self, rate: float) -> float:
         """The fewest devices that could carry a rate."""
         return self.num_devices * ceil(rate / self.most_per_s - 1e-9)
@@ -77,7 +82,9 @@ def ceilings_of(
         asked = {"scenarios": ids, "tpot_ms": inf if tpot_ms is None else SLACK * tpot_ms}
         rows = [Ceiling(*row) for row in connection.execute(_CEILINGS, asked).fetchall()]
     longest = inf if ttft_ms is None else SLACK * ttft_ms
-    return tuple(sorted(one for one in rows if one.most_per_s > 0 and one.lone_ttft_ms <= longest))
+    found = [one for one in rows if one.most_per_s > 0 and one.lone_ttft_ms <= longest]
+    phases = {(one.lot, one.phase) for one in found}
+    return tuple(sorted(one for one in found if one.other is None or (one.lot, one.other) in phases))
 
 
 class Rounds:
@@ -112,8 +119,7 @@ def _that_matter(ceilings: Sequence[Ceiling], rate: float, known: Known) -> Iter
         place = (one.lot, one.phase)
         cheapest[place] = min(cheapest[place], one.fewest(rate))
     for one in ceilings:
-        other = {"prefill": "decode", "decode": "prefill"}.get(one.phase)
-        beside = 0.0 if other is None else cheapest[one.lot, other]
-        mode = "aggregated" if other is None else "pd"
+        beside = 0.0 if one.other is None else cheapest[one.lot, one.other]
+        mode = "aggregated" if one.other is None else "pd"
         if one.fewest(rate) + beside <= known.devices.get((one.lot, mode), inf):
             yield one

@@ -113,7 +113,10 @@ class Sizing:
 
     def _known(self, sweep: str, ceilings: Sequence[Ceiling]) -> Known:
         with open_session(self.store) as session:
-            return Known.of(self._capacity(session, sweep, {}).dicts(), ceilings)
+            try:
+                return Known.of(self._capacity(session, sweep, {}).dicts(), ceilings)
+            except InputError:  # no requests could be simulated so far: the next round may
+                return Known({})
 
     def _capacity(self, session: Session, sweep: str, other: Mapping[str, object]) -> Answer:
         """The report `capacity` about the same question; a budget does not change what a rate takes."""
@@ -134,7 +137,8 @@ class Sizing:
             probes_evaluated=evaluated,
             notes=self.built.notes,
             longer=tuple(self._longer(session, sweep)) if answer.rows else (),
-            missed=None if answer.rows else self._missed(session, sweep),
+            within=self._within(session, sweep, answer),
+            missed=None if answer.rows else self._goodputs(session, sweep, {"mode": "aggregated", "top": _MISSED}),
             references=self._references(),
             store=session.location,
         )
@@ -148,11 +152,21 @@ class Sizing:
                 rows = self._capacity(session, sweep, {one.keyword: longer}).dicts()
                 yield Longer(about=one, limit=longer, best=best_of(rows, self.asked.budget))
 
-    def _missed(self, session: Session, sweep: str) -> Answer:
-        own = self.asked.own
-        asked = {**self.asked.question, "attainment": own.attainment, "sweep": sweep, "by": "goodput", "top": _MISSED}
-        del asked["num_devices"]
-        return session.ask(question_of("best", {**asked, "mode": "aggregated"}))
+    def _within(self, session: Session, sweep: str, answer: Answer) -> float | None:
+        """What a budget carries that no deployment fits."""
+        if self.asked.budget is None or not answer.rows or any(row["carries_target"] for row in answer.dicts()):
+            return None
+        modes = dict.fromkeys(str(row["mode"]) for row in answer.dicts())
+        asked = {"num_devices": self.asked.budget, "top": 1}
+        found = [self._goodputs(session, sweep, {"mode": mode, **asked}).dicts() for mode in modes]
+        rates = [row.get("system_goodput", row["goodput"]) for rows in found for row in rows]
+        return max((rate for rate in rates if isinstance(rate, float)), default=None)
+
+    def _goodputs(self, session: Session, sweep: str, other: Mapping[str, object]) -> Answer:
+        own, question = self.asked.own, {**self.asked.question, "num_devices": None}
+        return session.ask(
+            question_of("best", {**question, "attainment": own.attainment, "sweep": sweep, "by": "goodput", **other})
+        )
 
     def _references(self) -> dict[str, str]:
         """The stored row of each scenario with as many requests as a simulation lets in."""
