@@ -46,7 +46,7 @@ def plan(
     check_jobs(jobs)
     asked = asked_of(model, options)
     built = build_request(asked.evaluated, None, store)
-    built = replace(built, notes=(*asked.notes, *built.notes))
+    on_notes(asked.notes)
     rated = asked.own.rate is not None
     waiting = replace(built, arrivals=None) if rated else built
     sweep, evaluated = _evaluated(asked, waiting, store, jobs=jobs, progress=progress, on_notes=on_notes)
@@ -60,9 +60,16 @@ def plan(
             return sized
     with open_session(store) as session:
         found = asked_plan(session, {**asked.question, "sweep": sweep})
-        played = built.arrivals is not None
+        played = built.arrivals is not None and not rated
         goodput = tuple(_goodput(session, asked, found)) if played else ()
-    return replace(found, sweep=sweep, probes_evaluated=evaluated, notes=built.notes, played=played, goodput=goodput)
+    return replace(
+        found,
+        sweep=sweep,
+        probes_evaluated=evaluated,
+        notes=(*asked.notes, *built.notes),
+        played=played,
+        goodput=goodput,
+    )
 
 
 def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPlan:

@@ -135,7 +135,7 @@ class Sizing:
             configurations=configurations,
             simulated=answer.scenarios_considered,
             probes_evaluated=evaluated,
-            notes=self.built.notes,
+            notes=(*self.asked.notes, *self.built.notes),
             longer=tuple(self._longer(session, sweep)) if answer.rows else (),
             within=self._within(session, sweep, answer),
             missed=None if answer.rows else self._goodputs(session, sweep, {"mode": "aggregated", "top": _MISSED}),

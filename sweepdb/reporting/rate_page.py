@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _SHOWN = (
     ("rank", "rank"), ("device", "device"), ("deployment", "deployment"),
     ("devices_with_margin", "devices with margin"), ("devices", "devices if predictions hold"),
-    ("carries_target", "carries the rate"), ("goodput", "goodput, requests/s"), ("goodput_per_instance", "goodput of an instance"), ("attained", "share within the limits"),
+    ("carries_target", "carries the rate"), ("goodput", "goodput, requests/s"),
+    ("goodput_per_instance", "goodput of an instance"), ("attained", "share within the limits"),
     ("usd_per_hour", "USD/h"),
 )  # fmt: skip
 
