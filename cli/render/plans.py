@@ -5,32 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from cli.derived import spelled
-from cli.render.answers import answer_lines, load_limits, price_note, price_notes, ttft_spans
+from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.planning import DeploymentPlan, NextCommand, RatePlan, deployment_label, readable_row, to_buy
+from sweepdb.planning import DeploymentPlan, NextCommand, RatePlan, holds_of, readable_row
 
 _PROBES = ("probe", "prefill_probe", "decode_probe")
 # Columns of a person's tables: what is shown, and what it is called.
-_SERVED = (
-    ("rank", "rank"), ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"),
-    ("carries_target", "carries"), ("system_qps", "requests/s"), ("goodput", "goodput"), ("users", "in flight"),
-    ("output_tokens_per_s", "tokens/s"), ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"),
-    ("e2e_ms", "e2e_ms"), ("memory_free_gib", "free_gib"),
+_SHOWN = (
+    ("rank", "rank"), ("device", "device"), ("basis", "basis"), ("quantization", "quantization"),
+    ("deployment", "deployment"), ("devices_used", "devices"), ("carries_target", "carries"),
+    ("system_qps", "requests/s"), ("goodput", "goodput"), ("users", "concurrency"), ("output_tokens_per_s", "tokens/s"),
+    ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"), ("e2e_ms", "e2e_ms"), ("memory_free_gib", "free_gib"),
+    ("usd_per_hour", "usd/h"), ("usd_per_million_output_tokens", "usd/M output"),
     ("holds", "holds"), ("rows", "rows"),
-)  # fmt: skip
-_COST = (
-    ("rank", "rank"), ("device", "device"), ("devices_used", "devices"), ("devices_idle", "idle"),
-    ("usd_per_device_hour", "usd/device/h"), ("usd_per_hour", "usd/h"), ("usd_per_month", "usd/month"),
-    ("usd_per_million_input_tokens", "usd/M input"), ("usd_per_million_uncached_tokens", "usd/M uncached"),
-    ("usd_per_million_output_tokens", "usd/M output"),
 )  # fmt: skip
 
 
 _SAID_OF_LOADS = ("bursts:", "nobody measured")  # beginnings of notes that bear on what to buy
 _RATED = (
-    ("rank", "rank"), ("device", "device"), ("deployment", "deployment"),
-    ("devices_with_margin", "devices_with_margin"), ("devices", "devices"), ("carries_target", "carries"),
+    ("rank", "rank"), ("device", "device"), ("quantization", "quantization"), ("deployment", "deployment"),
+    ("devices_with_margin", "devices_with_margin"), ("devices", "devices"), ("carries", "carries"),
     ("goodput_per_instance", "goodput/instance"), ("goodput", "goodput"), ("attained", "attained"),
     ("usd_per_hour", "usd/h"), ("rows", "rows"),
 )  # fmt: skip
@@ -40,20 +35,67 @@ def plan_lines(plan: DeploymentPlan | RatePlan, *, wide: bool, explain: bool) ->
     """Everything about a plan; the nearest misses where nothing satisfies the limits."""
     if isinstance(plan, RatePlan):
         yield from _rate_lines(plan, wide=wide, explain=explain)
-    elif plan.best is None or explain or wide:
+    else:
+        yield from _waiting_lines(plan, wide=wide, explain=explain)
+    for number, command in enumerate(plan.next_commands()):
+        yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
+
+
+def _waiting_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
+    """A plan for users who wait for their answers, or within a budget."""
+    whole = plan.best is None or wide
+    if whole:
         yield from answer_lines(plan.answer, wide=wide, explain=explain)
     else:
+        yield from map(str, header_lines(plan.answer) if explain else ())
         yield from _tables(plan)
-    if isinstance(plan, DeploymentPlan) and plan.best is not None:
+    if plan.best is not None:
         for sentence in plan.sentences():
             yield Paragraph(sentence)
         if not explain:
             yield from _trust(plan)
-        for note in dict.fromkeys(price_notes(plan.answer)):
+        for note in () if whole else _notes(plan, explain=explain):
             yield Paragraph(note, indent="  ")
         yield "\n"
-    for number, command in enumerate(plan.next_commands()):
-        yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
+
+
+def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
+    """A plan for a rate: what to buy comes first, then what it rests on."""
+    for sentence in plan.sentences():
+        yield Paragraph(sentence)
+    yield "\n"
+    whole = plan.missed or (plan.answer if wide else None)
+    if whole is not None:
+        yield from answer_lines(whole, wide=wide, explain=explain)
+        yield "\n"
+        return
+    yield from map(str, header_lines(plan.answer)) if explain else (load_limits(plan.answer),)
+    for title, found in plan.tables():
+        yield f"{title}\n"
+        rows = [
+            {
+                **row, "rows": " ".join(plan.probes_of(row)),
+                "carries": None if plan.budget is None else row["carries_target"],  # without a budget any number does
+            }
+            for row in found
+        ]  # fmt: skip
+        yield from _table(rows, _RATED)
+        yield "\n"
+    if not explain:
+        yield from _trust(plan)
+    for note in plan.answer.notes:
+        if explain or note.startswith(_SAID_OF_LOADS):
+            yield Paragraph(f"assumed: {note}", indent="  ")
+    for device in dict.fromkeys(row["device"] for row in plan.dicts() if row["usd_per_hour"] is None):
+        yield Paragraph(price_note(device), indent="  ")
+    yield "\n"
+
+
+def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:
+    """What costs lack, and what the rows assume where they are to be explained."""
+    yield from dict.fromkeys(price_notes(plan.answer))
+    for note in dict.fromkeys(plan.answer.notes if explain else ()):
+        yield note if note.startswith("note:") else f"assumed: {note}"
 
 
 def _typed(command: NextCommand) -> str:
@@ -65,37 +107,6 @@ def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
-    """A plan for a rate: what to buy comes first, then what it rests on."""
-    for sentence in plan.sentences():
-        yield Paragraph(sentence)
-    yield "\n"
-    if plan.missed is not None:
-        yield from answer_lines(plan.missed, wide=wide, explain=explain)
-        yield "\n"
-        return
-    if explain or wide:
-        yield from answer_lines(plan.answer, wide=wide, explain=explain)
-    else:
-        yield load_limits(plan.answer)
-        rows = [
-            {**row, "deployment": deployment_label(to_buy(row)), "rows": " ".join(plan.probes_of(row))}
-            for row in plan.dicts()
-        ]
-        for number in dict.fromkeys(row["question_group"] for row in rows):
-            yield f"{plan.answer.scope[int(str(number))]}\n"
-            shown = [one for one in _RATED if plan.budget is not None or one[0] != "carries_target"]
-            yield from _table([row for row in rows if row["question_group"] == number], shown)
-            yield "\n"
-        yield from _trust(plan)
-    for note in plan.answer.notes:
-        if note.startswith(_SAID_OF_LOADS):
-            yield Paragraph(f"assumed: {note}", indent="  ")
-    for device in dict.fromkeys(row["device"] for row in plan.dicts() if row["usd_per_hour"] is None):
-        yield Paragraph(price_note(device), indent="  ")
-    yield "\n"
-
-
 def _trust(plan: DeploymentPlan | RatePlan) -> Iterator[str]:
     """How far such answers have been off, in a line a distinct figure."""
     for line in dict.fromkeys(expected_error_lines(plan.answer.expected_error)):
@@ -103,23 +114,19 @@ def _trust(plan: DeploymentPlan | RatePlan) -> Iterator[str]:
 
 
 def _tables(plan: DeploymentPlan) -> Iterator[str]:
-    spans = ttft_spans(plan.answer)
-    rows = [
-        {
-            **readable_row(row), "goodput": plan.kept_per_s(row),
-            "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
-            "rows": " ".join(str(row[name]) for name in _PROBES if row[name] is not None),
-        }
-        for row in plan.dicts()
-    ]  # fmt: skip
-    for number in dict.fromkeys(row["question_group"] for row in rows):
-        yield f"{plan.answer.scope[int(str(number))]}\n"
-        mine = [row for row in rows if row["question_group"] == number]
-        yield from _table(mine, _SERVED)
-        if any(row["usd_per_hour"] is not None for row in mine):
-            yield "\n"
-            cached = any(row["usd_per_million_uncached_tokens"] != row["usd_per_million_input_tokens"] for row in mine)
-            yield from _table(mine, [one for one in _COST if cached or one[1] != "usd/M uncached"])
+    spans, limits = ttft_spans(plan.answer), plan.answer.question.limits
+    for title, found in plan.tables():
+        rows = [
+            {
+                **readable_row(row), "goodput": plan.kept_per_s(row),
+                "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
+                "holds": (holds_of(row, limits) or "-") if limits.on_times else None,
+                "rows": " ".join(str(row[name]) for name in _PROBES if row[name] is not None),
+            }
+            for row in found
+        ]  # fmt: skip
+        yield f"{title}\n"
+        yield from _table(rows, _SHOWN)
         yield "\n"
 
 

@@ -60,14 +60,14 @@ if TYPE_CHECKING:
         unfitted_engine,
         with_client,
     )
-    from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, slow_formats
+    from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, linear_format, slow_formats
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
     from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp
     from evaluator.inputs.model_ids import catalogue_ids
     from evaluator.inputs.models import catalogued_model, list_models, load_model
     from evaluator.inputs.native_formats import BY_NAME
-    from evaluator.inputs.parameters import parameter_count
+    from evaluator.inputs.parameters import bytes_of_weights, parameter_count
     from evaluator.inputs.plan import Plan
     from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
     from evaluator.inputs.precision import Precision

@@ -10,12 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from queries.asking import limit_table, question_of
+from queries.pairs import SURELY
 from queries.session import Session, open_session
+from store.errors import InputError
 from store.location import parse_url
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
-from sweepdb.evaluating.requests import BuiltRequest, build_request
+from sweepdb.evaluating.requests import BuiltRequest
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
+from sweepdb.planning.formats import LookedAt, request_in_formats
+from sweepdb.planning.held_back import holds_of
 from sweepdb.planning.planning_options import Asked, asked_of, plan_options
+from sweepdb.planning.ranking import ranked
 from sweepdb.planning.stored_sweeps import stored_sweep
 
 if TYPE_CHECKING:
@@ -45,9 +50,9 @@ def plan(
     need the fewest devices. `progress` is called as rows are stored; `on_notes` with what was assumed first."""
     check_jobs(jobs)
     asked = asked_of(model, options)
-    built = build_request(asked.evaluated, None, store)
+    about = request_in_formats(asked.evaluated, store)
+    built, rated = about.built, asked.own.rate is not None
     on_notes(asked.notes)
-    rated = asked.own.rate is not None
     waiting = replace(built, arrivals=None) if rated else built
     sweep, evaluated = _evaluated(asked, waiting, store, jobs=jobs, progress=progress, on_notes=on_notes)
     if rated:
@@ -55,21 +60,41 @@ def plan(
         from sweepdb.planning.sizing import Sizing
 
         called = progress_of(progress)
-        sizing = Sizing(asked=asked, built=built, store=store, closed=sweep, jobs=jobs, progress=called, say=on_notes)
+        sizing = Sizing(asked=asked, about=about, store=store, closed=sweep, jobs=jobs, progress=called, say=on_notes)
         if (sized := sizing.planned(evaluated)) is not None:
             return sized
     with open_session(store) as session:
-        found = asked_plan(session, {**asked.question, "sweep": sweep})
+        found = _ranked(asked_plan(session, {**asked.question, "sweep": sweep}), asked, about)
         played = built.arrivals is not None and not rated
         goodput = tuple(_goodput(session, asked, found)) if played else ()
+        surely = _surely(session, asked, about, found)
+    notes = (*asked.notes, *built.notes)
     return replace(
-        found,
-        sweep=sweep,
-        probes_evaluated=evaluated,
-        notes=(*asked.notes, *built.notes),
-        played=played,
-        goodput=goodput,
+        found, sweep=sweep, probes_evaluated=evaluated, notes=notes, played=played, goodput=goodput, surely=surely
     )
+
+
+def _ranked(found: DeploymentPlan, asked: Asked, about: LookedAt) -> DeploymentPlan:
+    """The rows of every format that was looked at in one order."""
+
+    def in_order(answer: Answer) -> Answer:
+        return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
+
+    relaxed_to = tuple(replace(one, answer=in_order(one.answer)) for one in found.relaxed)
+    return replace(found, answer=in_order(found.answer), relaxed=relaxed_to, rank_by=asked.own.rank_by, looked_at=about)
+
+
+def _surely(session: Session, asked: Asked, about: LookedAt, found: DeploymentPlan) -> Answer | None:
+    """The same question with limits read at a confidence, where those of the best may be missed."""
+    best, limits = found.best, found.answer.question.limits
+    if best is None or limits.confidence is not None or holds_of(best, limits) != "no":
+        return None
+    question = {**asked.question, "sweep": found.sweep or asked.question.get("sweep"), "confidence": SURELY}
+    try:
+        answer = session.ask(question_of(REPORT, question))
+    except InputError:  # nobody measured anything near
+        return None
+    return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
 
 
 def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPlan:
@@ -125,9 +150,8 @@ def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[
     limits = {keyword: asked.question.get(keyword) for keyword in ("ttft_limits", "tpot_limits")}
     given = {keyword: limit for keyword, limit in limits.items() if limit is not None}
     modes = {row["mode"] for row in found.dicts()} if given else set()
-    question = {
-        **given, "by": "goodput", "attainment": asked.own.attainment, "sweep": found.sweep, "top": 1000,
-    }  # fmt: skip
+    share = asked.own.attainment
+    question = {**given, "by": "goodput", "attainment": share, "sweep": found.sweep, "top": 1000}
     if "aggregated" in modes:
         yield session.ask(question_of("best", question))
     if "pd" in modes and (budget := asked.question.get("num_devices")) is not None:

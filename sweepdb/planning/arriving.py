@@ -11,9 +11,11 @@ from math import floor
 
 from queries.asking import Answer, Framed, Limit, ReportOptions
 from store.location import StoreLocation
-from sweepdb.planning.deployment_plan import NextCommand, deployment_label
+from sweepdb.planning.deployment_plan import NextCommand
+from sweepdb.planning.formats import LookedAt
+from sweepdb.planning.labels import deployment_label, in_words
+from sweepdb.planning.ranking import Row, number_of, quantization_of, subject_of, subjects
 
-Row = Mapping[str, object]
 _COUNTS = ("instances", "prefill_instances", "decode_instances")
 _SCENARIOS = ("scenario", "prefill_scenario", "decode_scenario")
 _SAME = 0.005  # of devices or money
@@ -45,16 +47,25 @@ class RatePlan(Framed):
     missed: Answer | None  # where nothing carries the rate: how far each got
     references: Mapping[str, str]  # stored row of each scenario
     store: StoreLocation
+    about: LookedAt
+    order: Order
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the columns; those of the report `capacity`."""
-        return self.answer.columns
+        """Names of the columns; those of the report `capacity`, and what weights are in."""
+        return (*self.answer.columns, "quantization")
 
     @property
     def best(self) -> Row | None:
         """The deployment to buy, None where none carries the rate."""
-        return best_of(self.dicts(), self.budget)
+        return self.order.first(self.dicts())
+
+    def tables(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
+        """The rows of each subject, with its title and their deployments as they are to be bought."""
+        model = self.about.built.parts[0].models[0].name
+        for subject in subjects(self.answer) if self.rows else ():
+            rows = [row for row in self.dicts() if subject_of(self.answer, row) == subject]
+            yield f"{model} · {subject}", [{**row, "deployment": deployment_label(to_buy(row))} for row in rows]
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -79,13 +90,16 @@ class RatePlan(Framed):
             return
         yield self._buy(best)
         yield from self._short(best)
+        published = self._as_published(best)
+        if self._narrower(best):
+            yield self._published(best, published)
         yield (
             f"Requests arrive ({best['arrivals']}) and were simulated for {self.simulated} of {self.configurations}"
             " configurations, those that could need the fewest devices; users who wait for their answers are another"
             " question (`concurrency`)."
         )
         yield from self._attained(best)
-        yield from self._runner_up(best)
+        yield from self._runner_up(best, published)
         yield from self._longer(best)
 
     def next_commands(self) -> Iterator[NextCommand]:
@@ -121,13 +135,13 @@ class RatePlan(Framed):
 
     def _buy(self, row: Row) -> str:
         most, exact, error = row["devices_with_margin"], row["devices"], row["step_error"]
-        device, what = row["device"], deployment_label(to_buy(row))
+        device, what = row["device"], _deployed(row)
         if error is None:
             return (
                 f"Buy at least {exact} {device} ({what}): {exact} {self._carrying()} if predictions hold exactly;"
                 " nobody measured near, so no margin for their error can be said."
             )
-        said = f"expected error of steps, +-{100 * _number(error):.0f} %"
+        said = f"expected error of steps, +-{100 * number_of(error):.0f} %"
         if most is None:
             return (
                 f"Buy more than {exact} {device}: {exact} ({what}) {self._carrying()} if predictions hold exactly; no"
@@ -142,7 +156,7 @@ class RatePlan(Framed):
 
     def _short(self, best: Row) -> Iterator[str]:
         """What a budget lacks, and what it carries instead."""
-        if self.budget is None or _number(best["devices_with_margin"], _number(best["devices"])) <= self.budget:
+        if self.budget is None or number_of(best["devices_with_margin"], number_of(best["devices"])) <= self.budget:
             return
         if best["carries_target"]:
             yield f"The {self.budget} there are carry that rate only if predictions hold exactly."
@@ -150,22 +164,39 @@ class RatePlan(Framed):
         more = f": they carry up to {self.within:.3g} requests/s" if self.within else ""
         yield f"The {self.budget} there are do not carry that rate{more}."
 
+    def _narrower(self, best: Row) -> bool:
+        return bool(self.about.origins) and best["quantization"] != self.about.published
+
+    def _as_published(self, best: Row) -> Row | None:
+        """What is to buy in the format that weights are published in, where a narrower one needs fewer."""
+        rows = [row for row in self.dicts() if row["quantization"] == self.about.published]
+        return self.order.first(rows) if self._narrower(best) else None
+
+    def _published(self, best: Row, published: Row | None) -> str:
+        said = f"Weights in {in_words(best['quantization'])}: {self.about.origins[str(best['quantization'])]}"
+        form = in_words(self.about.published)
+        if published is None:
+            return f"{said}; as published ({form}) nothing carries that rate."
+        return (
+            f"{said}. As published ({form}): {bought(published):.0f} {published['device']},"
+            f" {deployment_label(to_buy(published))}."
+        )
+
     def _attained(self, best: Row) -> Iterator[str]:
         if self.limits and best["devices_with_margin"] not in {None, best["devices"]}:
-            share = floor(1000 * _number(best["attained"])) / 10
+            share = floor(1000 * number_of(best["attained"])) / 10
             yield (
                 f"If predictions hold, {share:g} % of the requests are within the limits on"
                 f" {best['devices_with_margin']} devices."
             )
 
-    def _runner_up(self, best: Row) -> Iterator[str]:
-        others = [row for row in self.dicts() if row != best]
-        second = best_of(others, self.budget)
+    def _runner_up(self, best: Row, published: Row | None) -> Iterator[str]:
+        second = self.order.first([row for row in self.dicts() if row not in (best, published)])
         if second is None:
             return
-        what = f"{deployment_label(to_buy(second))} on {second['device']}"
+        what = f"{_deployed(second)} on {second['device']}"
         more, unit = _compared(second, best)
-        yield f"Next comes {what}: {_bought(second):.0f} devices, {more:.2f} x the {unit}."
+        yield f"Next comes {what}: {bought(second):.0f} devices, {more:.2f} x the {unit}."
 
     def _longer(self, best: Row) -> Iterator[str]:
         for one in self.longer:
@@ -173,51 +204,64 @@ class RatePlan(Framed):
                 continue
             gain, unit = _compared(one.best, best)
             what = f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit}"
-            other = deployment_label(to_buy(one.best))
+            other = _deployed(one.best)
             if abs(gain - 1) < _SAME:
                 yield f"{what} changes nothing."
             else:
-                yield f"{what} gives {gain:.2f} x the {unit}: {_bought(one.best):.0f} devices, {other}."
+                yield f"{what} gives {gain:.2f} x the {unit}: {bought(one.best):.0f} devices, {other}."
 
 
-def chosen_rows(answer: Answer, budget: int | None) -> tuple[tuple[object, ...], ...]:
-    """Of the rows of `capacity` the best of each group, device and mode, ranked by what is to buy."""
-    rows = answer.dicts()
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["question_group"], row["device"], row["mode"]), []).append(row)
-    kept = [best for group in groups.values() if (best := best_of(group, budget)) is not None]
-    order = _order(kept, budget)
-    ranked: list[tuple[object, ...]] = []
-    for number in dict.fromkeys(row["question_group"] for row in rows):
-        mine = sorted((row for row in kept if row["question_group"] == number), key=order)
-        ranked += [tuple({**row, "rank": rank}.values()) for rank, row in enumerate(mine, start=1)]
-    return tuple(ranked)
-
-
-def best_of(rows: Sequence[Row], budget: int | None) -> Row | None:
-    """The deployment to buy: with a margin within the budget, for the least money where all have a price, by the fewest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """The order of what carries a rate: with a margin within the budget, then by money where all have a price, then by
     devices."""
-    return min(rows, key=_order(rows, budget)) if rows else None
 
+    budget: int | None
+    rank_by: str | None
 
-def _order(rows: Sequence[Row], budget: int | None) -> Callable[[Row], tuple[object, ...]]:
-    priced = all(row["usd_per_hour"] is not None for row in rows)
-
-    def key(row: Row) -> tuple[object, ...]:
-        most = float("inf") if budget is None else budget
-        fits = 0 if _bought(row) <= most else 1 if _number(row["devices"]) <= most else 2
-        return (
-            fits,
-            row["devices_with_margin"] is None,
-            _number(row["usd_per_hour"]) if priced else 0.0,
-            _bought(row),
-            row["devices"],
-            -_number(row["goodput"]),
-            *(str(row[name]) for name in ("device", "mode", *_SCENARIOS)),
+    def key(self, rows: Sequence[Row]) -> Callable[[Row], tuple[object, ...]]:
+        """A key that sorts the deployment to buy first."""
+        by_money = self.rank_by == "cost" or (
+            self.rank_by is None and all(row["usd_per_hour"] is not None for row in rows)
         )
+        most = float("inf") if self.budget is None else self.budget
 
-    return key
+        def key(row: Row) -> tuple[object, ...]:
+            return (
+                0 if bought(row) <= most else 1 if number_of(row["devices"]) <= most else 2,
+                row["devices_with_margin"] is None,
+                number_of(row["usd_per_hour"], float("inf")) if by_money else 0.0,
+                bought(row),
+                row["devices"],
+                -number_of(row["goodput"]),
+                *(str(row[name]) for name in ("device", "mode", *_SCENARIOS)),
+            )
+
+        return key
+
+    def first(self, rows: Sequence[Row]) -> Row | None:
+        """The deployment to buy."""
+        return min(rows, key=self.key(rows), default=None)
+
+    def chosen(self, answer: Answer, about: LookedAt) -> tuple[tuple[object, ...], ...]:
+        """Of the rows of `capacity` the best of each device, mode and format, ranked by what is to buy.
+
+        Of narrower formats that nobody named, the best alone."""
+        rows = [{**row, "quantization": quantization_of(answer, row)} for row in answer.dicts()]
+        kept: dict[tuple[object, ...], Row] = {}
+        for row in sorted(rows, key=self.key(rows)):
+            form = row["quantization"] == about.published if about.origins else row["quantization"]
+            kept.setdefault((subject_of(answer, row), row["device"], row["mode"], form), row)
+        ranked: list[tuple[object, ...]] = []
+        for subject in subjects(answer):
+            mine = [row for place, row in kept.items() if place[0] == subject]
+            ranked += [tuple({**row, "rank": rank}.values()) for rank, row in enumerate(mine, start=1)]
+        return tuple(ranked)
+
+
+def _deployed(row: Row) -> str:
+    form = f" in {in_words(row['quantization'])}" if "quantization" in row else ""
+    return f"{deployment_label(to_buy(row))}{form}"
 
 
 def to_buy(row: Row) -> Row:
@@ -226,16 +270,13 @@ def to_buy(row: Row) -> Row:
     return {**row, **more}
 
 
-def _bought(row: Row) -> float:
-    return _number(row["devices_with_margin"], _number(row["devices"]))
+def bought(row: Row) -> float:
+    """The devices to buy."""
+    return number_of(row["devices_with_margin"], number_of(row["devices"]))
 
 
 def _compared(other: Row, best: Row) -> tuple[float, str]:
     """How much more another deployment takes, and of what."""
     if None not in {other["usd_per_hour"], best["usd_per_hour"]}:
-        return _number(other["usd_per_hour"]) / _number(best["usd_per_hour"]), "money"
-    return _bought(other) / _bought(best), "devices"
-
-
-def _number(value: object, missing: float = float("nan")) -> float:
-    return float(value) if isinstance(value, int | float) else missing
+        return number_of(other["usd_per_hour"]) / number_of(best["usd_per_hour"]), "money"
+    return bought(other) / bought(best), "devices"

@@ -35,6 +35,7 @@ class PlanKeywords(TypedDict, total=False):
     speculative: str | None
     compile: bool | None
     search: Literal["launchable", "every", "tp"] | None
+    pp_sizes: int | Sequence[int] | None
     serving_model: str | Sequence[str] | None
     client_lengths: float | None
     arrivals: str | None
@@ -44,6 +45,7 @@ class PlanKeywords(TypedDict, total=False):
     rate: float | None
     attainment: float | None
     concurrency: float | None
+    rank_by: Literal["cost", "rate", "devices", "latency"] | None
     qps: float | None
     ttft_limits: float | None
     tpot_limits: float | None

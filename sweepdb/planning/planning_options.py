@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, Literal
 
 from queries.asking import (
     MOST_RATE,
@@ -19,6 +20,7 @@ from queries.asking import (
     declared,
     keywords_of,
     limit_table,
+    one_of,
     option,
     option_table,
     question_report,
@@ -27,6 +29,7 @@ from queries.asking import (
 from store.errors import InputError
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
+from sweepdb.planning.ranking import RANKINGS
 
 _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
@@ -35,10 +38,9 @@ _EVALUATED = (
     "remote_gb_per_s", "max_batched_tokens", "quantize_linear_action", "quantize_experts_action",
     "quantize_mixers_action", "quantize_head_action", "quantize_drafts_action",
     "quantize_attention_action", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
-    "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
+    "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
-_OWN = ("rate", "attainment")  # in questions about deployments they are other options
 ATTAINMENT = 0.95
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
 
@@ -64,6 +66,12 @@ class PlanOptions:
         "users who wait for their answers: requests in flight to serve, by the fewest devices or the least money",
         unit="requests",
         check=above_zero(MOST_RATE),
+    )
+    rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
+        None,
+        "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e)"
+        " [default: cost of a rate or of users where prices are stored, else its devices; rate without either]",
+        check=one_of(*RANKINGS),
     )
     qps: float | None = option(
         None, "old name of rate, for one release", unit="requests/s", check=above_zero(MOST_RATE)
@@ -124,7 +132,7 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
         raise InputError("plan is about one model", hint="`evaluate` takes several, `query deployments` compares them")
     question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
     of_both = {"target_users": own.concurrency, "num_devices": total}
-    kept = {keyword: value for keyword, value in question.items() if keyword not in {*_EVALUATED, *_OWN}}
+    kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
     budget = None if total is None else int(str(total))
     return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
 
@@ -135,30 +143,30 @@ def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
     if "qps" in values:
         if "rate" in values:
             raise InputError("`qps` is the old name of `rate`: give one of them")
-        values["rate"] = values["qps"]
+        values["rate"] = values.pop("qps")
         notes = ("note: `qps` is an old name, gone with the next release: `rate`",)
-    given = {keyword: _number(keyword, values) for keyword in ("rate", "concurrency", "attainment")}
-    own = PlanOptions(**{keyword: value for keyword, value in given.items() if value is not None})
+    stated = "attainment" in values
+    read = {item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)}
+    own = PlanOptions(**{field: value for field, value in read.items() if value is not None})
     if own.rate is None:
-        if "attainment" in values and "arrivals" not in values:
+        if stated and "arrivals" not in values:
             raise InputError("`attainment` is about requests that arrive", hint="add `rate`, or leave it out")
         if own.concurrency is not None and "arrivals" in values:
             raise InputError(
                 "`arrivals` are requests that arrive by themselves, `concurrency` is users who wait",
                 hint="`rate` in place of `concurrency`, or leave `arrivals` out",
             )
-    elif "arrivals" not in values:
+        return own, notes
+    if own.rank_by not in {None, "cost", "devices"}:
+        raise InputError(f"a rate is not ranked by {own.rank_by}", hint="`rank_by=cost` or devices")
+    if "arrivals" not in values:
         values["arrivals"] = "poisson"
         notes += ("assumed: requests arrive as a Poisson process (`arrivals=gamma:3` for bursts, or trace:FILE)",)
     return own, notes
 
 
-def _number(keyword: str, values: Mapping[str, object]) -> float | None:
-    given = values.get(keyword)
-    if given is None:
-        return None
-    read = read_value(plan_options()[keyword], given, f"`{keyword}`")
-    return float(read) if isinstance(read, int | float) else None
+def _read(item: Declared, given: object) -> Any:  # noqa: ANN401  of the type that the option declares
+    return None if given is None else read_value(item, given, f"`{item.keyword}`")
 
 
 REPORT = "deployments"

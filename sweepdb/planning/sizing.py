@@ -13,7 +13,8 @@ from queries.session import Session, open_session
 from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_transaction
-from sweepdb.planning.arriving import Longer, RatePlan, best_of, chosen_rows
+from sweepdb.planning.arriving import Longer, Order, RatePlan
+from sweepdb.planning.ranking import quantization_of
 from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
 from sweepdb.planning.stored_sweeps import stored_scenarios
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from queries.asking import Answer
     from store.location import StoreLocation
     from sweepdb.evaluating.requests import BuiltRequest
+    from sweepdb.planning.formats import LookedAt
     from sweepdb.planning.planning_options import Asked
 
 REPORT = "capacity"
@@ -47,7 +49,7 @@ class Sizing:
     """A rate that is asked about, and the stored rows that bound what can carry it."""
 
     asked: Asked
-    built: BuiltRequest
+    about: LookedAt
     store: str | None
     closed: str  # the sweep of users who wait
     jobs: int
@@ -58,6 +60,16 @@ class Sizing:
     def rate(self) -> float:
         """The requests/s asked for."""
         return float(str(self.asked.own.rate))
+
+    @property
+    def built(self) -> BuiltRequest:
+        """The request, with the requests that arrive."""
+        return self.about.built
+
+    @property
+    def order(self) -> Order:
+        """The order of what carries the rate."""
+        return Order(budget=self.asked.budget, rank_by=self.asked.own.rank_by)
 
     @property
     def location(self) -> StoreLocation:
@@ -126,12 +138,11 @@ class Sizing:
 
     def _answered(self, session: Session, sweep: str, configurations: int, evaluated: int) -> RatePlan:
         answer = self._capacity(session, sweep, {})
-        budget = self.asked.budget
         return RatePlan(
             answer=answer,
-            rows=chosen_rows(answer, budget),
+            rows=self.order.chosen(answer, self.about),
             sweep=sweep,
-            budget=budget,
+            budget=self.asked.budget,
             configurations=configurations,
             simulated=answer.scenarios_considered,
             probes_evaluated=evaluated,
@@ -141,6 +152,8 @@ class Sizing:
             missed=None if answer.rows else self._goodputs(session, sweep, {"mode": "aggregated", "top": _MISSED}),
             references=self._references(),
             store=session.location,
+            about=self.about,
+            order=self.order,
         )
 
     def _longer(self, session: Session, sweep: str) -> Iterator[Longer]:
@@ -149,8 +162,9 @@ class Sizing:
             limit = self.asked.question.get(one.keyword)
             if isinstance(limit, int | float) and one.metric is not None and not one.least:
                 longer = LONGER_BY * limit
-                rows = self._capacity(session, sweep, {one.keyword: longer}).dicts()
-                yield Longer(about=one, limit=longer, best=best_of(rows, self.asked.budget))
+                answer = self._capacity(session, sweep, {one.keyword: longer})
+                rows = [{**row, "quantization": quantization_of(answer, row)} for row in answer.dicts()]
+                yield Longer(about=one, limit=longer, best=self.order.first(rows))
 
     def _within(self, session: Session, sweep: str, answer: Answer) -> float | None:
         """What a budget carries that no deployment fits."""

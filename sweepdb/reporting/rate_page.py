@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from store.texts import Html, element
-from sweepdb.planning.arriving import to_buy
-from sweepdb.planning.deployment_plan import deployment_label
 from sweepdb.reporting.page_file import plain_page
 from sweepdb.reporting.page_text import listed, paragraph, preformatted, table_text
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from sweepdb.planning.arriving import RatePlan
 
 _SHOWN = (
-    ("rank", "rank"), ("device", "device"), ("deployment", "deployment"),
+    ("rank", "rank"), ("device", "device"), ("quantization", "quantization"), ("deployment", "deployment"),
     ("devices_with_margin", "devices with margin"), ("devices", "devices if predictions hold"),
     ("carries_target", "carries the rate"), ("goodput", "goodput, requests/s"),
     ("goodput_per_instance", "goodput of an instance"), ("attained", "share within the limits"),
@@ -38,10 +36,10 @@ def _parts(plan: RatePlan, command: str, spoken: Callable[[str], str], errors: I
     share = 100 * plan.answer.question.options.attainment
     yield paragraph(f"Limits of {share:g} % of the requests: {limits}.", kind="scope", id_="limits")
     yield listed(others)
-    rows = [{**row, "deployment": deployment_label(to_buy(row))} for row in plan.dicts()]
-    if rows:
+    for title, rows in plan.tables():
         cells = [[row[name] for name, _ in _SHOWN] for row in rows]
-        yield table_text([called for _, called in _SHOWN], cells, named="Deployments that carry the rate")
+        yield table_text([called for _, called in _SHOWN], cells, named=f"Deployments of {title}")
+    if plan.rows:
         yield paragraph(
             "Devices with margin is the number to buy: it carries the rate even if every step takes longer by the"
             " expected error. Goodput: requests/s of which that share is within the limits."

@@ -473,10 +473,13 @@ def test_twenty_bursty_requests_a_second_take_16_to_24_h200(bursty):
     assert outcome.code == 0
     said = " ".join(outcome.out.split("\n\n")[0].split())
     assert said.startswith(
-        "Buy 24 h200_sxm (aggregated 3 x TP8): 16 carry 20 requests/s with 95 % of them within the limits if"
-        " predictions hold exactly; 24 leave room for the expected error of steps, +-5 %."
+        "Buy 16 h200_sxm (aggregated 4 x TP4 in FP8_BLOCK): 16 carry 20 requests/s with 95 % of them within the limits,"
+        " and leave room for the expected error of steps, +-5 %. Weights in FP8_BLOCK: Qwen/Qwen3-32B-FP8. As published"
+        " (BF16): 24 h200_sxm, aggregated 3 x TP8."
     )
-    first = json.loads(bursty("--format json").out)[0]
+    rows = json.loads(bursty("--format json").out)
+    assert all(16 <= row["devices_with_margin"] <= 24 for row in rows if row["mode"] == "aggregated")
+    first = next(row for row in rows if row["quantization"] == "BF16")
     assert (first["devices"], first["devices_with_margin"], first["carries_target"]) == (16, 24, True)
     assert (first["instances"], first["instances_with_margin"], first["num_devices"]) == (2, 3, 8)
     assert share_within(5.97, 20 / 4) == pytest.approx(0.19, abs=0.02)
@@ -488,12 +491,13 @@ def test_twenty_bursty_requests_a_second_take_16_to_24_h200(bursty):
 @pytest.mark.survival
 def test_what_is_sent_to_management_says_what_carries_arrivals(bursty):
     page = bursty("--format html").out
-    assert "Buy 24 h200_sxm (aggregated 3 x TP8): 16 carry 20 requests/s" in page
+    assert "Buy 16 h200_sxm (aggregated 4 x TP4 in FP8_BLOCK): 16 carry 20 requests/s" in page
+    assert "As published (BF16): 24 h200_sxm, aggregated 3 x TP8." in page
     assert "gamma:3.0, 20000 requests" in page
     short = json.loads(bursty("--total-devices 8 --format json").out)
-    assert [row["carries_target"] for row in short] == [False, False]
+    assert [row["carries_target"] for row in short] == [False] * 4
     told = " ".join(bursty("--total-devices 8").out.split())
-    assert "The 8 there are do not carry that rate: they carry up to 10." in told
+    assert "The 8 there are do not carry that rate: they carry up to 12." in told
 
 
 @pytest.mark.survival

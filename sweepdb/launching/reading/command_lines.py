@@ -271,8 +271,8 @@ def read_settings(document: Mapping[str, object], where: str, role: str) -> Foun
     server.pp = number(document.get("pipeline_parallel_size"), 1)
     server.ep = number(document.get("moe_expert_parallel_size"), 1)
     server.moe_tp = number(document.get("moe_tensor_parallel_size"), max(group // server.ep, 1))
-    most = number(document.get("max_batch_size"), 0)
-    server.batch_sizes = (max(most // server.pp, 1),) if most else ()
+    most = number(document.get("max_batch_size"), 0)  # of each pipeline stage
+    server.batch_sizes = (most,) if most else ()
     server.token_budget = number(document.get("max_num_tokens"), 0) or None
     server.attention = "FP8" if cache.get("dtype") == "fp8" else None
     server.tiers = ("host",) if number(cache.get("host_cache_size"), 0) else ()
