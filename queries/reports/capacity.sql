@@ -59,6 +59,7 @@ ORDER BY question_group, devices;
 -- column: device | none | device of the plan; of pd of its decode side
 -- column: plan | none | label of the split of an instance that does both; NULL for pd
 -- column: instances | instances | copies of it; NULL for pd
+-- column: prefill_device | none | device of the prefill side; NULL unless pd
 -- column: prefill_plan, prefill_instances, decode_plan, decode_instances
 -- column: instances_with_margin | instances | copies of devices_with_margin; NULL for pd
 -- column: prefill_instances_with_margin | instances | prefill instances of devices_with_margin; NULL unless pd
@@ -162,8 +163,8 @@ saturated AS (
 )
 SELECT
     ranked.question_group, ranked.rank, mode, devices_with_margin, devices, one.device,
-    CASE WHEN mode = 'aggregated' THEN one.plan END AS plan, instances, p.plan AS prefill_plan, prefill_instances,
-    CASE WHEN mode = 'pd' THEN one.plan END AS decode_plan, decode_instances, instances_with_margin,
+    CASE WHEN mode = 'aggregated' THEN one.plan END AS plan, instances, p.device AS prefill_device,
+    p.plan AS prefill_plan, prefill_instances, CASE WHEN mode = 'pd' THEN one.plan END AS decode_plan, decode_instances, instances_with_margin,
     prefill_instances_with_margin, decode_instances_with_margin, getvariable('rate') AS rate, goodput,
     goodput_per_instance, goodput / getvariable('rate') - 1 AS headroom,
     CASE

@@ -65,7 +65,8 @@ class RatePlan(Framed):
         model = self.about.built.parts[0].models[0].name
         for subject in subjects(self.answer) if self.rows else ():
             rows = [row for row in self.dicts() if subject_of(self.answer, row) == subject]
-            yield f"{model} · {subject}", [{**row, "deployment": deployment_label(to_buy(row))} for row in rows]
+            if rows:
+                yield f"{model} · {subject}", [{**row, "deployment": deployment_label(to_buy(row))} for row in rows]
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -89,6 +90,8 @@ class RatePlan(Framed):
             yield f"No deployment that was simulated keeps {self._share} of any rate within the limits."
             return
         yield self._buy(best)
+        if best["usd_per_hour"] is not None:
+            yield f"That costs {number_of(best['usd_per_hour']):,.2f} USD an hour."
         yield from self._short(best)
         published = self._as_published(best)
         if self._narrower(best):
@@ -98,6 +101,7 @@ class RatePlan(Framed):
             " configurations, those that could need the fewest devices; users who wait for their answers are another"
             " question (`concurrency`)."
         )
+        yield from self._without_engine()
         yield from self._attained(best)
         yield from self._runner_up(best, published)
         yield from self._longer(best)
@@ -182,6 +186,16 @@ class RatePlan(Framed):
             f" {deployment_label(to_buy(published))}."
         )
 
+    def _without_engine(self) -> Iterator[str]:
+        """Devices that formulas serve, which simulate nothing."""
+        parts = [part for part in self.about.built.parts if part.engine is None]
+        names = dict.fromkeys(device.name for part in parts for device in part.devices)
+        if names:
+            yield (
+                f"Not simulated: {', '.join(names)}, served by formulas ({parts[0].serving_model}); name an engine"
+                " (`serving_model=vllm`)."
+            )
+
     def _attained(self, best: Row) -> Iterator[str]:
         if self.limits and best["devices_with_margin"] not in {None, best["devices"]}:
             share = floor(1000 * number_of(best["attained"])) / 10
@@ -247,7 +261,7 @@ class Order:
         """Of the rows of `capacity` the best of each device, mode and format, ranked by what is to buy.
 
         Of narrower formats that nobody named, the best alone."""
-        rows = [{**row, "quantization": quantization_of(answer, row)} for row in answer.dicts()]
+        rows = rows_of(answer)
         kept: dict[tuple[object, ...], Row] = {}
         for row in sorted(rows, key=self.key(rows)):
             form = row["quantization"] == about.published if about.origins else row["quantization"]
@@ -257,6 +271,12 @@ class Order:
             mine = [row for place, row in kept.items() if place[0] == subject]
             ranked += [tuple({**row, "rank": rank}.values()) for rank, row in enumerate(mine, start=1)]
         return tuple(ranked)
+
+
+def rows_of(answer: Answer) -> list[Row]:
+    """The rows of `capacity` on one device each, with their formats."""
+    of_one = [row for row in answer.dicts() if row["prefill_device"] in {None, row["device"]}]
+    return [{**row, "quantization": quantization_of(answer, row)} for row in of_one]
 
 
 def _deployed(row: Row) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from queries.connect import StoreConnection
 from store.location import StoreLocation
 from store.reading import read_transaction
+from store.schema import FORMULA_MODELS
 
 SLACK = 1.25  # of limits on times, in bounds
 FIRST = 4  # of each lot and phase in the first round; each further one takes twice as many
@@ -29,7 +30,7 @@ SELECT
     coalesce(max(requests_per_s) FILTER (WHERE phase = 'prefill' OR tpot_exclusive_ms <= $tpot_ms), 0) AS most_per_s,
     coalesce(min(ttft_ms), 0) AS lone_ttft_ms
 FROM feasible
-WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[]))
+WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[])) AND NOT list_contains($formulas::VARCHAR[], serving_model)
 GROUP BY ALL
 """
 
@@ -66,8 +67,11 @@ class Known:
         lots = {one.scenario: one.lot for one in ceilings}
         found: dict[tuple[str, str], int] = {}
         for row in rows:
-            place = (lots.get(str(row["scenario"] or row["decode_scenario"]), ""), str(row["mode"]))
-            found[place] = min(int(str(row["devices"])), found.get(place, 2**62))
+            keys = [row[name] for name in ("scenario", "prefill_scenario", "decode_scenario") if row[name] is not None]
+            of_row = {lots.get(str(key), "") for key in keys}
+            if len(of_row) == 1:  # sides of two devices or formats compete with none
+                place = (of_row.pop(), str(row["mode"]))
+                found[place] = min(int(str(row["devices"])), found.get(place, 2**62))
         return cls(found)
 
 
@@ -79,7 +83,8 @@ def ceilings_of(
         ids = list(transaction.values(int, _IDS, (sweep,)))
     with StoreConnection(location) as connection:
         connection.narrow_to(ids)
-        asked = {"scenarios": ids, "tpot_ms": inf if tpot_ms is None else SLACK * tpot_ms}
+        asked = {"scenarios": ids, "tpot_ms": inf if tpot_ms is None else SLACK * tpot_ms,
+                 "formulas": sorted(FORMULA_MODELS)}  # fmt: skip
         rows = [Ceiling(*row) for row in connection.execute(_CEILINGS, asked).fetchall()]
     longest = inf if ttft_ms is None else SLACK * ttft_ms
     found = [one for one in rows if one.most_per_s > 0 and one.lone_ttft_ms <= longest]

@@ -13,8 +13,7 @@ from queries.session import Session, open_session
 from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_transaction
-from sweepdb.planning.arriving import Longer, Order, RatePlan
-from sweepdb.planning.ranking import quantization_of
+from sweepdb.planning.arriving import Longer, Order, RatePlan, rows_of
 from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
 from sweepdb.planning.stored_sweeps import stored_scenarios
 
@@ -163,8 +162,7 @@ class Sizing:
             if isinstance(limit, int | float) and one.metric is not None and not one.least:
                 longer = LONGER_BY * limit
                 answer = self._capacity(session, sweep, {one.keyword: longer})
-                rows = [{**row, "quantization": quantization_of(answer, row)} for row in answer.dicts()]
-                yield Longer(about=one, limit=longer, best=self.order.first(rows))
+                yield Longer(about=one, limit=longer, best=self.order.first(rows_of(answer)))
 
     def _within(self, session: Session, sweep: str, answer: Answer) -> float | None:
         """What a budget carries that no deployment fits."""
