@@ -62,7 +62,7 @@ SUMMARIES = {
 }
 
 
-_LISTING = ([], ["--help"], ["-h"])
+_LISTING: tuple[list[str], ...] = ([], ["--help"], ["-h"])
 _GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
 _ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end nothing is left to be done
 # Modules of commands with these, in the order of help texts.
