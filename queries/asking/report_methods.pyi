@@ -121,6 +121,7 @@ class CapacityKeywords(ScopeKeywords, total=False):
     kv_transfer_gb_per_s: float | None
     prefill_degradation: float | None
     decode_degradation: float | None
+    price_date: str | None
     attainment: float | None
     rate: float | None
     by: str | None
