@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 
+from cli.derived import OLD_FLAGS
+from cli.output import say
 from store.errors import InputError
 
 if TYPE_CHECKING:
@@ -115,6 +117,11 @@ class DescribedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  of one Typer or another
         """Remember the words, which help asks for the report that is meant."""
         ctx.meta[_TYPED] = tuple(args)
+        for old, new in OLD_FLAGS.items():
+            if any(one.partition("=")[0] == old for one in args):
+                from sweepdb.asking import old_word_note
+
+                say(f"note: {old_word_note(old, new)}".replace("`", ""))
         refuse_repeated(args, self.get_params(ctx))
         return super().parse_args(ctx, ["--help" if one == HELP_ALL else one for one in args])
 
@@ -170,6 +177,7 @@ class DescribedCommand(TyperCommand):
                 left += parameter.name != "help"
                 continue
             argument = parameter.param_type_name == "argument"
+            record = (", ".join(one for one in record[0].split(", ") if one.split()[0] not in OLD_FLAGS), record[1])
             heading = "Arguments" if argument else heading_of(name, str(parameter.name))
             told = f"{record[1]} ({beside[parameter.name]})" if parameter.name in beside else record[1]
             sections.setdefault(heading, []).append((record[0], told))

@@ -8,6 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.inputs.cache_parts import kept_parts, stated_format, with_parts
+    from evaluator.inputs.checkpoints import checkpoints_of, published_as, published_bytes
     from evaluator.inputs.devices.calibration_record import (
         Accuracy,
         Calibration,

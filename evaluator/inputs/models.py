@@ -7,7 +7,6 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
@@ -153,6 +152,8 @@ def _fetched(name: str) -> ModelSpec:
         address = hf_hub_url(name, "config.json")
     except ValueError:  # what can be the id of no model
         raise InputError(f"unknown model {shortened(name)}", hint=hint) from None
+    import urllib.request
+
     token = get_token()
     headers = {"User-Agent": "sweepdb", **({} if token is None else {"Authorization": f"Bearer {token}"})}
     request = urllib.request.Request(address, headers=headers)  # noqa: S310  https

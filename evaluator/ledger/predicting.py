@@ -12,8 +12,9 @@ from functools import lru_cache
 import numpy as np
 
 from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
-from evaluator.graph.capture import CaptureRequest, capture_operators
+from evaluator.graph.capture import CaptureRequest
 from evaluator.graph.operators import OperatorSet
+from evaluator.graph.shipped import operators_of_request
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.scenarios import Knowledge, lengths_of, mean_output_of, prompts_scenario_of, scenario_of
@@ -107,14 +108,14 @@ def sizes_of(asked: Iterable[Asked]) -> dict[Scenario, list[int]]:
 
 
 def operators_of(scenario: Scenario, captured: LookUp | None = None) -> dict[str, OperatorSet]:
-    """The operator sets of a scenario. `captured` looks them up; by default torch traces them."""
-    look_up = captured or _captured
+    """The operator sets of a scenario. `captured` looks them up; by default they ship, or are traced."""
+    look_up = captured or _known
     return {trace: look_up(request) for trace, request in capture_requests(scenario).items()}
 
 
 @lru_cache(maxsize=1024)
-def _captured(request: CaptureRequest) -> OperatorSet:
-    return capture_operators(request)
+def _known(request: CaptureRequest) -> OperatorSet:
+    return operators_of_request(request)
 
 
 def predicted(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Values:

@@ -321,6 +321,7 @@ def _declared() -> dict[str, str]:
         "probe_select": _view_by_steps("raw.stored_probe"),
         "instance_columns": shown_select("p"),
         "pair_columns": pairs_select("p", "d"),
+        "reference": REFERENCE.source,
         "plan_label": label_sql(),
         "plan_sizes": ", ".join(size.name for size in OF_PLANS),
         "plan_knobs": ", ".join(

@@ -42,6 +42,8 @@ def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
         (precision,) = part.precisions
         cache = "" if precision.attention == "DISABLED" else f", {precision.attention} KV cache"
         yield f"{' and '.join(precision.weights)} weights as published{cache}"
+    if options.pp_sizes is None and part.search.pp_sizes is not None:
+        yield "pipeline stages too, as the weights do not fit one node"
     engine = part.search.engine
     if options.search is None and not (engine and _launches_none(part, engine)):
         yield f"plans that {engine} launches as one server" if engine else "every legal plan"

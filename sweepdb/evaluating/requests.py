@@ -41,6 +41,7 @@ from sweepdb.evaluating.arrivals import arrivals_of, notes_of
 from sweepdb.evaluating.possible import check_possible, check_search
 from sweepdb.evaluating.request_notes import said_of_defaults, said_of_drafts, warnings_of
 from sweepdb.evaluating.service import Serving, client_of, find_serving, images_asked, launch_of, routing_of
+from sweepdb.evaluating.staging import staged_by_itself
 from sweepdb.evaluating.sweep_file import read_sweep_file
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -109,7 +110,7 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
             part = replace(whole, models=group, precisions=(precision,))
             for model in group:
                 workloads_of(part, model.spec)  # refuses models that can see no images
-            parts.append(part)
+            parts.append(staged_by_itself(part))
     check_possible(options, parts)
     said = said_of_drafts(drafts)
     return BuiltRequest(parts=tuple(parts), notes=(*said_of_defaults(options, parts), *said, *warnings_of(parts)))

@@ -127,7 +127,7 @@ class SweepOptions:
         check=one_of(*get_args(Search)),
     )
     tp_sizes: Sizes = option(None, "tensor parallel sizes; none given: powers of two", unit="devices")
-    pp_sizes: Sizes = option(None, "pipeline stages; searched only when asked", unit="stages")
+    pp_sizes: Sizes = option(None, "pipeline stages [default: 1, and nodes where weights exceed one]", unit="stages")
     dp_sizes: Sizes = option(None, "data parallel replicas", unit="replicas")
     ep_sizes: Sizes = option(None, "expert parallel sizes", unit="devices")
     moe_tp_sizes: Sizes = option(None, "tensor parallel sizes inside experts", unit="devices")
