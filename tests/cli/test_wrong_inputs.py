@@ -80,7 +80,7 @@ REFUSED = {
     f"plan Qwen/Qwen3-32B --device h100 --total-devices eight {LENGTHS}": ["must be a whole number of devices, not 'eight'."],
     f"{EVALUATE} --max-batched-tokens 0": ["--max-batched-tokens must lie between 1"],
     # measurements
-    "measurements import x.json --set device=h100_xsm": ["Unknown device 'h100_xsm'", "h100_sxm"],
+    "measurements import x.json --set device=h100_xsm": ["unknown device 'h100_xsm'", "h100_sxm"],
     # commands and reports
     "query beest": ["Nearest: best"],
     "evalute": ["evaluate"],
