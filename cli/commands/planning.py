@@ -31,6 +31,7 @@ from sweepdb.reporting import report_options
 from sweepdb.stores import is_standard_output, parse_url
 
 if TYPE_CHECKING:
+    from sweepdb.planning import DeploymentPlan, RatePlan
     from sweepdb.reporting import Decision
 
 # What a command line writes otherwise than Python: a number or the file of a distribution.
@@ -56,28 +57,32 @@ def plan(
 
     Evaluates what the store lacks first; asked again with other limits, it evaluates nothing."""
     check_format(format_, output, known=(*FORMATS, "html", "json-full"))
-    from cli.render.plans import plan_lines
-    from cli.render.progress import ProgressBar
-    from sweepdb.planning import plan as planned
+    from cli.render.progress import READING, ProgressBar
 
-    with ProgressBar(sys.stderr) as bar:
+    with ProgressBar(sys.stderr).begin(READING) as bar:
+        from sweepdb.planning import plan as planned
+
+        def say_notes(notes: Sequence[str]) -> None:
+            bar.clear()
+            for note in notes:
+                say(as_typed(note))
+
         found = planned(
             model,
             store=store,
             jobs=jobs,
             progress=bar.show,
-            on_notes=_say_notes,
+            on_notes=say_notes,
             **joined_numbers(options, plan_options()),
         )
     if found.probes_evaluated:
         say(f"sweep {found.sweep}: {found.probes_evaluated:,} probes stored")
     if format_ == "table":
+        from cli.render.plans import plan_lines
+
         write_text(map(as_typed, plan_lines(found, wide=wide, explain=explain)), output)
     elif format_ == "html":
-        from sweepdb.reporting import of_plan
-
-        typed = ["plan", model, *_typed(options), "--format", "html"]
-        _write_report(of_plan(found), typed, output, store)
+        _write_page(found, ["plan", model, *_typed(options), "--format", "html"], output, store)
     elif format_ == "json-full":
         from cli.commands.questions import full_answer
 
@@ -88,6 +93,20 @@ def plan(
     if fail_empty and found.best is None:
         raise NothingFits("nothing satisfies the limits")
     return 0
+
+
+def _write_page(found: DeploymentPlan | RatePlan, typed: Sequence[str], output: Path | None, store: str | None) -> None:
+    from sweepdb.planning import RatePlan
+    from sweepdb.reporting import of_plan, rate_page
+
+    if not isinstance(found, RatePlan):
+        _write_report(of_plan(found), typed, output, store)
+        return
+    from cli.render.expected_error import expected_error_lines
+
+    errors = dict.fromkeys(expected_error_lines(found.answer.expected_error))
+    command = _repeated(typed, output, store)
+    write_text((rate_page(found, command=command, spoken=as_typed, errors=iter(errors)),), output)
 
 
 def _say_notes(notes: Sequence[str]) -> None:
@@ -123,9 +142,14 @@ def report(
 def _write_report(found: Decision, typed: Sequence[str], output: Path | None, store: str | None) -> None:
     from sweepdb.reporting import report_page
 
-    file = [] if output is None else ["--output", "-" if is_standard_output(output) else str(output)]
-    command = f"sweepdb {join([*typed, *file])}{as_typed(parse_url(store).argument)}"
+    command = _repeated(typed, output, store)
     write_text((report_page(found, command=command, spoken=as_typed),), output)
+
+
+def _repeated(typed: Sequence[str], output: Path | None, store: str | None) -> str:
+    """The command line that writes the same file."""
+    file = [] if output is None else ["--output", "-" if is_standard_output(output) else str(output)]
+    return f"sweepdb {join([*typed, *file])}{as_typed(parse_url(store).argument)}"
 
 
 def _typed(options: Mapping[str, Any]) -> list[str]:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
 from queries.asking.limits import with_limits
 from queries.asking.variables import read_in
+from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS, filled
 
 _FOLDER = Path(__file__).parents[1]

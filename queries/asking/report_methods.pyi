@@ -122,6 +122,7 @@ class CapacityKeywords(ScopeKeywords, total=False):
     all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
+    price_date: str | None
     attainment: float | None
     rate: float | None
     by: str | None

@@ -6,10 +6,10 @@ its keyword. Values are read by sweepdb.evaluating.option_values; what they mean
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from queries.asking import check_declared, image_size, one_of, option
+from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS, Convention, Phase
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
