@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         reports,
         variables_taken,
     )
-    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, relaxed_to
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, moved_times, relaxed_to
     from queries.asking.options import (
         MOST_RATE,
         PARTS,

@@ -164,7 +164,7 @@ def run_request(
     chosen = None if workers is None else parse_workers(workers)
     for name in asked.serving_models:
         if name.endswith((".yaml", ".yml")):
-            from sweepdb.measuring.engine_fitting import keep_given_profile
+            from sweepdb.measuring.engine_fitting import keep_given_profile  # and readers of measurements with it
 
             keep_given_profile(Path(name), store)
     return evaluate_requests(
