@@ -33,8 +33,8 @@ from store.errors import InputError
 
 MOST_DEVICES = 64
 USUAL_ENGINE = "vllm"  # whose plans are traced in every format; others' in the published one
-FORMATS: tuple[str, ...] = ()  # that engines quantise to as they load
-CACHES: tuple[str, ...] = ()
+FORMATS = ("FP8",)  # that engines quantise to as they load
+CACHES = ("DISABLED", "FP8")
 # Numbers as JSON has them, fractions as texts; the group is a text that is none, which stays.
 _NUMBER = re.compile(r'"-?\d+/\d+"|("[^"]*")|-?\d+')
 _TEXT = Workload(input_length=1, output_length=1)
@@ -43,11 +43,11 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes each time
 
 def wanted(spec: ModelSpec) -> Iterator[CaptureRequest]:
     """Every set of operators that ships of a model."""
-    plans = {launchers: _plans(spec, launchers) for launchers in ((USUAL_ENGINE,),)}
+    plans = {launchers: _plans(spec, launchers) for launchers in ((USUAL_ENGINE,), tuple(LAUNCHERS))}
     for precision, launchers in formats_of(spec).items():
         yield from steps_of(spec, plans[launchers], precision)
     if spec.vision is not None and not isinstance(spec.vision, str):
-        for plan in sorted({Plan(tp=plan.tp, pp=plan.pp) for plan in plans[(USUAL_ENGINE,)]}):
+        for plan in sorted({Plan(tp=plan.tp, pp=plan.pp) for plan in plans[tuple(LAUNCHERS)]}):
             yield from (_encoder(spec, plan, split) for split in get_args(EncoderSplit))
 
 
@@ -55,7 +55,7 @@ def formats_of(spec: ModelSpec) -> dict[Precision, tuple[str, ...]]:
     """The formats that ship of a model, with the engines whose plans they ship for."""
     published = _published(spec)
     found: dict[Precision, tuple[str, ...]] = dict.fromkeys(
-        (published, replace(published, drafts=spec.native_drafts)), (USUAL_ENGINE,)
+        (published, replace(published, drafts=spec.native_drafts)), tuple(LAUNCHERS)
     )
     for cache in CACHES:
         named = [check_precision(Precision(linear=name, experts=name, attention=cache)) for name in FORMATS]
