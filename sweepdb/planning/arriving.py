@@ -108,7 +108,8 @@ class RatePlan(Framed):
 
     def next_commands(self) -> Iterator[NextCommand]:
         """Commands that go on from here."""
-        scope: dict[str, object] = {"sweep": self.sweep, **self.limits, "attainment": self._asked.attainment}
+        found: dict[str, object] = {"sweep": self.sweep, **self.limits}
+        scope = {**found, "attainment": self._asked.attainment}
         if self.best is None:
             yield NextCommand(words=("query", "best"), options={"by": "goodput", **scope})
             return
@@ -118,7 +119,7 @@ class RatePlan(Framed):
         yield NextCommand(words=("launch", *self.probes, *counts), options={"output": "started"})
         yield NextCommand(words=("explain", *self.probes))
         yield NextCommand(words=("query", "capacity"), options={"rate": self._asked.rate, **scope})
-        yield NextCommand(words=("query", "attainment"), options={**scope, "mode": "aggregated"})
+        yield NextCommand(words=("query", "attainment"), options={**found, "mode": "aggregated"})
         yield NextCommand(words=("query", "sensitivity"), options={"by": "goodput", "vary": "tpot", **scope})
 
     def __repr__(self) -> str:
