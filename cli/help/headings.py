@@ -40,7 +40,8 @@ _EVALUATED = {
         "routing",
     ),
     "Requests that arrive": (
-        "rate", "attainment", "qps", "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch", "reject_ttft",
+        "rate", "attainment", "qps", "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission",
+        "dispatch", "reject_ttft",
         "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold", "trace_caches",
     ),
     "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema"),
