@@ -125,7 +125,7 @@ def price_notes(answer: Answer) -> Iterator[str]:
 
 
 def price_note(device: object) -> str:
-    """What to enter of a device without a price."""
+    """The command that enters a price of a device."""
     return (
         f"note: no price of {device} is stored; enter one:"
         f" sweepdb prices set {device} --usd-per-device-hour USD --watts-per-device WATTS"

@@ -29,7 +29,7 @@ from store.errors import InputError
 from store.light_dataclass import dataclass
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.planning.ranking import RANKINGS
+from sweepdb.planning.ranking import RANKINGS, number_of
 
 _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
@@ -133,7 +133,7 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
     of_both = {"target_users": own.concurrency, "num_devices": total}
     kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
-    budget = None if total is None else int(str(total))
+    budget = None if total is None else int(number_of(total))
     return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
 
 
