@@ -122,7 +122,7 @@ def test_timing_kernels_says_what_to_install(tmp_path):
     ((code, _, err),) = without_torch(["calibrate", "--measure", "cpu", "--output", str(tmp_path / "mine.yaml")])
     assert code == 2
     assert err.splitlines()[-2:] == [
-        "error: kernels are timed with torch, which is not installed",
+        "error: Kernels are timed with torch, which is not installed",
         "hint: pip install 'sweepdb[measure]'",
     ]
 
