@@ -98,6 +98,12 @@ def create_tables(connection: sa.Connection) -> None:
             connection.exec_driver_sql(f"CREATE TRIGGER {name} BEFORE {change.upper()} ON {table.name} {body}")
 
 
+def create_views(connection: sa.Connection) -> None:
+    """Create the public views of a store's own database."""
+    for name, select in store_views().items():
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS {select}")
+
+
 def __getattr__(name: str) -> sa.Table:
     try:
         return METADATA.tables[name.lower()]
