@@ -11,6 +11,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
 from store.schema.declaring import Column, Kind, Table
+from store.schema.raw_relations import store_views
 from store.schema.tables import TABLES
 
 NAMING = {  # deterministic, so that migrations can address constraints
@@ -102,3 +103,9 @@ def __getattr__(name: str) -> sa.Table:
         return METADATA.tables[name.lower()]
     except KeyError:
         raise AttributeError(f"the store has no table {name}") from None
+
+
+def create_views(connection: sa.Connection) -> None:
+    """Create the public views of a store's own database."""
+    for name, select in store_views().items():
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS {select}")
