@@ -46,7 +46,7 @@ def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: boo
 
 
 def subject_of(answer: Answer, row: Row) -> str:
-    """What a row is about, without model and format: two checkpoints of one model are compared."""
+    """What a row is about, without its format."""
     return _without_format(_parts(answer, row))
 
 
@@ -60,7 +60,7 @@ def _parts(answer: Answer, row: Row) -> list[str]:
 
 
 def _without_format(parts: list[str]) -> str:
-    return _BETWEEN.join([parts[1], *parts[3:]])
+    return _BETWEEN.join([*parts[:2], *parts[3:]])
 
 
 def usual_ranking(rows: Iterable[Row]) -> str:
