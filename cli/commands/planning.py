@@ -31,6 +31,7 @@ from sweepdb.reporting import report_options
 from sweepdb.stores import is_standard_output, parse_url
 
 if TYPE_CHECKING:
+    from sweepdb.planning import DeploymentPlan, RatePlan
     from sweepdb.reporting import Decision
 
 # What a command line writes otherwise than Python: a number or the file of a distribution.
@@ -81,10 +82,7 @@ def plan(
 
         write_text(map(as_typed, plan_lines(found, wide=wide, explain=explain)), output)
     elif format_ == "html":
-        from sweepdb.reporting import of_plan
-
-        typed = ["plan", model, *_typed(options), "--format", "html"]
-        _write_report(of_plan(found), typed, output, store)
+        _write_page(found, ["plan", model, *_typed(options), "--format", "html"], output, store)
     elif format_ == "json-full":
         from cli.commands.questions import full_answer
 
@@ -95,6 +93,25 @@ def plan(
     if fail_empty and found.best is None:
         raise NothingFits("nothing satisfies the limits")
     return 0
+
+
+def _write_page(found: DeploymentPlan | RatePlan, typed: Sequence[str], output: Path | None, store: str | None) -> None:
+    from sweepdb.planning import RatePlan
+    from sweepdb.reporting import of_plan, rate_page
+
+    if not isinstance(found, RatePlan):
+        _write_report(of_plan(found), typed, output, store)
+        return
+    from cli.render.expected_error import expected_error_lines
+
+    errors = dict.fromkeys(expected_error_lines(found.answer.expected_error))
+    command = _repeated(typed, output, store)
+    write_text((rate_page(found, command=command, spoken=as_typed, errors=iter(errors)),), output)
+
+
+def _say_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        say(as_typed(note))
 
 
 @with_parameters(report_options(), _WRITTEN, after="output")
@@ -125,9 +142,14 @@ def report(
 def _write_report(found: Decision, typed: Sequence[str], output: Path | None, store: str | None) -> None:
     from sweepdb.reporting import report_page
 
-    file = [] if output is None else ["--output", "-" if is_standard_output(output) else str(output)]
-    command = f"sweepdb {join([*typed, *file])}{as_typed(parse_url(store).argument)}"
+    command = _repeated(typed, output, store)
     write_text((report_page(found, command=command, spoken=as_typed),), output)
+
+
+def _repeated(typed: Sequence[str], output: Path | None, store: str | None) -> str:
+    """The command line that writes the same file."""
+    file = [] if output is None else ["--output", "-" if is_standard_output(output) else str(output)]
+    return f"sweepdb {join([*typed, *file])}{as_typed(parse_url(store).argument)}"
 
 
 def _typed(options: Mapping[str, Any]) -> list[str]:

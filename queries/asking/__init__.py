@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         plain_types,
         shown,
         sides_of,
+        within,
     )
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names

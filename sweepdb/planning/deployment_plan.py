@@ -82,6 +82,11 @@ class DeploymentPlan(Framed):
         row = self.best or {}
         return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
 
+    @property
+    def attainment(self) -> dict[str, float]:
+        """The share of requests that goodputs are of, as an option; nothing where there are none."""
+        return {"attainment": one.question.options.attainment for one in self.goodput[:1]}  # noqa: B035  one at most
+
     def tables(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
         """The rows of each subject, with its title; formats are a column."""
         for subject in subjects(self.answer):
@@ -142,7 +147,8 @@ class DeploymentPlan(Framed):
         else:
             yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", **scope, **limits})
         if self.played:
-            yield NextCommand(words=("query", "best"), options={"by": "goodput", **scope, **limits})
+            options = {"by": "goodput", **self.attainment, **scope, **limits}
+            yield NextCommand(words=("query", "best"), options=options)
         yield NextCommand(words=("query", "pareto"), options=scope)
 
     def _rows(self) -> tuple[str, ...]:
@@ -205,9 +211,11 @@ class DeploymentPlan(Framed):
         for one in self.answer.ttft_intervals:
             if one.probe == best.get("probe"):
                 least, most, whole = map(four_figures, (one.least_ms, one.most_ms, one.e2e_ms))
+                limit = self.answer.question.limits.ttft_ms
+                parted = f" The TTFT limit of {limit:g} ms lies between." if one.parted_by(limit) else ""
                 yield (
-                    f"Its first tokens take {least} to {most} ms, by whether users of equal lengths stay in step or"
-                    f" drift apart; a whole request takes {whole} ms."
+                    f"Its first tokens take {least} to {most} ms: less if users drift apart, more if they stay in"
+                    f" step.{parted} A whole request takes {whole} ms."
                 )
 
     def _runner_up(self, best: Row) -> Iterator[str]:

@@ -23,12 +23,13 @@ from queries.asking import (
     option,
     option_table,
     question_report,
+    within,
 )
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.planning.ranking import RANKINGS
+from sweepdb.planning.ranking import RANKINGS, number_of
 
 _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
@@ -40,6 +41,7 @@ _EVALUATED = (
     "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
+ATTAINMENT = 0.95
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
 
 
@@ -47,31 +49,42 @@ _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a ra
 class PlanOptions:
     """Options that neither `evaluate` nor a question has, or has under another name."""
 
-    qps: float | None = option(
+    rate: float | None = option(
         None,
-        "requests/s to carry, by the fewest devices or the least money",
+        "requests/s that arrive: simulations say how many devices carry them",
         unit="requests/s",
         check=above_zero(MOST_RATE),
     )
+    attainment: float = option(
+        ATTAINMENT,
+        "of a rate: share of its requests that must meet the limits",
+        unit="ratio",
+        check=within(0.001, 0.999),
+    )
     concurrency: float | None = option(
         None,
-        "requests in flight to serve, by the fewest devices or the least money",
+        "users who wait for their answers: requests in flight to serve, by the fewest devices or the least money",
         unit="requests",
         check=above_zero(MOST_RATE),
     )
-
     rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
         None,
         "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e)"
         " [default: cost of a rate or of users where prices are stored, else its devices; rate without either]",
         check=one_of(*RANKINGS),
     )
+    qps: float | None = option(
+        None, "old name of rate, for one release", unit="requests/s", check=above_zero(MOST_RATE)
+    )
 
     def __post_init__(self) -> None:
         """Refuse what no option takes."""
         check_declared(self)
-        if self.qps is not None and self.concurrency is not None:
-            raise InputError("give `qps` or `concurrency`, not both")
+        if self.rate is not None and self.concurrency is not None:
+            raise InputError(
+                "`rate` and `concurrency` are two questions",
+                hint="`rate` for requests that arrive by themselves, `concurrency` for users who wait for answers",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +94,8 @@ class Asked:
     evaluated: SweepOptions
     question: Mapping[str, object]  # keywords of the report
     own: PlanOptions
+    budget: int | None  # devices that there are
+    notes: tuple[str, ...]
 
 
 @cache
@@ -100,12 +115,12 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     for keyword in values:
         if keyword not in plan_options():
             raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
-    own = PlanOptions(**{item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)})
+    own, notes = _own(values)
     total = values.get("total_devices")
-    if total is None and own.qps is None and own.concurrency is None:
+    if total is None and own.rate is None and own.concurrency is None:
         raise InputError(
             "how many devices are there, or what must they carry?",
-            hint="`total_devices=16` is a budget; `qps=50` or `concurrency=400` find the fewest devices",
+            hint="`total_devices=16` is a budget; `rate=50` or `concurrency=400` find the fewest devices",
         )
     sizes = {} if total is not None else {"num_devices": _WITHOUT_A_BUDGET}
     evaluated = options_of({
@@ -116,9 +131,38 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     if len(evaluated.models) > 1:
         raise InputError("plan is about one model", hint="`evaluate` takes several, `query deployments` compares them")
     question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
-    of_both = {"target_qps": own.qps, "target_users": own.concurrency, "num_devices": total}
+    of_both = {"target_users": own.concurrency, "num_devices": total}
     kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
-    return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own)
+    budget = None if total is None else int(number_of(total))
+    return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
+
+
+def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
+    """The options of plan alone, with what an old word or no word at all stands for."""
+    notes: tuple[str, ...] = ()
+    if "qps" in values:
+        if "rate" in values:
+            raise InputError("`qps` is the old name of `rate`: give one of them")
+        values["rate"] = values.pop("qps")
+        notes = ("note: `qps` is an old name, gone with the next release: `rate`",)
+    stated = "attainment" in values
+    read = {item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)}
+    own = PlanOptions(**{field: value for field, value in read.items() if value is not None})
+    if own.rate is None:
+        if stated and "arrivals" not in values:
+            raise InputError("`attainment` is about requests that arrive", hint="add `rate`, or leave it out")
+        if own.concurrency is not None and "arrivals" in values:
+            raise InputError(
+                "`arrivals` are requests that arrive by themselves, `concurrency` is users who wait",
+                hint="`rate` in place of `concurrency`, or leave `arrivals` out",
+            )
+        return own, notes
+    if own.rank_by not in {None, "cost", "devices"}:
+        raise InputError(f"a rate is not ranked by {own.rank_by}", hint="`rank_by=cost` or devices")
+    if "arrivals" not in values:
+        values["arrivals"] = "poisson"
+        notes += ("assumed: requests arrive as a Poisson process (`arrivals=gamma:3` for bursts, or trace:FILE)",)
+    return own, notes
 
 
 def _read(item: Declared, given: object) -> Any:  # noqa: ANN401  of the type that the option declares
