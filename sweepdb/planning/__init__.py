@@ -17,5 +17,6 @@ if TYPE_CHECKING:
     from sweepdb.planning.held_back import holds_of
     from sweepdb.planning.labels import deployment_label, read_label, readable_row, short_plan
     from sweepdb.planning.planning_options import plan_options
+    from sweepdb.planning.ranking import subjects
 
 __getattr__, __dir__ = lazy_face(__name__)

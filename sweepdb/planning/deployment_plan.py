@@ -89,12 +89,10 @@ class DeploymentPlan(Framed):
 
     def tables(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
         """The rows of each subject, with its title; formats are a column."""
-        about = self.looked_at
-        model = self.answer.scope[0].partition(" · ")[0] if about is None else about.built.parts[0].models[0].name
-        for subject in subjects(self.answer) if self.rows else ():
+        for subject in subjects(self.answer):
             rows = [row for row in self.dicts() if subject_of(self.answer, row) == subject]
             if rows:
-                yield f"{model} · {subject}", rows
+                yield subject, rows
 
     def beside(self, best: Row) -> list[dict[str, object]]:
         """The rows that are about the same as the best, itself among them."""
@@ -252,7 +250,7 @@ class DeploymentPlan(Framed):
 
     def _held_back(self, best: Row) -> Iterator[str]:
         """The gain from one longer limit, and another deployment where that wins then."""
-        for one in self.relaxed:
+        for one in self.relaxed if self.ranking != "latency" else ():  # longer limits make no request shorter
             wider = self._first(one.answer)
             if wider is None:
                 continue

@@ -65,7 +65,7 @@ def _parts(answer: Answer, row: Row) -> list[str]:
 
 
 def _without_format(parts: list[str]) -> str:
-    return _BETWEEN.join([parts[1], *parts[3:]])
+    return _BETWEEN.join([*parts[:2], *parts[3:]])
 
 
 def usual_ranking(rows: Iterable[Row]) -> str:

@@ -270,7 +270,7 @@ def test_a_bundle_that_is_none_or_damaged_is_named_with_what_to_do(tmp_path, exa
     ("command", "columns"),
     quick(
         [
-            ("best", 12),
+            ("best", 13),
             ("capacity", 13),
             ("compare --num-devices 32", 3),
             ("coverage", 13),
