@@ -57,22 +57,29 @@ def plan(
 
     Evaluates what the store lacks first; asked again with other limits, it evaluates nothing."""
     check_format(format_, output, known=(*FORMATS, "html", "json-full"))
-    from cli.render.plans import plan_lines
-    from cli.render.progress import ProgressBar
-    from sweepdb.planning import plan as planned
+    from cli.render.progress import READING, ProgressBar
 
-    with ProgressBar(sys.stderr) as bar:
+    with ProgressBar(sys.stderr).begin(READING) as bar:
+        from sweepdb.planning import plan as planned
+
+        def say_notes(notes: Sequence[str]) -> None:
+            bar.clear()
+            for note in notes:
+                say(as_typed(note))
+
         found = planned(
             model,
             store=store,
             jobs=jobs,
             progress=bar.show,
-            on_notes=_say_notes,
+            on_notes=say_notes,
             **joined_numbers(options, plan_options()),
         )
     if found.probes_evaluated:
         say(f"sweep {found.sweep}: {found.probes_evaluated:,} probes stored")
     if format_ == "table":
+        from cli.render.plans import plan_lines
+
         write_text(map(as_typed, plan_lines(found, wide=wide, explain=explain)), output)
     elif format_ == "html":
         _write_page(found, ["plan", model, *_typed(options), "--format", "html"], output, store)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 REDRAWN_EVERY_S = 0.1
 SAID_EVERY_S = 5.0
 WIDTH = 24
+READING = "reading the model, the devices and the engines"
 _START_OF_LINE = "\r\x1b[K"  # and nothing of what stood there
 
 
@@ -41,14 +42,25 @@ class _Redrawn:
         self._stream.write(f"{_START_OF_LINE}{text}" if self._terminal else f"{text}\n")
         self._stream.flush()
 
+    def begin(self, what: str) -> Self:
+        """Say on a terminal what is being done before anything can be counted."""
+        if self._terminal and not is_quiet():
+            self._drawn = 0.0  # the next line is due at once
+            self._draw(f"{what} ...")
+        return self
+
+    def clear(self) -> None:
+        """Take the line away, so that something else can be said."""
+        if self._terminal and self._drawn is not None:
+            self._draw("")
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._terminal and self._drawn is not None:
-            self._draw("")
+        self.clear()
 
 
 class ProgressBar(_Redrawn):

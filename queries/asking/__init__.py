@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         check_declared,
         declared,
         image_size,
+        in_new_words,
+        old_word_note,
         one_of,
         option,
         plain_types,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
         reports,
         variables_taken,
     )
-    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, relaxed_to
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, moved_times, relaxed_to
     from queries.asking.options import (
         MOST_RATE,
         PARTS,

@@ -119,6 +119,7 @@ class CapacityKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     price_date: str | None
@@ -148,6 +149,7 @@ class CompareKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     attainment: float | None
@@ -176,6 +178,7 @@ class CostKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     mode: Literal["aggregated", "decode", "pd"] | None
@@ -239,6 +242,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     price_date: str | None
@@ -470,6 +474,13 @@ class WhyKeywords(TypedDict, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
+    prefill_device: str | None
+    decode_device: str | None
+    prefill_devices_per_instance: int | None
+    decode_devices_per_instance: int | None
+    all_pairs: bool | None
+    prefill_degradation: float | None
+    decode_degradation: float | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -520,7 +531,8 @@ class ReportMethods(ABC):
         """The device profiles of the question's scope: effective rates, memory and interconnect."""
 
     def devices(self, **options: Unpack[DevicesKeywords]) -> Answer:
-        """The best configuration of each device in one phase, ranked."""
+        """The best configuration of each device in one phase, ranked as best ranks: by what a device makes where sizes
+        differ."""
 
     def diff(self, **options: Unpack[DiffKeywords]) -> Answer:
         """What changed between two sweeps of the same subjects, a row a subject and batch size, changed winners

@@ -5,7 +5,7 @@ Not here: their SQL (ladders.sql), limits and shares (queries/loaded.sql)."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -13,6 +13,7 @@ from queries.asking.variables import literal
 from queries.errors.expected import Stored, Subject, nearest_error
 from queries.judging.subjects import stored_errors, subjects_of_scenarios
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.reading import read_transaction
 from store.sealing import insert_rows
 

@@ -15,6 +15,7 @@ from queries.session import Session, open_session
 from store.errors import InputError
 from store.location import parse_url
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
+from sweepdb.evaluating.possible import check_reserve
 from sweepdb.evaluating.requests import BuiltRequest
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
 from sweepdb.planning.formats import LookedAt, request_in_formats
@@ -50,8 +51,10 @@ def plan(
     need the fewest devices. `progress` is called as rows are stored; `on_notes` with what was assumed first."""
     check_jobs(jobs)
     asked = asked_of(model, options)
+    question_of(REPORT, asked.question)  # refuses what cannot be asked before anything is evaluated
     about = request_in_formats(asked.evaluated, store)
     built, rated = about.built, asked.own.rate is not None
+    check_reserve(asked.question.get("reserved_memory_gb"), built.parts)
     on_notes(asked.notes)
     waiting = replace(built, arrivals=None) if rated else built
     sweep, evaluated = _evaluated(asked, waiting, store, jobs=jobs, progress=progress, on_notes=on_notes)

@@ -5,12 +5,13 @@ Not here: asking (sweepdb.planning.answering), and tables (cli.render.plans)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from queries.asking import Answer, Framed, Limit
 from queries.judging import four_figures
 from queries.pairs import judged, rate_error
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from sweepdb.planning import held_back
 from sweepdb.planning.labels import described
@@ -112,6 +113,7 @@ class DeploymentPlan(Framed):
         best = self.best
         if best is None:
             yield "Nothing satisfies the limits."
+            yield from held_back.of_nodes(self, None)
             return
         yield self.sentence(best)
         yield from held_back.of_formats(self, best)

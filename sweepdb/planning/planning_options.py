@@ -7,7 +7,6 @@ Not here: how they are declared (sweepdb.evaluating.sweep_options, queries.askin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ from queries.asking import (
     within,
 )
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.planning.ranking import RANKINGS, number_of
