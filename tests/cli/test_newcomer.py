@@ -670,5 +670,5 @@ def test_users_who_wait_and_requests_that_arrive_are_two_questions(bursty):
     ]
     old = bursty(asked=BURSTY.replace("--rate", "--qps"))
     assert old.code == 0
-    assert "note: --qps is an old name, gone with the next release: --rate" in old.err
+    assert "--qps is an old name, gone with the next release: --rate" in old.err
     assert old.out == bursty().out
