@@ -39,15 +39,6 @@ CREATE OR REPLACE TEMP MACRO rate_between(wanted, before_rate, before_share, rat
 CREATE OR REPLACE TEMP MACRO share_between(at_rate, before_rate, before_share, rate, share) AS
     unbent(bent(before_share) + (at_rate - before_rate) / (rate - before_rate) * (bent(share) - bent(before_share)));
 
--- The highest rate before the first at which the share is below the wanted one, between neighbours: over the rates of one
--- ladder. 0 where the lowest has too small a share already.
-CREATE OR REPLACE TEMP MACRO crossed_rate(rate, share, before_rate, before_share, wanted_share) AS
-    coalesce(
-        min_by(coalesce(rate_between(wanted_share, before_rate, before_share, rate, share), 0), rate)
-            FILTER (WHERE share < wanted_share),
-        max(rate)
-    );
-
 -- The limit of TTFT that is left for steps.
 CREATE OR REPLACE TEMP MACRO ttft_of_steps(outside_ms, beside_ms) AS
     getvariable('ttft_limit_ms') - outside_ms - beside_ms;
@@ -162,14 +153,24 @@ SELECT * FROM readings WHERE c IS NOT NULL;
 -- The highest rate before the first at which the share is below the wanted one, between neighbours: of each ladder, as predicted, at both ends of the sampling interval, and with longer and shorter steps. NULL where the lowest rate
 -- has too small a share already; `at_least` where the highest still has enough; `recrosses` where a higher rate has again.
 CREATE OR REPLACE TEMP MACRO goodputs(wanted_phase, marginal, wanted_share) AS TABLE
-WITH neighbours AS (
-    SELECT *, lag(arrivals_per_s) OVER rates AS before_rate, lag(share) OVER rates AS before_share, wanted_share AS wanted
-    FROM load_shares(wanted_phase, marginal)
-    WINDOW rates AS (PARTITION BY ladder, reading ORDER BY place)
+WITH shares AS MATERIALIZED (
+    SELECT * FROM load_shares(wanted_phase, marginal)
+),
+neighbours AS (
+    SELECT
+        shares.*, wanted_share AS wanted, coalesce(
+            rate_between(wanted_share, before.arrivals_per_s, before.share, shares.arrivals_per_s, shares.share), 0
+        ) AS reached_rate
+    FROM shares
+    LEFT JOIN shares AS before ON before.ladder = shares.ladder AND before.reading = shares.reading
+        AND before.place = shares.place - 1
 )
 SELECT
     ladder, reading,
-    nullif(crossed_rate(arrivals_per_s, share, before_rate, before_share, wanted_share), 0) / any_value(c) AS goodput,
+    CASE
+        WHEN bool_and(share >= wanted) THEN max(arrivals_per_s)
+        ELSE nullif(min_by(reached_rate, arrivals_per_s) FILTER (WHERE share < wanted), 0)
+    END / any_value(c) AS goodput,
     bool_and(share >= wanted) AS at_least,
     coalesce(
         max(arrivals_per_s) FILTER (WHERE share >= wanted) > min(arrivals_per_s) FILTER (WHERE share < wanted), FALSE
@@ -226,6 +227,15 @@ SELECT
 FROM found
 JOIN raw.load AS load ON load.id = found.load_id
 GROUP BY found.load_id;
+
+-- The highest rate before the first at which the share is below the wanted one, between neighbours: over the rates of one
+-- ladder. 0 where the lowest has too small a share already.
+CREATE OR REPLACE TEMP MACRO crossed_rate(rate, share, before_rate, before_share, wanted_share) AS
+    coalesce(
+        min_by(coalesce(rate_between(wanted_share, before_rate, before_share, rate, share), 0), rate)
+            FILTER (WHERE share < wanted_share),
+        max(rate)
+    );
 
 -- Factors of limits: from a quarter to four times as long, four an octave.
 CREATE OR REPLACE TEMP MACRO limit_scales() AS TABLE

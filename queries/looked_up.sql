@@ -17,48 +17,68 @@ WITH placed AS (
         UNION ALL
         SELECT *, 'faster', 1 - step_error FROM played WHERE phase = wanted_phase AND every_reading AND step_error IS NOT NULL
     )
-),
-shares AS (
-    SELECT
-        ladder, place, reading, c, arrivals_per_s,
-        coalesce(x.below + x.within * (even_place(ttft_place, x_part.below) - x.bin), 0) / counted_requests AS share_ttft,
-        least(
-            coalesce(y.below + y.within * (even_place(tpot_place, y_part.below) - y.bin), 0) / counted_requests,
-            coalesce(CASE reading WHEN 'slower' THEN slower_of_tbt WHEN 'faster' THEN faster_of_tbt ELSE of_tbt END, 1)
-        ) AS share_tpot
-    FROM placed
-    LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = placed.load_id
-    LEFT JOIN raw.load_margin AS x ON x.metric = 0 AND x.bin = floor(ttft_place)::INTEGER AND x.load_id = placed.load_id
-    LEFT JOIN raw.load_margin AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = placed.load_id
-    LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
-        AND x_part.load_id = placed.load_id
-    LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
-        AND y_part.load_id = placed.load_id
 )
 SELECT
-    *, lag(arrivals_per_s) OVER rates AS before_rate, lag(share_ttft) OVER rates AS before_ttft,
-    lag(share_tpot) OVER rates AS before_tpot
-FROM shares
-WINDOW rates AS (PARTITION BY ladder, reading ORDER BY place);
+    ladder, place, reading, c, arrivals_per_s,
+    coalesce(x.below + x.within * (even_place(ttft_place, x_part.below) - x.bin), 0) / counted_requests AS share_ttft,
+    least(
+        coalesce(y.below + y.within * (even_place(tpot_place, y_part.below) - y.bin), 0) / counted_requests,
+        coalesce(CASE reading WHEN 'slower' THEN slower_of_tbt WHEN 'faster' THEN faster_of_tbt ELSE of_tbt END, 1)
+    ) AS share_tpot
+FROM placed
+LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = placed.load_id
+LEFT JOIN raw.load_margin AS x ON x.metric = 0 AND x.bin = floor(ttft_place)::INTEGER AND x.load_id = placed.load_id
+LEFT JOIN raw.load_margin AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = placed.load_id
+LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+    AND x_part.load_id = placed.load_id
+LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+    AND y_part.load_id = placed.load_id;
 
--- The part of requests that meets both limits, if as many and if as few did as can: sums round apart by 1e-12.
-CREATE OR REPLACE TEMP MACRO most_share(share_ttft, share_tpot) AS least(share_ttft, share_tpot) + 1e-12;
-CREATE OR REPLACE TEMP MACRO least_share(marginal, share_ttft, share_tpot) AS
-    CASE WHEN marginal THEN least(share_ttft, share_tpot) ELSE share_ttft + share_tpot - 1 END - 1e-12;
-
--- The goodput of each ladder by either, 0 for none.
+-- The goodput of each ladder, 0 for none, if as few and if as many requests met both limits as can: sums round apart by 1e-12.
 CREATE OR REPLACE TEMP MACRO near_goodputs(wanted_phase, marginal, wanted_share) AS TABLE
+WITH shares AS MATERIALIZED (
+    SELECT
+        ladder, place, arrivals_per_s, least(share_ttft, share_tpot) + 1e-12 AS most_share,
+        CASE WHEN marginal THEN least(share_ttft, share_tpot) ELSE share_ttft + share_tpot - 1 END - 1e-12 AS least_share
+    FROM limit_shares(wanted_phase, FALSE)
+),
+ends AS (
+    -- Where each curve first falls short.
+    SELECT
+        ladder, min(place) AS first_place, max(arrivals_per_s) AS highest,
+        min(place) FILTER (WHERE least_share < wanted_share) AS least_place,
+        min(place) FILTER (WHERE most_share < wanted_share) AS most_place
+    FROM shares
+    GROUP BY ladder
+),
+around AS (
+    SELECT
+        ladder, any_value(highest) AS highest, any_value(first_place) AS first_place,
+        any_value(least_place) AS least_place, any_value(most_place) AS most_place,
+        max(arrivals_per_s) FILTER (WHERE place = least_place) AS least_rate,
+        max(arrivals_per_s) FILTER (WHERE place = least_place - 1) AS before_least_rate,
+        max(least_share) FILTER (WHERE place = least_place) AS least_share,
+        max(least_share) FILTER (WHERE place = least_place - 1) AS before_least,
+        max(arrivals_per_s) FILTER (WHERE place = most_place) AS most_rate,
+        max(arrivals_per_s) FILTER (WHERE place = most_place - 1) AS before_most_rate,
+        max(most_share) FILTER (WHERE place = most_place) AS most_share,
+        max(most_share) FILTER (WHERE place = most_place - 1) AS before_most
+    FROM shares JOIN ends USING (ladder)
+    GROUP BY ladder
+)
 SELECT
     ladder,
-    crossed_rate(
-        arrivals_per_s, least_share(marginal, share_ttft, share_tpot), before_rate,
-        least_share(marginal, before_ttft, before_tpot), wanted_share
-    ) AS least_goodput,
-    crossed_rate(
-        arrivals_per_s, most_share(share_ttft, share_tpot), before_rate, most_share(before_ttft, before_tpot), wanted_share
-    ) AS most_goodput
-FROM limit_shares(wanted_phase, FALSE)
-GROUP BY ladder;
+    CASE
+        WHEN least_place IS NULL THEN highest
+        WHEN least_place = first_place THEN 0
+        ELSE rate_between(wanted_share, before_least_rate, before_least, least_rate, least_share)
+    END AS least_goodput,
+    CASE
+        WHEN most_place IS NULL THEN highest
+        WHEN most_place = first_place THEN 0
+        ELSE rate_between(wanted_share, before_most_rate, before_most, most_rate, most_share)
+    END AS most_goodput
+FROM around;
 
 -- What ranks ladders: requests a second of the copies that a budget holds, without one of a device.
 CREATE OR REPLACE TEMP MACRO ladder_worth(goodput, instance_devices) AS
@@ -127,9 +147,14 @@ QUALIFY fewest IS NOT NULL
 -- `bracket`: of levels that add up to 16 a prefill and a decode side have together at least the wanted share, as the product
 -- of independent sides, and however they depend on each other. 0 where even the lowest rate has too small a share.
 CREATE OR REPLACE TEMP MACRO side_rates(wanted_phase, wanted_share) AS TABLE
-WITH steps AS (
-    SELECT *, least(share_ttft, share_tpot) AS share, least(before_ttft, before_tpot) AS before_share
-    FROM limit_shares(wanted_phase, TRUE)
+WITH shares AS MATERIALIZED (
+    SELECT *, least(share_ttft, share_tpot) AS share FROM limit_shares(wanted_phase, TRUE)
+),
+steps AS (
+    SELECT shares.*, before.arrivals_per_s AS before_rate, before.share AS before_share
+    FROM shares
+    LEFT JOIN shares AS before ON before.ladder = shares.ladder AND before.reading = shares.reading
+        AND before.place = shares.place - 1
 ),
 levels AS (
     SELECT 'product' AS rule, range AS level, power(wanted_share, range / 16) AS least FROM range(17)
