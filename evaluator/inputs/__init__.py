@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         unfitted_engine,
         with_client,
     )
-    from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, slow_formats
+    from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, linear_format, slow_formats
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
     from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp

@@ -141,7 +141,8 @@ class DeploymentPlan(Framed):
         how = (
             f"for the least money, {_number(cost):,.2f} USD an hour" if cost is not None else "with the fewest devices"
         )
-        return f"carries {wanted} {how}: {devices}, up to {rate}"
+        most = "up to " if pairs.target_users is None else ""
+        return f"carries {wanted} {how}: {devices}, {most}{rate}"
 
     def _arriving(self) -> Iterator[str]:
         """Rates of deployments when requests do not wait for answers, the highest first."""

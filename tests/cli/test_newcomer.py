@@ -17,7 +17,7 @@ import yaml
 from conftest_cli import sweepdb
 from quick import quick
 
-EVALUATE = "evaluate Qwen/Qwen3-0.6B --dry-run"
+EVALUATE = "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --dry-run"
 WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
 
 
@@ -60,7 +60,8 @@ def test_a_sweep_file_names_the_key_that_is_wrong(tmp_path, text, said):
 
 def test_a_sweep_comes_by_standard_input():
     told = sweepdb(
-        "evaluate --sweep - --dry-run", stdin=f"models: Qwen/Qwen3-0.6B\nengine: waves\nbatch_range: 7\n{WORKLOAD}"
+        "evaluate --sweep - --dry-run",
+        stdin=f"models: Qwen/Qwen3-0.6B\ndevice: TEST_DEVICE\nengine: waves\nbatch_range: 7\n{WORKLOAD}",
     )
     assert "3 scenarios (0 illegal), 21 probes" in told.err
     wrong = sweepdb("evaluate --sweep - --dry-run", stdin=f"{WORKLOAD}\nmodel: 7\n")
@@ -365,7 +366,7 @@ def test_a_file_that_was_written_is_named(tmp_path, example_store, format_, said
 
 def test_voiding_one_of_two_sweeps_that_asked_alike_says_what_stays(example_copy):
     sweepdb(
-        "evaluate Qwen/Qwen3-32B --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2"
+        "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2"
         " --quantize-linear-action W8A8_DYNAMIC",
         example_copy,
     )
@@ -397,9 +398,7 @@ def test_evaluate_offers_the_formats_it_takes():
 
 def test_what_does_not_fit_with_no_reserve_is_not_told_to_relax_it(tmp_path):
     url = f"sqlite:///{tmp_path}/s.sqlite"
-    evaluate = (
-        "evaluate meta-llama/Llama-3.1-405B --num-devices 2 --input-length 100 --output-length 10 --mode aggregated"
-    )
+    evaluate = "evaluate meta-llama/Llama-3.1-405B --device TEST_DEVICE --num-devices 2 --input-length 100 --output-length 10 --mode aggregated"
     assert sweepdb(f"{evaluate} --batch-range 1", url).code == 2
     table = sweepdb("query best", url).out
     assert "note: none of these fits even with no memory reserved: evaluate more devices" in table

@@ -19,7 +19,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
 from evaluator.request import planned_scenarios
 from store.errors import InputError
-from sweepdb.evaluating.deployments import _options_of
+from sweepdb.evaluating.deployments import options_of_server
 from sweepdb.evaluating.requests import build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.launching import write_launch
@@ -239,7 +239,7 @@ def test_public_configurations_are_scenarios_that_can_be_evaluated():
             asked = SweepOptions(
                 **(lengths if server.input_length is None else {}), host_hit_rate=0.5 * bool(server.tiers)
             )
-            options = _options_of(asked, server)
+            options = options_of_server(asked, server)
             if options not in known:
                 planned = planned_scenarios(build_request(options, None, None).parts)
                 reasons = [one.illegal or unsupported(one.scenario) for one in planned]

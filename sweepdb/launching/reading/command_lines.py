@@ -160,7 +160,7 @@ def _read_vllm(server: FoundServer, said: _Said) -> None:
     copies = said.settings("--eplb-config").get("num_redundant_experts")
     server.redundant_experts = copies if balanced and isinstance(copies, int) else 0
     most = said.whole("--max-num-seqs")
-    server.batch_sizes = () if most is None else (max(most // server.pp, 1),)
+    server.most_requests = None if most is None else max(most // server.pp, 1)
     server.token_budget = said.whole("--max-num-batched-tokens")
     server.attention = _cache(said, "--mamba-ssm-cache-dtype")
     server.linear = "FP8" if said.text("--quantization") == "fp8" else None
@@ -220,7 +220,7 @@ def _read_sglang(server: FoundServer, said: _Said) -> None:
     server.dcp = said.whole("--dcp-size") or 1
     server.redundant_experts = said.whole("--ep-num-redundant-experts") or 0
     most = said.whole("--max-running-requests")
-    server.batch_sizes = () if most is None else (max(most // (replicas * server.pp), 1),)
+    server.most_requests = None if most is None else max(most // (replicas * server.pp), 1)
     budget = said.whole("--chunked-prefill-size")
     server.token_budget = None if budget is None else budget // replicas
     server.attention = _cache(said, "--mamba-ssm-dtype")
@@ -272,7 +272,7 @@ def read_settings(document: Mapping[str, object], where: str, role: str) -> Foun
     server.ep = number(document.get("moe_expert_parallel_size"), 1)
     server.moe_tp = number(document.get("moe_tensor_parallel_size"), max(group // server.ep, 1))
     most = number(document.get("max_batch_size"), 0)
-    server.batch_sizes = (max(most // server.pp, 1),) if most else ()
+    server.most_requests = max(most // server.pp, 1) if most else None
     server.token_budget = number(document.get("max_num_tokens"), 0) or None
     server.attention = "FP8" if cache.get("dtype") == "fp8" else None
     server.tiers = ("host",) if number(cache.get("host_cache_size"), 0) else ()
