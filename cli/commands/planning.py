@@ -24,7 +24,7 @@ from cli.shared_options import (
     joined_numbers,
     output_path,
 )
-from store.errors import NothingFits
+from store.errors import InputError, NothingFits
 from sweepdb.planning import plan_options
 from sweepdb.reporting import report_options
 from sweepdb.stores import is_standard_output, parse_url
@@ -38,8 +38,12 @@ _WRITTEN = {"input_length": str | None}
 
 @with_parameters(plan_options(), _WRITTEN, after="model")
 def plan(
-    model: Annotated[str, typer.Argument(help="id, directory or config.json")],
+    model: Annotated[str | None, typer.Argument(help="id, directory or config.json; of a server its own")] = None,
     *,
+    from_deployment: Annotated[
+        str | None,
+        typer.Option(help="about a server that runs: its command line, a file that starts it, or - (standard input)"),
+    ] = None,
     jobs: JobsOption = 8,
     wide: Annotated[bool, typer.Option("--wide", help="every column in the table")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="rules, cost model and assumptions too")] = False,
@@ -54,20 +58,25 @@ def plan(
     """The best whole deployments for a question, aggregated and with prefill and decode apart.
 
     Evaluates what the store lacks first; asked again with other limits, it evaluates nothing."""
-    check_format(format_, output, known=(*FORMATS, "html"))
-    from cli.render.plans import plan_lines
+    check_format(format_, output, known=FORMATS if from_deployment is not None else (*FORMATS, "html"))
+    from cli.render.plans import plan_lines, server_lines
     from cli.render.progress import ProgressBar
     from sweepdb.planning import plan as planned
+    from sweepdb.planning import plan_server
 
+    given: Any = {"store": store, "jobs": jobs, "on_notes": _say_notes, **joined_numbers(options, plan_options())}
+    if from_deployment is not None:
+        with ProgressBar(sys.stderr) as bar:
+            server = plan_server(from_deployment, model, progress=bar.show, **given)
+        if format_ == "table":
+            write_text(map(as_typed, server_lines(server)), output)
+        else:
+            write_rows(server.columns, server.rows, format_, output)
+        return 0
+    if model is None:
+        raise InputError("no model given", hint="sweepdb plan MODEL ...; --from-deployment is about a server that runs")
     with ProgressBar(sys.stderr) as bar:
-        found = planned(
-            model,
-            store=store,
-            jobs=jobs,
-            progress=bar.show,
-            on_notes=_say_notes,
-            **joined_numbers(options, plan_options()),
-        )
+        found = planned(model, progress=bar.show, **given)
     if found.probes_evaluated:
         say(f"sweep {found.sweep}: {found.probes_evaluated:,} probes stored")
     if format_ == "table":

@@ -8,7 +8,8 @@ from cli.derived import spelled
 from cli.render.answers import answer_lines, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.planning import DeploymentPlan, NextCommand, readable_row
+from sweepdb.asking import Answer
+from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, ServerPlan, readable_row
 
 _PROBES = ("probe", "prefill_probe", "decode_probe")
 # Columns of a person's tables: what is shown, and what it is called.
@@ -37,12 +38,42 @@ def plan_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[s
         for sentence in plan.sentences():
             yield Paragraph(sentence)
         if not explain:
-            yield from _trust(plan)
+            yield from _trust(plan.answer)
         for note in dict.fromkeys(price_notes(plan.answer)):
             yield Paragraph(note, indent="  ")
         yield "\n"
+    yield from _next(plan)
+
+
+def _next(plan: DeploymentPlan | ServerPlan) -> Iterator[str]:
     for number, command in enumerate(plan.next_commands()):
         yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
+
+
+_SERVER = (
+    ("concurrency", "users"), ("deployment", "deployment"), ("plan", "plan"), ("requests_per_s", "requests/s"),
+    ("output_tokens_per_s", "tokens/s"), ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"), ("e2e_ms", "e2e_ms"),
+    ("within_limits", "limits kept"), ("probe", "row"),
+)  # fmt: skip
+
+
+def server_lines(plan: ServerPlan) -> Iterator[str]:
+    """Everything about a server that runs: a table with it and its best changes, then sentences and lines to copy."""
+    spans = ttft_spans(plan.answer)
+    yield f"{STARTED}: {plan.named}\n"
+    yield from (f"{line}\n" for line in plan.answer.scope)
+    yield from _table(
+        [{**row, "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"])} for row in plan.dicts()], _SERVER
+    )
+    yield "\n"
+    for sentence in plan.sentences():
+        yield Paragraph(sentence)
+    yield from _trust(plan.answer)
+    yield "\n"
+    for name, line in plan.lines.items():
+        times = next((row["instances"] for row in plan.dicts() if row["deployment"] == name), 1)
+        yield f"{name}{f', {times} servers' if times != 1 else ''}: {line}\n"
+    yield from _next(plan)
 
 
 def _typed(command: NextCommand) -> str:
@@ -54,9 +85,9 @@ def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _trust(plan: DeploymentPlan) -> Iterator[str]:
+def _trust(answer: Answer) -> Iterator[str]:
     """How far such answers have been off, in a line a distinct figure."""
-    for line in dict.fromkeys(expected_error_lines(plan.answer.expected_error)):
+    for line in dict.fromkeys(expected_error_lines(answer.expected_error)):
         yield Paragraph(f"Expected error: {line}", indent="  ")
 
 

@@ -4,6 +4,7 @@ Not here: reading them (sweepdb.launching.reading)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from evaluator.inputs import load_device
@@ -79,7 +80,21 @@ def options_of_server(options: SweepOptions, server: FoundServer) -> SweepOption
                 f"`{keyword}` has no effect beside {server.where}, which says {_shown(read)}",
                 hint=f"leave out `{keyword}`, or change what starts the server",
             )
-    return replace(options, **given)  # type: ignore[arg-type]
+    stated = replace(options, **given)  # type: ignore[arg-type]
+    _check_longest(stated, server)
+    return stated
+
+
+def _check_longest(stated: SweepOptions, server: FoundServer) -> None:
+    """Refuse requests that the server would."""
+    lengths = str(stated.input_length)
+    if server.longest is None or not lengths.isdecimal() or stated.output_length is None:
+        return
+    if (tokens := int(lengths) + math.ceil(stated.output_length)) > server.longest:
+        raise InputError(
+            f"{server.where} lets in requests of {server.longest:,} tokens, and these have {tokens:,}",
+            hint="shorter lengths, or a server for longer ones (--max-model-len of vLLM)",
+        )
 
 
 def _said(options: SweepOptions, server: FoundServer) -> dict[str, object]:

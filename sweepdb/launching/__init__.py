@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from sweepdb.launching.changed_flags import changed_flags
     from sweepdb.launching.expectations import launched_as, results_of
     from sweepdb.launching.folder import Written, write_launch
-    from sweepdb.launching.server_command import ENGINES, TARGETS
+    from sweepdb.launching.server_command import ENGINES, TARGETS, USUAL_SHARES, cache_room
 
 __getattr__, __dir__ = lazy_face(__name__)

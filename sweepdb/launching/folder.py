@@ -4,16 +4,13 @@ The same row and versions give the same bytes. Not here: flags (vllm_flags, sgla
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import json
-import pkgutil
 import re
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 
 from queries.asking import Answer, question_of
@@ -23,13 +20,13 @@ from store.location import StoreLocation, parse_url
 from store.texts import escaped
 from store.whole_files import is_stream, written_whole
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
+from sweepdb.launching.engine_commands import command_of
 from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED, MEASURED_AS, WholeDeployment, whole_deployment
 from sweepdb.launching.manifests import dynamo_version, graph_name, manifests
 from sweepdb.launching.server_command import (
     ENGINE_NAMES,
     ENGINES,
     TARGETS,
-    Engine,
     Role,
     ServerCommand,
 )
@@ -130,16 +127,8 @@ def _commands(
     if chosen not in ENGINES:
         raise InputError(f"`engine={chosen}` is not one of {', '.join(ENGINES)}")
     version = dynamo_version(chosen, engine_version) if target == "dynamo" else engine_version
-    write = _commands_by_engine()[chosen]
-    return [write(one, role, count, version) for one, role, count in zip(instances, roles, asked.counts, strict=True)]
-
-
-@functools.cache
-def _commands_by_engine() -> Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]]:
-    """The writer of each engine's command: a module beside this one that has `COMMANDS` is found."""
-    package = __name__.rpartition(".")[0]
-    modules = (import_module(f"{package}.{item.name}") for item in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return {name: write for module in modules for name, write in getattr(module, "COMMANDS", {}).items()}
+    sides = zip(instances, roles, asked.counts, strict=True)
+    return [command_of(chosen, one, role, count, version) for one, role, count in sides]
 
 
 def _roles(instances: Sequence[StoredInstance]) -> tuple[Role, ...]:

@@ -115,6 +115,20 @@ def trtllm_share(instance: StoredInstance) -> float:
     return share_of(instance.cache_bytes, free)
 
 
+def cache_room(engine: Engine, share: float, *, device: int, weights: int, activations: int) -> int:
+    """Bytes of a device that an engine keeps for keys and values at its own kind of share: the shares above, undone."""
+    rooms = {
+        "vllm": share * device - weights - activations,
+        "sglang": share * device - weights,
+        "trtllm": share * (device - weights - activations),
+    }
+    return max(int(rooms[engine]), 0)
+
+
+# Shares where nothing is said: vLLM's and TensorRT-LLM's own, and about what SGLang works out on 80 GB.
+USUAL_SHARES: Mapping[Engine, float] = {"vllm": 0.92, "sglang": 0.87, "trtllm": 0.9}
+
+
 def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
     """Assumptions of the row that no flag of any engine says."""
     scenario = instance.scenario

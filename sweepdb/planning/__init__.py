@@ -18,5 +18,7 @@ if TYPE_CHECKING:
         short_plan,
     )
     from sweepdb.planning.planning_options import plan_options
+    from sweepdb.planning.server_answering import plan_server
+    from sweepdb.planning.server_plan import STARTED, ServerPlan
 
 __getattr__, __dir__ = lazy_face(__name__)

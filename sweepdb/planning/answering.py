@@ -19,6 +19,7 @@ from store.location import StoreLocation, parse_url
 from store.reading import read_transaction
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
+from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
 from sweepdb.planning.planning_options import Asked, asked_of, plan_options
 
@@ -48,7 +49,9 @@ def plan(
     check_jobs(jobs)
     asked = asked_of(model, options)
     built = build_request(asked.evaluated, None, store)
-    sweep, evaluated = _evaluated(asked, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
+    sweep, evaluated = stored_or_evaluated(
+        asked.evaluated, built, store, jobs=jobs, progress=progress, on_notes=on_notes
+    )
     with open_session(store) as session:
         found = asked_plan(session, {**asked.question, "sweep": sweep})
         played = built.arrivals is not None
@@ -72,8 +75,8 @@ def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPl
     )
 
 
-def _evaluated(
-    asked: Asked,
+def stored_or_evaluated(
+    evaluated: SweepOptions,
     built: BuiltRequest,
     store: str | None,
     *,
@@ -87,7 +90,7 @@ def _evaluated(
     from sweepdb.evaluating.running import check_outcome, progress_of, run_request  # half a second of imports
 
     on_notes(built.notes)
-    report = run_request(asked.evaluated, built, store, label=None, jobs=jobs, on_progress=progress_of(progress))
+    report = run_request(evaluated, built, store, label=None, jobs=jobs, on_progress=progress_of(progress))
     if report.interrupted:  # what was stored is kept; the same call again goes on
         raise KeyboardInterrupt
     check_outcome(report)

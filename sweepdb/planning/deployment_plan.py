@@ -73,7 +73,7 @@ class DeploymentPlan(Framed):
         """Requests/s that a deployment keeps within the limits as they come; None where none are played."""
         for played in (one for answer in self.goodput for one in answer.dicts()):
             if played["goodput"] is not None and _is_of(row, played):
-                return _number(played["goodput"]) * (_number(row["instances"]) if "scenario" in played else 1)
+                return as_number(played["goodput"]) * (as_number(row["instances"]) if "scenario" in played else 1)
         return None
 
     def sentences(self) -> Iterator[str]:
@@ -116,7 +116,7 @@ class DeploymentPlan(Framed):
         """The rows of the best deployment as `launch` takes them."""
         best = self.best or {}
         if best.get("mode") != "pd":
-            return self.probes
+            return counted_row(best.get("instances"), best.get("probe"))
         return (*self.probes, f"{best['prefill_instances']}P{best['decode_instances']}D")
 
     def __repr__(self) -> str:
@@ -128,9 +128,9 @@ class DeploymentPlan(Framed):
 
     def _carries(self, row: Row) -> str:
         pairs = self.answer.question.pairs
-        rate = f"{_number(row['system_qps']):.3g} requests/s ({_number(row['output_tokens_per_s']):,.0f} tokens/s)"
+        rate = f"{as_number(row['system_qps']):.3g} requests/s ({as_number(row['output_tokens_per_s']):,.0f} tokens/s)"
         used, idle = row["devices_used"], row["devices_idle"]
-        of_all = f" of {_number(used) + _number(idle):.0f}" if idle else ""
+        of_all = f" of {as_number(used) + as_number(idle):.0f}" if idle else ""
         devices = f"{used}{of_all} {'device' if used == 1 and not idle else 'devices'}"
         if pairs.target_qps is None and pairs.target_users is None:
             return f"carries most: {rate} on {devices}"
@@ -139,7 +139,9 @@ class DeploymentPlan(Framed):
             return f"carries most, and not the {wanted} asked for: {rate} on {devices}"
         cost = row["usd_per_hour"]
         how = (
-            f"for the least money, {_number(cost):,.2f} USD an hour" if cost is not None else "with the fewest devices"
+            f"for the least money, {as_number(cost):,.2f} USD an hour"
+            if cost is not None
+            else "with the fewest devices"
         )
         most = "up to " if pairs.target_users is None else ""
         return f"carries {wanted} {how}: {devices}, {most}{rate}"
@@ -153,7 +155,7 @@ class DeploymentPlan(Framed):
         said = "; ".join(f"{kept:.3g} with {_described(row)}" for row, kept in rows)
         (share, who) = next((one["attainment"], one["arrivals"]) for one in self.goodput[0].dicts())
         yield (
-            f"Where requests arrive by themselves ({who}), {_number(share):.0%} of them meet the limits up to so many"
+            f"Where requests arrive by themselves ({who}), {as_number(share):.0%} of them meet the limits up to so many"
             f" a second: {said}."
         )
 
@@ -178,18 +180,18 @@ class DeploymentPlan(Framed):
         if best["carries_target"]:
             measure = "usd_per_hour" if None not in {best["usd_per_hour"], second["usd_per_hour"]} else "devices_used"
             unit = "the money" if measure == "usd_per_hour" else "the devices"
-            more = _number(second[measure]) / _number(best[measure])
+            more = as_number(second[measure]) / as_number(best[measure])
             yield f"Next comes {name}: {more:.2f} x {unit}; {judged(more, errors)}."
             return
-        share = _number(second["system_qps"]) / _number(best["system_qps"])
+        share = as_number(second["system_qps"]) / as_number(best["system_qps"])
         yield f"Next comes {name}, with {share:.2f} x the rate: {judged(1 / share, errors)}."
 
     def _near(self, best: Row) -> Iterator[str]:
         """The limit that is nearest to being missed."""
         said = [
-            f"{one.called} {four_figures(_number(value))} of {limit:g} {one.option.unit}"
+            f"{one.called} {four_figures(as_number(value))} of {limit:g} {one.option.unit}"
             for one, limit in self.answer.question.limits.given
-            if not one.least and (value := best.get(str(one.metric))) is not None and _number(value) / limit >= _CLOSE
+            if not one.least and (value := best.get(str(one.metric))) is not None and as_number(value) / limit >= _CLOSE
         ]
         if said:
             yield f"Near its limit: {', '.join(said)}."
@@ -202,16 +204,21 @@ class DeploymentPlan(Framed):
                 continue
             if best["carries_target"]:
                 measure = "usd_per_hour" if wider["usd_per_hour"] is not None else "devices_used"
-                gain = _number(wider[measure]) / _number(best[measure])
+                gain = as_number(wider[measure]) / as_number(best[measure])
                 what = f"{gain:.2f} x {'the money' if measure == 'usd_per_hour' else 'the devices'}"
             else:
-                gain = _number(wider["system_qps"]) / _number(best["system_qps"])
+                gain = as_number(wider["system_qps"]) / as_number(best["system_qps"])
                 what = f"{gain:.2f} x the rate"
             other = "" if _kinds(wider) == _kinds(best) else f", and {_described(wider)}, wins"
             if abs(gain - 1.0) < 0.005 and not other:
                 yield f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit} changes nothing."
             else:
                 yield f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit} gives {what}{other}."
+
+
+def counted_row(instances: object, probe: object) -> tuple[str, ...]:
+    """A row as `launch` takes it, with its instances where there are several."""
+    return (str(probe),) if instances == 1 else (f"{instances}x", str(probe))
 
 
 def _is_of(row: Row, played: Row) -> bool:
@@ -236,8 +243,8 @@ def _best(answer: Answer) -> Row | None:
 def carrying_order(row: Row) -> tuple[object, ...]:
     """A key that sorts the winner first: by money or devices where it carries the target, else by rate."""
     carries = row["carries_target"]
-    cost = (_number(row["usd_per_hour"], 1e300), _number(row["devices_used"])) if carries else ()
-    return (carries is False, cost, -_number(row["system_qps"]), str(row["device"]), str(row["deployment"]))
+    cost = (as_number(row["usd_per_hour"], 1e300), as_number(row["devices_used"])) if carries else ()
+    return (carries is False, cost, -as_number(row["system_qps"]), str(row["device"]), str(row["deployment"]))
 
 
 def _kinds(row: Row) -> tuple[object, object]:
@@ -261,7 +268,8 @@ def _side(row: Row) -> str:
     return f"{'decode' if row['mode'] == 'pd' else 'aggregated'} on {row['device']}"
 
 
-def _number(value: object, missing: float = float("nan")) -> float:
+def as_number(value: object, missing: float = float("nan")) -> float:
+    """A value that a row has as a number."""
     return float(value) if isinstance(value, int | float) else missing
 
 

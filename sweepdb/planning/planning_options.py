@@ -6,6 +6,7 @@ Not here: how they are declared (sweepdb.evaluating.sweep_options, queries.askin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -40,6 +41,9 @@ _ASKED = ("kv_transfer_gb_per_s", "price_date")
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
 
 
+_USERS = above_zero(MOST_RATE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
     """Options that neither `evaluate` nor a question has, or has under another name."""
@@ -50,11 +54,11 @@ class PlanOptions:
         unit="requests/s",
         check=above_zero(MOST_RATE),
     )
-    concurrency: float | None = option(
+    concurrency: tuple[float, ...] | None = option(
         None,
-        "requests in flight to serve, by the fewest devices or the least money",
+        "users at once, each with one request in flight, by the fewest devices or the least money; several of a server",
         unit="requests",
-        check=above_zero(MOST_RATE),
+        check=lambda given: next((wrong for one in given or () if (wrong := _USERS(one)) is not None), None),
     )
 
     def __post_init__(self) -> None:
@@ -86,37 +90,65 @@ def plan_options() -> Mapping[str, Declared]:
 
 def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     """Keywords as the two things that a plan does; what is None was not given."""
-    values = {keyword: value for keyword, value in given.items() if value is not None}
-    for keyword in values:
-        if keyword not in plan_options():
-            raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
-    own = PlanOptions(qps=_number("qps", values), concurrency=_number("concurrency", values))
+    values, own = _read(given)
     total = values.get("total_devices")
     if total is None and own.qps is None and own.concurrency is None:
         raise InputError(
             "how many devices are there, or what must they carry?",
             hint="`total_devices=16` is a budget; `qps=50` or `concurrency=400` find the fewest devices",
         )
+    if own.concurrency is not None and len(own.concurrency) > 1:
+        raise InputError("several `concurrency` are asked of one server", hint="`from_deployment`, or one number")
     sizes = {} if total is not None else {"num_devices": _WITHOUT_A_BUDGET}
-    evaluated = options_of({
-        "model": model,
-        **{keyword: values[keyword] for keyword in _EVALUATED if keyword in values},
-        **sizes,
-    })  # fmt: skip
-    if len(evaluated.models) > 1:
+    evaluated = _evaluated_options({"model": model, **sizes}, values)
+    of_both = {
+        "target_qps": own.qps,
+        "target_users": own.concurrency[0] if own.concurrency else None,
+        "num_devices": total,
+    }
+    return Asked(evaluated=evaluated, question={**_question(values), **of_both}, own=own)
+
+
+# Of a server that runs: its devices are known, and users wait for their answers.
+_NOT_OF_A_SERVER = ("qps", "total_devices", "arrivals", "rates", "requests", "seed", "reserved_memory_gb", *_ASKED)
+
+
+def server_asked(
+    model: object, given: Mapping[str, object]
+) -> tuple[SweepOptions, tuple[int, ...], Mapping[str, object]]:
+    """Keywords about a server that runs: what is evaluated, the numbers of users, and limits."""
+    values, own = _read(given)
+    for keyword in _NOT_OF_A_SERVER:
+        if keyword in values:
+            raise InputError(f"`{keyword}` has no effect beside a server", hint=f"leave out `{keyword}`")
+    users = tuple(math.ceil(one) for one in own.concurrency or ())
+    return _evaluated_options({"model": model}, values), users, _question(values)
+
+
+def _read(given: Mapping[str, object]) -> tuple[dict[str, object], PlanOptions]:
+    """Keywords that were given, and those of a plan alone, read."""
+    values = {keyword: value for keyword, value in given.items() if value is not None}
+    for keyword in values:
+        if keyword not in plan_options():
+            raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
+    own = {
+        item.keyword: read_value(item, values[item.keyword], f"`{item.keyword}`")
+        for item in declared(PlanOptions)
+        if item.keyword in values
+    }
+    return values, PlanOptions(**own)  # type: ignore[arg-type]
+
+
+def _evaluated_options(stated: Mapping[str, object], values: Mapping[str, object]) -> SweepOptions:
+    found = options_of({**stated, **{keyword: values[keyword] for keyword in _EVALUATED if keyword in values}})
+    if len(found.models) > 1:
         raise InputError("plan is about one model", hint="`evaluate` takes several, `query deployments` compares them")
-    question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
-    of_both = {"target_qps": own.qps, "target_users": own.concurrency, "num_devices": total}
-    kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
-    return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own)
+    return found
 
 
-def _number(keyword: str, values: Mapping[str, object]) -> float | None:
-    given = values.get(keyword)
-    if given is None:
-        return None
-    read = read_value(plan_options()[keyword], given, f"`{keyword}`")
-    return float(read) if isinstance(read, int | float) else None
+def _question(values: Mapping[str, object]) -> dict[str, object]:
+    """The keywords of the report."""
+    return {key: value for key, value in values.items() if key in option_table() and key not in _EVALUATED}
 
 
 REPORT = "deployments"

@@ -144,13 +144,21 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
             2,
             "--input-length must lie between 1",
         ),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --num-devices 0", 2, "at least 1"),
+        (
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --num-devices 0",
+            2,
+            "at least 1",
+        ),
         (
             "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --prefix-cache-hit-rate 1",
             2,
             "[0, 1)",
         ),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --num-devices 4096", 2, "grid holds"),
+        (
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --num-devices 4096",
+            2,
+            "grid holds",
+        ),
         (
             "evaluate deepseek-ai/DeepSeek-V3 --device TEST_DEVICE --input-length 9 --output-length 9 --num-mtp-tokens 3 --mtp-acceptance-rate 0.9",
             2,

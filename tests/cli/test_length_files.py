@@ -241,7 +241,7 @@ def test_a_workload_goes_by_its_name_in_every_command(optimizer, folder, tmp_pat
     assert named.out.splitlines()[:-1] == number.out.splitlines()[:-1]
     # evaluate and sweep files
     (tmp_path / "sweep.yaml").write_text(
-        f"models: [Qwen/Qwen3-8B]\nbatch_range: 4\nmodes: [decode]\nworkloads: [{{workload: spread}}, {{workload: alike}},"
+        f"models: [Qwen/Qwen3-8B]\ndevice: TEST_DEVICE\nbatch_range: 4\nmodes: [decode]\nworkloads: [{{workload: spread}}, {{workload: alike}},"
         f" {{input_length: {file}, output_length: 10}}]"
     )
     assert sweepdb(f"evaluate --sweep {tmp_path}/sweep.yaml --label named", address).code == 0

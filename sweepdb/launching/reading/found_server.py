@@ -36,6 +36,8 @@ class FoundServer:
     batch_sizes: tuple[int, ...] = ()  # requests of one replica and stage that were measured
     most_requests: int | None = None  # that a replica and stage serves at once: an upper bound
     token_budget: int | None = None
+    memory_share: float | None = None  # of the engine's own kind: vLLM's of a device, TensorRT-LLM's of what is free
+    longest: int | None = None  # tokens of a request that it lets in
     linear: str | None = None
     experts: str | None = None
     attention: str | None = None
