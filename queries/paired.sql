@@ -267,8 +267,9 @@ SELECT
 FROM timed;
 
 -- The best prefill plan and counts, up to 8 a side, of each decode row that may lie on the frontier of a user's tokens/s
--- and tokens/s per device. What the likeliest partner of each row reaches is a floor under every row that is no faster
--- for its users; a pair whose rates, were nothing to wait, stay below the floor is not looked at.
+-- and tokens/s per device. `most` is what a pair reaches were only first requests to wait. The likeliest partners are the
+-- prefill plans with the most requests/s a device. What they reach with the rows that no faster row's `most` beats is a floor under
+-- every row that is no faster for its users; a pair whose `most` stays below the floor is not looked at.
 CREATE OR REPLACE TEMP MACRO engine_frontier() AS TABLE
 WITH prefills AS MATERIALIZED (
     SELECT *, row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank
@@ -278,29 +279,38 @@ decodes AS MATERIALIZED (
     SELECT *, row_number() OVER (ORDER BY scenario, batch_size) AS decode_number
     FROM engine_decodes()
 ),
-pairs AS MATERIALIZED (
+likely AS (
+    SELECT *
+    FROM prefills, (SELECT unnest([1.0, 0.7, 0.4]) AS share)
+    WHERE lone_ms <= share * coalesce(getvariable('ttft_limit_ms') / ttft_ratio, 1e300)
+    QUALIFY row_number() OVER (PARTITION BY question_group, workload_key, share ORDER BY size / qps, prefill_rank) = 1
+),
+hopeful AS (
     SELECT
-        p.question_group, prefill_rank, decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps, service_ms,
-        servers_each, first_share, lone_ms + slot_wait_ms AS unqueued_ms, answer_ms, answer_tokens, tpot_exclusive_ms,
-        ttft_ratio, answer_ratio,
-        answer_tokens / (p.size / p.qps + d.size / d.qps) AS most
-    FROM prefills AS p
-    JOIN decodes AS d ON p.question_group = d.question_group AND p.workload_key = d.workload_key
+        d.*, l.size AS prefill_size, l.service_ms, l.servers_each, l.first_share, l.lone_ms, l.ttft_ratio, share,
+        answer_tokens / (l.size / l.qps + d.size / d.qps) AS unlimited,
+        answer_tokens / (
+            l.size / pair_qps_bound(
+                l.qps, lone_ms + slot_wait_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+            ) + d.size / d.qps
+        ) AS most
+    FROM decodes AS d
+    JOIN likely AS l ON l.question_group = d.question_group AND l.workload_key = d.workload_key
 ),
 likely_counts AS (
     SELECT *, unnest(range(1, 9)) AS y
-    FROM pairs
-    QUALIFY row_number() OVER (PARTITION BY question_group, decode_number ORDER BY most DESC, prefill_rank) = 1
+    FROM hopeful
+    QUALIFY most >= max(most) OVER (PARTITION BY question_group, share ORDER BY tpot_exclusive_ms)
 ),
 likely_tried AS (
     SELECT *, unnest(range(greatest(floor(y * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1), 9)) AS x
     FROM likely_counts
 ),
 likely_reached AS (
-    SELECT question_group, tpot_exclusive_ms, max(y * qps * answer_tokens / (x * prefill_size + y * decode_size)) AS reached
+    SELECT question_group, tpot_exclusive_ms, max(y * qps * answer_tokens / (x * prefill_size + y * size)) AS reached
     FROM likely_tried
     WHERE pair_holds(
-        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each,
+        y * qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms, x * servers_each,
         first_share, ttft_ratio, answer_ratio
     )
     GROUP BY question_group, tpot_exclusive_ms
@@ -313,11 +323,29 @@ floors AS (
     LEFT JOIN likely_reached AS r
         ON r.question_group = d.question_group AND r.tpot_exclusive_ms = d.tpot_exclusive_ms
 ),
+kept AS MATERIALIZED (
+    SELECT h.decode_number, least_reached
+    FROM hopeful AS h
+    JOIN floors AS f ON f.question_group = h.question_group AND f.tpot_exclusive_ms = h.tpot_exclusive_ms
+    WHERE share = 1.0 AND (least_reached IS NULL OR unlimited * (1 + 1e-9) >= least_reached)
+),
+pairs AS (
+    SELECT
+        p.question_group, prefill_rank, d.decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps,
+        service_ms, servers_each, first_share, lone_ms + slot_wait_ms AS unqueued_ms, answer_ms, answer_tokens,
+        tpot_exclusive_ms, ttft_ratio, answer_ratio
+    FROM kept
+    JOIN decodes AS d ON d.decode_number = kept.decode_number
+    JOIN prefills AS p ON p.question_group = d.question_group AND p.workload_key = d.workload_key
+    WHERE least_reached IS NULL OR answer_tokens / (
+        p.size / pair_qps_bound(
+            p.qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+        ) + d.size / d.qps
+    ) * (1 + 1e-9) >= least_reached
+),
 counts AS (
-    SELECT pairs.*, unnest(range(1, 9)) AS y
+    SELECT *, unnest(range(1, 9)) AS y
     FROM pairs
-    JOIN floors AS f ON f.question_group = pairs.question_group AND f.tpot_exclusive_ms = pairs.tpot_exclusive_ms
-    WHERE least_reached IS NULL OR most * (1 + 1e-9) >= least_reached
 ),
 tried AS (
     SELECT *, unnest(range(greatest(floor(y * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1), 9)) AS x

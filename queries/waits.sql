@@ -51,3 +51,16 @@ CREATE OR REPLACE TEMP MACRO pair_holds(
         OR pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share)
             <= pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
     );
+
+-- The most requests/s that a prefill instance of a pair takes: no more than `qps`, and so few users that the wait of
+-- first requests leaves the limit, were there no other wait.
+CREATE OR REPLACE TEMP MACRO pair_qps_bound(
+    qps, unqueued_ms, answer_ms, service_ms, servers, first_share, ttft_ratio, answer_ratio
+) AS
+    greatest(1e-300, least(
+        qps,
+        1000.0 * servers / (unqueued_ms + answer_ms) * (
+            1.0 + 2.0 * (pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio) - unqueued_ms)
+                / nullif(first_share * service_ms, 0)
+        )
+    ));
