@@ -24,6 +24,8 @@ TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve", "dynamo")
 ENGINE_NAMES: Mapping[str, str] = {name: launcher.title for name, launcher in LAUNCHERS.items()}
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
 CONFIG_FILE = "engine.yaml"
+PRODUCTION = "production-"  # before the names of files that start a server as one would run it
+PORT = "${PORT:-8000}"  # where one of several servers listens: start.sh says
 Settings = dict[str, str | None]  # flag to value, None for a flag that takes none
 Files = dict[str, str]  # text by name
 
@@ -44,6 +46,12 @@ class ServerCommand:
     config: Mapping[str, object] | None = None  # what a file of settings says
     devices: str  # how the devices come about, as arithmetic
     not_set: tuple[str, ...] = ()
+    prefix: str = ""  # before the names of its files
+
+    @property
+    def several(self) -> bool:
+        """Whether it is one of several that do both, which start.sh starts behind a router."""
+        return self.role == "server" and self.instances > 1
 
     def words(self, node: int = 0) -> list[tuple[str, str | None]]:
         """Flags with values, in the order in which they are written."""
@@ -54,7 +62,7 @@ class ServerCommand:
         """The file of settings, where it has one."""
         if self.config is None:
             return {}
-        return {f"{self.role}-{CONFIG_FILE}": yaml.safe_dump(dict(self.config), sort_keys=False)}
+        return {f"{self.prefix}{self.role}-{CONFIG_FILE}": yaml.safe_dump(dict(self.config), sort_keys=False)}
 
 
 def one_by_one(flags: Iterable[tuple[str, str | None]]) -> list[str]:

@@ -109,9 +109,8 @@ class ServerPlan(Framed):
             yield f"{of}: it serves them all at once."
             return
         gain = as_number(best["output_tokens_per_s"]) / as_number(started["output_tokens_per_s"])
-        kept = {(True, False): "keeps the limits and ", (False, False): "misses the limits, too, and "}.get(
-            (best["within_limits"], started["within_limits"]), ""
-        )
+        missed = "keeps the limits and " if best["within_limits"] else "misses the limits, too, and "
+        kept = missed if started["within_limits"] is False else ""
         error = {f"aggregated on {self.device}": rate_error(self.answer, self.device, "aggregated")}
         yield f"{of}: it {kept}makes {gain:.2f} x the tokens/s; {judged(max(gain, 1 / gain), error)}."
 
