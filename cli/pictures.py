@@ -93,14 +93,16 @@ def _drawn(  # noqa: PLR0917  an axis each
     rows: Sequence[Mapping[str, Json]],
     x: Mapping[str, Json],
     y: Mapping[str, Json],
-    series: str,
+    series: Sequence[str],
     title: str,
 ) -> str:
     plot.clear_figure()
     plot.theme("clear")
     plot.plotsize(min(max(screen_width(), _NARROWEST), _WIDEST), _HEIGHT)
-    for name in dict.fromkeys(str(row.get(series, "")) for row in rows):
-        points = [row for row in rows if str(row.get(series, "")) == name]
+    lines: dict[str, list[Mapping[str, Json]]] = {}
+    for row in rows:
+        lines.setdefault(", ".join(str(row.get(name, "")) for name in series), []).append(row)
+    for name, points in lines.items():
         pairs = [(row[str(x["field"])], row[str(y["field"])]) for row in points]
         known = [pair for pair in pairs if None not in pair]
         if known:
@@ -114,8 +116,8 @@ def _drawn(  # noqa: PLR0917  an axis each
     return str(built if sys.stdout.isatty() else plot.uncolorize(built))
 
 
-def _axes(spec: Mapping[str, Json]) -> tuple[Mapping[str, Json], Mapping[str, Json], str]:
-    """The two axes of numbers, and the column that tells series apart."""
+def _axes(spec: Mapping[str, Json]) -> tuple[Mapping[str, Json], Mapping[str, Json], Sequence[str]]:
+    """The two axes of numbers, and the columns that tell series apart."""
     views = [spec, *map(_mapping, _listed(spec.get("vconcat", [])))]
     views += [_mapping(layer) for view in views for layer in _listed(view.get("layer", []))]
     found: dict[str, Mapping[str, Json]] = {}
@@ -129,7 +131,7 @@ def _axes(spec: Mapping[str, Json]) -> tuple[Mapping[str, Json], Mapping[str, Js
             "the picture of this report has no two axes of numbers, so no characters draw it",
             hint="--format svg draws it as a file",
         )
-    return numbers[0], numbers[1], str(found.get("color", {}).get("field", ""))
+    return numbers[0], numbers[1], [str(found[name]["field"]) for name in ("color", "strokeDash") if name in found]
 
 
 def _plotext() -> ModuleType:

@@ -266,24 +266,32 @@ SELECT
     1 / (prefill_size / prefill_qps + decode_size / decode_qps) AS qps_per_device_bound
 FROM timed;
 
+-- The device whose frontier a point may lie on, where each has one.
+CREATE OR REPLACE TEMP MACRO frontier_of(device) AS CASE WHEN getvariable('by_device') THEN device ELSE 'all devices' END;
+
 -- The best prefill plan and counts, up to 8 a side, of each decode row that may lie on the frontier of a user's tokens/s
 -- and tokens/s per device. `most` is what a pair reaches were only first requests to wait. The likeliest partners are the
 -- prefill plans with the most requests/s a device. What they reach with the rows that no faster row's `most` beats is a floor under
 -- every row that is no faster for its users; a pair whose `most` stays below the floor is not looked at.
 CREATE OR REPLACE TEMP MACRO engine_frontier() AS TABLE
 WITH prefills AS MATERIALIZED (
-    SELECT *, row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank
+    SELECT
+        *, row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank,
+        frontier_of(device) AS frontier_of
     FROM engine_prefills()
 ),
 decodes AS MATERIALIZED (
-    SELECT *, row_number() OVER (ORDER BY scenario, batch_size) AS decode_number
+    SELECT
+        *, row_number() OVER (ORDER BY scenario, batch_size) AS decode_number, frontier_of(device) AS frontier_of
     FROM engine_decodes()
 ),
 likely AS (
     SELECT *
     FROM prefills, (SELECT unnest([1.0, 0.7, 0.4]) AS share)
     WHERE lone_ms <= share * coalesce(getvariable('ttft_limit_ms') / ttft_ratio, 1e300)
-    QUALIFY row_number() OVER (PARTITION BY question_group, workload_key, share ORDER BY size / qps, prefill_rank) = 1
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, frontier_of, workload_key, share ORDER BY size / qps, prefill_rank
+    ) = 1
 ),
 hopeful AS (
     SELECT
@@ -296,37 +304,42 @@ hopeful AS (
         ) AS most
     FROM decodes AS d
     JOIN likely AS l ON l.question_group = d.question_group AND l.workload_key = d.workload_key
+        AND l.frontier_of = d.frontier_of
 ),
 likely_counts AS (
     SELECT *, unnest(range(1, 9)) AS y
     FROM hopeful
-    QUALIFY most >= max(most) OVER (PARTITION BY question_group, share ORDER BY tpot_exclusive_ms)
+    QUALIFY most >= max(most) OVER (PARTITION BY question_group, frontier_of, share ORDER BY tpot_exclusive_ms)
 ),
 likely_tried AS (
     SELECT *, unnest(range(greatest(floor(y * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1), 9)) AS x
     FROM likely_counts
 ),
 likely_reached AS (
-    SELECT question_group, tpot_exclusive_ms, max(y * qps * answer_tokens / (x * prefill_size + y * size)) AS reached
+    SELECT
+        question_group, frontier_of, tpot_exclusive_ms,
+        max(y * qps * answer_tokens / (x * prefill_size + y * size)) AS reached
     FROM likely_tried
     WHERE pair_holds(
         y * qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms, x * servers_each,
         first_share, ttft_ratio, answer_ratio
     )
-    GROUP BY question_group, tpot_exclusive_ms
+    GROUP BY question_group, frontier_of, tpot_exclusive_ms
 ),
 floors AS (
     SELECT
-        d.question_group, d.tpot_exclusive_ms,
-        max(reached) OVER (PARTITION BY d.question_group ORDER BY d.tpot_exclusive_ms) AS least_reached
-    FROM (SELECT DISTINCT question_group, tpot_exclusive_ms FROM decodes) AS d
+        d.question_group, d.frontier_of, d.tpot_exclusive_ms,
+        max(reached) OVER (PARTITION BY d.question_group, d.frontier_of ORDER BY d.tpot_exclusive_ms) AS least_reached
+    FROM (SELECT DISTINCT question_group, frontier_of, tpot_exclusive_ms FROM decodes) AS d
     LEFT JOIN likely_reached AS r
-        ON r.question_group = d.question_group AND r.tpot_exclusive_ms = d.tpot_exclusive_ms
+        ON r.question_group = d.question_group AND r.frontier_of = d.frontier_of
+        AND r.tpot_exclusive_ms = d.tpot_exclusive_ms
 ),
 kept AS MATERIALIZED (
     SELECT h.decode_number, least_reached
     FROM hopeful AS h
-    JOIN floors AS f ON f.question_group = h.question_group AND f.tpot_exclusive_ms = h.tpot_exclusive_ms
+    JOIN floors AS f ON f.question_group = h.question_group AND f.frontier_of = h.frontier_of
+        AND f.tpot_exclusive_ms = h.tpot_exclusive_ms
     WHERE share = 1.0 AND (least_reached IS NULL OR unlimited * (1 + 1e-9) >= least_reached)
 ),
 pairs AS (
@@ -337,6 +350,7 @@ pairs AS (
     FROM kept
     JOIN decodes AS d ON d.decode_number = kept.decode_number
     JOIN prefills AS p ON p.question_group = d.question_group AND p.workload_key = d.workload_key
+        AND p.frontier_of = d.frontier_of
     WHERE least_reached IS NULL OR answer_tokens / (
         p.size / pair_qps_bound(
             p.qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio

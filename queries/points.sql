@@ -33,24 +33,24 @@ FROM priced
 LEFT JOIN others ON others.question_group = priced.question_group AND others.device = priced.device
 QUALIFY rank <= getvariable('top');
 
--- The points that no other beats both in `pace` and in `yield`.
+-- The points that no other beats both in `pace` and in `yield`: of all devices, or of each by itself.
 CREATE OR REPLACE TEMP MACRO unbeaten_points() AS TABLE
 WITH points AS (
-    SELECT * FROM frontier_points()
+    SELECT *, frontier_of(device) AS frontier_of FROM frontier_points()
 ),
 -- Points that a much faster one reaches or beats cannot stay: few are left to be looked at one by one.
 speeds AS (
     SELECT
-        question_group, mode, coalesce(floor(sqrt(pace) * 16), -1) AS speed,
+        question_group, mode, frontier_of, coalesce(floor(sqrt(pace) * 16), -1) AS speed,
         max(yield) AS most
     FROM points
     GROUP BY ALL
 ),
 bars AS (
     SELECT
-        question_group, mode, speed,
+        question_group, mode, frontier_of, speed,
         max(most) OVER (
-            PARTITION BY question_group, mode ORDER BY speed DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            PARTITION BY question_group, mode, frontier_of ORDER BY speed DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS most_faster
     FROM speeds
 ),
@@ -58,7 +58,7 @@ likely AS (
     SELECT points.*
     FROM points
     JOIN bars
-        ON bars.question_group = points.question_group AND bars.mode = points.mode
+        ON bars.question_group = points.question_group AND bars.mode = points.mode AND bars.frontier_of = points.frontier_of
         AND bars.speed = coalesce(floor(sqrt(points.pace) * 16), -1)
     WHERE most_faster IS NULL OR yield > most_faster
 ),
@@ -71,11 +71,11 @@ frontier AS (
     FROM likely
     WINDOW
         as_fast AS (
-            PARTITION BY question_group, mode ORDER BY pace DESC
+            PARTITION BY question_group, mode, frontier_of ORDER BY pace DESC
             RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ),
         faster AS (
-            PARTITION BY question_group, mode ORDER BY pace DESC
+            PARTITION BY question_group, mode, frontier_of ORDER BY pace DESC
             RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE GROUP
         )
 ),
@@ -95,10 +95,10 @@ placed AS (
             * (getvariable('max_points') - 1)
         ) AS width
     FROM stays
-    WINDOW whole AS (PARTITION BY question_group, mode)
+    WINDOW whole AS (PARTITION BY question_group, mode, frontier_of)
 )
 SELECT *
 FROM placed
 QUALIFY getvariable('max_points') IS NULL OR row_number() OVER (
-    PARTITION BY question_group, mode, width ORDER BY yield DESC, point, other_point
+    PARTITION BY question_group, mode, frontier_of, width ORDER BY yield DESC, point, other_point
 ) = 1;

@@ -29,6 +29,7 @@ class Slider(NamedTuple):
     high: float
     initial: float | None = None  # None: no limit
     kind: str = "log"
+    usual: float | None = None  # of a page that is opened without limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ class Limits:
         "most ms to the first token",
         Limit(
             name="ttft", arriving=True, short="ttft", called="TTFT", phases=_TIMED, metric="ttft_ms",
-            predicted={"ttft_ms": "ttft"}, slider=Slider("TTFT at most", 10, 60_000),
+            predicted={"ttft_ms": "ttft"}, slider=Slider("TTFT at most", 10, 60_000, usual=2_000),
         ),
         keyword="ttft_limits", also=("--ttft-limit",), variable="ttft_limit_ms",
     )  # fmt: skip
@@ -117,7 +118,7 @@ class Limits:
         Limit(
             name="tpot", arriving=True, short="tpot", called="TPOT", phases=_DECODED, metric="tpot_ms",
             predicted={"tpot_inclusive_ms": "tpot_inclusive", "tpot_exclusive_ms": "tpot_exclusive"},
-            slider=Slider("TPOT at most", 1, 500),
+            slider=Slider("TPOT at most", 1, 500, usual=50),
         ),
         keyword="tpot_limits", also=("--tpot-limit",), variable="tpot_limit_ms",
     )  # fmt: skip

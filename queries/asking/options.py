@@ -280,6 +280,10 @@ class ReportOptions:
         False, "each limit by itself, not both at once", flag="--marginal", variable="marginal",
         without="never NULL: whether a share is that of each limit alone",
     )  # fmt: skip
+    by_device: bool = option(
+        False, "pareto: a frontier of each device, not one of all", flag="--by-device", variable="by_device",
+        without="never NULL: whether each device has a frontier of its own",
+    )  # fmt: skip
     max_points: int | None = option(
         None, "pareto: most points of a frontier, for pictures", variable="max_points", unit="points",
         without="every point", check=positive_whole(MOST_ROWS),

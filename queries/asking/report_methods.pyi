@@ -351,6 +351,7 @@ class ParetoKeywords(ScopeKeywords, total=False):
     attainment: float | None
     by: str | None
     marginal: bool | None
+    by_device: bool | None
     max_points: int | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None

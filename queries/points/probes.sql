@@ -46,7 +46,7 @@ partner AS (
     FROM picked('prefill', 'qps')
     WHERE NOT by_engine
     QUALIFY row_number() OVER (
-        PARTITION BY question_group ORDER BY num_devices / qps, latency_ms, batch_size, scenario
+        PARTITION BY question_group, frontier_of(device) ORDER BY num_devices / qps, latency_ms, batch_size, scenario
     ) = 1
 ),
 split AS (
@@ -56,7 +56,7 @@ split AS (
         d.tpot_exclusive_ms, d.concurrency, d.probe, d.device, d.plan, partner.probe, partner.device, partner.plan,
         d.qps / partner.qps, NULL::BIGINT, NULL::BIGINT
     FROM admitted('decode') AS d
-    JOIN partner ON partner.question_group = d.question_group
+    JOIN partner ON partner.question_group = d.question_group AND frontier_of(partner.device) = frontier_of(d.device)
     WHERE NOT by_engine
 ),
 -- Under an engine each decode row fixes a rate, and the best partner is the one whose waits it leaves within the limits.

@@ -11,6 +11,7 @@
 -- column: num_devices | devices | of the aggregated instance; NULL for pd
 -- column: ttft_ms
 -- column: tpot_exclusive_ms | ms | time per output token after the first
+-- column: frontier_of | none | the device whose frontier this is; `all devices` without `by_device`
 -- column: concurrency | requests | of the aggregated or decode instance
 -- column: probe | none | the aggregated or decode row
 -- column: device, plan, prefill_probe, prefill_device, prefill_plan
@@ -20,7 +21,7 @@
 SELECT
     question_group, mode, pace AS tokens_per_s_per_user, yield AS tokens_per_s_per_device, num_devices, ttft_ms,
     tpot_exclusive_ms, concurrency, point AS probe, device, plan, other_point AS prefill_probe, prefill_device, prefill_plan,
-    pd_ratio, prefill_instances, decode_instances
+    pd_ratio, prefill_instances, decode_instances, frontier_of
 FROM unbeaten_points()
 ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;
 
@@ -37,6 +38,7 @@ ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;
 -- column: arrivals_per_s | requests/s | offered to one instance: a rate that was played
 -- column: attained | ratio | share of requests within the limits, at least the wanted one
 -- column: attainment, num_devices
+-- column: frontier_of | none | the device whose frontier this is; `all devices` without `by_device`
 -- column: ttft_p90_ms | ms | 90th percentile of the time to the first token; NULL for decode
 -- column: tpot_p50_ms, tpot_p90_ms, device, plan, arrivals
 -- column: load | none | reference of the load
@@ -44,6 +46,6 @@ ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;
 SELECT
     question_group, mode, pace AS tokens_per_s_per_user, yield AS requests_per_s_per_device,
     rate AS arrivals_per_s, share AS attained, getvariable('attainment') AS attainment, num_devices, ttft_p90_ms, tpot_p50_ms, tpot_p90_ms, device,
-    plan, arrivals, point AS load, scenario
+    plan, arrivals, point AS load, scenario, frontier_of
 FROM unbeaten_points()
 ORDER BY question_group, mode, tokens_per_s_per_user DESC, load;

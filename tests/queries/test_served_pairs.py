@@ -197,6 +197,18 @@ def test_pareto_is_the_frontier_of_trying_every_partner_and_count(stored, notebo
     assert most == pytest.approx(best["qps_per_device"] * best["output_length"])
 
 
+@pytest.mark.parametrize("limits", quick([{"ttft_limits": 120.0}, {"e2e_limits": 5000.0}, {}]))
+def test_the_frontier_of_each_device_is_that_of_asking_for_it_alone(notebook, limits):
+    def points(rows):
+        return sorted(str(sorted({**row, "frontier_of": None}.items(), key=str)) for row in rows)
+
+    each = notebook.pareto(by_device=True, **limits).dicts()
+    for device, *_ in SERVED_DEVICES:
+        mine = [row for row in each if row["frontier_of"] == device]
+        assert points(mine) == points(notebook.pareto(device=device, **limits).dicts())
+    assert {row["frontier_of"] for row in each} == {row["device"] for row in each}
+
+
 def test_pareto_takes_an_end_to_end_limit_of_pairs(notebook):
     answered = notebook.pareto(e2e_limits=5000.0).dicts()
     assert any(row["mode"] == "pd" for row in answered)

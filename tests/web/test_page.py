@@ -156,6 +156,73 @@ def test_a_winner_stands_out_where_rows_are_ranked(watched, path, weight):
     assert cell.evaluate("cell => getComputedStyle(cell).fontWeight") == weight
 
 
+def test_a_page_without_limits_begins_with_usual_ones_and_a_link_without_stays_without(watched):
+    watched.open("/")
+    page, seq = watched.page, watched.seq()
+    assert (page.locator("#ttft_limits").input_value(), page.locator("#tpot_limits").input_value()) == ("2000", "50")
+    for name in ("#ttft_limits", "#tpot_limits"):
+        page.locator(name).fill("")
+        page.keyboard.press("Enter")
+        watched.drawn(after=seq)
+        seq = watched.seq()
+    watched.open(page.url.removeprefix(watched.address))
+    assert page.locator("#tpot_limits").input_value() == ""
+
+
+def test_a_wrong_number_is_said_under_its_field_and_moves_nothing(watched, page_url):
+    watched.open("/?tpot_limits=40")
+    page, seq, address = watched.page, watched.seq(), watched.page.url
+    page.locator("#tpot_limits").fill("-5")
+    page.keyboard.press("Enter")
+    assert page.locator("#tpot_limits_wrong").inner_text() == "This must be a number above 0, not -5."
+    assert (page.url, watched.seq()) == (address, seq)
+    page.locator("#tpot_limits").fill("20")
+    page.keyboard.press("Enter")
+    watched.drawn(after=seq)
+    assert not page.locator("#tpot_limits_wrong").is_visible()
+    agree(page, page_url)
+
+
+def test_an_old_answer_is_greyed_while_the_new_one_is_computed(watched):
+    watched.open("/?tpot_limits=40")
+    page, seq, waiting = watched.page, watched.seq(), []
+    page.route("**/answer/pareto?*", lambda route: waiting.insert(0, route))
+    page.locator("#tpot_limits").fill("20")
+    page.keyboard.press("Enter")
+    page.locator("section[aria-label='Best plans']:not(.stale)").wait_for()  # the table waits for no picture
+    page.locator("figure.stale").wait_for()
+    assert page.locator(".asking").inner_text() == f"Asking: {MODELS[4][0]}, TPOT ≤ 20 ms ..."
+    (route,) = waiting
+    route.continue_()
+    watched.drawn(after=seq)
+    assert page.locator(".stale").count() == 0
+    assert not page.locator(".asking").is_visible()
+
+
+def test_two_rows_that_are_ticked_are_compared(watched):
+    watched.open("/?tpot_limits=40")
+    page = watched.page
+    boxes = page.locator("#top .tick input")
+    for place in (0, 1, 2):  # the third takes the place of the first
+        boxes.nth(place).check()
+    probes = [one.get_attribute("data-probe") for one in boxes.all()]
+    assert [one.is_checked() for one in boxes.all()[:3]] == [False, True, True]
+    page.get_by_role("link", name="Compare").click()
+    watched.drawn(after=0)
+    assert page.url.endswith(f"/why?probes={probes[1]},{probes[2]}")
+    assert page.locator("main table tbody tr").count()
+
+
+def test_several_devices_have_a_frontier_and_a_colour_each(watched):
+    watched.open("/?tpot_limits=40")
+    page = watched.page
+    known = set(page.locator("#device option").all_inner_texts()[1:])
+    assert known <= set(page.locator("#picture svg .role-legend text").all_text_contents())
+    assert "--by-device " in page.locator("code[data-report='pareto']").inner_text()
+    colours = {one.get_attribute("stroke") for one in page.locator("#picture svg .mark-line path").all()}
+    assert len(colours) == len(known) == 2
+
+
 def test_cells_of_a_heat_map_say_their_numbers(watched):
     watched.open("/pd?num_devices=8&tpot_limits=60")
     cells = watched.page.locator("section[data-report='pd-counts'] .picture svg .mark-text.role-mark text")

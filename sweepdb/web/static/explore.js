@@ -4,16 +4,17 @@ import { asked, change } from "./address.js";
 import { get, latest } from "./api.js";
 import { LIMITS } from "./limits.js";
 import { Picture, fitted, warm } from "./draw.js";
-import { Folded, Moment, drawn, failure, tools, trust } from "./parts.js";
+import { Asking, Folded, Moment, drawn, failure, tools, trust } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
 import { Slider } from "./slider.js";
 import { objects, table } from "./table.js";
+import { askedLine } from "./words.js";
 
 const MOST_POINTS = 300; // a mode: one for each three pixels of the picture
 const TOP = 10;
 const HOUR_S = 3600;
 const MILLION = 1e6;
-const COLUMNS = ["rank", "device", "plan", "batch_size", "concurrency", "rate", "rate_per_device", "usd_per_million_tokens", "instances", "system_rate", "ttft_ms", "tpot_ms", "e2e_ms", "memory_free_gib", "num_devices", "launchable", "probe"];
+const COLUMNS = ["rank", "device", "plan", "probe", "batch_size", "concurrency", "rate", "rate_per_device", "usd_per_million_tokens", "instances", "system_rate", "ttft_ms", "tpot_ms", "e2e_ms", "memory_free_gib", "num_devices", "launchable"];
 const SLIDERS = [
   ...LIMITS.filter((one) => one.slider).map((one) => ({
     name: one.keyword, unit: one.unit, none: String(one.slider.initial ?? "none"), ...one.slider,
@@ -21,6 +22,7 @@ const SLIDERS = [
   { name: "num_devices", label: "Devices at most", unit: "", kind: "stops", stops: [1, 2, 4, 8, 16, 32, 64, 128, 256], none: "any" },
   { name: "price", label: "Price of a device", unit: "$/h", kind: "linear", low: 0, high: 20, none: "none" },
 ];
+const USUAL = LIMITS.filter((one) => one.slider?.usual).map((one) => [one.keyword, one.slider.usual]); // limits of a page that is opened without any
 const BINDING = Object.fromEntries(LIMITS.map((one) => [one.name, one.keyword]));
 const CALLED = Object.fromEntries(LIMITS.map((one) => [one.name, one.called]));
 
@@ -37,9 +39,10 @@ export async function explore(main) {
   const misses = h("div", { id: "misses" });
   const best = h("section", { "aria-label": "Best plans" });
   const below = h("div");
+  const asking = new Asking(sentence, best, about, misses, figure, below);
   fill(main, h("h1", { class: "hidden" }, "Explore"), h("div", { class: "explore" },
     h("aside", { class: "controls", "aria-label": "Scope and limits" }, fields, sliders),
-    h("div", { class: "answer" }, sentence, groups, figure, misses, best, about, below)));
+    h("div", { class: "answer" }, asking.line, sentence, groups, figure, misses, best, about, below)));
 
   const picture = new Picture(canvas);
   const twin = new Folded("twin");
@@ -48,6 +51,7 @@ export async function explore(main) {
   const scope = new ScopeChoice(fields, () => { moment.forget(); refresh(); });
   const made = SLIDERS.map((one) => new Slider(one, (slider) => {
     change({ [slider.name]: slider.value === slider.initial ? null : slider.value });
+    change({ limits: USUAL.some(([name]) => asked()[name]) ? null : "none" }); // a link without limits stays without
     if (slider.name === "price") redraw(); else refresh();
   }));
   fill(sliders, made.map((one) => one.element));
@@ -63,23 +67,31 @@ export async function explore(main) {
   }
 
   let shown = null;
+  // The table first, since a frontier takes longer; until each is there the old one is greyed.
   const refresh = latest(async (isStale) => {
     const common = { ...scope.parameters(), ...limits() };
-    const state = moment.wanted;
+    asking.begin(askedLine(common));
     try {
-      const asks = { pareto: { ...common, max_points: MOST_POINTS }, best: { ...common, top: TOP } };
-      const drawing = get("answer/pareto", { ...asks.pareto, state, picture: "shape" }).catch((error) => withoutEndToEnd(error, asks, state));
-      const ranking = () => get("answer/best", { ...asks.best, state: moment.state }).catch((error) => ({ failed: error }));
-      const beside = moment.state === null ? null : ranking(); // of the same moment, so both may be asked at once
-      const frontier = await drawing;
-      if (!moment.admits(frontier)) return;
-      await draw(frontier, group(frontier)); // no picture waits for the table
-      const ranked = await (beside ?? ranking());
-      if (isStale()) return;
+      const asks = { pareto: { ...common, by_device: scope.countDevices() > 1 || null, max_points: MOST_POINTS }, best: { ...common, top: TOP } };
+      const drawing = (state) => get("answer/pareto", { ...asks.pareto, state, picture: "shape" }).catch((error) => withoutEndToEnd(error, asks, state));
+      const beside = moment.state === null ? null : drawing(moment.state); // of the same moment, so both may be asked at once
+      beside?.catch(() => null); // told where it is awaited
+      const ranked = await get("answer/best", { ...asks.best, state: moment.wanted }).catch((error) => ({ failed: error }));
       if (!ranked.failed && !moment.admits(ranked)) return;
+      if (!isStale()) {
+        rank(ranked, asks);
+        asking.done(sentence, best, about, misses);
+      }
+      const frontier = await (beside ?? drawing(moment.wanted));
+      if (!moment.admits(frontier)) return;
+      await draw(frontier, group(frontier));
+      asking.done(figure);
+      if (isStale()) return;
       shown = { frontier, ranked, asks };
       tell(group(frontier));
+      asking.done();
     } catch (error) {
+      asking.done();
       shown = null;
       picture.clear();
       figure.hidden = true;
@@ -112,9 +124,10 @@ export async function explore(main) {
     figure.hidden = !spec;
     if (!spec) { picture.clear(); return; }
     const many = frontier.groups.length > 1;
-    const error = bandOf(frontier);
+    const errors = bandsOf(frontier);
     const fit = fitted(spec, { group: many ? frontier.groups[number_] : null, height: 360 });
-    fit.data.values = objects(frontier).filter((row) => row.question_group === number_).map((row) => ({ ...row, low: row.tokens_per_s_per_device / (1 + error), high: row.tokens_per_s_per_device / (1 - error) }));
+    fit.data.values = objects(frontier).filter((row) => row.question_group === number_).map((row) => withBand(row, errors));
+    const error = Math.max(0, ...errors.values());
     figure.hidden = !fit.data.values.length;
     if (figure.hidden) { picture.clear(); return; }
     const points = await measuredPoints();
@@ -125,17 +138,23 @@ export async function explore(main) {
       "The frontier of tokens a second of one device over tokens a second of one user, as steps");
     const said = [
       "A step goes no further than a stored point: nothing is invented between them.",
-      error ? `The band holds half of the values that were measured near (±${number(Math.round(100 * error))} %).` : "Nobody measured tokens/s near this: no band.",
+      error ? `A band holds half of the values that were measured near: ${[...errors].filter(([, share]) => share).map(([device, share]) => `${device} ±${number(Math.round(100 * share))} %`).join(", ")}.` : "Nobody measured tokens/s near this: no band.",
       points.length ? `Diamonds are measured (${points.length}).` : null,
       frontier.without ?? null,
     ];
     legend.textContent = said.filter(Boolean).join(" ");
   }
 
-  // The median error of tokens/s of aggregated rows; 0 where nobody measured near.
-  function bandOf(frontier) {
-    const known = frontier.expected_error.find((one) => one.metric === "output_tokens_per_s" && one.median_ape_percent !== null) ?? frontier.expected_error.find((one) => one.metric.startsWith("tpot") && one.median_ape_percent !== null);
-    return Math.min(0.9, (known?.median_ape_percent ?? 0) / 100);
+  // The median error of tokens/s of aggregated rows of each device; 0 where nobody measured near.
+  function bandsOf(frontier) {
+    const names = new Set(objects(frontier).map((row) => row.device));
+    const of = (device, metric) => frontier.expected_error.find((one) => one.subject.includes(device) && one.metric.startsWith(metric) && one.median_ape_percent !== null);
+    return new Map([...names].map((device) => [device, Math.min(0.9, ((of(device, "output_tokens_per_s") ?? of(device, "tpot"))?.median_ape_percent ?? 0) / 100)]));
+  }
+
+  function withBand(row, errors) {
+    const error = errors.get(row.device) ?? 0;
+    return error ? { ...row, low: row.tokens_per_s_per_device / (1 + error), high: row.tokens_per_s_per_device / (1 - error) } : row;
   }
 
   async function measuredPoints() {
@@ -156,10 +175,8 @@ export async function explore(main) {
     tell(number_);
   }
 
-  // All that stands beside the picture.
-  function tell(number_) {
-    const { frontier, ranked, asks } = shown;
-    fill(groups, frontier.groups.length > 1 ? groupChoice(frontier, number_) : null);
+  // The sentence, the table and how far to trust them: of the first group until it is known how many there are.
+  function rank(ranked, asks, number_ = Number(asked().group ?? 0)) {
     const price = Number(asked().price ?? 0) || null;
     const found = ranked.failed ? [] : objects(ranked).filter((row) => row.question_group === number_);
     for (const row of found) row.usd_per_million_tokens = price === null ? null : (price / (row.rate_per_device * HOUR_S)) * MILLION;
@@ -167,17 +184,27 @@ export async function explore(main) {
     fill(sentence, top ? said(top, ranked.plans[top.plan] ?? top.plan, price) : ranked.failed ? "No ranking here." : "Nothing satisfies the limits.");
     fill(misses, top || ranked.failed ? (ranked.failed ? failure(ranked.failed) : null) : nothingFits(ranked, number_));
     fill(best, found.length ? table(ranked, found, { columns: COLUMNS, caption: "Best batch size of each plan, one instance, best first", id: "top" }) : null);
-    fill(about, ranked.failed ? trust(frontier) : trust(ranked));
+    fill(about, ranked.failed ? null : trust(ranked));
+    fill(below, ranked.failed ? null : tools("best", asks.best, ranked, { picture: found.length > 0 }));
+    return found.length > 0;
+  }
+
+  // All that stands beside the picture.
+  function tell(number_) {
+    const { frontier, ranked, asks } = shown;
+    fill(groups, frontier.groups.length > 1 ? groupChoice(frontier, number_) : null);
+    const found = rank(ranked, asks, number_);
+    if (ranked.failed) fill(about, trust(frontier));
     const points = objects(frontier).filter((row) => row.question_group === number_);
     twin.show(`The picture's ${points.length} points as a table`, () => table(frontier, points, { caption: "Points of the frontier" }));
-    fill(below, ranked.failed ? null : tools("best", asks.best, ranked, { picture: found.length > 0 }), tools("pareto", asks.pareto, frontier, { picture: points.length > 0 }), points.length ? twin.element : null);
+    fill(below, ranked.failed ? null : tools("best", asks.best, ranked, { picture: found }), tools("pareto", asks.pareto, frontier, { picture: points.length > 0 }), points.length ? twin.element : null);
     drawn();
   }
 
   function said(top, plan, price) {
     const cost = price === null ? "" : `, $${number(top.usd_per_million_tokens)} a million tokens`;
-    return [h("strong", {}, `${plan} on ${top.device}`), ` in batches of ${number(top.batch_size)} makes `, h("strong", {}, `${number(top.rate_per_device)} tokens/s a device`),
-      `: TTFT ${number(top.ttft_ms)} ms, TPOT ${number(top.tpot_ms)} ms${cost}.`];
+    return [h("strong", {}, `${plan} on ${top.device}`), `: a batch of ${number(top.batch_size)} yields `, h("strong", {}, `${number(top.rate_per_device)} tokens/s per device`),
+      `, TTFT ${number(top.ttft_ms)} ms, TPOT ${number(top.tpot_ms)} ms${cost}.`];
   }
 
   function nothingFits(ranked, number_) {
@@ -203,6 +230,7 @@ export async function explore(main) {
 
   window.addEventListener("popstate", () => { scope.show(); placeSliders(); refresh(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
+  if (!location.search) change(Object.fromEntries(USUAL));
   placeSliders();
   await scope.load();
   await refresh();

@@ -117,6 +117,26 @@ export class Folded {
   }
 }
 
+// Whether an answer is being computed: the old one is greyed, and a line says what is asked.
+export class Asking {
+  constructor(...parts) {
+    this.parts = parts;
+    this.line = h("p", { class: "asking", role: "status", hidden: true });
+  }
+
+  begin(what) {
+    this.line.textContent = `Asking: ${what} ...`;
+    this.line.hidden = false;
+    for (const part of this.parts) part.classList.add("stale");
+  }
+
+  // Those of its parts that show the new answer; the line goes with the last.
+  done(...parts) {
+    for (const part of parts.length ? parts : this.parts) part.classList.remove("stale");
+    this.line.hidden = !this.parts.some((part) => part.classList.contains("stale"));
+  }
+}
+
 export function drawn() {
   document.body.dataset.seq = String(Number(document.body.dataset.seq) + 1);
 }

@@ -3,9 +3,11 @@ import { h, fill } from "./dom.js";
 import { asked, change } from "./address.js";
 import { get, latest } from "./api.js";
 import { Picture, fitted, warm } from "./draw.js";
-import { Moment, drawn, failure, tools, trust } from "./parts.js";
+import { Asking, Moment, drawn, failure, tools, trust } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
+import { showWrong, wrongNumber } from "./slider.js";
 import { folding, objects, table } from "./table.js";
+import { askedLine } from "./words.js";
 
 const MOST_SHOWN = 25;
 
@@ -17,7 +19,11 @@ export function reportPage({ title, intro, reports, fields, defaults = {}, scope
     const sections = reports.map((one) => ({ ...one, head: h("div"), canvas: h("div", { class: "picture" }), rows: h("div") }));
     fill(main, h("h1", {}, title), h("p", { class: "intro" }, intro), choice, form,
       sections.map((one) => h("section", { class: "report", "data-report": one.report }, one.title ? h("h2", {}, one.title) : null, one.head, one.canvas, one.rows)));
-    for (const one of sections) one.picture = new Picture(one.canvas);
+    for (const one of sections) {
+      one.picture = new Picture(one.canvas);
+      one.asking = new Asking(one.head, one.canvas, one.rows);
+      one.head.before(one.asking.line);
+    }
     const moment = new Moment(() => refresh());
     const scope = scoped ? new ScopeChoice(choice, () => { moment.forget(); refresh(); }) : null;
     const known = new Map((await get("reports")).map((one) => [one.name, one]));
@@ -37,6 +43,7 @@ export function reportPage({ title, intro, reports, fields, defaults = {}, scope
       for (const one of sections) {
         if (missing) { fill(one.head, h("p", { class: "quiet" }, missing)); continue; }
         const parameters = { ...given(one.report), ...one.fixed };
+        one.asking.begin(askedLine(parameters));
         try {
           const answer = await get(`answer/${one.report}`, { ...parameters, state: moment.wanted, picture: "true" });
           if (!moment.admits(answer)) return;
@@ -45,6 +52,8 @@ export function reportPage({ title, intro, reports, fields, defaults = {}, scope
           one.picture.clear();
           fill(one.head, failure(error));
           fill(one.rows);
+        } finally {
+          one.asking.done();
         }
       }
       drawn();
@@ -76,6 +85,13 @@ function input({ name, label, choices = null, placeholder = "" }, options, defau
   const made = words
     ? h("select", { id: name }, [["", "-"], ...words].map(([one, text]) => h("option", { value: one, selected: one === value }, text)))
     : h("input", { id: name, type: numeric ? "number" : "text", step: "any", value, placeholder });
-  made.addEventListener("change", () => { change({ [name]: made.value }, { push: true }); onChange(); });
-  return h("label", { class: "field", title: about?.description }, h("span", {}, label ?? name.replaceAll("_", " ")), made);
+  const wrong = h("p", { class: "wrong", role: "alert", hidden: true });
+  made.addEventListener("change", () => {
+    const told = numeric ? wrongNumber(made) : null;
+    showWrong(made, wrong, told);
+    if (told) return;
+    change({ [name]: made.value }, { push: true });
+    onChange();
+  });
+  return h("label", { class: "field", title: about?.description }, h("span", {}, label ?? name.replaceAll("_", " ")), made, wrong);
 }

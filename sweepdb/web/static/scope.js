@@ -60,6 +60,12 @@ export class ScopeChoice {
     this.phases = new Set(left.map((row) => row.phase));
   }
 
+  // How many devices the rows are of.
+  countDevices() {
+    const { values, devices } = this.values();
+    return values.device === null ? devices.length : 1;
+  }
+
   // Rows of several cost models: which of them are shown, and a button for each other one.
   families(left, device) {
     const found = new Map(); // of each device its cost models, the newest rows first

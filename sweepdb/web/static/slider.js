@@ -1,5 +1,5 @@
 // A limit that is dragged, typed, or lifted. Its exact value stands in the address; the knob is at the nearest place.
-import { h, number } from "./dom.js";
+import { fill, h, number } from "./dom.js";
 
 const STEPS = 200;
 
@@ -11,9 +11,10 @@ export class Slider {
     this.range = h("input", { type: "range", id: `${name}_range`, min: 0, max: most, step: 1, "aria-label": label, title: help,
       oninput: () => this.moved(this.at(Number(this.range.value))) });
     this.box = h("input", { type: "number", id: name, min: 0, step: "any", placeholder: none ?? "", "aria-label": `${label}, ${unit}`,
-      onchange: () => this.moved(this.box.value === "" ? null : Number(this.box.value)) });
+      onchange: () => this.typed() });
+    this.wrong = h("p", { class: "wrong", role: "alert", id: `${name}_wrong`, hidden: true });
     this.element = h("div", { class: "slider" },
-      h("label", { for: `${name}_range` }, label), h("span", { class: "value" }, this.box, h("span", { class: "unit" }, unit)), this.range);
+      h("label", { for: `${name}_range` }, label), h("span", { class: "value" }, this.box, h("span", { class: "unit" }, unit)), this.range, this.wrong);
     this.value = undefined;
   }
 
@@ -41,9 +42,31 @@ export class Slider {
     this.range.setAttribute("aria-valuetext", value === null ? this.none : `${number(value)} ${this.unit}`);
   }
 
+  // A number that nobody can mean stays in its field, with what is wrong below; the answer stays as it is.
+  typed() {
+    const text = this.box.value;
+    const told = wrongNumber(this.box);
+    told ? showWrong(this.box, this.wrong, told) : this.moved(text === "" ? null : Number(text));
+  }
+
   moved(value) {
-    if (value !== null && !(value >= 0)) return;
+    showWrong(this.box, this.wrong, null);
     this.set(value);
     this.onMove(this);
   }
+}
+
+// What is wrong with the number of a field, null where nothing is.
+export function wrongNumber(box) {
+  if (box.validity.badInput) return "This is no number.";
+  if (box.value === "") return null;
+  const value = Number(box.value);
+  if (Number.isFinite(value) && value >= 0) return null;
+  return `This must be a number above 0, not ${box.value}.`;
+}
+
+export function showWrong(box, line, told) {
+  line.hidden = told === null;
+  box.setAttribute("aria-invalid", String(told !== null));
+  fill(line, told);
 }

@@ -1,5 +1,6 @@
 // Rows as a table that a screen reader can read and a person can sort by eye.
 import { fill, h, number } from "./dom.js";
+import { tick } from "./ticks.js";
 import { shortened } from "./words.js";
 
 const GIB = 2 ** 30;
@@ -59,7 +60,10 @@ export function folding(answer, rows, { most, left = 0, ...options }) {
 
 // A table of rows; columns that no row has are left out.
 export function table(answer, rows, { columns = null, caption, explain = true, id = null } = {}) {
-  const names = chosen(answer, columns).filter((name) => name !== "question_group" && rows.some((row) => ![null, undefined, ""].includes(value(row, name))));
+  const said = (name) => rows.map((row) => value(row, name)).filter((cell) => ![null, undefined, ""].includes(cell));
+  const alike = (name) => name === "launchable" && rows.length > 1 && new Set(said(name)).size === 1;
+  const names = chosen(answer, columns).filter((name) => name !== "question_group" && said(name).length && !alike(name));
+  const ticked = explain && names.includes("probe");
   const about = new Map(answer.columns.map((one) => [one.name, one]));
   const left = new Set(names.filter((name) => typeof rows.map((row) => value(row, name)).find((cell) => ![null, undefined].includes(cell)) !== "number"));
   const head = names.map((name) => {
@@ -69,7 +73,7 @@ export function table(answer, rows, { columns = null, caption, explain = true, i
   });
   const spans = new Map((answer.ttft_intervals ?? []).map((one) => [one.probe, one]));
   const body = rows.map((row) =>
-    h("tr", {}, names.map((name) => {
+    h("tr", {}, ticked ? h("td", { class: "tick" }, tick(row.probe)) : null, names.map((name) => {
       const cell = value(row, name);
       const linked = explain && typeof cell === "string" && PROBE.test(cell);
       const plan = name.endsWith("plan") ? answer.plans?.[cell] : name === "deployment" && typeof cell === "string" ? shortened(cell, answer.plans ?? {}) : undefined;
@@ -80,5 +84,5 @@ export function table(answer, rows, { columns = null, caption, explain = true, i
     })),
   );
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", { id, class: names.includes("rank") ? "ranked" : null }, h("caption", {}, h("span", {}, caption)), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+    h("table", { id, class: names.includes("rank") ? "ranked" : null }, h("caption", {}, h("span", {}, caption)), h("thead", {}, h("tr", {}, ticked ? h("th", { class: "tick", title: "tick two rows to compare them" }) : null, head)), h("tbody", {}, body)));
 }

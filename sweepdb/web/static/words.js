@@ -26,9 +26,9 @@ export function command(report, parameters) {
   for (const [name, value] of given) if (NAMES.has(name)) parts.push(...String(value).split(",").map(quoted));
   for (const [name, value] of given) {
     if (NAMES.has(name)) continue;
-    if (value === "false") continue;
+    if (String(value) === "false") continue;
     parts.push(`--${name.replaceAll("_", "-")}`);
-    if (value !== "true") parts.push(quoted(String(value)));
+    if (String(value) !== "true") parts.push(quoted(String(value)));
   }
   return parts.join(" ");
 }
@@ -65,6 +65,13 @@ export function ruleLine(answer) {
   ];
   const rules = answer.rules;
   return `Limits: ${said.join(", ")}. Rules: TPOT ${rules.tpot}, prefill QPS ${rules.prefill_qps}, decode QPS ${rules.decode_qps}, throughput ${rules.throughput}, KV charge ${rules.kv_charge}.`;
+}
+
+// What a question is about, as a line beside an answer that is being computed.
+export function askedLine(parameters) {
+  const given = LIMITS.filter((one) => ![null, undefined, ""].includes(parameters[one.keyword]));
+  const limits = given.map((one) => `${one.called} ${one.least ? "≥" : "≤"} ${number(Number(parameters[one.keyword]))} ${one.unit}`);
+  return [parameters.model, parameters.device ?? null, ...limits].filter(Boolean).join(", ") || "every stored row";
 }
 
 export function versionLine(answer) {
