@@ -13,19 +13,17 @@ WITH aggregated_side AS (
         mean_length(shortest_length) * input_length_mean AS prompt_tokens, memory_free_bytes,
         prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
     FROM (
-        SELECT *, NULL::BIGINT AS needed
-        FROM picked('aggregated', 'qps')
-        WHERE target_users IS NULL OR ceil(target_users / concurrency) * num_devices > getvariable('num_devices')
+        SELECT *, NULL::BIGINT AS needed FROM picked('aggregated', 'qps')
         UNION ALL BY NAME
-        -- Of a number of users the row of as many: so many instances, each with its share of them.
+        -- Of a number of users also the row of as many: so many instances, each with its share of them.
         SELECT *, ceil(target_users / concurrency)::BIGINT AS needed
         FROM admitted('aggregated')
-        WHERE target_users IS NOT NULL AND (needed * num_devices > getvariable('num_devices')) IS NOT TRUE
+        WHERE target_users IS NOT NULL
         QUALIFY row_number() OVER (PARTITION BY question_group, scenario_id, needed ORDER BY concurrency, batch_size) = 1
     )
     QUALIFY row_number() OVER (
-        PARTITION BY question_group, num_devices
-        ORDER BY needed NULLS LAST, qps DESC, latency_ms, batch_size, scenario
+        PARTITION BY question_group, num_devices, needed IS NULL
+        ORDER BY needed, qps DESC, latency_ms, batch_size, scenario
     ) = 1
 ),
 prefill_side AS (

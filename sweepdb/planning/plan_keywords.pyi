@@ -42,7 +42,7 @@ class PlanKeywords(TypedDict, total=False):
     requests: int | None
     seed: int | None
     qps: float | None
-    concurrency: float | None
+    concurrency: float | Sequence[float] | None
     ttft_limits: float | None
     tpot_limits: float | None
     e2e_limits: float | None

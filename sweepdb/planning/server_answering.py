@@ -16,14 +16,14 @@ from queries.session import Session, open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from sweepdb.evaluating.deployments import deployed_servers, options_of_server
-from sweepdb.evaluating.option_values import JOBS, check_jobs
+from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.requests import NATIVE, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.launching import USUAL_SHARES, cache_room, changed_flags
 from sweepdb.launching.reading import FORMULAS, FoundServer, changed_line
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.deployment_plan import Row, short_plan
-from sweepdb.planning.planning_options import server_asked
+from sweepdb.planning.planning_options import plan_options, server_asked
 from sweepdb.planning.server_plan import SERVER_COLUMNS, STARTED, CacheRoom, ServerPlan
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ def plan_server(
         notes=notes,
         store=location,
     )
+
+
+with_keywords(plan_server, plan_options())
 
 
 def _one_server(asked: SweepOptions, started: str) -> tuple[FoundServer, tuple[str, ...]]:
