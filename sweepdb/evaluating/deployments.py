@@ -93,12 +93,12 @@ def _check_longest(stated: SweepOptions, server: FoundServer) -> None:
     if (tokens := int(lengths) + math.ceil(stated.output_length)) > server.longest:
         raise InputError(
             f"{server.where} lets in requests of {server.longest:,} tokens, and these have {tokens:,}",
-            hint="shorter lengths, or a server for longer ones (--max-model-len of vLLM)",
+            hint="shorter lengths, or a server that takes longer requests",
         )
 
 
 def _said(options: SweepOptions, server: FoundServer) -> dict[str, object]:
-    """What a server says by keyword; of images only where some are asked for."""
+    """Keywords of a server; of images only where some are asked for."""
     said = server.options()
     if options.images is not None:
         if server.most_images is not None and options.images > server.most_images:

@@ -1,4 +1,4 @@
-"""What to say where no device is named: none is invented, and those that are likely are listed."""
+"""The error where no device is named: none is invented, and those that are likely are listed."""
 
 from __future__ import annotations
 

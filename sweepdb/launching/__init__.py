@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.launching.changed_flags import changed_flags
     from sweepdb.launching.expectations import launched_as, results_of
+    from sweepdb.launching.flags_of_rows import EAGER, SEATS, changed_flags
     from sweepdb.launching.folder import Written, write_launch
     from sweepdb.launching.server_command import ENGINES, TARGETS, USUAL_SHARES, cache_room
 

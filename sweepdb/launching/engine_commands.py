@@ -15,7 +15,7 @@ from sweepdb.launching.stored_instance import StoredInstance
 def command_of(
     engine: Engine, instance: StoredInstance, role: Role, instances: int, version: str | None
 ) -> ServerCommand:
-    """What starts an instance under an engine, in a version or the newest."""
+    """The command that starts an instance under an engine, in a version or the newest."""
     return _by_engine()[engine](instance, role, instances, version)
 
 

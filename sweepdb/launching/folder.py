@@ -21,8 +21,8 @@ from store.whole_files import is_stream, written_whole
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
 from sweepdb.launching.engine_commands import command_of
 from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED, MEASURED_AS, WholeDeployment, whole_deployment
+from sweepdb.launching.flags_of_rows import production
 from sweepdb.launching.manifests import dynamo_version, manifests
-from sweepdb.launching.production import production
 from sweepdb.launching.readme import readme
 from sweepdb.launching.server_command import (
     ENGINE_NAMES,
@@ -91,7 +91,7 @@ def write_launch(
 
 
 def _started_files(commands: list[ServerCommand], target: str) -> Files:
-    """What starts the deployment: scripts or manifests with settings, and a router where there is one."""
+    """The files that start the deployment: scripts or manifests with settings, and a router where there is one."""
     files = {**scripts(commands), **encoder_scripts(commands)}
     served = [production(one) for one in commands] if target == "shell" else []
     files |= scripts(served)

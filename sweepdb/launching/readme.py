@@ -18,7 +18,7 @@ To serve with, start the scripts whose names begin with production- (or PRODUCTI
 plan, formats and token budget, and take the engine's own number of requests, 0.9 of the memory, the longest requests
 that fit, and a prefix cache."""
 _TO_SERVE_ELSEWHERE = """\
-To serve, drop or raise these limits: `sweepdb launch` without `--target` writes scripts without them."""
+To serve, drop or raise these limits: `sweepdb launch` for the target shell writes scripts without them."""
 
 
 def readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:

@@ -19,10 +19,10 @@ from sweepdb.evaluating.deployments import deployed_servers, options_of_server
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.requests import NATIVE, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.launching import USUAL_SHARES, cache_room, changed_flags
+from sweepdb.launching import EAGER, SEATS, USUAL_SHARES, cache_room, changed_flags
 from sweepdb.launching.reading import FORMULAS, FoundServer, changed_line
 from sweepdb.planning.answering import stored_or_evaluated
-from sweepdb.planning.deployment_plan import Row, short_plan
+from sweepdb.planning.deployment_plan import Row, as_number, read_label, short_plan
 from sweepdb.planning.planning_options import plan_options, server_asked
 from sweepdb.planning.server_plan import SERVER_COLUMNS, STARTED, CacheRoom, ServerPlan
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _GIB = 2**30
 _CHANGES = 3  # shown where one number of users is asked about; of several the best of each
-_EAGER = ("--enforce-eager", "--disable-cuda-graph", "--disable-decode-cuda-graph", "--cuda-graph-backend-decode")
-_SEATS_OF = {"vllm": "--max-num-seqs", "sglang": "--max-running-requests", "trtllm": "max_batch_size"}
 
 
 def plan_server(
@@ -47,7 +45,7 @@ def plan_server(
     on_notes: Callable[[Sequence[str]], None] = lambda _: None,
     **options: Unpack[PlanKeywords],
 ) -> ServerPlan:
-    """What a server does for numbers of users, what its cache holds, and the best change of its flags.
+    """Predict a server for numbers of users, beside what its cache holds and the best changes of its flags.
 
     `started` is how it is started: a command line, a file, or - for standard input. Keywords are those of `plan`;
     `concurrency` may be several numbers of users. Where none is given, powers of four up to what it serves."""
@@ -57,25 +55,36 @@ def plan_server(
     formats, asked = asked.linear, replace(asked, linear=())
     stated = options_of_server(asked, server)
 
-    def evaluated(one: SweepOptions) -> tuple[str, int]:
-        built = build_request(one, None, store)
-        return stored_or_evaluated(
-            one, built, store, jobs=jobs, progress=progress, on_notes=lambda said: on_notes((*notes, *said))
-        )
+    evaluated, told = 0, set(notes)
+    on_notes(notes)
 
-    sweep, count = evaluated(stated)
-    location = parse_url(store)
+    def sweep_of(one: SweepOptions) -> str:
+        nonlocal evaluated
+        built = build_request(one, None, store)
+        fresh = [note for note in built.notes if note not in told]
+        told.update(fresh)
+        sweep, count = stored_or_evaluated(
+            one, built, store, jobs=jobs, progress=progress, on_notes=lambda _: on_notes(fresh)
+        )
+        evaluated += count
+        return sweep
+
+    sweep, location = sweep_of(stated), parse_url(store)
     with open_session(store) as session:
         room, reserve = _room(session, location, server, sweep)
     users = ladder or _usual_ladder(min(room.requests, server.instances * _most(stated, room)))
-    others, more = evaluated(_changed(stated, server, formats, max(users)))
-    waiting = [_waiting(stated, server, room, one) for one in users]
-    waited = [None if one is None else evaluated(one)[0] for one in waiting]
+    changed = _changed(stated, server, formats, max(users))
+    others = sweep_of(changed)
     question = {**limits, "num_devices": _devices(stated, server), "reserved_memory_gb": reserve, "top": 1000}
     with open_session(store) as session:
+        crowded = [
+            (_waiting(stated, server, room, n), [*_crowded(session, others, changed, n, reserve)]) for n in users
+        ]
+    waited = [(sweep if mine is None else sweep_of(mine), [sweep_of(one) for one in those]) for mine, those in crowded]
+    with open_session(store) as session:
         asking = _Asking(session, location, server, question, sweep)
-        rows = [row for n, late in zip(users, waited, strict=True)
-                for row in asking.rows(n, late or sweep, others, 1 if len(users) > 1 else _CHANGES)]  # fmt: skip
+        rows = [row for n, (mine, those) in zip(users, waited, strict=True)
+                for row in asking.rows(n, mine, [others, *those], 1 if len(users) > 1 else _CHANGES)]  # fmt: skip
         answer = asking.of(sweep, 1)
     return ServerPlan(
         columns=SERVER_COLUMNS,
@@ -87,7 +96,7 @@ def plan_server(
         lines=asking.lines,
         answer=answer,
         sweep=sweep,
-        probes_evaluated=count + more,
+        probes_evaluated=evaluated,
         notes=notes,
         store=location,
     )
@@ -125,7 +134,7 @@ def _usual_ladder(most: int) -> tuple[int, ...]:
 
 
 def _room(session: Session, location: StoreLocation, server: FoundServer, sweep: str) -> tuple[CacheRoom, float]:
-    """What the cache holds, and GiB of a device that this leaves free: activations are those of as many requests."""
+    """The room of the cache, and GiB of a device that this leaves free: activations are those of as many requests."""
     share = server.memory_share or USUAL_SHARES[server.engine]
     stated = _row_of(session, location, sweep, 1)
     if stated is None:
@@ -140,7 +149,7 @@ def _room(session: Session, location: StoreLocation, server: FoundServer, sweep:
             raise InputError(f"{server.where}: {share:g} of the device's memory holds no request beside the weights")
         most = min(requests, (server.most_requests or requests) * replicas)
         stated = _row_of(session, location, sweep, most) or stated
-    tokens = math.ceil(float(str(stated["input_length_mean"])) + float(str(stated["output_length"])))
+    tokens = math.ceil(as_number(stated["input_length_mean"]) + as_number(stated["output_length"]))
     found = CacheRoom(
         tokens=int(room / one * tokens) * replicas,
         requests=requests,
@@ -159,7 +168,7 @@ def _row_of(session: Session, location: StoreLocation, sweep: str, users: int) -
 
 
 def _bytes(row: Row, part: str) -> int:
-    return int(str(row[f"{part}_bytes"]))
+    return int(as_number(row[f"{part}_bytes"]))
 
 
 def _changed(stated: SweepOptions, server: FoundServer, formats: tuple[str, ...], users: float) -> SweepOptions:
@@ -193,6 +202,36 @@ def _waiting(stated: SweepOptions, server: FoundServer, room: CacheRoom, users: 
     return replace(stated, seats=seats, batch_range=(each, each))
 
 
+def _crowded(
+    session: Session, others: str, changed: SweepOptions, users: int, reserve: float
+) -> Iterator[SweepOptions]:
+    """Each other plan with more users than its cache holds, the others waiting."""
+    if changed.serving_models == (FORMULAS,):
+        return
+    asked: dict[str, object] = {"sweep": others, "mode": "aggregated", "reserved_memory_gb": reserve}
+    answer = session.ask(question_of("curve", asked))
+    rows = sorted(answer.dicts(), key=lambda row: int(as_number(row["concurrency"])))
+    most = {str(row["probe"]).partition(":")[0]: row for row in rows}
+    for row in most.values():
+        sizes = read_label(str(row["plan"]))
+        devices = sizes["tp"] * sizes["pp"] * sizes["dp"] * sizes["pcp"]
+        replicas = (changed.total_devices or devices) // devices * sizes["dp"]
+        seats, each = int(as_number(row["concurrency"])) // sizes["dp"], math.ceil(users / replicas)
+        if each <= seats:
+            continue
+        form = _form(answer, row).partition(",")[0]
+        yield replace(
+            changed, num_devices=(devices,), total_devices=None, tp_sizes=(sizes["tp"],), dp_sizes=(sizes["dp"],),
+            ep_sizes=(sizes["ep"],), moe_tp_sizes=(sizes["moetp"],), moe_dp_sizes=(sizes["moedp"],),
+            linear=(form if form in changed.linear else NATIVE,), seats=seats, batch_range=(each, each),
+        )  # fmt: skip
+
+
+def _form(answer: Answer, row: Row) -> str:
+    """The formats of a row, as the title of its group has them."""
+    return answer.scope[int(as_number(row["question_group"]))].split(" · ")[2]
+
+
 @dataclass(slots=True)
 class _Asking:
     """Rows about numbers of users; each change of flags gets its number where it is first shown."""
@@ -202,7 +241,7 @@ class _Asking:
     server: FoundServer
     question: Mapping[str, object]
     lines: dict[str, str]
-    started: str  # the scenario of the server
+    started: str  # a row of the server
     limited: bool  # whether a limit on time is given
 
     def __init__(
@@ -210,30 +249,31 @@ class _Asking:
     ) -> None:
         self.session, self.location, self.server, self.question = session, location, server, question
         self.lines = {}
-        self.started = str(self.of(sweep, 1).dicts()[0]["probe"]).partition(":")[0]
+        self.started = str(self.of(sweep, 1).dicts()[0]["probe"])
         self.limited = bool(question_of("concurrency", {**question, "target_users": 1}).limits.said())
 
     def of(self, sweep: str, users: float) -> Answer:
         """The report about so many users."""
         return self.session.ask(question_of("concurrency", {**self.question, "sweep": sweep, "target_users": users}))
 
-    def rows(self, users: float, started: str, others: str, most: int) -> Iterator[Row]:
+    def rows(self, users: float, started: str, others: Sequence[str], most: int) -> Iterator[Row]:
         """The server with so many users, then the best changes."""
         found = self._rows_of(started, users)
         yield self._row(users, STARTED, found[0] if found else {}, self.server.instances)
         own = {str(row["probe"]) for row in found}
         ranked = sorted(
-            (row for row in self._rows_of(others, users) if row["probe"] not in own),
-            key=lambda row: (not row["within_limits"], -float(str(row["system_rate"])), str(row["probe"])),
+            (row for sweep in others for row in self._rows_of(sweep, users) if row["probe"] not in own),
+            key=lambda row: (not row["within_limits"], -as_number(row["system_rate"]), str(row["probe"])),
         )
         for row in ranked[:most]:
-            yield self._row(users, self._change(row), row, int(str(row["instances"])))
+            yield self._row(users, self._change(row), row, int(as_number(row["instances"])))
 
     def _rows_of(self, sweep: str, users: float) -> list[Row]:
         """Rows, each with the format of its group."""
         answer = self.of(sweep, users)
         return [
-            {**row, "form": answer.scope[int(str(row["question_group"]))].split(" · ")[2]} for row in answer.dicts()
+            {**row, "form": answer.scope[int(as_number(row["question_group"]))].split(" · ")[2]}
+            for row in answer.dicts()
         ]
 
     def _row(self, users: float, named: str, row: Row, instances: int) -> Row:
@@ -247,13 +287,13 @@ class _Asking:
 
     def _change(self, row: Row) -> str:
         """The name of a change, with the line that starts it."""
-        scenario, engine = str(row["probe"]).partition(":")[0], self.server.engine
-        changed = changed_flags(self.location, self.started, scenario, engine)
+        engine = self.server.engine
+        changed = changed_flags(self.location, self.started, str(row["probe"]), engine)
         changes, seats = dict(changed.changes), self.server.most_requests
-        without = changed.without if self.server.compile else (*changed.without, *_EAGER)
-        each = math.ceil(float(str(row["users"])) / int(str(row["instances"])))
+        without = changed.without if self.server.compile else (*changed.without, *EAGER)
+        each = math.ceil(as_number(row["users"]) / int(as_number(row["instances"])))
         if seats is not None and each > seats * self.server.dp:
-            changes[_SEATS_OF[engine]] = str(each)
+            changes[SEATS[engine]] = str(each)
         if self.server.words and engine in LAUNCHERS:
             line = changed_line(self.server.words, changes, without)
         else:

@@ -22,7 +22,7 @@ STARTED = "as started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRoom:
-    """What the KV cache of all instances holds: tokens, and requests of the lengths asked about."""
+    """The room of the KV caches of all instances: tokens, and requests of the lengths asked about."""
 
     tokens: int
     requests: int
@@ -33,7 +33,7 @@ class CacheRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlan(Framed):
-    """For each number of users the server as it is started, then the best changes of its flags, on the same devices."""
+    """The server as it is started for each number of users, then the best changes of its flags."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
@@ -58,7 +58,7 @@ class ServerPlan(Framed):
         return found if found is not None and _better(found, started) else None
 
     def sentences(self) -> Iterator[str]:
-        """What its cache holds, what it does for each number of users, and the best change."""
+        """The room of its cache, its numbers for each number of users, and the best change."""
         room = self.room
         own = "" if room.stated else ", as the engine takes by itself"
         yield (

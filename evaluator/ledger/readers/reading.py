@@ -64,7 +64,7 @@ def read_measurements(path: Path) -> ReadResult:
 
 
 def _refuse_launch_files(path: Path) -> None:
-    """What starts a server is no result of a benchmark: a script, or YAML of settings and manifests."""
+    """Refuse scripts, and YAML of settings and manifests: they start a server and are no result."""
     with path.open("rb") as file:
         script = path.suffix == ".sh" or file.read(2) == b"#!"
     if script or path.suffix in {".yaml", ".yml"}:

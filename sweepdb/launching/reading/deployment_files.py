@@ -132,7 +132,7 @@ _CONFIG = re.compile(r"(server|prefill|decode)-engine\.yaml")
 
 
 def read_deployment(named: str | Path, *, only: str | None = None) -> ReadDeployment:
-    """The servers of a file, of a folder that `launch` has written, of a command line itself, or of standard input (-).
+    """The servers of a file, a folder of `launch`, a command line itself, or standard input (-).
 
     `only` picks one of several configurations."""
     path = Path(named)

@@ -1,30 +1,36 @@
-"""A row's server as one would run it: its plan, formats and token budget, with the memory, lengths and users there are.
+"""Flags of a stored row apart from its plan: a server to run has others, and two rows differ in the rest.
 
-Not here: what reproduces the row (vllm_flags, sglang_flags, trtllm_config)."""
+Not here: which flags a row has (vllm_flags, sglang_flags, trtllm_config)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, ServerCommand, cache_room
-from sweepdb.launching.stored_instance import StoredInstance
+from store.location import StoreLocation
+from sweepdb.launching.engine_commands import command_of
+from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, ServerCommand, cache_room
+from sweepdb.launching.stored_instance import StoredInstance, read_instance
 
-_SHARE = 0.9  # of a device, and of what is free of it under TensorRT-LLM
-# Flags that bind a server to the row: its users, the longest of its requests, a cache of prompts that it has not.
-_OF_THE_ROW = {
+# Flags that bind a server to the row: its users, the longest of its requests, their memory, and no cache of prompts.
+OF_A_ROW = {
     "--max-num-seqs", "--max-model-len", "--gpu-memory-utilization", "--max-cudagraph-capture-size",
     "--no-enable-prefix-caching", "--disable-prefix-caching",
     "--max-running-requests", "--context-length", "--mem-fraction-static", "--cuda-graph-max-bs-decode",
     "--cuda-graph-max-bs", "--disable-radix-cache",
+    "max_batch_size", "max_seq_len",
 }  # fmt: skip
+_ALSO_APART = {"--port", "--extra_llm_api_options", "kv_cache_config", "cuda_graph_config"}
+EAGER = ("--enforce-eager", "--disable-cuda-graph", "--disable-decode-cuda-graph", "--cuda-graph-backend-decode")
+SEATS: Mapping[Engine, str] = {"vllm": "--max-num-seqs", "sglang": "--max-running-requests", "trtllm": "max_batch_size"}
+_SHARE = 0.9  # of a device, and of what is free of it under TensorRT-LLM
 _LENGTH_FLAGS: Mapping[str, str] = {"vllm": "--max-model-len", "sglang": "--context-length"}
 
 
 def production(command: ServerCommand) -> ServerCommand:
     """The command without what reproduces the row alone. Requests are as long as model and cache allow."""
     instance, engine = command.instance, command.engine
-    kept: dict[str, str | None] = {name: one for name, one in command.settings.items() if name not in _OF_THE_ROW}
+    kept: dict[str, str | None] = {name: one for name, one in command.settings.items() if name not in OF_A_ROW}
     longest = longest_held(instance, engine)
     if engine == "vllm":
         kept["--gpu-memory-utilization"] = f"{_SHARE:g}"
@@ -60,3 +66,25 @@ def longest_held(instance: StoredInstance, engine: str) -> int | None:
 
 def _mapping(value: object) -> dict[str, object]:
     return {str(name): one for name, one in value.items()} if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFlags:
+    """Flags, or keys of settings, with their new values; those that a server has no more."""
+
+    changes: Mapping[str, str | None]
+    without: tuple[str, ...]
+
+
+def changed_flags(location: StoreLocation, started: str, other: str, engine: Engine) -> ChangedFlags:
+    """The difference from the server of one row to that of another."""
+    before, after = (_settings(location, probe, engine) for probe in (started, other))
+    changes = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    return ChangedFlags(changes, tuple(name for name in before if name not in after))
+
+
+def _settings(location: StoreLocation, probe: str, engine: Engine) -> dict[str, str | None]:
+    instance = read_instance(location, probe, fitting=False)
+    command: ServerCommand = command_of(engine, instance, "server", 1, None)
+    config = {name: str(value) for name, value in (command.config or {}).items()}
+    return {name: value for name, value in {**command.settings, **config}.items() if name not in OF_A_ROW | _ALSO_APART}
