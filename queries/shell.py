@@ -48,7 +48,7 @@ def shell_statements(
     """The statements of an answer; `connection` holds what no export has: prices, and how far off rows may be.
 
     `scope` and `keys` say by number and content key which scenarios were looked at. The last statement yields the
-    columns that the report has by itself, without those that say whether limits hold.
+    columns that the report has by itself, without those that say whether limits hold and what rates rest on.
     """
     confident = answer.question.limits.confidence is not None
     asked = answer.sql if loads is None else f"{answer.sql}\n{loads.tables}\n{loads.choosing}"

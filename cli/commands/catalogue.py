@@ -123,7 +123,9 @@ def workloads(  # noqa: PLR0917  one parameter an option
     output_length: Annotated[float | None, typer.Option(help="generated tokens")] = None,
     trace: Annotated[Path | None, typer.Option(help="request log (CSV or JSONL) to reduce to bins")] = None,
     trace_bins: Annotated[int, typer.Option(help="quantiles of prompt length a trace is reduced to")] = 16,
-    prefix_cache_hit_rate: Annotated[float, typer.Option(help="share of a prompt found in cache, [0, 1)")] = 0.0,
+    prefix_cache_hit_rate: Annotated[
+        float, typer.Option(help="share of a prompt found in cache; from 0, below 1")
+    ] = 0.0,
     max_batched_tokens: Annotated[int, typer.Option(help="token budget of one step of a replica")] = 8192,
     num_mtp_tokens: Annotated[int, typer.Option(help="tokens drafted a step, 0-9")] = 0,
     mtp_acceptance_rate: Annotated[str | None, typer.Option(help="acceptance of each drafted token")] = None,

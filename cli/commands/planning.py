@@ -4,6 +4,7 @@ Not here: evaluating, asking and deciding (sweepdb.planning), and what a file sa
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,7 +50,7 @@ def plan(
     explain: Annotated[bool, typer.Option("--explain", help="rules, cost model and assumptions too")] = False,
     fail_empty: FailEmptyOption = False,
     format_: Annotated[
-        str, typer.Option("--format", help="table, csv, json, jsonl, parquet, or html: a report to send")
+        str, typer.Option("--format", help="table, csv, json, jsonl, parquet, json-full, or html: a report to send")
     ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
@@ -58,7 +59,7 @@ def plan(
     """The best whole deployments for a question, aggregated and with prefill and decode apart.
 
     Evaluates what the store lacks first; asked again with other limits, it evaluates nothing."""
-    check_format(format_, output, known=FORMATS if from_deployment is not None else (*FORMATS, "html"))
+    check_format(format_, output, known=FORMATS if from_deployment is not None else (*FORMATS, "html", "json-full"))
     from cli.render.plans import plan_lines, server_lines
     from cli.render.progress import ProgressBar
     from sweepdb.planning import plan as planned
@@ -86,6 +87,11 @@ def plan(
 
         typed = ["plan", model, *_typed(options), "--format", "html"]
         _write_report(of_plan(found), typed, output, store)
+    elif format_ == "json-full":
+        from cli.commands.questions import full_answer
+
+        document = {**full_answer(found.answer), "sentences": [as_typed(line) for line in found.sentences()]}
+        write_text((json.dumps(document, ensure_ascii=False, indent=1), "\n"), output)
     else:
         write_rows(found.columns, found.rows, format_, output)
     if fail_empty and found.best is None:

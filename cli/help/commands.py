@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -65,7 +65,9 @@ def read_plainly(parameters: list[Any]) -> list[Any]:
 _READER = PlainValue()
 
 
+_KIND = re.compile(r" <(?:str|int|float|path)>")
 _TYPED = "sweepdb.typed"  # where a context keeps the words behind its command
+HELP_ALL = "--help-all"
 
 
 class DescribedCommand(TyperCommand):
@@ -78,7 +80,21 @@ class DescribedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  of one Typer or another
         """Remember the words, which help asks for the report that is meant."""
         ctx.meta[_TYPED] = tuple(args)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, ["--help" if one == HELP_ALL else one for one in args])
+
+    def _shown(self, ctx: Any, asked: Report | None) -> Callable[[str], bool]:  # noqa: ANN401  of one Typer or another
+        """Whether help shows a parameter: those that matter, or all where all are asked for or few options exist."""
+        from cli.help.headings import FEW
+
+        few = FEW.get(str(self.name))
+        if few is None or HELP_ALL in ctx.meta.get(_TYPED, ()):
+            return lambda _: True
+        if asked is None:
+            return few.__contains__
+        from cli.help.report_help import few_takers
+
+        own = few_takers()
+        return lambda name: name in few or name in own
 
     def _report(self, ctx: Any) -> Report | None:  # noqa: ANN401  of one Typer or another
         if self.name != "query":
@@ -108,18 +124,28 @@ class DescribedCommand(TyperCommand):
             from cli.help.report_help import few_takers, report_names, taken
 
             beside = few_takers() if asked is None else {}
+        shown, left = self._shown(ctx, asked), 0
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None or (asked is not None and not taken(asked, str(parameter.name))):
                 continue
+            if not shown(str(parameter.name)):
+                left += parameter.name != "help"
+                continue
             argument = parameter.param_type_name == "argument"
             heading = "Arguments" if argument else heading_of(name, str(parameter.name))
             told = f"{record[1]} ({beside[parameter.name]})" if parameter.name in beside else record[1]
             sections.setdefault(heading, []).append((record[0], told))
-        for heading in in_order(sections):
-            with formatter.section(heading):
-                formatter.write_dl(sections[heading])
+        if left:
+            formatter.write("".join(f"{line}\n" for line in _brief(sections, in_order(sections), formatter.width)))
+            formatter.write(
+                f"\n{left} more options: {ctx.command_path}{f' {asked.name}' if asked else ''} {HELP_ALL}\n"
+            )
+        else:
+            for heading in in_order(sections):
+                with formatter.section(heading):
+                    formatter.write_dl(sections[heading])
         if name == "query" and asked is None:
             with formatter.section("Reports"):
                 listed = textwrap.wrap(", ".join(report_names()), formatter.width - 2, break_on_hyphens=False)
@@ -176,6 +202,28 @@ class DescribedGroup(TyperGroup):
                 ' Completion: eval "$(sweepdb --show-completion bash)" in ~/.bashrc, or zsh in ~/.zshrc;'
                 " fish: sweepdb --show-completion fish > ~/.config/fish/completions/sweepdb.fish"
             )
+
+
+def _brief(sections: Mapping[str, Sequence[tuple[str, str]]], order: Sequence[str], width: int) -> Iterator[str]:
+    """A line for each option under its heading: its last name, and the first thing that is said of it."""
+    named = {
+        heading: [(_KIND.sub("", names.rpartition(", ")[2]), told) for names, told in sections[heading]]
+        for heading in order
+    }
+    wide = max(len(name) for found in named.values() for name, _ in found)
+    for heading, found in named.items():
+        yield f"\n{heading}:"
+        yield from (f"  {name.ljust(wide)}  {_first_clause(told, width - wide - 4)}" for name, told in found)
+
+
+def _first_clause(told: str, width: int) -> str:
+    """The beginning of a text that fits, up to where a clause of it ends."""
+    said = told.partition(" [")[0].partition("; ")[0].strip()
+    while len(said) > width and (ends := [place for mark in (", ", ": ", " (") if (place := said.rfind(mark)) > 0]):
+        said = said[: max(ends)]
+    if said.count("(") > said.count(")"):
+        said = said[: said.rfind(" (")]
+    return textwrap.shorten(said, width, placeholder=" ...")
 
 
 def _continued(command: str, width: int) -> Iterator[str]:

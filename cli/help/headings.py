@@ -52,6 +52,39 @@ _SHARED = {
     ),
     STORE: ("store",),
 }  # fmt: skip
+# What `--help` shows of commands with many options; `--help-all` shows the rest, too.
+_ASKED = (
+    "ttft_limits",
+    "tpot_limits",
+    "e2e_limits",
+    "confidence",
+    "device",
+    "concurrency",
+    "format_",
+    "output",
+    "explain",
+    "store",
+)
+FEW: Mapping[str, frozenset[str]] = {
+    "evaluate": frozenset({
+        "store", "model", "input_length", "output_length", "prefix_cache_hit_rate", "workload", "sweep",
+        "from_deployment", "device",
+        "num_devices", "total_devices", "quantize_linear_action", "quantize_attention_action", "search", "tp_sizes",
+        "batch_range", "serving_model", "max_batched_tokens", "arrivals", "dry_run",
+    }),
+    "plan": frozenset({
+        *_ASKED, "model", "input_length", "output_length", "prefix_cache_hit_rate", "from_deployment",
+        "total_devices", "rate",
+        "qps", "arrivals", "attainment", "rank_by", "quantize_linear_action", "serving_model",
+    }),
+    "query": frozenset({
+        *_ASKED, "report", "names", "mode", "rank_by", "by", "top", "vary", "num_devices", "rate", "attainment",
+        "model", "sweep",
+        "workload", "serving_model", "quantize_linear_action", "wide",
+    }),
+    "report": frozenset({*_ASKED, "model", "num_devices", "rate", "attainment", "sweep", "workload",
+    "serving_model", "force"}),
+}  # fmt: skip
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "Ask": ("plan", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
     "Evaluate and launch": ("evaluate", "worker", "launch"),

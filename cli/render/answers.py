@@ -9,6 +9,7 @@ from dataclasses import replace
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
 from sweepdb.asking import (
+    BASIS,
     HELD,
     NEAREST,
     Answer,
@@ -334,10 +335,10 @@ def _number_of(value: object, name: str) -> object:
 
 
 def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
-    """The columns with those that say whether limits hold, each before the reference of its row."""
-    if not answer.question.limits.on_times:
-        return columns
-    return [name for column in columns for name in (*([HELD[column]] if column in HELD else []), column)]
+    """The columns with what a device's rates rest on, and whether limits hold before the reference of a row."""
+    held = HELD if answer.question.limits.on_times else {}
+    beside = ((held.get(column), column, BASIS if column == "device" else None) for column in columns)
+    return [name for names in beside for name in names if name is not None]
 
 
 def shown_columns(answer: Answer) -> Sequence[str] | None:

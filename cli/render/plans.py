@@ -5,41 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from cli.derived import spelled
-from cli.render.answers import answer_lines, price_notes, ttft_spans
+from cli.render.answers import answer_lines, header_lines, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
 from sweepdb.asking import Answer
-from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, ServerPlan, readable_row
+from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, ServerPlan, holds_of, readable_row
 
 _PROBES = ("probe", "prefill_probe", "decode_probe")
 # Columns of a person's tables: what is shown, and what it is called.
-_SERVED = (
-    ("rank", "rank"), ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"),
-    ("carries_target", "carries"), ("system_qps", "requests/s"), ("goodput", "goodput"), ("users", "in flight"),
-    ("output_tokens_per_s", "tokens/s"), ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"),
-    ("e2e_ms", "e2e_ms"), ("memory_free_gib", "free_gib"),
+_SHOWN = (
+    ("rank", "rank"), ("device", "device"), ("basis", "basis"), ("quantization", "quantization"),
+    ("deployment", "deployment"), ("devices_used", "devices"), ("carries_target", "carries"),
+    ("system_qps", "requests/s"), ("goodput", "goodput"), ("users", "concurrency"), ("output_tokens_per_s", "tokens/s"),
+    ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"), ("e2e_ms", "e2e_ms"), ("memory_free_gib", "free_gib"),
+    ("usd_per_hour", "usd/h"), ("usd_per_million_output_tokens", "usd/M output"),
     ("holds", "holds"), ("rows", "rows"),
-)  # fmt: skip
-_COST = (
-    ("rank", "rank"), ("device", "device"), ("devices_used", "devices"), ("devices_idle", "idle"),
-    ("usd_per_device_hour", "usd/device/h"), ("usd_per_hour", "usd/h"), ("usd_per_month", "usd/month"),
-    ("usd_per_million_input_tokens", "usd/M input"), ("usd_per_million_uncached_tokens", "usd/M uncached"),
-    ("usd_per_million_output_tokens", "usd/M output"),
 )  # fmt: skip
 
 
 def plan_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
     """Everything about a plan; the nearest misses where nothing satisfies the limits."""
-    if plan.best is None or explain or wide:
+    whole = plan.best is None or wide
+    if whole:
         yield from answer_lines(plan.answer, wide=wide, explain=explain)
     else:
+        yield from map(str, header_lines(plan.answer) if explain else ())
         yield from _tables(plan)
     if plan.best is not None:
         for sentence in plan.sentences():
             yield Paragraph(sentence)
         if not explain:
             yield from _trust(plan.answer)
-        for note in dict.fromkeys(price_notes(plan.answer)):
+        for note in () if whole else _notes(plan, explain=explain):
             yield Paragraph(note, indent="  ")
         yield "\n"
     yield from _next(plan)
@@ -51,7 +48,7 @@ def _next(plan: DeploymentPlan | ServerPlan) -> Iterator[str]:
 
 
 _SERVER = (
-    ("concurrency", "users"), ("deployment", "deployment"), ("plan", "plan"), ("requests_per_s", "requests/s"),
+    ("concurrency", "concurrency"), ("deployment", "deployment"), ("plan", "plan"), ("requests_per_s", "requests/s"),
     ("output_tokens_per_s", "tokens/s"), ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"), ("e2e_ms", "e2e_ms"),
     ("within_limits", "limits kept"), ("probe", "row"),
 )  # fmt: skip
@@ -76,6 +73,13 @@ def server_lines(plan: ServerPlan) -> Iterator[str]:
     yield from _next(plan)
 
 
+def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:
+    """What costs lack, and what the rows assume where they are to be explained."""
+    yield from dict.fromkeys(price_notes(plan.answer))
+    for note in dict.fromkeys(plan.answer.notes if explain else ()):
+        yield note if note.startswith("note:") else f"assumed: {note}"
+
+
 def _typed(command: NextCommand) -> str:
     options = (f" {spelled(name)} {_value(value)}" for name, value in command.options.items())
     return f"sweepdb {' '.join(command.words)}{''.join(options)}"
@@ -92,23 +96,19 @@ def _trust(answer: Answer) -> Iterator[str]:
 
 
 def _tables(plan: DeploymentPlan) -> Iterator[str]:
-    spans = ttft_spans(plan.answer)
-    rows = [
-        {
-            **readable_row(row), "goodput": plan.kept_per_s(row),
-            "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
-            "rows": " ".join(str(row[name]) for name in _PROBES if row[name] is not None),
-        }
-        for row in plan.dicts()
-    ]  # fmt: skip
-    for number in dict.fromkeys(row["question_group"] for row in rows):
-        yield f"{plan.answer.scope[int(str(number))]}\n"
-        mine = [row for row in rows if row["question_group"] == number]
-        yield from _table(mine, _SERVED)
-        if any(row["usd_per_hour"] is not None for row in mine):
-            yield "\n"
-            cached = any(row["usd_per_million_uncached_tokens"] != row["usd_per_million_input_tokens"] for row in mine)
-            yield from _table(mine, [one for one in _COST if cached or one[1] != "usd/M uncached"])
+    spans, limits = ttft_spans(plan.answer), plan.answer.question.limits
+    for title, found in plan.tables():
+        rows = [
+            {
+                **readable_row(row), "goodput": plan.kept_per_s(row),
+                "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
+                "holds": (holds_of(row, limits) or "-") if limits.on_times else None,
+                "rows": " ".join(str(row[name]) for name in _PROBES if row[name] is not None),
+            }
+            for row in found
+        ]  # fmt: skip
+        yield f"{title}\n"
+        yield from _table(rows, _SHOWN)
         yield "\n"
 
 

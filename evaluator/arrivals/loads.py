@@ -47,6 +47,7 @@ from evaluator.pricing.memory import kv_bytes
 from evaluator.serving.encoding import images_a_step
 from evaluator.serving.engine.closed_run import kinds_of, refusal
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
+from evaluator.serving.engine.stages import in_rounds
 from evaluator.serving.engine.step_tables import SPACING, StepTable
 from evaluator.serving.interface import Run
 from evaluator.serving.occupancy import kv_cache_bits, memory_bytes
@@ -151,6 +152,7 @@ class LoadPlayer:
         self, run: Run, engine: EngineProfile, settings: PlaySettings, trace: TracedArrivals | None = None
     ) -> None:
         scenario = run.scenario
+        engine = in_rounds(engine, scenario.plan)
         self.run, self.engine, self.settings = run, engine, settings
         kinds = kinds_of(scenario, run.source)
         seats = scenario.launch.seats or settings.seats
@@ -336,7 +338,7 @@ def prices_of_trace(run: Run, engine: EngineProfile, seats: int, trace: TracedAr
 def kv_room(run: Run, kinds: Sequence[RequestKind], seats: int) -> float:
     """Keys that fit beside weights and activations on the fullest device, in tokens of one replica."""
     scenario = run.scenario
-    used = memory_bytes(replace(run, batch_sizes=np.asarray([seats])), mean_only=True)
+    used = memory_bytes(replace(run, batch_sizes=np.asarray([-(-seats // scenario.plan.pp)])), mean_only=True)
     room = scenario.device.memory_bytes - RESERVED_BYTES - used.weights - float(used.activations[0])
     lengths = weights_of(kinds) * [kind.new_tokens + kind.cached + kind.output_length for kind in kinds]
     mean = float(lengths.sum())

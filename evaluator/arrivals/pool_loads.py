@@ -20,6 +20,7 @@ from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import BLOCK_TOKENS, TracedArrivals
 from evaluator.pricing.memory import kv_bytes
 from evaluator.serving.encoding import images_a_step
+from evaluator.serving.engine.stages import in_rounds
 from evaluator.serving.interface import Run
 from evaluator.serving.occupancy import kv_cache_bits
 from evaluator.serving.pairs import receiving_ms
@@ -38,6 +39,7 @@ class PoolPlayer:
             raise InputError("a pool needs the hashes of prompt blocks", hint="a trace whose requests have `hash_ids`")
         _check_images(run, trace)
         trace = seen_trace(trace, run.scenario.workload.images)
+        engine = in_rounds(engine, run.scenario.plan)
         prices, table = prices_of_trace(run, engine, settings.seats, trace)
         self.run, self.engine, self.pool, self.trace = run, engine, pool, trace
         self.images = None if run.scenario.workload.images is None else trace.images

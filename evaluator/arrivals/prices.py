@@ -15,7 +15,8 @@ from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.batches import FixedLengths
 from evaluator.serving.encoding import encoder_table
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
-from evaluator.serving.engine.step_tables import SPACING, StepTable, TableExtents, launched, step_table
+from evaluator.serving.engine.stages import round_table
+from evaluator.serving.engine.step_tables import SPACING, StepTable, TableExtents, launched
 from evaluator.serving.engine.tier_loads import reads_before, with_loads
 from evaluator.serving.interface import Run
 from evaluator.serving.waves.mixed import MixedLengths
@@ -32,7 +33,7 @@ def prices_of(
     stretches: int | None = None,
     keys: float | None = None,
 ) -> tuple[StepPrices, StepTable]:
-    """Prices of one replica for these kinds of requests, and the table they come from.
+    """Prices of one replica for these kinds of requests, and the table they come from; `engine` has a round's tokens.
 
     `stretches` are those of each prompt's attention, `keys` what a sequence holds on average, where not those of the
     kinds."""
@@ -47,7 +48,9 @@ def prices_of(
     if stretches is not None:
         extents = replace(extents, stretches=stretches)
     few = max(1, round(_FEW * (mean_keys(kinds) if keys is None else keys)))
-    table, lower, upper = (_table(run, one) for one in (extents, _holding(extents, few), _holding(extents, 3 * few)))
+    table, lower, upper = (
+        _table(run, engine, one) for one in (extents, _holding(extents, few), _holding(extents, 3 * few))
+    )
     own, own_key = _line(lower.decode_own, upper.decode_own, few + 0.5, 3 * few + 0.5)
     if scenario.phase != "decode" and not reads_before(scenario):
         table = with_loads(scenario, table, kinds, engine.token_budget, engine.prefill_factor).table
@@ -90,14 +93,15 @@ def _holding(extents: TableExtents, keys: int) -> TableExtents:
     return replace(extents, kinds=(RequestKind(new_tokens=keys, output_length=1.0),), tokens=SPACING)
 
 
-def _table(run: Run, extents: TableExtents) -> StepTable:
+def _table(run: Run, engine: EngineProfile, extents: TableExtents) -> StepTable:
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[run.scenario.phase] for name in ("prefill", "decode")}
     windows = run.source.windows if isinstance(run.source, FixedLengths | MixedLengths) else ()
-    return step_table(
+    return round_table(
         traces,
         run.cost,
         extents,
+        engine.token_budget,
         windows=windows,
         replicas=run.scenario.plan.groups,
     )

@@ -32,13 +32,14 @@ class OutsideKeys(Feature):
         return "no keys outside the devices" if scenario.workload.tiers else ""
 
     def refuses(self, scenario: Scenario) -> InputError | None:
-        """Stages under formulas, and tiers whose rate nobody says; engines refuse theirs themselves."""
-        if not scenario.workload.tiers or serving_model_of(scenario).engine(scenario) is not None:
+        """Pipeline stages, and tiers whose rate nobody says."""
+        if not scenario.workload.tiers:
             return None
         if scenario.plan.pp > 1:
             part = f"{scenario.serving_model} reads no keys from outside the devices for pipeline stages"
             return InputError(part, hint="plans of one stage: `pp_sizes=1`")
-        return tier_refusal(scenario)
+        # Engines refuse their own.
+        return None if serving_model_of(scenario).engine(scenario) is not None else tier_refusal(scenario)
 
     def of_device(self, profile: DeviceProfile) -> Iterator[SupportPart]:
         """Rates at which a device reads keys that lie outside."""

@@ -18,6 +18,13 @@ class PlanWays(Feature):
 
     plans = (
         PlanWay(
+            name="pipeline stages",
+            row="pipeline stages (pp_sizes)",
+            plan=Plan(tp=8, ep=8, pp=2),
+            how="rounds of a micro-batch a stage, their bubbles and the link between stages; refused: keys outside the"
+            " devices",
+        ),
+        PlanWay(
             name="decode context parallelism",
             row="decode context parallelism (dcp_sizes)",
             plan=Plan(tp=8, ep=8, dcp=8),

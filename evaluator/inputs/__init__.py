@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.model_ids import catalogue_ids
     from evaluator.inputs.models import catalogued_model, list_models, load_model
     from evaluator.inputs.native_formats import BY_NAME
-    from evaluator.inputs.parameters import parameter_count
+    from evaluator.inputs.parameters import bytes_of_weights, parameter_count
     from evaluator.inputs.plan import Plan
     from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
     from evaluator.inputs.precision import Precision

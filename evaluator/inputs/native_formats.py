@@ -102,7 +102,7 @@ def _method(quantisation: Mapping[str, Any], method: str) -> str:
     bits = quantisation.get("bits")
     if method == "mxfp8":
         return "MXFP8"
-    if method == "fp8":
+    if method in {"fp8", "fbgemm_fp8"}:
         return _fp8_weights(quantisation.get("weight_block_size"))
     if method in {"awq", "gptq"} and bits == 4:
         return _int4_weights(quantisation.get("group_size"))

@@ -1,9 +1,11 @@
-"""How many weights a model has, and how many a token visits. Not here: bytes (evaluator.pricing.memory)."""
+"""How many weights a model has, how many a token visits, and the bytes of all. Not here: what a device holds of them
+(evaluator.pricing.memory)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evaluator.inputs.formats import linear_format
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
@@ -17,6 +19,7 @@ from evaluator.inputs.model import (
     StateSpace,
     TokenIndexer,
 )
+from evaluator.inputs.precision import Precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,30 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
         total += group.count * (layer + _mlp(hidden, group.mlp, visited=False))
         active += group.count * (layer + _mlp(hidden, group.mlp, visited=True))
     return ParameterCount(total=total, active=active)
+
+
+def bytes_of_weights(spec: ModelSpec, precision: Precision) -> float:
+    """Bytes of all weights in these formats, scales included; embeddings, norms and routers are in 16 bits.
+
+    Llama-3.1-405B in BF16: 405.9e9 weights x 2 bytes = 812 GB."""
+    bits = {
+        name: (form := linear_format(name, mxfp4_group_size=precision.mxfp4_group_size)).weight_bits
+        + form.scale_bits_per_weight
+        for name in precision.weights
+    }
+    linear, total = bits[precision.linear], 16.0 * parameter_count(spec).total
+    mixers = linear if precision.mixers is None else bits[precision.mixers]
+    for group in spec.layers:
+        total += group.count * (mixers - 16.0) * attention_parameters(spec, group)
+        dense = _mlp(spec.hidden_size, group.mlp, visited=False)
+        if isinstance(group.mlp, MoeMlp):
+            routed = group.mlp.experts * group.mlp.expert_weights(spec.hidden_size)
+            total += group.count * ((linear if precision.experts is None else bits[precision.experts]) - 16.0) * routed
+            dense = (3 if group.mlp.gated else 2) * spec.hidden_size * group.mlp.shared_intermediate_size
+        total += group.count * (linear - 16.0) * dense
+    if precision.head is not None:
+        total += (bits[precision.head] - 16.0) * spec.vocab_size * spec.hidden_size
+    return total / 8.0
 
 
 def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:

@@ -158,8 +158,6 @@ def _replicated(side: SideRecord) -> SideRecord:
 
 
 def _saturated(model: ModelSpec, device: DeviceProfile, formats: Precision, plan: Plan, tokens: float) -> float:
-    if plan.pp > 1:
-        raise Unmatched("saturated pipeline: stages that work on different requests are not played")
     return float(saturated_users(model, device, formats, plan, tokens))
 
 

@@ -52,7 +52,9 @@ def seats_of(scenario: Scenario) -> int | None:
 def seated(run: Run) -> Run:
     """The run with batches of the requests that have a seat: those that wait for one hold no memory."""
     seats = seats_of(run.scenario)
-    return run if seats is None else replace(run, batch_sizes=np.minimum(run.batch_sizes, seats))
+    if seats is None:
+        return run
+    return replace(run, batch_sizes=np.minimum(run.batch_sizes, -(-seats // run.scenario.plan.pp)))
 
 
 def memory_bytes(run: Run, *, mean_only: bool = False) -> MemoryBytes:

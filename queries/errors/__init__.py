@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from queries.errors.expected import (
         ANY,
         ASKED,
+        BASED,
+        BASIS,
+        DATA_SHEET,
         DEVICES,
         ENGINE,
         FOLDER,

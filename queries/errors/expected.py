@@ -27,6 +27,9 @@ KNOWN: Final = "known"  # basis: the source's client, launch and routing are sai
 LEAST_POINTS = 5  # fewer say nothing of a region
 NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth naming
 NONE = "no measurements near this"
+BASIS: Final = "basis"  # the column that says what a device's rates rest on
+DATA_SHEET: Final = "data sheet"
+BASED = frozenset({"best", "devices", "cost", "deployments"})  # reports that compare devices
 PAIRED: Final = "disaggregated"  # phase of what both sides of a deployment have together
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -169,6 +172,17 @@ def shipped_regions() -> list[Mapping[str, str]]:
 def _devices() -> Mapping[str, ShippedDevice]:
     with DEVICES.open(encoding="utf-8", newline="") as file:
         return {row["device"]: ShippedDevice(**row) for row in csv.DictReader(file)}
+
+
+def basis_of(subject: Subject) -> str:
+    """What the rates of a device rest on: its measured kernels, those of another device, or its data sheet."""
+    if subject.family == "theoretical":
+        return DATA_SHEET
+    shipped = _devices().get(subject.device)
+    donor = subject.device if shipped is None else shipped.calibrated_from
+    keys = () if shipped is None else tuple(shipped.calibrated_key.split("+"))
+    carried = donor != subject.device and (not subject.device_key or subject.device_key.startswith(keys))
+    return f"carried from {donor}" if carried else "measured"
 
 
 @dataclass(frozen=True, slots=True)

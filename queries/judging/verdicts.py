@@ -14,6 +14,7 @@ from queries.asking.limits import predicted_limits, with_limits
 from queries.asking.options import MODES
 from queries.asking.parameters import phases_wanted
 from queries.asking.question import Answer, Question
+from queries.errors.expected import BASED, BASIS, basis_of
 from queries.judging.confidence import HELD, Factors, Predicted, is_known, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
@@ -49,12 +50,22 @@ def with_expected_errors(
     shown = dict.fromkeys(map(errors.in_pairs, subjects)) if "prefill_probe" in answer.columns else subjects
     answer = replace(answer, expected_error=tuple(chain.from_iterable(map(errors.expected, shown))))
     numbers = {one.key: one.scenario_id for one in found}
-    answer = with_intervals(answer, numbers, connection, create_macros, known.intervals)
+    answer = with_intervals(_with_basis(answer, found), numbers, connection, create_macros, known.intervals)
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
     known_ones = known.predictions(answer.question.definitions.tpot)
     predicted = _predicted(answer, connection, found, create_macros, known_ones)
     return with_holds(answer, predicted, {one.key: one.subject for one in found}, errors.factors)
+
+
+def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
+    """An answer that compares devices, with what the rates of each rest on."""
+    if answer.question.report not in BASED or "device" not in answer.columns:
+        return answer
+    bases = {one.subject.device: basis_of(one.subject) for one in found}
+    place = answer.columns.index("device")
+    rows = tuple((*row, bases.get(str(row[place]))) for row in answer.rows)
+    return replace(answer, columns=(*answer.columns, BASIS), rows=rows)
 
 
 def _predicted(

@@ -1,1 +1,12 @@
 """Which stored scenarios a question is about, and how they are grouped. Not here: what is asked of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.scoping.groups import formats_title
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import NamedTuple
 
+from store.records import PrecisionRecord
 from store.schema import SERVICE, TITLES, Served
 
 COLUMNS = (  # of a scenario, in the order of Found
@@ -34,13 +35,13 @@ class Found(NamedTuple):
     model: str
     workload: str
     workload_key: str
-    linear: str
-    experts: str
-    attention: str
+    linear_quantization: str
+    experts_quantization: str
+    attention_quantization: str
     mxfp4_group_size: int
-    mixers: str | None
-    head: str | None
-    drafts: str | None
+    mixers_quantization: str | None
+    head_quantization: str | None
+    drafts_quantization: str | None
     convention: str
     phase: str
     formula_version: int
@@ -160,16 +161,10 @@ def _agree(known: Service, one: Service) -> bool:
 
 def _title(group: Group, workload: str, varied: Collection[str], newest: int) -> str:
     row = group.example
-    experts = f", experts {row.experts}" if row.experts != row.linear else ""
-    attention = f", KV {row.attention}" if row.attention != "DISABLED" else ""
-    named = [("mixers", row.mixers), ("head", row.head), ("drafts", row.drafts)]
-    attention = "".join(f", {part} {name}" for part, name in named if name is not None) + attention
-    weights = (row.linear, row.experts, row.mixers, row.head, row.drafts)
-    mxfp4 = any("MXFP4" in str(name) for name in weights) and row.mxfp4_group_size != _USUAL_GROUP_SIZE
     parts = [
         row.model,
         workload,
-        f"{row.linear}{experts}{attention}" + (f", groups of {row.mxfp4_group_size}" if mxfp4 else ""),
+        formats_title(row),
         row.convention,
         "" if row.serving_model == "waves" else row.serving_model,
         "" if row.compile else "eager",
@@ -179,6 +174,21 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
         "" if row.formula_version == newest else f"formula version {row.formula_version}",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def formats_title(row: Found | PrecisionRecord) -> str:
+    """The number formats of a row in a title, those alone that are not as others are."""
+    linear, experts, cache = row.linear_quantization, row.experts_quantization, row.attention_quantization
+    named = {
+        "experts": None if experts == linear else experts,
+        "mixers": row.mixers_quantization,
+        "head": row.head_quantization,
+        "drafts": row.drafts_quantization,
+        "KV": None if cache == "DISABLED" else cache,
+    }
+    said = [linear, *(f"{part} {name}" for part, name in named.items() if name is not None)]
+    grouped = row.mxfp4_group_size != _USUAL_GROUP_SIZE and "MXFP4" in f"{linear}{named}"
+    return ", ".join(said) + (f", groups of {row.mxfp4_group_size}" if grouped else "")
 
 
 def _service_parts(service: Mapping[str, object], varied: Collection[str], unusual: Collection[str]) -> Iterable[str]:

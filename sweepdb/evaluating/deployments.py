@@ -11,7 +11,7 @@ from evaluator.inputs import load_device
 from store.errors import InputError
 from sweepdb.evaluating.option_values import options_by_keyword, read_value
 from sweepdb.evaluating.sweep_options import BatchRange, SweepOptions
-from sweepdb.launching.reading import FORMULAS, FoundServer, read_deployment
+from sweepdb.launching.reading import FoundServer, read_deployment
 
 _REFUSED_SHOWN = 5
 
@@ -51,8 +51,6 @@ def deployed_servers(options: SweepOptions, named: str) -> tuple[tuple[FoundServ
     if len(found.refused) > _REFUSED_SHOWN:
         refused.append(f"note: left out: {len(found.refused) - _REFUSED_SHOWN} more configurations")
     for server in found.servers:
-        if server.pp > 1:
-            notes[f"note: {server.where}: no engine plays pipelines, so {FORMULAS} serve it"] = None
         for tier in server.tiers:
             if not getattr(options, f"{tier}_hit_rate") and f"{tier}_hit_rate" not in server.hit_rates:
                 notes[f"note: {server.where}: keys of prompts lie in the {tier}, too: `{tier}_hit_rate` says how many,"

@@ -41,7 +41,7 @@ class SweepOptions:
         (), "devices of one instance; several sizes: 4,8,16 [default: 1]", unit="devices"
     )
     total_devices: int | None = option(
-        None, "instead: instances of every size that divides this many devices", unit="devices", check=_at_least_one
+        None, "devices of all instances; instances of every size that divides them", unit="devices", check=_at_least_one
     )
     prefill_devices: tuple[int, ...] = option(
         (), "devices of a prefill instance", keyword="prefill_devices_per_instance", unit="devices"
@@ -65,7 +65,7 @@ class SweepOptions:
         check=one_of(*get_args(EncoderSplit)),
     )
     workload_names: tuple[str, ...] = option((), "named workloads of the store, instead of lengths", keyword="workload")
-    prefix_cache_hit_rate: float = option(0.0, "share of a prompt found in cache, [0, 1)", unit="ratio")
+    prefix_cache_hit_rate: float = option(0.0, "share of a prompt found in cache; from 0, below 1", unit="ratio")
     host_hit_rate: float = option(0.0, "share of a prompt found in the hosts' memory, beside the cache", unit="ratio")
     ssd_hit_rate: float = option(0.0, "share of a prompt found on the hosts' SSDs", unit="ratio")
     remote_hit_rate: float = option(0.0, "share of a prompt found in a remote store", unit="ratio")
@@ -122,7 +122,7 @@ class SweepOptions:
     )  # fmt: skip
     search: Search | None = option(
         None,
-        "launchable: plans that the engine launches as one server; every legal plan; tp (seed 001's rule)"
+        "which plans: launchable as one server, every legal one, or tp (seed 001's rule)"
         " [default: launchable; every without an engine]",
         check=one_of(*get_args(Search)),
     )

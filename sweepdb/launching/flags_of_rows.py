@@ -78,13 +78,12 @@ class ChangedFlags:
 
 def changed_flags(location: StoreLocation, started: str, other: str, engine: Engine) -> ChangedFlags:
     """The difference from the server of one row to that of another."""
-    before, after = (_settings(location, probe, engine) for probe in (started, other))
+    before, after = (_settings(read_instance(location, probe, fitting=False), engine) for probe in (started, other))
     changes = {name: value for name, value in after.items() if name not in before or before[name] != value}
     return ChangedFlags(changes, tuple(name for name in before if name not in after))
 
 
-def _settings(location: StoreLocation, probe: str, engine: Engine) -> dict[str, str | None]:
-    instance = read_instance(location, probe, fitting=False)
+def _settings(instance: StoredInstance, engine: Engine) -> dict[str, str | None]:
     command: ServerCommand = command_of(engine, instance, "server", 1, None)
     config = {name: str(value) for name, value in (command.config or {}).items()}
     return {name: value for name, value in {**command.settings, **config}.items() if name not in OF_A_ROW | _ALSO_APART}

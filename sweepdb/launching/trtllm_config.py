@@ -33,12 +33,13 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
     _check(instance, version)
     version = version or VERSIONS[0]
     plan, workload = instance.plan, instance.workload
+    most = instance.requests_a_replica // plan.pp  # its limit is of a micro-batch, of which each stage has one
     budget = math.ceil(workload.max_batched_tokens / TOKENS_A_BLOCK) * TOKENS_A_BLOCK
     config: dict[str, object] = {
         "backend": "pytorch",
         "tensor_parallel_size": plan.tp * plan.dp,
         "pipeline_parallel_size": plan.pp,
-        "max_batch_size": instance.requests_a_replica,
+        "max_batch_size": most,
         "max_num_tokens": budget,
         "max_seq_len": instance.context_tokens,
         "enable_chunked_prefill": True,
@@ -58,7 +59,7 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
             "moe_tensor_parallel_size": plan.moe_tp,
         }
     if instance.scenario.launch.compile:
-        config["cuda_graph_config"] = {"max_batch_size": instance.requests_a_replica, "enable_padding": True}
+        config["cuda_graph_config"] = {"max_batch_size": most, "enable_padding": True}
     if workload.mtp_tokens:
         config["speculative_config"] = _drafts(instance)
     if role != "server":

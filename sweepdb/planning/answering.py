@@ -13,15 +13,19 @@ from evaluator.canonical import canonical
 from evaluator.identity import RecordBuilder
 from evaluator.request import SweepRequest, planned_scenarios, request_arguments
 from queries.asking import limit_table, question_of
+from queries.pairs import SURELY
 from queries.session import Session, open_session
-from store.errors import StoreError
+from store.errors import InputError, StoreError
 from store.location import StoreLocation, parse_url
 from store.reading import read_transaction
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
-from sweepdb.evaluating.requests import BuiltRequest, build_request
+from sweepdb.evaluating.requests import BuiltRequest
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
+from sweepdb.planning.formats import LookedAt, request_in_formats
+from sweepdb.planning.held_back import holds_of
 from sweepdb.planning.planning_options import Asked, asked_of, plan_options
+from sweepdb.planning.ranking import ranked
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress
@@ -48,15 +52,42 @@ def plan(
     prices, it evaluates nothing. `progress` is called as rows are stored; `on_notes` with what was assumed first."""
     check_jobs(jobs)
     asked = asked_of(model, options)
-    built = build_request(asked.evaluated, None, store)
+    about = request_in_formats(asked.evaluated, store)
+    built = about.built
     sweep, evaluated = stored_or_evaluated(
         asked.evaluated, built, store, jobs=jobs, progress=progress, on_notes=on_notes
     )
     with open_session(store) as session:
-        found = asked_plan(session, {**asked.question, "sweep": sweep})
+        found = _ranked(asked_plan(session, {**asked.question, "sweep": sweep}), asked, about)
         played = built.arrivals is not None
         goodput = tuple(_goodput(session, asked, found)) if played else ()
-    return replace(found, sweep=sweep, probes_evaluated=evaluated, notes=built.notes, played=played, goodput=goodput)
+        surely = _surely(session, asked, about, found)
+    return replace(
+        found, sweep=sweep, probes_evaluated=evaluated, notes=built.notes, played=played, goodput=goodput, surely=surely
+    )
+
+
+def _ranked(found: DeploymentPlan, asked: Asked, about: LookedAt) -> DeploymentPlan:
+    """The rows of every format that was looked at in one order."""
+
+    def in_order(answer: Answer) -> Answer:
+        return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
+
+    relaxed_to = tuple(replace(one, answer=in_order(one.answer)) for one in found.relaxed)
+    return replace(found, answer=in_order(found.answer), relaxed=relaxed_to, rank_by=asked.own.rank_by, looked_at=about)
+
+
+def _surely(session: Session, asked: Asked, about: LookedAt, found: DeploymentPlan) -> Answer | None:
+    """The same question with limits read at a confidence, where those of the best may be missed."""
+    best, limits = found.best, found.answer.question.limits
+    if best is None or limits.confidence is not None or holds_of(best, limits) != "no":
+        return None
+    question = {**asked.question, "sweep": found.sweep or asked.question.get("sweep"), "confidence": SURELY}
+    try:
+        answer = session.ask(question_of(REPORT, question))
+    except InputError:  # nobody measured anything near
+        return None
+    return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
 
 
 def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPlan:

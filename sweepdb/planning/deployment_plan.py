@@ -4,18 +4,22 @@ Not here: asking (sweepdb.planning.answering), and tables (cli.render.plans)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from queries.asking import Answer, Framed, Limit
 from queries.judging import four_figures
 from queries.pairs import judged, rate_error
 from store.location import StoreLocation
-from store.schema import LABELS, SHARES
+from sweepdb.planning import held_back
+from sweepdb.planning.labels import described
+from sweepdb.planning.ranking import RANKINGS, Row, number_of, order_of, subject_of, subjects, usual_ranking
+
+if TYPE_CHECKING:
+    from sweepdb.planning.formats import LookedAt
 
 _CLOSE = 0.9  # share of a limit from which on it is called near
-Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,9 @@ class DeploymentPlan(Framed):
     goodput: tuple[Answer, ...]  # of instances by themselves, then of pairs, where requests that arrive were played
     played: bool  # whether requests that arrive were played, too
     store: StoreLocation
+    rank_by: str | None = None
+    looked_at: LookedAt | None = None  # None: an answer about stored rows alone
+    surely: Answer | None = None  # with limits read at a confidence, where those of the best may be missed
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -61,7 +68,12 @@ class DeploymentPlan(Framed):
     @property
     def best(self) -> Row | None:
         """The deployment that wins, None where nothing satisfies the limits."""
-        return _best(self.answer)
+        return self._first(self.answer)
+
+    @property
+    def ranking(self) -> str:
+        """What ranks the rows."""
+        return self.rank_by or usual_ranking(self.answer.dicts())
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -69,11 +81,25 @@ class DeploymentPlan(Framed):
         row = self.best or {}
         return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
 
+    def tables(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
+        """The rows of each subject, with its title; formats are a column."""
+        about = self.looked_at
+        model = self.answer.scope[0].partition(" · ")[0] if about is None else about.built.parts[0].models[0].name
+        for subject in subjects(self.answer) if self.rows else ():
+            rows = [row for row in self.dicts() if subject_of(self.answer, row) == subject]
+            if rows:
+                yield f"{model} · {subject}", rows
+
+    def beside(self, best: Row) -> list[dict[str, object]]:
+        """The rows that are about the same as the best, itself among them."""
+        subject = subject_of(self.answer, best)
+        return [row for row in self.dicts() if subject_of(self.answer, row) == subject]
+
     def kept_per_s(self, row: Row) -> float | None:
         """Requests/s that a deployment keeps within the limits as they come; None where none are played."""
         for played in (one for answer in self.goodput for one in answer.dicts()):
             if played["goodput"] is not None and _is_of(row, played):
-                return as_number(played["goodput"]) * (as_number(row["instances"]) if "scenario" in played else 1)
+                return number_of(played["goodput"]) * (number_of(row["instances"]) if "scenario" in played else 1)
         return None
 
     def sentences(self) -> Iterator[str]:
@@ -83,16 +109,23 @@ class DeploymentPlan(Framed):
             yield "Nothing satisfies the limits."
             return
         yield self.sentence(best)
+        yield from held_back.of_formats(self, best)
+        yield from held_back.of_nodes(self, best)
+        yield from held_back.of_bases(self, best)
+        yield from held_back.of_prices(self, best)
         yield from self._first_tokens(best)
         yield from self._arriving()
         yield from self._runner_up(best)
-        yield from self._near(best)
+        if near := self.near(best):
+            yield f"Near its limit: {', '.join(near)}."
+        yield from held_back.of_memory(self, best)
+        yield from held_back.of_confidence(self, best)
         yield from self._held_back(best)
 
     def sentence(self, row: Row) -> str:
         """A deployment of the answer and what it carries, as the winner."""
-        described = _described(row)
-        return f"{described[:1].upper()}{described[1:]}, {self._carries(row)}."
+        name = described(row)
+        return f"{name[:1].upper()}{name[1:]}, {self._carries(row)}."
 
     def next_commands(self) -> Iterator[NextCommand]:
         """Commands that go on from here."""
@@ -123,26 +156,35 @@ class DeploymentPlan(Framed):
         """The first sentence."""
         return f"<Plan: {next(self.sentences())}>"
 
+    def _first(self, answer: Answer) -> Row | None:
+        rows = answer.dicts()
+        by = self.rank_by or usual_ranking(rows)
+        return min(rows, key=lambda row: order_of(row, by), default=None)
+
     def _limits(self) -> dict[str, float]:
         return {one.keyword: limit for one, limit in self.answer.question.limits.given if not one.least}
 
     def _carries(self, row: Row) -> str:
         pairs = self.answer.question.pairs
-        rate = f"{as_number(row['system_qps']):.3g} requests/s ({as_number(row['output_tokens_per_s']):,.0f} tokens/s)"
+        rate = f"{number_of(row['system_qps']):.3g} requests/s ({number_of(row['output_tokens_per_s']):,.0f} tokens/s)"
+        if row["users"] is not None:
+            rate = f"{number_of(row['users']):.0f} users, {rate}"
         used, idle = row["devices_used"], row["devices_idle"]
-        of_all = f" of {as_number(used) + as_number(idle):.0f}" if idle else ""
+        of_all = f" of {number_of(used) + number_of(idle):.0f}" if idle else ""
         devices = f"{used}{of_all} {'device' if used == 1 and not idle else 'devices'}"
+        tokens = row["usd_per_million_output_tokens"]
+        money = "" if tokens is None else f", {four_figures(number_of(tokens))} USD per million output tokens"
         if pairs.target_qps is None and pairs.target_users is None:
-            return f"carries most: {rate} on {devices}"
+            return f"{RANKINGS[self.ranking]}: {rate} on {devices}{money}"
         wanted = f"{pairs.target_qps:g} requests/s" if pairs.target_qps else f"{pairs.target_users:g} users at once"
         if not row["carries_target"]:
-            return f"carries most, and not the {wanted} asked for: {rate} on {devices}"
-        cost = row["usd_per_hour"]
-        how = (
-            f"for the least money, {as_number(cost):,.2f} USD an hour"
-            if cost is not None
-            else "with the fewest devices"
-        )
+            return f"carries most, and not the {wanted} asked for: {rate} on {devices}{money}"
+        how = {
+            "cost": f"for the least money, {number_of(row['usd_per_hour']):,.2f} USD an hour{money}",
+            "devices": "with the fewest devices",
+            "rate": "with the most to spare",
+            "latency": "in the shortest time",
+        }[self.ranking]
         most = "up to " if pairs.target_users is None else ""
         return f"carries {wanted} {how}: {devices}, {most}{rate}"
 
@@ -152,10 +194,10 @@ class DeploymentPlan(Framed):
         if not rows:
             return
         rows.sort(key=lambda one: (-one[1], carrying_order(one[0])))
-        said = "; ".join(f"{kept:.3g} with {_described(row)}" for row, kept in rows)
+        said = "; ".join(f"{kept:.3g} with {described(row)}" for row, kept in rows)
         (share, who) = next((one["attainment"], one["arrivals"]) for one in self.goodput[0].dicts())
         yield (
-            f"Where requests arrive by themselves ({who}), {as_number(share):.0%} of them meet the limits up to so many"
+            f"Where requests arrive by themselves ({who}), {number_of(share):.0%} of them meet the limits up to so many"
             f" a second: {said}."
         )
 
@@ -174,46 +216,42 @@ class DeploymentPlan(Framed):
         others = [row for row in others if row["carries_target"] in {None, True}]
         if not others:
             return
-        second = min(others, key=carrying_order)
-        name = _described(second)
+        second = min(others, key=lambda row: order_of(row, self.ranking))
         errors = {_side(row): rate_error(self.answer, str(row["device"]), str(row["mode"])) for row in (best, second)}
-        if best["carries_target"]:
-            measure = "usd_per_hour" if None not in {best["usd_per_hour"], second["usd_per_hour"]} else "devices_used"
-            unit = "the money" if measure == "usd_per_hour" else "the devices"
-            more = as_number(second[measure]) / as_number(best[measure])
-            yield f"Next comes {name}: {more:.2f} x {unit}; {judged(more, errors)}."
-            return
-        share = as_number(second["system_qps"]) / as_number(best["system_qps"])
-        yield f"Next comes {name}, with {share:.2f} x the rate: {judged(1 / share, errors)}."
+        times, of_what = self._times(second, best)
+        worse = 1 / times if self.ranking == "rate" else times
+        yield f"Next comes {described(second)}, with {times:.2f} x {of_what}: {judged(worse, errors)}."
 
-    def _near(self, best: Row) -> Iterator[str]:
-        """The limit that is nearest to being missed."""
-        said = [
-            f"{one.called} {four_figures(as_number(value))} of {limit:g} {one.option.unit}"
+    def _times(self, row: Row, best: Row) -> tuple[float, str]:
+        """What ranks a row, in times of the best's, and what that is."""
+        hourly = "usd_per_hour" if best["carries_target"] else "usd_per_million_output_tokens"
+        measure, what = {
+            "cost": (hourly, "the money"),
+            "devices": ("devices_used", "the devices"),
+            "rate": ("system_qps", "the rate"),
+            "latency": ("e2e_ms", "the time"),
+        }[self.ranking]
+        return number_of(row[measure]) / number_of(best[measure]), what
+
+    def near(self, best: Row) -> list[str]:
+        """The limits that are nearly missed."""
+        return [
+            f"{one.called} {four_figures(number_of(value))} of {limit:g} {one.option.unit}"
             for one, limit in self.answer.question.limits.given
-            if not one.least and (value := best.get(str(one.metric))) is not None and as_number(value) / limit >= _CLOSE
+            if not one.least and (value := best.get(str(one.metric))) is not None and number_of(value) / limit >= _CLOSE
         ]
-        if said:
-            yield f"Near its limit: {', '.join(said)}."
 
     def _held_back(self, best: Row) -> Iterator[str]:
         """The gain from one longer limit, and another deployment where that wins then."""
         for one in self.relaxed:
-            wider = _best(one.answer)
+            wider = self._first(one.answer)
             if wider is None:
                 continue
-            if best["carries_target"]:
-                measure = "usd_per_hour" if wider["usd_per_hour"] is not None else "devices_used"
-                gain = as_number(wider[measure]) / as_number(best[measure])
-                what = f"{gain:.2f} x {'the money' if measure == 'usd_per_hour' else 'the devices'}"
-            else:
-                gain = as_number(wider["system_qps"]) / as_number(best["system_qps"])
-                what = f"{gain:.2f} x the rate"
-            other = "" if _kinds(wider) == _kinds(best) else f", and {_described(wider)}, wins"
-            if abs(gain - 1.0) < 0.005 and not other:
-                yield f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit} changes nothing."
-            else:
-                yield f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit} gives {what}{other}."
+            gain, of_what = self._times(wider, best)
+            other = "" if _kinds(wider) == _kinds(best) else f", and {described(wider)}, wins"
+            limit = f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit}"
+            same = abs(gain - 1.0) < 0.005 and not other
+            yield f"{limit} changes nothing." if same else f"{limit} gives {gain:.2f} x {of_what}{other}."
 
 
 def counted_row(instances: object, probe: object) -> tuple[str, ...]:
@@ -235,75 +273,15 @@ def _scenario(row: Row, name: str) -> str:
     return str(row.get(name)).partition(":")[0]
 
 
-def _best(answer: Answer) -> Row | None:
-    rows = answer.dicts()
-    return min(rows, key=carrying_order) if rows else None
-
-
 def carrying_order(row: Row) -> tuple[object, ...]:
-    """A key that sorts the winner first: by money or devices where it carries the target, else by rate."""
-    carries = row["carries_target"]
-    cost = (as_number(row["usd_per_hour"], 1e300), as_number(row["devices_used"])) if carries else ()
-    return (carries is False, cost, -as_number(row["system_qps"]), str(row["device"]), str(row["deployment"]))
+    """A key that sorts the winner first: what carries a target by money, others by rate."""
+    return order_of(row, "cost" if row["carries_target"] else "rate")
 
 
-def _kinds(row: Row) -> tuple[object, object]:
-    return row["device"], row["mode"]
-
-
-def _described(row: Row) -> str:
-    """A deployment in words."""
-    device = row["device"]
-    if row["mode"] == "pd":
-        sides = (
-            f"{row['prefill_instances']} x {short_plan(str(row['prefill_plan']))} for prefill and"
-            f" {row['decode_instances']} x {short_plan(str(row['decode_plan']))} for decode"
-        )
-        return f"prefill and decode apart on {device}, {sides}"
-    return f"aggregated serving on {device}, {row['instances']} x {short_plan(str(row['plan']))}"
+def _kinds(row: Row) -> tuple[object, ...]:
+    return row["device"], row["mode"], row.get("quantization")
 
 
 def _side(row: Row) -> str:
     """A deployment as a sentence about errors names it: by the side that decides its rate."""
     return f"{'decode' if row['mode'] == 'pd' else 'aggregated'} on {row['device']}"
-
-
-def as_number(value: object, missing: float = float("nan")) -> float:
-    """A value that a row has as a number."""
-    return float(value) if isinstance(value, int | float) else missing
-
-
-_GIBIBYTE = 2**30
-_PART = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)")
-
-
-def read_label(label: str) -> dict[str, int]:
-    """The sizes of a label by their names there. Those that it leaves out are as usual."""
-    return {**LABELS, **{name: int(size) for name, size in _PART.findall(label)}}
-
-
-def short_plan(label: str) -> str:
-    """The sizes above 1, the tensor parallel one always; the tensor split of experts only beside an expert split."""
-    sizes = read_label(label)
-    said = [f"{name.upper()}{sizes[name]}" for name in ("tp", "pp", "dp", "ep") if sizes[name] > 1 or name == "tp"]
-    if sizes["moetp"] > 1 and sizes["ep"] > 1:
-        said.append(f"expert TP{sizes['moetp']}")
-    if sizes["moedp"] > 1:
-        said.append(f"expert DP{sizes['moedp']}")
-    said += [share.short.format(sizes[share.label]) for share in SHARES if sizes[share.label] > share.usual]
-    return " ".join(said)
-
-
-def deployment_label(row: Mapping[str, object]) -> str:
-    """The instances of a whole deployment and their splits: `prefill 4 x TP2 EP2, decode 1 x TP1 DP8 EP8`."""
-    if row["mode"] == "pd":
-        prefill, decode = short_plan(str(row["prefill_plan"])), short_plan(str(row["decode_plan"]))
-        return f"prefill {row['prefill_instances']} x {prefill}, decode {row['decode_instances']} x {decode}"
-    return f"aggregated {row['instances']} x {short_plan(str(row['plan']))}"
-
-
-def readable_row(row: Mapping[str, object]) -> Mapping[str, object]:
-    """A whole deployment with the texts and units that people read."""
-    free = row["memory_free_bytes"]
-    free_gib = free / _GIBIBYTE if isinstance(free, int | float) else None
-    return {**row, "deployment": deployment_label(row), "memory_free_gib": free_gib}

@@ -35,6 +35,7 @@ class PlanKeywords(TypedDict, total=False):
     speculative: str | None
     compile: bool | None
     search: Literal["launchable", "every", "tp"] | None
+    pp_sizes: int | Sequence[int] | None
     serving_model: str | Sequence[str] | None
     client_lengths: float | None
     arrivals: str | None
@@ -43,6 +44,7 @@ class PlanKeywords(TypedDict, total=False):
     seed: int | None
     qps: float | None
     concurrency: float | Sequence[float] | None
+    rank_by: Literal["cost", "rate", "devices", "latency"] | None
     ttft_limits: float | None
     tpot_limits: float | None
     e2e_limits: float | None

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from queries.asking import (
     MOST_RATE,
@@ -20,6 +21,7 @@ from queries.asking import (
     declared,
     keywords_of,
     limit_table,
+    one_of,
     option,
     option_table,
     question_report,
@@ -27,6 +29,7 @@ from queries.asking import (
 from store.errors import InputError
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
+from sweepdb.planning.ranking import RANKINGS
 
 _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
@@ -35,7 +38,7 @@ _EVALUATED = (
     "remote_gb_per_s", "max_batched_tokens", "quantize_linear_action", "quantize_experts_action",
     "quantize_mixers_action", "quantize_head_action", "quantize_drafts_action",
     "quantize_attention_action", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
-    "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
+    "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
@@ -59,6 +62,13 @@ class PlanOptions:
         "users at once, each with one request in flight, by the fewest devices or the least money; several of a server",
         unit="requests",
         check=lambda given: next((wrong for one in given or () if (wrong := _USERS(one)) is not None), None),
+    )
+
+    rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
+        None,
+        "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e)"
+        " [default: cost of a rate or of users where prices are stored, else its devices; rate without either]",
+        check=one_of(*RANKINGS),
     )
 
     def __post_init__(self) -> None:
@@ -110,7 +120,17 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
 
 
 # Of a server that runs: its devices are known, and users wait for their answers.
-_NOT_OF_A_SERVER = ("qps", "total_devices", "arrivals", "rates", "requests", "seed", "reserved_memory_gb", *_ASKED)
+_NOT_OF_A_SERVER = (
+    "qps",
+    "total_devices",
+    "arrivals",
+    "rates",
+    "requests",
+    "seed",
+    "reserved_memory_gb",
+    "rank_by",
+    *_ASKED,
+)
 
 
 def server_asked(

@@ -17,13 +17,15 @@ from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from sweepdb.evaluating.deployments import deployed_servers, options_of_server
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
-from sweepdb.evaluating.requests import NATIVE, build_request
+from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.launching import EAGER, SEATS, USUAL_SHARES, cache_room, changed_flags
-from sweepdb.launching.reading import FORMULAS, FoundServer, changed_line
+from sweepdb.launching.reading import FoundServer, changed_line
 from sweepdb.planning.answering import stored_or_evaluated
-from sweepdb.planning.deployment_plan import Row, as_number, read_label, short_plan
+from sweepdb.planning.formats import request_in_formats
+from sweepdb.planning.labels import read_label, short_plan
 from sweepdb.planning.planning_options import plan_options, server_asked
+from sweepdb.planning.ranking import Row, number_of
 from sweepdb.planning.server_plan import SERVER_COLUMNS, STARTED, CacheRoom, ServerPlan
 
 if TYPE_CHECKING:
@@ -58,9 +60,9 @@ def plan_server(
     evaluated, told = 0, set(notes)
     on_notes(notes)
 
-    def sweep_of(one: SweepOptions) -> str:
+    def sweep_of(one: SweepOptions, built: BuiltRequest | None = None) -> str:
         nonlocal evaluated
-        built = build_request(one, None, store)
+        built = built or build_request(one, None, store)
         fresh = [note for note in built.notes if note not in told]
         told.update(fresh)
         sweep, count = stored_or_evaluated(
@@ -74,7 +76,8 @@ def plan_server(
         room, reserve = _room(session, location, server, sweep)
     users = ladder or _usual_ladder(min(room.requests, server.instances * _most(stated, room)))
     changed = _changed(stated, server, formats, max(users))
-    others = sweep_of(changed)
+    about = request_in_formats(changed, store)
+    others = sweep_of(changed, about.built)
     question = {**limits, "num_devices": _devices(stated, server), "reserved_memory_gb": reserve, "top": 1000}
     with open_session(store) as session:
         crowded = [
@@ -82,7 +85,7 @@ def plan_server(
         ]
     waited = [(sweep if mine is None else sweep_of(mine), [sweep_of(one) for one in those]) for mine, those in crowded]
     with open_session(store) as session:
-        asking = _Asking(session, location, server, question, sweep)
+        asking = _Asking(session, location, server, question, sweep, about.origins)
         rows = [row for n, (mine, those) in zip(users, waited, strict=True)
                 for row in asking.rows(n, mine, [others, *those], 1 if len(users) > 1 else _CHANGES)]  # fmt: skip
         answer = asking.of(sweep, 1)
@@ -149,7 +152,7 @@ def _room(session: Session, location: StoreLocation, server: FoundServer, sweep:
             raise InputError(f"{server.where}: {share:g} of the device's memory holds no request beside the weights")
         most = min(requests, (server.most_requests or requests) * replicas)
         stated = _row_of(session, location, sweep, most) or stated
-    tokens = math.ceil(as_number(stated["input_length_mean"]) + as_number(stated["output_length"]))
+    tokens = math.ceil(number_of(stated["input_length_mean"]) + number_of(stated["output_length"]))
     found = CacheRoom(
         tokens=int(room / one * tokens) * replicas,
         requests=requests,
@@ -168,25 +171,20 @@ def _row_of(session: Session, location: StoreLocation, sweep: str, users: int) -
 
 
 def _bytes(row: Row, part: str) -> int:
-    return int(as_number(row[f"{part}_bytes"]))
+    return int(number_of(row[f"{part}_bytes"]))
 
 
 def _changed(stated: SweepOptions, server: FoundServer, formats: tuple[str, ...], users: float) -> SweepOptions:
     """Other plans and formats on the same devices, with as many users."""
-    usual, total = SweepOptions(), _devices(stated, server)
-    (device,) = stated.devices
-    halved = "fp8" in dict(load_device(device).matrix_flops_per_s) and server.engine == "vllm"
-    published = load_model(stated.models[0])[1].native_linear.upper() in {"BF16", "FP16"}
-    known = (*stated.linear, NATIVE, *(("FP8",) if halved and published else ()))
+    usual = SweepOptions()
     sizes = ("tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes", "dcp_sizes", "pcp_sizes",
              "redundant_experts", "micro_batches")  # fmt: skip
     return replace(
         stated,
         **{name: getattr(usual, name) for name in sizes},
         num_devices=(),
-        total_devices=total,
-        linear=formats or tuple(dict.fromkeys(known)),
-        serving_models=(server.engine,) if stated.serving_models == (FORMULAS,) else stated.serving_models,
+        total_devices=_devices(stated, server),
+        linear=formats or stated.linear,
         compile=True,
         batch_range=(1, math.ceil(users)),
     )
@@ -197,7 +195,7 @@ def _waiting(stated: SweepOptions, server: FoundServer, room: CacheRoom, users: 
     replicas = (stated.dp_sizes or (1,))[0] * server.instances
     seats = min(room.requests // replicas, _most(stated, room) // (stated.dp_sizes or (1,))[0])
     each = math.ceil(users / replicas)
-    if each <= seats or stated.serving_models == (FORMULAS,):
+    if each <= seats:
         return None
     return replace(stated, seats=seats, batch_range=(each, each))
 
@@ -206,30 +204,31 @@ def _crowded(
     session: Session, others: str, changed: SweepOptions, users: int, reserve: float
 ) -> Iterator[SweepOptions]:
     """Each other plan with more users than its cache holds, the others waiting."""
-    if changed.serving_models == (FORMULAS,):
-        return
     asked: dict[str, object] = {"sweep": others, "mode": "aggregated", "reserved_memory_gb": reserve}
     answer = session.ask(question_of("curve", asked))
-    rows = sorted(answer.dicts(), key=lambda row: int(as_number(row["concurrency"])))
+    rows = sorted(answer.dicts(), key=lambda row: int(number_of(row["concurrency"])))
     most = {str(row["probe"]).partition(":")[0]: row for row in rows}
     for row in most.values():
         sizes = read_label(str(row["plan"]))
         devices = sizes["tp"] * sizes["pp"] * sizes["dp"] * sizes["pcp"]
         replicas = (changed.total_devices or devices) // devices * sizes["dp"]
-        seats, each = int(as_number(row["concurrency"])) // sizes["dp"], math.ceil(users / replicas)
+        seats, each = int(number_of(row["concurrency"])) // sizes["dp"], math.ceil(users / replicas)
         if each <= seats:
             continue
-        form = _form(answer, row).partition(",")[0]
+        model, form = (_titled(answer, row)[place] for place in (0, 2))
+        native = load_model(model)[1].native_linear.upper()
+        linear = () if form.partition(",")[0] == native else (form.partition(",")[0],)
         yield replace(
-            changed, num_devices=(devices,), total_devices=None, tp_sizes=(sizes["tp"],), dp_sizes=(sizes["dp"],),
-            ep_sizes=(sizes["ep"],), moe_tp_sizes=(sizes["moetp"],), moe_dp_sizes=(sizes["moedp"],),
-            linear=(form if form in changed.linear else NATIVE,), seats=seats, batch_range=(each, each),
+            changed, models=(model,), num_devices=(devices,), total_devices=None, tp_sizes=(sizes["tp"],),
+            dp_sizes=(sizes["dp"],), ep_sizes=(sizes["ep"],), moe_tp_sizes=(sizes["moetp"],),
+            moe_dp_sizes=(sizes["moedp"],), pp_sizes=(sizes["pp"],), linear=linear, seats=seats,
+            batch_range=(each, each),
         )  # fmt: skip
 
 
-def _form(answer: Answer, row: Row) -> str:
-    """The formats of a row, as the title of its group has them."""
-    return answer.scope[int(as_number(row["question_group"]))].split(" · ")[2]
+def _titled(answer: Answer, row: Row) -> list[str]:
+    """Model, lengths, formats and the rest of a row, as the title of its group has them."""
+    return answer.scope[int(number_of(row["question_group"]))].split(" · ")
 
 
 @dataclass(slots=True)
@@ -241,14 +240,16 @@ class _Asking:
     server: FoundServer
     question: Mapping[str, object]
     lines: dict[str, str]
+    origins: Mapping[str, str]  # of narrower formats: a checkpoint, or how weights come about
     started: str  # a row of the server
     limited: bool  # whether a limit on time is given
 
     def __init__(
-        self, session: Session, location: StoreLocation, server: FoundServer, question: Mapping[str, object], sweep: str
-    ) -> None:
+        self, session: Session, location: StoreLocation, server: FoundServer, question: Mapping[str, object], sweep: str,
+        origins: Mapping[str, str],
+    ) -> None:  # fmt: skip
         self.session, self.location, self.server, self.question = session, location, server, question
-        self.lines = {}
+        self.lines, self.origins = {}, origins
         self.started = str(self.of(sweep, 1).dicts()[0]["probe"])
         self.limited = bool(question_of("concurrency", {**question, "target_users": 1}).limits.said())
 
@@ -263,18 +264,15 @@ class _Asking:
         own = {str(row["probe"]) for row in found}
         ranked = sorted(
             (row for sweep in others for row in self._rows_of(sweep, users) if row["probe"] not in own),
-            key=lambda row: (not row["within_limits"], -as_number(row["system_rate"]), str(row["probe"])),
+            key=lambda row: (not row["within_limits"], -number_of(row["system_rate"]), str(row["probe"])),
         )
         for row in ranked[:most]:
-            yield self._row(users, self._change(row), row, int(as_number(row["instances"])))
+            yield self._row(users, self._change(row), row, int(number_of(row["instances"])))
 
     def _rows_of(self, sweep: str, users: float) -> list[Row]:
         """Rows, each with the format of its group."""
         answer = self.of(sweep, users)
-        return [
-            {**row, "form": answer.scope[int(as_number(row["question_group"]))].split(" · ")[2]}
-            for row in answer.dicts()
-        ]
+        return [{**row, "form": _titled(answer, row)[2]} for row in answer.dicts()]
 
     def _row(self, users: float, named: str, row: Row, instances: int) -> Row:
         plan = f"{instances} x {short_plan(str(row['plan']))} {row['form']}" if row else None
@@ -290,15 +288,17 @@ class _Asking:
         engine = self.server.engine
         changed = changed_flags(self.location, self.started, str(row["probe"]), engine)
         changes, seats = dict(changed.changes), self.server.most_requests
+        origin = self.origins.get(str(row["form"]), "")
+        model = (str(self.server.model), origin) if "/" in origin else ()
         without = changed.without if self.server.compile else (*changed.without, *EAGER)
-        each = math.ceil(as_number(row["users"]) / int(as_number(row["instances"])))
+        each = math.ceil(number_of(row["users"]) / int(number_of(row["instances"])))
         if seats is not None and each > seats * self.server.dp:
             changes[SEATS[engine]] = str(each)
         if self.server.words and engine in LAUNCHERS:
-            line = changed_line(self.server.words, changes, without)
+            line = changed_line(self.server.words, changes, without, model)
         else:
             said = [name if value is None else f"{name} {value}" for name, value in changes.items()]
-            line = "; ".join([*said, *(f"without {name}" for name in without)])
+            line = "; ".join([*model[1:], *said, *(f"without {name}" for name in without)])
         return self._next(line)
 
     def _next(self, line: str) -> str:

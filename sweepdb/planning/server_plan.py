@@ -11,7 +11,8 @@ from queries.asking import Answer, Framed
 from queries.judging import four_figures
 from queries.pairs import judged, rate_error
 from store.location import StoreLocation
-from sweepdb.planning.deployment_plan import NextCommand, Row, as_number, counted_row
+from sweepdb.planning.deployment_plan import NextCommand, counted_row
+from sweepdb.planning.ranking import Row, number_of
 
 SERVER_COLUMNS = (
     "concurrency", "deployment", "instances", "plan", "users", "output_tokens_per_s", "requests_per_s", "ttft_ms",
@@ -52,7 +53,7 @@ class ServerPlan(Framed):
     def best(self) -> Row | None:
         """The best change of flags for the most users; None where none makes more, or keeps limits that are missed."""
         rows = self.dicts()
-        most = max((as_number(row["concurrency"]) for row in rows), default=0.0)
+        most = max((number_of(row["concurrency"]) for row in rows), default=0.0)
         (started, *others) = [row for row in rows if row["concurrency"] == most]
         found = others[0] if others else None
         return found if found is not None and _better(found, started) else None
@@ -80,20 +81,20 @@ class ServerPlan(Framed):
         yield NextCommand(words=("query", "curve"), options={"sweep": self.sweep})
 
     def _does(self, row: Row) -> str:
-        users = as_number(row["concurrency"])
+        users = number_of(row["concurrency"])
         if row["probe"] is None:
             return f"{users:,.0f} users are more than it serves at once: how long others wait is not predicted."
-        ttft, tpot = (four_figures(as_number(row[name])) for name in ("ttft_ms", "tpot_ms"))
+        ttft, tpot = (four_figures(number_of(row[name])) for name in ("ttft_ms", "tpot_ms"))
         missed = [
             f"{one.called} limit of {limit:g} {one.option.unit}"
             for one, limit in self.answer.question.limits.given
-            if not one.least and (value := row.get(str(one.metric))) is not None and as_number(value) > limit
+            if not one.least and (value := row.get(str(one.metric))) is not None and number_of(value) > limit
         ]
         kept = f"; above the {' and the '.join(missed)}" if missed else ""
         waiting = f", {users - self.at_once:,.0f} of them waiting for a place" if users > self.at_once else ""
         return (
-            f"{users:,.0f} user{'s' * (users != 1)}{waiting}: {as_number(row['output_tokens_per_s']):,.0f} tokens/s"
-            f" ({as_number(row['requests_per_s']):.3g} requests/s), TTFT {ttft} ms, TPOT {tpot} ms{kept}."
+            f"{users:,.0f} user{'s' * (users != 1)}{waiting}: {number_of(row['output_tokens_per_s']):,.0f} tokens/s"
+            f" ({number_of(row['requests_per_s']):.3g} requests/s), TTFT {ttft} ms, TPOT {tpot} ms{kept}."
         )
 
     def _change(self) -> Iterator[str]:
@@ -104,11 +105,11 @@ class ServerPlan(Framed):
         started = next(
             row for row in self.dicts() if row["deployment"] == STARTED and row["concurrency"] == best["concurrency"]
         )
-        of = f"{best['deployment']} ({best['plan']}) is the best change for {as_number(best['concurrency']):,.0f} users"
+        of = f"{best['deployment']} ({best['plan']}) is the best change for {number_of(best['concurrency']):,.0f} users"
         if started["probe"] is None:
             yield f"{of}: it serves them all at once."
             return
-        gain = as_number(best["output_tokens_per_s"]) / as_number(started["output_tokens_per_s"])
+        gain = number_of(best["output_tokens_per_s"]) / number_of(started["output_tokens_per_s"])
         missed = "keeps the limits and " if best["within_limits"] else "misses the limits, too, and "
         kept = missed if started["within_limits"] is False else ""
         error = {f"aggregated on {self.device}": rate_error(self.answer, self.device, "aggregated")}
@@ -119,5 +120,5 @@ def _better(row: Row, started: Row) -> bool:
     if started["probe"] is None:
         return True
     kept = bool(row["within_limits"]), bool(started["within_limits"])
-    more = as_number(row["output_tokens_per_s"]) > as_number(started["output_tokens_per_s"])
+    more = number_of(row["output_tokens_per_s"]) > number_of(started["output_tokens_per_s"])
     return kept > (kept[1], kept[1]) or (kept[0] >= kept[1] and more)

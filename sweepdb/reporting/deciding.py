@@ -69,6 +69,9 @@ def of_plan(plan: DeploymentPlan) -> Decision:
     """The same of a plan that was made."""
     values = _given(plan)
     with open_session(plan.store.url) as session:
+        if len(plan.answer.scope) > 1:  # of several formats, that of the winner
+            values |= _named(_first_row(session, plan.answer))
+            plan = asked_plan(session, values)
         return _decision(session, plan, values)
 
 

@@ -11,7 +11,7 @@ import typer.main
 from conftest_cli import sweepdb
 
 from cli.help.examples import EXAMPLES
-from cli.help.headings import COMMANDS, HEADINGS, OTHERS, heading_of
+from cli.help.headings import COMMANDS, FEW, HEADINGS, OTHERS, heading_of
 from cli.joined_arguments import joined
 from cli.main import build_app
 from sweepdb.asking import asked_reports, keywords_of, option_table
@@ -64,7 +64,7 @@ def test_h_and_help_are_the_same():
 
 @pytest.mark.parametrize("report", [item.name for item in asked_reports().values()])
 def test_the_help_of_a_report_has_its_options_alone(report):
-    told = sweepdb(f"query {report} --help").out
+    told = sweepdb(f"query {report} --help-all").out
     taken = {one.name for one in keywords_of(asked_reports()[report.replace("-", "_")])}
     for keyword, item in option_table().items():
         flag = (item.option.flag or f"--{keyword.replace('_', '-')}").partition("/")[0]
@@ -72,8 +72,25 @@ def test_the_help_of_a_report_has_its_options_alone(report):
     assert f"sweepdb query {report}" in told
 
 
+@pytest.mark.parametrize("command", FEW)
+def test_help_shows_what_matters_and_help_all_every_option(program, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    options = {
+        one.name: one.opts[-1]
+        for one in program.commands[command].params
+        if one.param_type_name == "option" and not one.hidden and one.name != "help"
+    }
+    few, all_ = (sweepdb(f"{command} {flag}").out for flag in ("--help", "--help-all"))
+    shown = {name for name, flag in options.items() if re.search(rf"^  {flag}(?![\w-])", few, re.MULTILINE)}
+    assert shown == FEW[command] & options.keys()
+    assert all(flag in all_ for flag in options.values())
+    assert f"{len(options) - len(shown)} more options: sweepdb {command} --help-all\n" in few
+    assert len(few.partition("Reports:")[0].splitlines()) <= 52  # a screen
+    assert max(map(len, few.splitlines())) <= 80
+
+
 def test_an_option_of_few_reports_names_them():
-    told = " ".join(sweepdb("query --help").out.split())
+    told = " ".join(sweepdb("query --help-all").out.split())
     assert "requests in flight to serve (cost, deployments)" in told
     assert (
         "rows a group [default: 10; 40 of curves and steps] --"

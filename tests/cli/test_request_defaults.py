@@ -131,13 +131,9 @@ def test_lists_are_products_and_nothing_is_asked_twice():
     assert found.notes == ()
 
 
-def test_what_an_engine_refuses_is_served_by_formulas_where_no_engine_was_named():
-    asked = {"devices": ("h200_sxm",), "num_devices": (8,), "pp_sizes": (2,)}
-    found = built(**asked)
-    assert [part.serving_model for part in found.parts] == ["waves"]
-    assert found.parts[0].search.engine == "vllm"  # which is who serves the device
-    assert "vllm has no pipeline stages: pp must be 1, not 2: served by formulas (waves) instead" in found.notes
-    assert [part.serving_model for part in built(**asked, serving_models=("vllm",)).parts] == ["vllm"]
+def test_pipeline_stages_are_served_by_the_usual_engine():
+    found = built(devices=("h200_sxm",), num_devices=(8,), pp_sizes=(2,))
+    assert [part.serving_model for part in found.parts] == ["vllm"]
 
 
 def test_a_format_slower_than_sixteen_bits_is_warned_about():

@@ -199,11 +199,13 @@ def test_plans_an_engine_lacks_are_rows_with_a_reason(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     outcome = sweepdb(
         "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --num-devices 2 --input-length 2000 --output-length 300"
-        " --batch-range 4 --pp-sizes 1,2 --mode aggregated --serving-model vllm",
+        " --batch-range 4 --pp-sizes 1,2 --mode aggregated --serving-model vllm"
+        " --host-hit-rate 0.5 --host-gb-per-s 20",
         url,
     )
     assert outcome.code == 0, outcome.err
-    assert "unsupported: vllm has no pipeline stages: pp must be 1, not 2 (serving_model=waves)" in outcome.err
+    said = "unsupported: vllm reads no keys from outside the devices for pipeline stages"
+    assert f"{said} (plans of one stage: pp_sizes=1)" in outcome.err
     (row,) = [
         row
         for row in json.loads(sweepdb("sql --format json", url, stdin="SELECT status, pp FROM scenario").out)

@@ -232,7 +232,6 @@ def test_a_budget_that_no_server_has_is_refused_before_it_is_played(phase):
     ("changes", "said"),
     [
         ({"convention": "upstream"}, "no upstream convention"),
-        ({"plan": Plan(tp=4, pp=2)}, "no pipeline stages: pp must be 1, not 2"),
     ],
 )
 def test_what_an_engine_lacks_is_an_error_with_a_way_out(changes, said):

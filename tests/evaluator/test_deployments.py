@@ -253,8 +253,9 @@ def test_everything_asked_for_at_once_is_as_many_as_fit():
     assert found.precision.attention == "FP8"  # its published checkpoints keep eight-bit keys and values
     # 80 GiB less some 34 GB of weights, 131,072 B a token (64 layers x 2 x 8 heads x 128 x 1 B), 1,536 tokens each.
     assert 200 < found.users < 240
-    pipeline = record(concurrency=None, decode=SideRecord(tp=1, pp=2), said=table)
-    assert rule_of(pipeline) == "saturated pipeline: stages that work on different requests are not played"
+    # Each of two stages: 17 GB of weights, half of each token's bytes, and the requests of both micro-batches.
+    pipeline = record(concurrency=None, engine_version=None, decode=SideRecord(tp=1, pp=2), said=table)
+    assert 580 < deployment_of(pipeline).users < 640
 
 
 def test_a_backlog_timed_to_its_last_answer_is_no_full_server():

@@ -14,10 +14,10 @@ from sweepdb.planning import read_label, short_plan
 
 MODEL = "Qwen/Qwen3-0.6B"
 QUESTION = {"device": "h200_sxm", "total_devices": 2, "input_length": 2000, "output_length": 100, "ttft_limits": 400.0,
-            "tpot_limits": 8.0, "prefix_cache_hit_rate": 0.5}  # fmt: skip
+            "tpot_limits": 8.0, "prefix_cache_hit_rate": 0.5, "quantize_linear_action": "NATIVE"}  # fmt: skip
 COMMAND = (
     f"plan {MODEL} --device h200_sxm --total-devices 2 --input-length 2000 --output-length 100"
-    " --prefix-cache-hit-rate 0.5 --tpot-limits 8"
+    " --prefix-cache-hit-rate 0.5 --tpot-limits 8 --quantize-linear-action NATIVE"
 )
 
 
@@ -46,7 +46,9 @@ def test_rows_are_those_of_the_report(url):
     found = sweepdb.plan(MODEL, store=url, **QUESTION)
     with sweepdb.open(url) as store:
         asked = store.deployments(sweep=found.sweep, num_devices=2, ttft_limits=400.0, tpot_limits=8.0)
-    assert found.dicts() == asked.dicts()
+    rows = found.dicts()
+    assert {row.pop("quantization") for row in rows} == {"BF16"}
+    assert rows == asked.dicts()
     assert {row["mode"] for row in found.dicts()} == {"aggregated", "pd"}
     assert found.best == found.dicts()[0]
     assert list(found.df().columns) == list(found.columns)

@@ -18,7 +18,8 @@ from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_s
 from evaluator.serving.engine.encoders_apart import with_encoders
 from evaluator.serving.engine.in_step import between, in_step_ttft, ladder_of, most_played
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, weights_of
-from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched, step_table
+from evaluator.serving.engine.stages import in_rounds, round_table
+from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched
 from evaluator.serving.engine.tier_loads import tier_refusal, with_loads
 from evaluator.serving.interface import Run
 from evaluator.serving.pairs import receiving_ms
@@ -36,8 +37,6 @@ def refusal(scenario: Scenario) -> InputError | None:
     name = scenario.serving_model
     if scenario.convention == "upstream":
         return InputError(f"{name} has no upstream convention", hint=f"`convention=physical`, or {_WAVES}")
-    if scenario.plan.pp > 1:
-        return InputError(f"{name} has no pipeline stages: pp must be 1, not {scenario.plan.pp}", hint=_WAVES)
     return tier_refusal(scenario)
 
 
@@ -110,6 +109,7 @@ def mean_prompt(kinds: Sequence[RequestKind]) -> float:
 def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
     """The replica of a run, its tables as large as `sequences` need."""
     scenario, source = run.scenario, run.source
+    engine = in_rounds(engine, scenario.plan)
     error = refusal(scenario)
     if error is not None:
         raise error
@@ -132,10 +132,11 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
     )
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
-    kernels = step_table(
+    kernels = round_table(
         traces,
         run.cost,
         extents,
+        engine.token_budget,
         windows=windows,
         replicas=scenario.plan.groups,
         encoding_s=prompt_encoding_s(run),
@@ -155,8 +156,9 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
 
 def replica_of(run: Run, engine: EngineProfile) -> ServedTimes:
     """The replica of a run that serves one phase alone, with full steps of prompts."""
-    full = int(engine.token_budget // mean_prompt(kinds_of(run.scenario, run.source)))
-    return served(run, engine, max(int(run.batch_sizes.max()), full))
+    budget = in_rounds(engine, run.scenario.plan).token_budget
+    full = int(budget // mean_prompt(kinds_of(run.scenario, run.source)))
+    return served(run, engine, max(int(run.requests.max()), full))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,33 +172,33 @@ class LoopColumns:
 
 
 def closed_loop_times(run: Run, engine: EngineProfile) -> LoopColumns:
-    """Times of a closed loop by batch size, which are the users of one replica, each asking again when answered.
+    """Times of a closed loop by batch size, of the users of one replica, each asking again when answered.
 
     The completion holds the mean TTFT of the loop, and when a batch of prompts that are all there has its last first
     token. Between sizes that are played, TTFT is interpolated in logarithms, and so is what a cycle takes over what its
     decodes and prompts take alone (O D + C W). The sizes depend on the scenario and not on the range asked for."""
     output = run.scenario.workload.output_length
-    seats = run.scenario.launch.seats
-    replica = served(run, engine, most_played(run.batch_sizes, seats))
+    seats, users = run.scenario.launch.seats, run.requests
+    replica = served(run, engine, most_played(users, seats))
     curve = _Curve(replica)
-    played = curve.sizes(run.batch_sizes)
-    ttft = between(run.batch_sizes, played, [curve.ttft(size) for size in played])
-    alone = curve.alone(run.batch_sizes)
-    cycle = between(run.batch_sizes, played, [curve.cycle_share(size) for size in played]) * alone
-    each = between(run.batch_sizes, played, [curve.request_share(size) for size in played])
+    played = curve.sizes(users)
+    ttft = between(users, played, [curve.ttft(size) for size in played])
+    alone = curve.alone(users)
+    cycle = between(users, played, [curve.cycle_share(size) for size in played]) * alone
+    each = between(users, played, [curve.request_share(size) for size in played])
     times = request_times(ttft, np.maximum(cycle, ttft), output)
-    makespan = prompt_batches(replica.table, engine, run.batch_sizes).makespan + replica.wait_s
+    makespan = prompt_batches(replica.table, replica.engine, users).makespan + replica.wait_s
     completion = PrefillCompletion(mean=ttft, makespan=makespan)
     return LoopColumns(
         completion=completion,
         times=replace(times, tpot_exclusive=times.tpot_exclusive * each),
-        in_step=in_step_ttft(replica, run.batch_sizes, ttft, curve.ttft),
+        in_step=in_step_ttft(replica, users, ttft, curve.ttft),
     )
 
 
-def prompts_alone(replica: ServedTimes, batch_sizes: Integers) -> PrefillCompletion:
+def prompts_alone(replica: ServedTimes, requests: Integers) -> PrefillCompletion:
     """A prefill instance, which others generate beside: prompts of each batch that are all there at the start."""
-    batches = prompt_batches(replica.table, replica.engine, batch_sizes)
+    batches = prompt_batches(replica.table, replica.engine, requests)
     request_ms, handover_ms = replica.engine.request_ms, replica.engine.handover_ms
     outside_s = 1e-3 * (receiving_ms(request_ms, handover_ms) - request_ms)
     # What prompts wait for is in both: a pair of instances takes their difference for receiving, and has it once.
@@ -208,10 +210,10 @@ def prompt_service_s(replica: ServedTimes) -> float:
     return marginal_prompt_s(replica.table, replica.engine, alone=True)
 
 
-def decodes_alone(replica: ServedTimes, batch_sizes: Integers) -> FloatArray:
-    """A decode instance: seconds of a step of each batch size."""
+def decodes_alone(replica: ServedTimes, requests: Integers) -> FloatArray:
+    """A decode instance: seconds of a step of each number of requests."""
     steps = np.asarray(decode_steps_s(replica.table, replica.engine))
-    return np.asarray(steps[batch_sizes])
+    return np.asarray(steps[requests])
 
 
 def _loop(scenario: Scenario, engine: EngineProfile) -> ClosedLoop:

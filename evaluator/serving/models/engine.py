@@ -63,7 +63,7 @@ class Engine:
         return batches_of(scenario, "even")
 
     def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:  # noqa: ARG002  any lengths
-        """Pipelines, and the upstream convention."""
+        """The upstream convention, and tiers of keys without a rate."""
         return refusal(scenario)
 
     def said(self, scenario: Scenario) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class Engine:
         """Prompts that are all there at the start, in steps of the token budget."""
         cost_s, engine = run.scenario.serving_cost_ms / MS, self.engine(run.scenario)
         replica = replica_of(run, engine)
-        alone = prompts_alone(replica, run.batch_sizes)
+        alone = prompts_alone(replica, run.requests)
         completion = PrefillCompletion(mean=alone.mean + cost_s, makespan=alone.makespan + cost_s)
         service = np.full(run.batch_sizes.shape, MS * prompt_service_s(replica))
         return {
@@ -102,7 +102,7 @@ class Engine:
         """Steps of the batch with nobody else's prompts in them."""
         cost_s, engine = run.scenario.serving_cost_ms / MS, self.engine(run.scenario)
         step, quantiles = decode_periods(run, cost_s)
-        tpot = MS * (decodes_alone(replica_of(run, engine), run.batch_sizes) + cost_s) / gained_tokens(run)
+        tpot = MS * (decodes_alone(replica_of(run, engine), run.requests) + cost_s) / gained_tokens(run)
         return {**decode_columns(run, step), **quantiles, "tpot_inclusive_ms": tpot, "tpot_exclusive_ms": tpot}
 
     def aggregated(self, run: Run) -> Columns:

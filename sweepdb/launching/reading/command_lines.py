@@ -166,7 +166,9 @@ def _parts(words: Sequence[str], table: FlagTable, where: str) -> Iterator[_Part
 _ENDS = {"&", "&&", "|", "||", ";", ">", ">>", "<"}
 
 
-def changed_line(words: Sequence[str], changes: Mapping[str, str | None], without: Collection[str]) -> str:
+def changed_line(
+    words: Sequence[str], changes: Mapping[str, str | None], without: Collection[str], model: Sequence[str] = ()
+) -> str:
     """A command line as it was typed, but for some flags: those that change are written in full at its end.
 
     Variables before it are left out, since they may name devices; so is what a shell does with its output."""
@@ -180,6 +182,7 @@ def changed_line(words: Sequence[str], changes: Mapping[str, str | None], withou
         if part.name not in changes and part.name not in without
         for word in part.words
     ]
+    kept = [model[-1] if word in model else word for word in kept]
     added = [word for name, value in changes.items() for word in ([name] if value is None else [name, value])]
     return shlex.join([*words[first:start], *kept, *added])
 
@@ -324,8 +327,8 @@ def read_settings(document: Mapping[str, object], where: str, role: str) -> Foun
     server.pp = number(document.get("pipeline_parallel_size"), 1)
     server.ep = number(document.get("moe_expert_parallel_size"), 1)
     server.moe_tp = number(document.get("moe_tensor_parallel_size"), max(group // server.ep, 1))
-    most = number(document.get("max_batch_size"), 0)
-    server.most_requests = max(most // server.pp, 1) if most else None
+    most = number(document.get("max_batch_size"), 0)  # of each pipeline stage
+    server.most_requests = most or None
     server.token_budget = number(document.get("max_num_tokens"), 0) or None
     server.longest, share = number(document.get("max_seq_len"), 0) or None, cache.get("free_gpu_memory_fraction")
     server.memory_share = float(share) if isinstance(share, int | float) else None

@@ -9,7 +9,6 @@ from store.errors import InputError
 from store.schema import Phase
 from sweepdb.launching.server_command import Engine, Role
 
-FORMULAS = "waves"  # of servers whose engine's scheduler is not played: pipelines
 PHASES: dict[Role, Phase] = {"server": "aggregated", "prefill": "prefill", "decode": "decode"}
 
 
@@ -90,7 +89,7 @@ class FoundServer:
             "output_length": self.output_length,
             "prefix_cache_hit_rate": self.prefix_cache_hit_rate,
             **self.hit_rates,
-            "serving_model": self.engine if self.pp == 1 else FORMULAS,
+            "serving_model": self.engine,
             "mode": PHASES[self.role],
         }
         return {keyword: value for keyword, value in said.items() if value is not None}

@@ -1,0 +1,159 @@
+"""Sentences under a plan: what a narrower format saves, what binds, what rests on a data sheet, whether limits hold.
+
+Not here: what wins and what comes next (sweepdb.planning.deployment_plan)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from queries.errors import DATA_SHEET
+from queries.judging import four_figures
+from sweepdb.planning.labels import described, in_words, read_label
+from sweepdb.planning.ranking import Row, number_of
+
+if TYPE_CHECKING:
+    from queries.asking import Limits
+    from sweepdb.planning.deployment_plan import DeploymentPlan
+    from sweepdb.planning.formats import Weights
+
+_LITTLE = 0.05  # of a device's memory: with less free, no more requests fit
+_COUNTED = {2: "two", 3: "three", 4: "four"}
+_GIB = 2**30
+
+
+def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
+    """What the best narrower format carries beside the best as published."""
+    about = plan.looked_at
+    if about is None or not about.origins:
+        return
+    rows = plan.beside(best)
+    wide = next((row for row in rows if row["quantization"] == about.published), None)
+    narrow = next((row for row in rows if row["quantization"] != about.published), None)
+    if narrow is None:
+        said = " and ".join(f"{in_words(title)} ({origin})" for title, origin in about.origins.items())
+        yield f"Narrower formats satisfy none of the limits: {said}."
+        return
+    name = f"{in_words(narrow['quantization'])} ({about.origins[str(narrow['quantization'])]})"
+    if wide is None:
+        yield f"As published, in {in_words(about.published)}, nothing satisfies the limits; this is {name}."
+        return
+    if narrow["carries_target"] and wide["carries_target"]:
+        share = number_of(narrow["devices_used"]) / number_of(wide["devices_used"])
+        had = f"{wide['devices_used']} devices"
+        carried = f"takes {narrow['devices_used']} devices, {share:.2f} x as many"
+    else:
+        rate, before = number_of(narrow["system_qps"]), number_of(wide["system_qps"])
+        carried, had = f"carries {rate / before:.1f} x the requests/s", f"{before:.3g} requests/s"
+        if narrow["users"] is not None and wide["users"] is not None:
+            users, before = number_of(narrow["users"]), number_of(wide["users"])
+            carried = f"carries {users:.0f} users, {users / before:.1f} x as many, and{carried.removeprefix('carries')}"
+            had = f"{before:.0f} users, {had}"
+    if wide["rank"] != 1:
+        yield f"The best as published is {described(wide)}: {had}."
+    yield f"{name} {carried}."
+
+
+def of_nodes(plan: DeploymentPlan, best: Row) -> Iterator[str]:
+    """Where weights as published need several nodes, or a plan crosses them, and what of it was not looked at."""
+    about = plan.looked_at
+    if about is None:
+        return
+    for device, weights in about.weights.items():
+        rows = [row for row in plan.beside(best) if row["device"] == device]
+        wide = next((row for row in rows if row["quantization"] == about.published), None)
+        if weights.nodes > 1:
+            yield _needs_nodes(device, weights, wide)
+        elif wide == best and (how := _crossing(best, weights.node_devices)):
+            yield f"An instance on {device} spans more than one node of {weights.node_devices}: {how}."
+    if about.without_stages is not None:
+        yield f"Pipeline parallelism was not looked at: {about.without_stages}."
+
+
+def _needs_nodes(device: str, weights: Weights, best: Row | None) -> str:
+    how = None if best is None else _crossing(best, weights.node_devices)
+    return (
+        f"{in_words(weights.title)} weights are {weights.weight_bytes / 1e9:,.0f} GB and need"
+        f" {_COUNTED.get(weights.nodes, weights.nodes)} nodes of {weights.node_devices} {device}"
+        f" ({weights.node_bytes / 1e9:,.0f} GB each beside the reserve)"
+        + (": as published they do not fit here" if best is None else f": {how}" if how else "")
+        + "."
+    )
+
+
+def _crossing(row: Row, node: int) -> str:
+    """What of an instance goes over the network between nodes; empty where each has room in one."""
+    names = ("plan", "prefill_plan", "decode_plan")
+    sizes = [read_label(str(row[name])) for name in names if row[name] is not None]
+    if any(one["tp"] > node for one in sizes):
+        return "tensor parallelism crosses the network"
+    if any(one["tp"] * one["pp"] > node for one in sizes):
+        return "pipeline stages cross the network, tensor parallelism does not"
+    if any(one["tp"] * one["pp"] * one["dp"] > node for one in sizes):
+        return "experts are exchanged over the network"
+    return ""
+
+
+def of_memory(plan: DeploymentPlan, best: Row) -> Iterator[str]:
+    """Where no limit is near and no memory is left, requests do not fit."""
+    if plan.looked_at is None or plan.near(best):
+        return
+    weights = plan.looked_at.weights.get(str(best["device"]))
+    free = number_of(best["memory_free_bytes"])
+    if weights is not None and free < _LITTLE * weights.node_bytes / weights.node_devices:
+        yield f"Memory is what binds: {free / _GIB:.1f} GiB a device are left beside the reserve, and no limit is near."
+
+
+def of_bases(plan: DeploymentPlan, best: Row) -> Iterator[str]:
+    """What wins among measured devices, where the winner's numbers are of a data sheet."""
+    if best.get("basis") != DATA_SHEET:
+        return
+    measured = next((row for row in plan.beside(best) if row["basis"] != DATA_SHEET), None)
+    beside = (
+        "no measured device is in this answer"
+        if measured is None
+        else f"among measured ones {described(measured)} wins{_money(measured)}"
+    )
+    yield (
+        f"{best['device']} was not measured: its numbers follow from its data sheet, and real kernels may reach half of"
+        f" that; {beside}."
+    )
+
+
+def of_prices(plan: DeploymentPlan, best: Row) -> Iterator[str]:
+    """The cheapest tokens, where another deployment than the winner has them."""
+    priced = [row for row in plan.beside(best) if row["usd_per_million_output_tokens"] is not None]
+    cheapest = min(priced, key=lambda row: number_of(row["usd_per_million_output_tokens"]), default=None)
+    if cheapest is not None and cheapest["rank"] != best["rank"]:
+        yield f"Cheapest per token is {described(cheapest)}{_money(cheapest)}: `rank_by=cost` ranks by that."
+
+
+def _money(row: Row) -> str:
+    cost = row["usd_per_million_output_tokens"]
+    return "" if cost is None else f", {four_figures(number_of(cost))} USD per million output tokens"
+
+
+def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
+    """What to do where limits may be missed, or where nobody knows."""
+    said = holds_of(best, plan.answer.question.limits)
+    if said is None and plan.answer.question.limits.on_times:
+        yield "Whether its limits hold is not known: nobody measured near (`-` in holds)."
+    if said != "no":
+        return
+    start = "Its limits may be missed (holds: no), since predictions err by more than is left to them"
+    surely = plan.surely
+    if surely is None:
+        yield f"{start}."
+    elif not surely.rows:
+        yield f"{start}; with `confidence=0.8` nothing satisfies them: loosen a limit or take more devices."
+    else:
+        (first, *_) = surely.dicts()
+        yield f"{start}; `confidence=0.8` gives {described(first)}, {number_of(first['system_qps']):.3g} requests/s."
+
+
+def holds_of(row: Row, limits: Limits) -> str | None:
+    """Whether the limits of a deployment hold: of two sides as of that which holds less; None where nobody knows."""
+    phases = {phase for one, _ in limits.on_times for phase in one.phases}
+    sides = {"aggregated": "holds"} if row["mode"] != "pd" else {"prefill": "prefill_holds", "decode": "decode_holds"}
+    said = [row.get(name) for phase, name in sides.items() if phase in phases]
+    return None if not said or None in said else min(map(str, said), key=("no", "likely", "yes").index)

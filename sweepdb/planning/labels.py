@@ -1,0 +1,61 @@
+"""Deployments and parallel splits in words: `2 x TP8`, `prefill 4 x TP2 EP2, decode 1 x TP1 DP8 EP8`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from store.schema import LABELS, SHARES
+
+_GIBIBYTE = 2**30
+_PART = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)")
+
+
+def read_label(label: str) -> dict[str, int]:
+    """The sizes of a label by their names there. Those that it leaves out are as usual."""
+    return {**LABELS, **{name: int(size) for name, size in _PART.findall(label)}}
+
+
+def short_plan(label: str) -> str:
+    """The sizes above 1, the tensor parallel one always; the tensor split of experts only beside an expert split."""
+    sizes = read_label(label)
+    said = [f"{name.upper()}{sizes[name]}" for name in ("tp", "pp", "dp", "ep") if sizes[name] > 1 or name == "tp"]
+    if sizes["moetp"] > 1 and sizes["ep"] > 1:
+        said.append(f"expert TP{sizes['moetp']}")
+    if sizes["moedp"] > 1:
+        said.append(f"expert DP{sizes['moedp']}")
+    said += [share.short.format(sizes[share.label]) for share in SHARES if sizes[share.label] > share.usual]
+    return " ".join(said)
+
+
+def deployment_label(row: Mapping[str, object]) -> str:
+    """The instances of a whole deployment and their splits: `prefill 4 x TP2 EP2, decode 1 x TP1 DP8 EP8`."""
+    if row["mode"] == "pd":
+        prefill, decode = short_plan(str(row["prefill_plan"])), short_plan(str(row["decode_plan"]))
+        return f"prefill {row['prefill_instances']} x {prefill}, decode {row['decode_instances']} x {decode}"
+    return f"aggregated {row['instances']} x {short_plan(str(row['plan']))}"
+
+
+def readable_row(row: Mapping[str, object]) -> Mapping[str, object]:
+    """A whole deployment with the texts and units that people read."""
+    free = row["memory_free_bytes"]
+    free_gib = free / _GIBIBYTE if isinstance(free, int | float) else None
+    return {**row, "deployment": deployment_label(row), "memory_free_gib": free_gib}
+
+
+def described(row: Mapping[str, object]) -> str:
+    """A deployment in words, with the format of its weights where the row says it."""
+    device, form = row["device"], f" in {in_words(row['quantization'])}" if "quantization" in row else ""
+    if row["mode"] == "pd":
+        sides = (
+            f"{row['prefill_instances']} x {short_plan(str(row['prefill_plan']))} for prefill and"
+            f" {row['decode_instances']} x {short_plan(str(row['decode_plan']))} for decode{form}"
+        )
+        return f"prefill and decode apart on {device}, {sides}"
+    return f"aggregated serving on {device}, {row['instances']} x {short_plan(str(row['plan']))}{form}"
+
+
+def in_words(formats: object) -> str:
+    """The formats of a title as a sentence says them: `BF16 (experts MXFP4)`."""
+    linear, _, others = str(formats).partition(", ")
+    return f"{linear} ({others})" if others else linear

@@ -1,0 +1,92 @@
+"""The order of a plan's rows: by money, rate, devices or time, over all devices and formats.
+
+Not here: which deployments each device has (the report `deployments`), and what is said of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from queries.asking import Answer
+
+Row = Mapping[str, object]
+RANKINGS: Mapping[str, str] = {  # what the first row is, in words
+    "cost": "is the cheapest",
+    "rate": "carries most",
+    "devices": "takes the fewest devices",
+    "latency": "has the shortest requests",
+}
+_LAST = 1e300
+_BETWEEN = " · "  # parts of a group's title: model, workload, formats, and the rest
+
+
+def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: bool) -> Answer:
+    """The rows of every format in one order, each with its format. Engines and workloads stay apart.
+
+    With `narrower` formats that nobody named, each device and kind of deployment keeps its best row as published and
+    its best in a narrower one."""
+    rows = [{**row, "quantization": _parts(answer, row)[2]} for row in answer.dicts()]
+    by = rank_by or usual_ranking(rows)
+    lots = {subject: number for number, subject in enumerate(subjects(answer))}
+    placed = sorted((lots[subject_of(answer, row)], order_of(row, by), number) for number, row in enumerate(rows))
+    kept: list[Row] = []
+    seen: set[tuple[object, ...]] = set()
+    counts: Counter[int] = Counter()
+    for lot, _, number in placed:
+        row = rows[number]
+        kind = (lot, row["device"], row["mode"], row["quantization"] == published)
+        if narrower and kind in seen:
+            continue
+        seen.add(kind)
+        counts[lot] += 1
+        kept.append({**row, "rank": counts[lot]})
+    columns = (*answer.columns, "quantization")
+    return replace(answer, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in kept))
+
+
+def subject_of(answer: Answer, row: Row) -> str:
+    """What a row is about, without model and format: two checkpoints of one model are compared."""
+    return _without_format(_parts(answer, row))
+
+
+def subjects(answer: Answer) -> tuple[str, ...]:
+    """What the rows of an answer are about, in the order of its groups."""
+    return tuple(dict.fromkeys(_without_format(title.split(_BETWEEN)) for title in answer.scope))
+
+
+def _parts(answer: Answer, row: Row) -> list[str]:
+    return answer.scope[int(number_of(row["question_group"]))].split(_BETWEEN)
+
+
+def _without_format(parts: list[str]) -> str:
+    return _BETWEEN.join([parts[1], *parts[3:]])
+
+
+def usual_ranking(rows: Iterable[Row]) -> str:
+    """What ranks where nothing is said: money of what carries the target, its devices without prices, else rate."""
+    carrying = [row for row in rows if row["carries_target"]]
+    if not carrying:
+        return "rate"
+    return "devices" if any(row["usd_per_hour"] is None for row in carrying) else "cost"
+
+
+def order_of(row: Row, by: str) -> tuple[object, ...]:
+    """A key that sorts the winner first; what does not carry the target comes behind what does.
+
+    A target costs what its devices cost an hour; without one, cost is of a generated token."""
+    cost = "usd_per_hour" if row["carries_target"] else "usd_per_million_output_tokens"
+    measure = {
+        "cost": number_of(row[cost], _LAST),
+        "devices": number_of(row["devices_used"]),
+        "latency": number_of(row["e2e_ms"], _LAST),
+        "rate": 0.0,
+    }[by]
+    fewest = number_of(row["devices_used"]) if row["carries_target"] and by == "cost" else 0.0
+    rate = -number_of(row["system_qps"])
+    return row["carries_target"] is False, measure, fewest, rate, str(row["device"]), str(row["deployment"])
+
+
+def number_of(value: object, missing: float = float("nan")) -> float:
+    """A value of a row as a float."""
+    return float(value) if isinstance(value, int | float) else missing
