@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Unpack
 
 from evaluator.inputs import LAUNCHERS, load_device, load_model
@@ -85,7 +85,11 @@ def plan_server(
         ]
     waited = [(sweep if mine is None else sweep_of(mine), [sweep_of(one) for one in those]) for mine, those in crowded]
     with open_session(store) as session:
-        asking = _Asking(session, location, server, question, sweep, about.origins)
+        first = session.ask(question_of("concurrency", {**question, "sweep": sweep, "target_users": 1})).dicts()[0]
+        asking = _Asking(
+            session=session, location=location, server=server, question=question, started=str(first["probe"]),
+            origins=about.origins,
+        )  # fmt: skip
         rows = [row for n, (mine, those) in zip(users, waited, strict=True)
                 for row in asking.rows(n, mine, [others, *those], 1 if len(users) > 1 else _CHANGES)]  # fmt: skip
         answer = asking.of(sweep, 1)
@@ -231,7 +235,7 @@ def _titled(answer: Answer, row: Row) -> list[str]:
     return answer.scope[int(number_of(row["question_group"]))].split(" · ")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Asking:
     """Rows about numbers of users; each change of flags gets its number where it is first shown."""
 
@@ -239,19 +243,14 @@ class _Asking:
     location: StoreLocation
     server: FoundServer
     question: Mapping[str, object]
-    lines: dict[str, str]
-    origins: Mapping[str, str]  # of narrower formats: a checkpoint, or how weights come about
     started: str  # a row of the server
-    limited: bool  # whether a limit on time is given
+    origins: Mapping[str, str]  # of narrower formats: a checkpoint, or how weights come about
+    lines: dict[str, str] = field(default_factory=dict)
 
-    def __init__(
-        self, session: Session, location: StoreLocation, server: FoundServer, question: Mapping[str, object], sweep: str,
-        origins: Mapping[str, str],
-    ) -> None:  # fmt: skip
-        self.session, self.location, self.server, self.question = session, location, server, question
-        self.lines, self.origins = {}, origins
-        self.started = str(self.of(sweep, 1).dicts()[0]["probe"])
-        self.limited = bool(question_of("concurrency", {**question, "target_users": 1}).limits.said())
+    @property
+    def limited(self) -> bool:
+        """Whether a limit on time is given."""
+        return bool(question_of("concurrency", {**self.question, "target_users": 1}).limits.said())
 
     def of(self, sweep: str, users: float) -> Answer:
         """The report about so many users."""

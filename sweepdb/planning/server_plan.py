@@ -100,7 +100,8 @@ class ServerPlan(Framed):
     def _change(self) -> Iterator[str]:
         best = self.best
         if best is None:
-            yield "No other flags on the same devices are better."
+            most = max(number_of(row["concurrency"]) for row in self.dicts())
+            yield f"No other flags on the same devices are better for {most:,.0f} users."
             return
         started = next(
             row for row in self.dicts() if row["deployment"] == STARTED and row["concurrency"] == best["concurrency"]
