@@ -82,7 +82,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV); the first time takes a few minutes" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep -i '^torch==' constraints.txt)" -c constraints.txt
-	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[evaluate,hub,postgres,dask,s3,plot,pictures,serve,mcp,sign,readers,test,dev]'
+	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[measure,hub,postgres,dask,s3,plot,pictures,serve,mcp,sign,readers,test,dev]'
 	@touch $@
 
 clean:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.completion.scripts import VARIABLE
 from cli.joined_arguments import joined, root_options_first
-from cli.output import INTERRUPTED, say_error, say_interrupted
+from cli.output import INTERRUPTED, say_error, say_interrupted, sentence
 from cli.visible import visible
 from store.errors import SweepdbError
 
@@ -187,9 +187,18 @@ def _said(error: Exception) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{message}\n"
     context = getattr(error, "ctx", None)
+    if (
+        context is not None
+        and (option := getattr(error, "option_name", None))
+        and type(error).__name__ == "NoSuchOption"
+    ):
+        from cli.field_words import unknown_option
+
+        wrong, hint = unknown_option(option, context, _program().commands)
+        return f"error: {wrong}\nhint: {hint}\n"
     command = getattr(context, "command_path", "sweepdb COMMAND")
     listed = "commands" if "o such command" in message or command == "sweepdb" else "options"
-    return f"error: {message}\nhint: {command} --help lists the {listed}\n"
+    return f"error: {sentence(message)}\nhint: {command} --help lists the {listed}.\n"
 
 
 if __name__ == "__main__":

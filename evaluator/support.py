@@ -14,7 +14,7 @@ from evaluator.features import FEATURES
 from evaluator.features.draft_ways import drafts_by
 from evaluator.features.feature import PlanWay, State, SupportPart, refused
 from evaluator.features.published_parts import published_model
-from evaluator.graph import OperatorSet, capture_operators
+from evaluator.graph import OperatorSet, operators_of_request
 from evaluator.graph.operators import COLLECTIVE_KINDS
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
@@ -209,7 +209,7 @@ def _operators(spec: ModelSpec, profile: DeviceProfile) -> list[OperatorSet]:
         workload=_WORKLOAD,
         phase="aggregated",
     )
-    return [capture_operators(request) for request in capture_requests(scenario).values()]
+    return [operators_of_request(request) for request in capture_requests(scenario).values()]
 
 
 def _of_mixer(kind: str, cost: CalibratedCost) -> SupportPart:

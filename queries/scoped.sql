@@ -34,13 +34,6 @@ CREATE OR REPLACE TEMP MACRO mean_length(shortest) AS (1.0 + coalesce(shortest, 
 -- and its source stand in evaluator/serving/pairs.py.
 CREATE OR REPLACE TEMP MACRO moving_bytes_per_s(link_bytes_per_s) AS (0.7::DOUBLE * link_bytes_per_s);
 
--- Requests of the client's mean length over requests of nominal length, which an instance that does both is stored for.
-CREATE OR REPLACE TEMP MACRO asked_share(e2e_ms, shortest, output_length, tpot_exclusive_ms) AS
-    CASE
-        WHEN shortest < 1.0 THEN e2e_ms / (e2e_ms - (1.0 - mean_length(shortest)) * output_length * tpot_exclusive_ms)
-        ELSE 1.0
-    END;
-
 -- The TPOT, QPS and rate that the question's rules choose of what is stored of a row.
 CREATE OR REPLACE TEMP MACRO tpot_by(tpot_rule, serving_model, inclusive, exclusive) AS
     CASE coalesce(tpot_rule, own_tpot(serving_model)) WHEN 'exclusive' THEN exclusive ELSE inclusive END;
@@ -91,7 +84,7 @@ SELECT
             THEN CASE getvariable('prefill_qps_rule') WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
         WHEN 'decode'
             THEN CASE getvariable('decode_qps_rule') WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
-        ELSE requests_per_s * asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms)
+        ELSE requests_per_s
     END AS qps,
     CASE phase
         WHEN 'prefill' THEN input_tokens_per_s

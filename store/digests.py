@@ -51,7 +51,8 @@ class DigestedRows:
 
 
 def _as_floats(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.ma.filled(values.astype(np.float64, copy=False), np.nan))
+    floats = values.astype(np.float64, copy=False)
+    return np.asarray(floats.filled(np.nan) if hasattr(floats, "filled") else floats)  # without importing numpy.ma
 
 
 def rows_digest(scenario_key: str, rows: DigestedRows, composition: Composition | None) -> str:

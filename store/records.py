@@ -174,11 +174,11 @@ class SweepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSetRecord:
-    """Captured operators by content key, so that torch is needed once."""
+    """Operators by content key, of models and plans that may not ship with a later program."""
 
     key: str
     payload: str  # canonical JSON of the operators
-    torch_version: str
+    torch_version: str = "none"  # of programs that traced with torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

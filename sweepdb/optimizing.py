@@ -36,7 +36,6 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.schema import Phase
 from sweepdb.evaluating.workloads import stored_workload
-from sweepdb.torch_needed import torch_needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +272,7 @@ def _evaluated(options: OptimizerOptions, profile: DeviceProfile, budget: int, s
         serving_cost_ms=options.serving_cost_ms,
     )
     _check_combinations(options, request)
-    with open_store(store_url) as store, torch_needed():
+    with open_store(store_url) as store:
         return run_sweep(store, request, label="throughput_optimizer", jobs=options.jobs)
 
 

@@ -1,8 +1,7 @@
-"""Says what to install where operators must be captured and torch is not there: asking and reading never need it."""
+"""Says what to install where kernels are timed and torch is not there: nothing else needs it."""
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,23 +10,12 @@ from store.errors import InputError
 
 @contextmanager
 def torch_needed() -> Iterator[None]:
-    """Around whatever may capture operators, or time kernels."""
+    """Around whatever times kernels."""
     try:
         yield
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "torch":
             raise
-        raise without_torch() from None
-
-
-def torch_installed() -> bool:
-    """Whether operators can be captured here; torch is not imported for it."""
-    return importlib.util.find_spec("torch") is not None
-
-
-def without_torch() -> InputError:
-    """The error of whoever needs operators that only torch brings."""
-    return InputError(
-        "operators that this store lacks are captured with torch, which is not installed",
-        hint="pip install 'sweepdb[evaluate]'",
-    )
+        raise InputError(
+            "kernels are timed with torch, which is not installed", hint="pip install 'sweepdb[measure]'"
+        ) from None

@@ -1,4 +1,4 @@
-"""What is installed: the wheel asks a question in an empty environment, torch is wanted by capturing alone."""
+"""What is installed: the wheel asks a question in an empty environment, torch is wanted by timing kernels alone."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def evaluated(tmp_path_factory):
 def test_torch_and_the_hub_are_extras():
     required = {re.split(r"[<>=]", line)[0] for line in PROJECT["dependencies"]}
     assert not required & {"torch", "huggingface_hub", "transformers"}
-    assert [re.split(r"[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["evaluate"]] == ["torch"]
+    assert [re.split(r"[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["measure"]] == ["torch"]
     assert [re.split(r"[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["hub"]] == ["huggingface_hub"]
-    assert "'.[evaluate,hub," in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "'.[measure,hub," in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_the_hub_is_asked_by_public_names():
@@ -109,33 +109,25 @@ def test_asking_reading_and_explaining_need_no_torch(evaluated, tmp_path):
         assert (code, bool(out or err)) == (0, True), f"{command}: {err}"
 
 
-def test_evaluating_says_what_to_install_and_does_without_where_operators_are_known(evaluated):
-    asked = ["evaluate", "Qwen/Qwen3-0.6B", "--output-length", "10", "--mode", "decode", "--store", evaluated]
-    known, unknown = without_torch(
-        [*asked, "--input-length", "200", "--batch-range", "3"],
-        [*asked, "--input-length", "200", "--num-devices", "2", "--tp-sizes", "2"],
-    )
-    assert known[0] == 0, known[2]
-    assert unknown[0] == 2
-    assert unknown[2].splitlines()[-2:] == [
-        "error: operators that this store lacks are captured with torch, which is not installed",
-        "hint: pip install 'sweepdb[evaluate]'",
+def test_evaluating_needs_no_torch_even_of_a_model_that_no_catalogue_has(tmp_path):
+    config = {"model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 5, "num_attention_heads": 16,
+              "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 3072, "vocab_size": 1000,
+              "tie_word_embeddings": True}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    asked = ["--input-length", "200", "--output-length", "10", "--mode", "decode", "--batch-range", "3"]
+    store = ["--store", f"sqlite:///{tmp_path}/new.sqlite"]
+    commands = [["evaluate", model, *asked, *store] for model in (str(tmp_path / "config.json"), "Qwen/Qwen3-0.6B")]
+    for command, (code, _, err) in zip(commands, without_torch(*commands), strict=True):
+        assert (code, "3 probes stored" in err) == (0, True), f"{command}: {err}"
+
+
+def test_timing_kernels_says_what_to_install(tmp_path):
+    ((code, _, err),) = without_torch(["calibrate", "--measure", "cpu", "--output", str(tmp_path / "mine.yaml")])
+    assert code == 2
+    assert err.splitlines()[-2:] == [
+        "error: kernels are timed with torch, which is not installed",
+        "hint: pip install 'sweepdb[measure]'",
     ]
-
-
-def test_what_cannot_be_evaluated_without_torch_stores_nothing(evaluated, tmp_path):
-    import sweepdb
-
-    with sweepdb.open(evaluated) as store:
-        before = store.sql("SELECT count(*) FROM sweep").rows
-    asked = ["evaluate", "Qwen/Qwen3-0.6B", "--input-length", "200", "--output-length", "10", "--mode", "decode",
-             "--num-devices", "2", "--tp-sizes", "2"]  # fmt: skip
-    new = tmp_path / "new.sqlite"
-    for code, _, err in without_torch([*asked, "--store", evaluated], [*asked, "--store", f"sqlite:///{new}"]):
-        assert (code, err.splitlines()[-1]) == (2, "hint: pip install 'sweepdb[evaluate]'")
-    with sweepdb.open(evaluated) as store:
-        assert store.sql("SELECT count(*) FROM sweep").rows == before
-    assert not new.exists()
 
 
 def test_the_containerfile_copies_what_is_there():

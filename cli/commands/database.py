@@ -226,9 +226,6 @@ def import_(
 
     done = import_bundle(folder, store=store)
     say(f"{counted(done.sweeps, 'sweep')} and {counted(done.probes, 'probe')} added")
-    if done.untraced_operators:
-        sets = counted(done.untraced_operators, "operator set")
-        say(f"assumed: {sets} as the bundle has them; torch, which would trace them again, is not installed")
     return 0
 
 

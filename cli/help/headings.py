@@ -25,7 +25,7 @@ _EVALUATED = {
     ),
     "Devices": (
         "device", "num_devices", "total_devices", "prefill_devices_per_instance", "decode_devices_per_instance",
-        "family", "kv_transfer_gb_per_s", "price_date", "qps", "concurrency",
+        "family", "kv_transfer_gb_per_s", "price_date", "rate", "qps", "attainment", "concurrency", "rank_by",
     ),
     "Weights and graph": (
         "quantize_linear_action", "quantize_experts_action", "quantize_mixers_action", "quantize_head_action",

@@ -31,9 +31,9 @@ def plan_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[s
     else:
         yield from map(str, header_lines(plan.answer) if explain else ())
         yield from _tables(plan)
+    for sentence in list(plan.sentences())[plan.best is None :]:  # that nothing satisfies limits is said
+        yield Paragraph(sentence)
     if plan.best is not None:
-        for sentence in plan.sentences():
-            yield Paragraph(sentence)
         if not explain:
             yield from _trust(plan.answer)
         for note in () if whole else _notes(plan, explain=explain):

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from evaluator.calibration.carrying import completed, form_of
     from evaluator.calibration.device_fit import (
         INCLUDED_IN_SERVING_KERNELS,
-        LEAST_ROWS,
         SEED,
         accuracy_of,
         fit_device,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from evaluator.calibration.figures import figures_of
     from evaluator.calibration.forms import FORMS
     from evaluator.calibration.forms.base import Array
-    from evaluator.calibration.kernels import KernelSet, kernel_sets
+    from evaluator.calibration.kernels import LEAST_ROWS, KernelSet, kernel_sets
     from evaluator.calibration.measure import measure_kernels, measured_profile
     from evaluator.calibration.mixer_kernels import MIXER_KERNELS
     from evaluator.calibration.tables import KernelTable, read_tables, write_tables

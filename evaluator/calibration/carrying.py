@@ -12,11 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from evaluator.arithmetic import exp, log
-from evaluator.calibration.device_fit import LEAST_ROWS
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Form
 from evaluator.calibration.forms.base import CACHED
-from evaluator.calibration.kernels import kernel_sets
+from evaluator.calibration.kernels import LEAST_ROWS, kernel_sets
 from evaluator.calibration.tables import KernelTable
 from evaluator.inputs.devices.calibration_record import Calibration
 from evaluator.inputs.devices.device import DeviceProfile

@@ -12,14 +12,13 @@ import numpy.typing as npt
 
 from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS, Array, Form, Parameter
-from evaluator.calibration.kernels import KernelSet, kernel_sets
+from evaluator.calibration.kernels import LEAST_ROWS, KernelSet, kernel_sets
 from evaluator.calibration.least_squares import ROUGH, TIGHT, Box, Effort, Solution, fit_log
 from evaluator.calibration.tables import KernelTable
 from evaluator.inputs.devices.calibration_record import Accuracy, Calibration
 from evaluator.inputs.devices.device import DeviceProfile
 
 FITTED_ROWS = 3000  # at most, drawn from the training half: more do not change the coefficients, only the time
-LEAST_ROWS = 8  # a kernel with fewer measurements is not fitted
 SEED = 20261121
 DIGITS = 4  # of a stored coefficient
 MARGIN = 1e-3  # of the cost, by which a later start must be better than an earlier one

@@ -18,6 +18,7 @@ from evaluator.calibration.forms import Array
 from evaluator.calibration.lookup import FORMATS, format_name
 from evaluator.calibration.tables import KernelTable
 
+LEAST_ROWS = 8  # a kernel with fewer measurements is not fitted
 NARROW_GROUP, WIDE_GROUP = 16, 32  # query heads per KV head; beyond the second, decode kernels share nothing
 LATENT_DIM, ROPE_DIM, NOPE_DIM, VALUE_DIM = 512, 64, 128, 128  # of the latent attention measured (DeepSeek-V2/V3)
 Words = npt.NDArray[np.str_]

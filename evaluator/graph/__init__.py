@@ -1,4 +1,4 @@
-"""Operators of a forward step with exact affine work, captured from torch blocks on the meta device."""
+"""Operators of a forward step with exact affine work, captured from blocks whose arrays have shapes alone."""
 
 from __future__ import annotations
 
@@ -10,5 +10,6 @@ if TYPE_CHECKING:
     from evaluator.graph.capture import capture_operators
     from evaluator.graph.capture.capture_request import CaptureRequest
     from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
+    from evaluator.graph.shipped import operators_of_request, operators_text
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -1,10 +1,11 @@
-"""Operators with exact affine work, as capture produces them and cost models price them. No torch, no seconds.
+"""Operators with exact affine work, as capture produces them and cost models price them. No seconds.
 
 An operator's work is affine in five numbers of a batch: 1, new tokens T, rows of logits B, attended pairs A and keys
 read R."""
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -283,13 +284,22 @@ def _encode(value: object) -> Any:  # noqa: ANN401  JSON values have no narrower
         return value.numerator if value.denominator == 1 else f"{value.numerator}/{value.denominator}"
     if isinstance(value, tuple):
         return [_encode(item) for item in value]
-    if isinstance(
-        value,
-        OperatorSet | Operator | GemmExtents | AttentionExtents | ExpertExtents | CollectiveExtents | RequestsOfLength,
-    ):
-        items = ((item.name, getattr(value, item.name), item.default) for item in fields(value) if item.init)
+    kind: Any = type(value)
+    if kind in _RECORDS:
+        items = ((name, getattr(value, name), default) for name, default in _written(kind))
         return {name: _encode(content) for name, content, default in items if content != default}
     return value
+
+
+_RECORDS = frozenset(
+    {OperatorSet, Operator, GemmExtents, AttentionExtents, ExpertExtents, CollectiveExtents, RequestsOfLength}
+)
+
+
+@functools.cache
+def _written(kind: type[Any]) -> tuple[tuple[str, object], ...]:
+    """Fields of a record with their defaults, at which they are left out."""
+    return tuple((item.name, item.default) for item in fields(kind) if item.init)
 
 
 def _rational(value: int | str) -> Rational:

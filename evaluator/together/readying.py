@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from evaluator.evaluate import assumptions_of, capture_requests, unsupported
 from evaluator.graph.capture import CaptureRequest
-from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
+from evaluator.graph.operators import OperatorSet, operators_from_json
+from evaluator.graph.shipped import operators_of_request, operators_text
 from evaluator.identity import RecordBuilder
 from evaluator.request import PlannedScenario
 from evaluator.scenario import Scenario
@@ -47,7 +48,7 @@ class Readying:
     _said: dict[Hashable, tuple[str | None, object]] = field(default_factory=dict)
 
     def ready(self, chunk: Sequence[PlannedScenario]) -> list[ReadyScenario]:
-        """Scenarios in their order, once their operators are there: what is not captured yet is captured here."""
+        """Scenarios in their order, once their operators are there."""
         wrong = [_wrong(planned) for planned in chunk]
         wanted = [{} if why else captures(planned) for planned, why in zip(chunk, wrong, strict=True)]
         self._provide({item.key: item for some in wanted for item in some.values()})
@@ -96,26 +97,16 @@ class Readying:
         return said
 
     def _provide(self, wanted: Mapping[str, CaptureRequest]) -> None:
-        """Take operators from the store, and capture and store what it lacks."""
+        """Take operators from the store; what it lacks ships or is captured, and is stored."""
         missing = [key for key in wanted if key not in self.operators]
         self.operators = {key: self.operators[key] for key in wanted if key in self.operators}
         self.operators |= {key: operators_from_json(text) for key, text in get_operators(self.store, missing).items()}
-        new = [wanted[key] for key in missing if key not in self.operators]
+        new = {key: operators_text(wanted[key]) for key in missing if key not in self.operators}
         if not new:
             return
-        import torch
-
-        fresh = [(item, capture(item, self.operators)) for item in new]
-        put_operators(
-            self.store,
-            [
-                OperatorSetRecord(
-                    key=item.key, payload=operators_to_json(captured), torch_version=str(torch.__version__)
-                )
-                for item, captured in fresh
-            ],
-        )
-        self.captured += len(fresh)
+        put_operators(self.store, [OperatorSetRecord(key=key, payload=text) for key, (text, _) in new.items()])
+        self.operators |= {key: operators_from_json(text) for key, (text, _) in new.items()}
+        self.captured += sum(traced for _, traced in new.values())
 
 
 def wanted_captures(some: Iterable[PlannedScenario]) -> dict[str, CaptureRequest]:
@@ -129,10 +120,8 @@ def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
 
 
 def capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
-    """Trace a set of operators, and keep it among those that are known."""
-    from evaluator.graph.capture import capture_operators
-
-    operators[request.key] = capture_operators(request)
+    """A set of operators as it ships, or traced; it is kept among those that are known."""
+    operators[request.key] = operators_of_request(request)
     return operators[request.key]
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         check_declared,
         declared,
         image_size,
+        in_new_words,
+        old_word_note,
         one_of,
         option,
         plain_types,

@@ -539,7 +539,8 @@ class ReportMethods(ABC):
         """The device profiles of the question's scope: effective rates, memory and interconnect."""
 
     def devices(self, **options: Unpack[DevicesKeywords]) -> Answer:
-        """The best configuration of each device in one phase, ranked."""
+        """The best configuration of each device in one phase, ranked as best ranks: by what a device makes where sizes
+        differ."""
 
     def diff(self, **options: Unpack[DiffKeywords]) -> Answer:
         """What changed between two sweeps of the same subjects, a row a subject and batch size, changed winners

@@ -58,7 +58,6 @@ class BundleSummary:
     scenarios: int
     probes: int
     loads: int = 0
-    untraced_operators: int = 0  # taken in as they are, since torch is not installed
 
 
 def stored_fields(record: type[Any], table: str) -> tuple[str, ...]:

@@ -158,6 +158,10 @@ class _Said:
     ) -> None:
         self._limits = answer.question.limits
         self._predicted, self._subjects, self._factors = predicted, subjects, factors
+        limit = self._limits.ttft_ms
+        self._crossing = {
+            one.probe for one in answer.ttft_intervals if limit is not None and one.least_ms <= limit < one.most_ms
+        }
         self._levels: dict[tuple[int, bool], tuple[_Level, ...]] = {}  # by the subject's identity: hashing is slow
 
     def added(
@@ -196,7 +200,9 @@ class _Said:
                 for measure, column in own:
                     if values[measure] is not None:
                         values[measure] = number_or_none(row[column])
-            yield _said_of(values, checks)
+            said = _said_of(values, checks)
+            # Users who stay in step miss the limit that those who drift apart keep, or the other way: nobody is sure.
+            yield "likely" if said == "yes" and probe in self._crossing else said
 
     def _levels_of(self, scenario: str, *, of_pair: bool) -> tuple[_Level, ...] | None:
         subject = self._subjects.get(scenario)

@@ -1,6 +1,6 @@
 """Stores what stands beside probes and reads it back: captured operators, fitted device profiles, dated prices.
 
-Operators are kept so that torch is needed once; answers join prices when they are asked. Not here: what a payload
+Operators are kept as they were evaluated; answers join prices when they are asked. Not here: what a payload
 means, and fitting (evaluator)."""
 
 from __future__ import annotations

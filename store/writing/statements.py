@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Table
-from sqlalchemy.dialects import postgresql, sqlite
 
 Item = TypeVar("Item")
 _PARAMETERS_A_STATEMENT = 500  # well below SQLite's oldest limit of 999 for one statement
@@ -37,15 +36,22 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[
     """Insert rows, leaving those alone whose key is already there."""
     if not rows:
         return
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(table).on_conflict_do_nothing(), list(rows))
+    connection.execute(_insert_into(table, connection).on_conflict_do_nothing(), list(rows))
 
 
 def insert_or_update(
     connection: Connection, table: Table, row: Mapping[str, Any], *, key: Sequence[str], update: Sequence[str]
 ) -> None:
     """Insert a row, or bring the named columns of the row with the same key up to date."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table).values(**row)
+    statement = _insert_into(table, connection).values(**row)
     replaced = {name: statement.excluded[name] for name in update}
     connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=replaced))
+
+
+def _insert_into(table: Table, connection: Connection) -> Any:  # noqa: ANN401  each database has its own class
+    """An insertion that may say what happens where the key is there; only its own database's module is imported."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert
+    else:
+        from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]
+    return insert(table)

@@ -6,10 +6,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats
-from evaluator.request import SweepRequest
+from evaluator.evaluate import unsupported
+from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats, widened_formats
+from evaluator.request import SweepRequest, planned_scenarios
 from evaluator.scenario import FORMULAS
+from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
+
+
+def refusal_of(request: SweepRequest) -> str | None:
+    """Why the engine of a request cannot serve all of it; None where it can. Each workload and stage count once."""
+    if request.serving_model == FORMULAS:
+        return None
+    asked: set[tuple[object, ...]] = set()
+    for planned in planned_scenarios(request):
+        one = planned.scenario
+        kind = (one.workload, one.plan.pp)
+        if kind in asked or planned.illegal is not None:
+            continue
+        asked.add(kind)
+        refused: InputError | None = unsupported(one)
+        if refused is not None:
+            return refused.message
+    return None
 
 
 def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tuple[str, ...]:
@@ -54,7 +73,10 @@ def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
         for part in parts
         for device in part.devices
         for precision in part.precisions
-        for sentence in slow_formats(device, precision, part.convention)
+        for sentence in (
+            *slow_formats(device, precision, part.convention),
+            *(widened_formats(device, precision) if part.convention != "upstream" else ()),
+        )
     ]
     said += [
         f"{part.search.engine} can launch no plan of these sizes as one server: every legal one is taken"

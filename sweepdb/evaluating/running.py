@@ -27,8 +27,6 @@ from store.writing import get_operators
 from sweepdb.evaluating.option_values import JOBS, check_jobs, options_of, with_declared_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.measuring.engine_fitting import keep_given_profile
-from sweepdb.torch_needed import torch_installed, torch_needed, without_torch
 from sweepdb.working import parse_workers
 
 if TYPE_CHECKING:
@@ -56,9 +54,8 @@ def evaluate_requests(
     workers: Workers | None = None,
 ) -> SweepReport:
     """Run what was asked as one sweep, creating the store first where there is none."""
-    require_operators(request, store_url)
     create_if_missing(parse_url(store_url))
-    with open_store(store_url) as store, torch_needed():
+    with open_store(store_url) as store:
         for part in parts_of(request):
             if part.engine is not None:
                 shipped = part.serving_model == part.engine.name
@@ -70,19 +67,6 @@ def evaluate_requests(
         return run_sweep(store, request, label=label, jobs=jobs, on_progress=on_progress, arrivals=arrivals)
 
 
-def require_operators(request: SweepRequest | Sequence[SweepRequest], store_url: str | None) -> None:
-    """Refuse a request that needs torch where there is none, before anything of it is stored."""
-    if torch_installed():
-        return
-    wanted, path = wanted_operators(request), parse_url(store_url).path
-    if wanted and path is not None and not path.exists():
-        raise without_torch()
-    if wanted:
-        with open_store(store_url, read_only=True) as store:
-            if wanted - get_operators(store, wanted).keys():
-                raise without_torch()
-
-
 def count_request(
     request: SweepRequest | Sequence[SweepRequest],
     store_url: str | None = None,
@@ -92,8 +76,7 @@ def count_request(
 
     Operators that the store has are not captured again."""
     illegal = [planned.illegal is not None for planned in planned_scenarios(request)]
-    with torch_needed():
-        probes = count_probes(request, _known_operators(request, store_url), on_progress)
+    probes = count_probes(request, _known_operators(request, store_url), on_progress)
     return RequestCounts(scenarios=len(illegal), illegal=sum(illegal), probes=probes)
 
 
@@ -179,9 +162,10 @@ def run_request(
 ) -> SweepReport:
     """Evaluate and store a request; profiles of engines that were given as files come with their held-out errors."""
     chosen = None if workers is None else parse_workers(workers)
-    require_operators(built.parts, store)
     for name in asked.serving_models:
         if name.endswith((".yaml", ".yml")):
+            from sweepdb.measuring.engine_fitting import keep_given_profile
+
             keep_given_profile(Path(name), store)
     return evaluate_requests(
         built.parts,

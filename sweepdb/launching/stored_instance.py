@@ -6,9 +6,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from evaluator.inputs import ModelSpec, Plan, Precision, Workload, draft_checkpoint, rule_of
+from evaluator.inputs import (
+    ModelSpec,
+    Plan,
+    Precision,
+    Workload,
+    catalogued_model,
+    draft_checkpoint,
+    published_as,
+    rule_of,
+)
 from evaluator.scenario import Scenario
 from queries.asking import Limits
 from queries.probes import find_probe, parse_reference
@@ -142,10 +151,12 @@ def read_instance(
     planned = stored_scenario(location, parsed.scenario)
     if draft_model is None and planned.scenario.model.drafts_apart:
         draft_model = draft_checkpoint(planned.model_name, planned.scenario.model)
+    name = _launched_name(planned.model_name, planned.scenario.model, draft_model)
+    checkpoint = published_as(name, planned.scenario.precision)
     found = StoredInstance(
         probe=reference,
-        scenario=planned.scenario,
-        model_name=_launched_name(planned.model_name, planned.scenario.model, draft_model),
+        scenario=replace(planned.scenario, model=_published(planned.scenario.model, checkpoint)),
+        model_name=checkpoint,
         draft_model=draft_model,
         batch_size=parsed.batch_size,
         concurrency=_whole(values["concurrency"]),
@@ -160,6 +171,21 @@ def read_instance(
             hint="take a row that an answer gives: all of them fit",
         )
     return found
+
+
+def _published(model: ModelSpec, name: str) -> ModelSpec:
+    """A model with the formats that a checkpoint of the catalogue is published in; rows know its shape alone."""
+    known = catalogued_model(name)
+    if known is None:
+        return model
+    return replace(
+        model,
+        native_linear=known.native_linear,
+        native_experts=known.native_experts,
+        native_mixers=known.native_mixers,
+        native_head=known.native_head,
+        native_drafts=known.native_drafts,
+    )
 
 
 def _launched_name(name: str, model: ModelSpec, draft_model: str | None) -> str:

@@ -28,7 +28,6 @@ from store.records import MeasurementRecord
 from store.writing import get_measurements, put_files
 from sweepdb.measuring.measurement_files import read_files, refuse_existing, write_profile
 from sweepdb.measuring.recording import remembered
-from sweepdb.torch_needed import torch_needed
 
 ENGINE_COLUMNS = (
     "metric",
@@ -92,7 +91,7 @@ def fit_serving(
     found = read_files(files) if files else None
     if files:
         create_if_missing(location)
-    with open_store(store_url) as store, torch_needed():
+    with open_store(store_url) as store:
         if found is not None:
             put_files(store, found.records, files=found.whole)
         every = get_measurements(store) if found is None else found.records

@@ -9,10 +9,9 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 from evaluator.evaluate import assumptions_of
-from evaluator.graph import CaptureRequest, OperatorSet, capture_operators, operators_from_json, operators_to_json
+from evaluator.graph import CaptureRequest, OperatorSet, operators_from_json, operators_text
 from evaluator.identity import RecordBuilder
 from evaluator.inputs import EngineProfile, engine_profile, list_engines
 from evaluator.ledger import (
@@ -63,7 +62,6 @@ from sweepdb.measuring.log_scoring import replays
 from sweepdb.measuring.measurement_files import place_of
 from sweepdb.measuring.open_loops import compared_at_rates
 from sweepdb.measuring.validating import SHORT, Progress, Validation, compare
-from sweepdb.torch_needed import torch_needed
 from sweepdb.working import Workers, comparing_by, replaying_by
 
 LONG = {short: long for long, short in SHORT.items()}
@@ -98,7 +96,7 @@ def compare_and_keep(
     evaluate, mine = (evaluated_or_why, None) if workers is None else comparing_by(workers)
     if records is not None:
         create_if_missing(parse_url(store_url))
-    with open_store(store_url) as store, torch_needed():
+    with open_store(store_url) as store:
         if records is None:
             records = get_measurements(store)
         else:
@@ -246,22 +244,17 @@ class _Keeper:
 
 
 def remembered(store: Store) -> LookUp:
-    """Operators from the store, traced and stored where it has none."""
+    """Operators from the store; what it lacks ships or is captured, and is stored."""
     known: dict[str, OperatorSet] = {}
 
     def look_up(request: CaptureRequest) -> OperatorSet:
         key = request.key
         if key not in known:
             stored = get_operators(store, [key])
-            known[key] = operators_from_json(stored[key]) if key in stored else _captured(store, request)
+            text = stored.get(key) or operators_text(request)[0]
+            if key not in stored:
+                put_operators(store, [OperatorSetRecord(key=key, payload=text)])
+            known[key] = operators_from_json(text)
         return known[key]
 
     return look_up
-
-
-def _captured(store: Store, request: CaptureRequest) -> OperatorSet:
-    traced = capture_operators(request)
-    put_operators(
-        store, [OperatorSetRecord(key=request.key, payload=operators_to_json(traced), torch_version=version("torch"))]
-    )
-    return traced

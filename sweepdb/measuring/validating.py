@@ -201,7 +201,7 @@ def compare(
     """Comparisons of records under the rules of evaluator.ledger.scoring, as asked and as known.
 
     Pairs that an engine was fitted to are predicted by the fit that left them out; `engine` replaces shipped profiles.
-    Without `captured`, torch traces. `evaluate` says where, `mine` which points, by key; rules see all of them."""
+    `captured` looks operators up. `evaluate` says where, `mine` which points, by key; rules see all of them."""
     chosen = usable(records)
     if mine is not None:
         chosen = replace(chosen, records=tuple(record for record in chosen.records if mine(record.key)))

@@ -19,6 +19,7 @@ from store.errors import InputError, StoreError
 from store.location import StoreLocation, parse_url
 from store.reading import read_transaction
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
+from sweepdb.evaluating.possible import check_reserve
 from sweepdb.evaluating.requests import BuiltRequest
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
@@ -52,8 +53,10 @@ def plan(
     prices, it evaluates nothing. `progress` is called as rows are stored; `on_notes` with what was assumed first."""
     check_jobs(jobs)
     asked = asked_of(model, options)
+    question_of(REPORT, asked.question)  # refuses what cannot be asked before anything is evaluated
     about = request_in_formats(asked.evaluated, store)
     built = about.built
+    check_reserve(asked.question.get("reserved_memory_gb"), built.parts)
     sweep, evaluated = stored_or_evaluated(
         asked.evaluated, built, store, jobs=jobs, progress=progress, on_notes=on_notes
     )

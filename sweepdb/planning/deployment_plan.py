@@ -107,6 +107,7 @@ class DeploymentPlan(Framed):
         best = self.best
         if best is None:
             yield "Nothing satisfies the limits."
+            yield from held_back.of_nodes(self, None)
             return
         yield self.sentence(best)
         yield from held_back.of_formats(self, best)

@@ -54,17 +54,17 @@ def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
     yield f"{name} {carried}."
 
 
-def of_nodes(plan: DeploymentPlan, best: Row) -> Iterator[str]:
+def of_nodes(plan: DeploymentPlan, best: Row | None) -> Iterator[str]:
     """Where weights as published need several nodes, or a plan crosses them, and what of it was not looked at."""
     about = plan.looked_at
     if about is None:
         return
     for device, weights in about.weights.items():
-        rows = [row for row in plan.beside(best) if row["device"] == device]
+        rows = [row for row in plan.beside(best) if row["device"] == device] if best is not None else []
         wide = next((row for row in rows if row["quantization"] == about.published), None)
         if weights.nodes > 1:
             yield _needs_nodes(device, weights, wide)
-        elif wide == best and (how := _crossing(best, weights.node_devices)):
+        elif best is not None and wide == best and (how := _crossing(best, weights.node_devices)):
             yield f"An instance on {device} spans more than one node of {weights.node_devices}: {how}."
     if about.without_stages is not None:
         yield f"Pipeline parallelism was not looked at: {about.without_stages}."

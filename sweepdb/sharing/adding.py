@@ -6,13 +6,13 @@ are traced again: what they hold would price every later evaluation of this stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evaluator.arrivals import is_stream, load_key
-from evaluator.graph import CaptureRequest, capture_operators, operators_to_json
+from evaluator.graph import CaptureRequest, operators_text
 from evaluator.ledger import rekeyed
 from evaluator.together import captures
 from queries.bundles import Bundle, BundledBlock, BundledSweep, BundleSummary
@@ -24,7 +24,6 @@ from store.schema import MEASURES, SweepOutcome
 from store.writing import get_operators
 from sweepdb.restoring import planned_of
 from sweepdb.sharing.believable import refuse_unbelievable_load
-from sweepdb.torch_needed import torch_installed
 
 if TYPE_CHECKING:
     from store.opening import Store
@@ -70,10 +69,10 @@ def _add(store: Store, bundle: Bundle, refuse_row: RowCheck | None) -> BundleSum
         if sweep.record.key not in ended_before:
             ended: SweepOutcome = "finished" if sweep.status == "finished" else "interrupted"
             finish_sweep(store, ids[sweep.record.key], ended, finished_at=sweep.finished_at)
-    untraced = _put_beside(store, bundle, records.values(), refs)
+    _put_beside(store, bundle, records.values(), refs)
     loads = _put_loads(store, bundle, ids, refs)
     new = len(set(ids) - set(known))
-    return BundleSummary(sweeps=new, scenarios=len(refs), probes=added, loads=loads, untraced_operators=untraced)
+    return BundleSummary(sweeps=new, scenarios=len(refs), probes=added, loads=loads)
 
 
 def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
@@ -102,14 +101,11 @@ def _put_names(store: Store, bundle: Bundle) -> None:
 
 def _put_beside(
     store: Store, bundle: Bundle, scenarios: Iterable[ScenarioRecord], refs: Mapping[str, ScenarioRef]
-) -> int:
-    """Take in what answers need beside rows, and count the operators that nothing here could trace again.
-
-    What is known here already stays as it is."""
+) -> None:
+    """Take in what answers need beside rows; what is known here already stays as it is."""
     from store.writing import get_prices, put_calibration, put_measurements, put_operators, put_prices, put_validations
 
-    operators = traced_again(store, scenarios, bundle.operators())
-    put_operators(store, operators.taken)
+    put_operators(store, traced_again(store, scenarios, bundle.operators()))
     for calibration in bundle.calibrations():
         put_calibration(store, calibration)
     known = {(price.device_name, price.effective_from) for price in get_prices(store)}
@@ -124,7 +120,6 @@ def _put_beside(
             if one.scenario_key in refs and one.measurement_key in measured
         ],
     )
-    return operators.untraced
 
 
 def _believed(
@@ -210,32 +205,19 @@ def _values(values: np.ndarray) -> np.ndarray | None:
     return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedOperators:
-    """Operators to take in, and how many of them nothing here could trace again."""
-
-    taken: tuple[OperatorSetRecord, ...]
-    untraced: int
-
-
 def traced_again(
     store: Store, scenarios: Iterable[ScenarioRecord], operators: Iterable[OperatorSetRecord]
-) -> TracedOperators:
-    """The operators that `store` lacks and a scenario needs; raises where tracing here gives others.
+) -> list[OperatorSetRecord]:
+    """The operators that `store` lacks and a scenario needs; raises where this program has others.
 
     Operators that no scenario of the bundle needs could price those of another one, so they stay out."""
     requests = {request.key: request for record in scenarios for request in _requests(record)}
     wanted = [one for one in operators if one.key in requests]
     known = get_operators(store, [one.key for one in wanted])
     for one in wanted:
-        if known.get(one.key, one.payload) != one.payload:
+        if (known.get(one.key) or operators_text(requests[one.key])[0]) != one.payload:
             raise _others(one)
-    missing = [one for one in wanted if one.key not in known]
-    traceable = torch_installed()
-    for one in missing if traceable else ():
-        if operators_to_json(capture_operators(requests[one.key])) != one.payload:
-            raise _others(one)
-    return TracedOperators(taken=tuple(missing), untraced=0 if traceable else len(missing))
+    return [one for one in wanted if one.key not in known]
 
 
 def _requests(record: ScenarioRecord) -> Iterable[CaptureRequest]:
@@ -247,6 +229,6 @@ def _requests(record: ScenarioRecord) -> Iterable[CaptureRequest]:
 
 def _others(record: OperatorSetRecord) -> InputError:
     return InputError(
-        f"operators {record.key[:12]}, traced with torch {record.torch_version}, are not what this program traces",
+        f"operators {record.key[:12]} are not what this program traces",
         hint="nothing of the bundle was taken in; evaluate its scenarios here instead",
     )

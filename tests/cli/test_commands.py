@@ -135,9 +135,9 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        (f"{EVALUATE} --tpot-limits 50", 2, "limits belong to query"),
-        ("evaluate NoSuch/Model-9B --input-length 10 --output-length 10", 2, "unknown model"),
-        ("evaluate Qwen/Qwen3-0.6B --device H900 --input-length 10 --output-length 10", 2, "unknown device"),
+        (f"{EVALUATE} --tpot-limits 50", 2, "Limits belong to query"),
+        ("evaluate NoSuch/Model-9B --input-length 10 --output-length 10", 2, "Unknown model"),
+        ("evaluate Qwen/Qwen3-0.6B --device H900 --input-length 10 --output-length 10", 2, "Unknown device"),
         ("evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --output-length 10", 2, "--input-length is missing"),
         (
             "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 0 --output-length 10",
@@ -167,12 +167,12 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
         (
             "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --quantize-linear-action W3",
             2,
-            "unknown linear",
+            "Unknown linear",
         ),
         (
-            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --frobnicate",
+            "evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --frobnicate",
             2,
-            "No such option",
+            "has no option --frobnicate.",
         ),
     ],
 )
@@ -186,9 +186,9 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("query bset", "nearest: best"),
-        ("query best --model Qwen/Qwen3-33B", "nearest: Qwen/Qwen3-32B"),
-        ("query best --device TESTDEVICE", "nearest: TEST_DEVICE"),
+        ("query bset", "Nearest: best"),
+        ("query best --model Qwen/Qwen3-33B", "Nearest: Qwen/Qwen3-32B"),
+        ("query best --device TESTDEVICE", "Nearest: TEST_DEVICE"),
         ("query best --tpot-limits -5", "must be a number above 0, not -5"),
         ("query best --ttft-limits nan", "--ttft-limits must be a number above 0, not nan"),
         ("query prefill --tpot-limits 50", "prefill rows have no such metric"),
@@ -196,12 +196,12 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
         ("query best --top 0", "--top must be a positive whole number, not 0"),
         (
             "query coverage --tpot-limits 50",
-            "report coverage makes no use of --tpot-limits\nhint: coverage lists what is",
+            "Report coverage makes no use of --tpot-limits\nhint: Coverage lists what is",
         ),
-        ("query coverage --reserved-memory-gb 4", "report coverage makes no use of --reserved-memory-gb"),
-        ("query best --mode decode --target-qps 3", "report best makes no use of --target-qps, --mode"),
+        ("query coverage --reserved-memory-gb 4", "Report coverage makes no use of --reserved-memory-gb"),
+        ("query best --mode decode --target-qps 3", "Report best makes no use of --target-qps, --mode"),
         ("query pd-ratio --e2e-limits 9", "--e2e-limits"),
-        ("query capacity --rank-by qps", "report capacity makes no use of --rank-by"),
+        ("query capacity --rank-by qps", "Report capacity makes no use of --rank-by"),
         ("query decode --price-date 2026-01-01 --vary ttft", "makes no use of --vary, --price-date"),
         ("explain nonsense", "is not a probe"),
         ("show abcdef12:1", "no scenario"),

@@ -25,7 +25,6 @@ from store.reading import read_transaction
 from store.records import PriceRecord, ValidationRecord
 from store.upkeep import check_store
 from store.writing import put_measurements, put_prices, put_validations
-from sweepdb.sharing import adding
 
 EVERYTHING = ("sweep", "scenario", "model", "device", "probe", "block", "operator_set", "calibration", "measurement")
 
@@ -260,14 +259,6 @@ def test_operators_of_another_scenario_stay_out(bundle, tmp_path):
     made_right(bundle)
     assert sweepdb(f"import {bundle}", url).code == 0
     assert counts(url)["operator_set"] == genuine
-
-
-def test_operators_that_nothing_here_can_trace_are_said_to_be_believed(bundle, tmp_path, monkeypatch):
-    monkeypatch.setattr(adding, "torch_installed", lambda: False)
-    outcome = sweepdb(f"import {bundle}", f"sqlite:///{tmp_path}/other.sqlite")
-    assert outcome.code == 0
-    assert "assumed: " in outcome.err
-    assert "operator sets as the bundle has them; torch" in outcome.err
 
 
 def test_a_measured_point_with_other_values_is_another_point(example_copy, tmp_path):

@@ -207,12 +207,12 @@ def test_s34_what_the_seed_refuses_sweepdb_evaluates(optimizer, evaluate, folder
     accepted = optimizer(f"{RUN} --input-length {file} --disagg --ttft-limits 3000")
     assert accepted.code == 0
     refused = {
-        "--disagg": "a length distribution with --disagg needs --ttft-limits here",
+        "--disagg": "A length distribution with --disagg needs --ttft-limits here",
         "--disagg --ttft-limits 3000 --tpot-limits 50": (
-            "a length distribution with --disagg does not support --tpot-limits here"
+            "A length distribution with --disagg does not support --tpot-limits here"
         ),
         "--disagg --ttft-limits 3000 --max-batched-tokens 2000 --prefill-rule seed002": (
-            "this distribution needs chunked prefill: its mean of 2050 new tokens is above --max-batched-tokens 2000"
+            "This distribution needs chunked prefill: its mean of 2050 new tokens is above --max-batched-tokens 2000"
         ),
     }
     for options, sentence in refused.items():
@@ -280,7 +280,7 @@ def test_a_file_is_a_scope_of_every_report(evaluate, folder):
     fixed = sweepdb("query best --top 1 --composition --input-length 2050", address)
     assert "no length distribution among these rows" in fixed.err
     (folder / "other.yaml").write_text("bins: [{min_tokens: 0, max_tokens: 7, weight: 1}]")
-    said = "nothing is stored of the length distribution"
+    said = "Nothing is stored of the length distribution"
     assert_one_sentence(sweepdb(f"query best --input-length {folder}/other.yaml", address), said)
 
 
@@ -306,8 +306,8 @@ def test_every_report_says_where_a_batch_misses_bins(evaluate, folder):
     ("options", "complaint"),
     [
         ("--workload spread --input-length 5", "give --workload or --input-length, not both"),
-        ("--workload spread --output-length 5", "a named workload brings its own settings: drop --output-length"),
-        ("--workload spread --max-batched-tokens 5", "a named workload brings its own settings: drop --max-batched"),
+        ("--workload spread --output-length 5", "A named workload brings its own settings: drop --output-length"),
+        ("--workload spread --max-batched-tokens 5", "A named workload brings its own settings: drop --max-batched"),
         ("--workload nobody", "This store has no workload named 'nobody'"),
         (
             "--input-length nowhere.yaml --output-length 5",

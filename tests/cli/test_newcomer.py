@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
@@ -25,7 +26,7 @@ WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modles: [x]", "unknown key 'modles'\nhint: nearest: modes, models"),
+        ("modles: [x]", "unknown key 'modles'.\nhint: Nearest: modes, models."),
         ("models: [Qwen/Qwen3-0.6B]\nworkloads: 5", "line 2: workloads must be a list, not 5"),
         ("models: 7", "models must be a name or a list of names, not 7"),
         (f"num_devices: two\n{WORKLOAD}", "num_devices must be a whole number or a list of them, not 'two'"),
@@ -38,7 +39,7 @@ WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
         ),
         (
             "workloads: [{input_lenght: 1}]",
-            "line 1: workloads[0]: unknown key 'input_lenght'\nhint: nearest: input_length",
+            "line 1: workloads[0]: unknown key 'input_lenght'.\nhint: Nearest: input_length.",
         ),
         ("precisions: [3]", "precisions[0] must be a mapping"),
         ("a: [\n", "not a YAML file: line 2: "),
@@ -67,9 +68,9 @@ def test_a_sweep_comes_by_standard_input():
     assert "3 scenarios (0 illegal), 21 probes" in told.err
     wrong = sweepdb("evaluate --sweep - --dry-run", stdin=f"{WORKLOAD}\nmodel: 7\n")
     assert (wrong.code, wrong.err) == (
-        2, "error: standard input: line 2: model must be a name or a list of names, not 7\n"
+        2, "error: Standard input: line 2: model must be a name or a list of names, not 7.\n"
     )  # fmt: skip
-    assert sweepdb("evaluate --sweep - --dry-run").err.startswith("error: standard input: no sweep file in it")
+    assert sweepdb("evaluate --sweep - --dry-run").err.startswith("error: Standard input: no sweep file in it")
 
 
 def test_the_schema_of_sweep_files_takes_what_is_taken_and_refuses_what_is_refused():
@@ -115,11 +116,11 @@ def test_bytes_that_are_no_text_are_named(tmp_path, command):
         (f"{EVALUATE} --input-length 10 --output-length nan", "--output-length must be a number, not nan"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --serving-model queue", "--serving-model queue is not one"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --jobs 0", "--jobs must be at least 1, not 0"),
-        ("query best --tpot-limits abc", "'--tpot-limits'"),
+        ("query best --tpot-limits abc", "--tpot-limits must be a number of ms, not 'abc'."),
         ("query best --tpot-definition most", "--tpot-definition most is not one of inclusive, exclusive"),
         ("query cost --price-date soon", "--price-date must be a date such as 2026-01-31, not 'soon'"),
-        ("sweeps --limit 0", "Invalid value for '--limit'"),
-        ("explain a1b2c3d4:1 --top 0", "Invalid value for '--top'"),
+        ("sweeps --limit 0", "--limit must be at least 1, not 0."),
+        ("explain a1b2c3d4:1 --top 0", "--top must be at least 1, not 0."),
         ("void a1b2c3d4", "Missing option '--reason'"),
     ],
 )
@@ -243,12 +244,12 @@ def test_a_bundle_whose_description_is_a_pipe_is_refused_not_waited_for(tmp_path
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        (None, None, "no such folder\nhint: a bundle is the folder that sweepdb export FOLDER writes"),
+        (None, None, "no such folder.\nhint: A bundle is the folder that sweepdb export FOLDER writes"),
         ("bundle.json", None, "is no bundle: it holds no bundle.json"),
         ("bundle.json", "{", "bundle.json: damaged: Expecting property name"),
         ("bundle.json", '{"format": 7, "files": "csv"}', "is a bundle of format 7 in csv files; this program reads"),
-        ("probes.parquet", None, "is not a whole bundle: it lacks probes.parquet\nhint: copy the whole bundle again"),
-        ("sweeps.jsonl", '{"key": "a"}', "sweeps.jsonl: not what was exported, by its sha256\nhint: copy the whole"),
+        ("probes.parquet", None, "is not a whole bundle: it lacks probes.parquet\nhint: Copy the whole bundle again"),
+        ("sweeps.jsonl", '{"key": "a"}', "sweeps.jsonl: not what was exported, by its sha256.\nhint: Copy the whole"),
         ("probes.parquet", "no Parquet", "probes.parquet: not what was exported, by its sha256"),
     ],
 )
@@ -426,6 +427,164 @@ def test_what_was_assumed_says_that_it_was(tmp_path):
     assert any(line.startswith("assumed: kernel coefficients ") for line in lines)
     lines = sweepdb("query curve --top 1", url).out.splitlines()
     assert "2 more rows: --top N shows more of them, --format csv all" in lines
+
+
+# The first answers to plain questions. Expected outcomes are an engineer's, who knows the models and the devices.
+
+LLAMA = (
+    "plan meta-llama/Llama-3.1-405B-Instruct --device h100 --total-devices 16 --input-length 4000 --output-length 500"
+    " --ttft-limits 3000 --tpot-limits 50"
+)
+
+
+def columns_of(done):
+    """The rows of a plan's table by column; columns stand two spaces apart."""
+    lines = done.out.splitlines()
+    rule = next(number for number, line in enumerate(lines) if line.startswith("----"))
+    spans = [match.span() for match in re.finditer("-+", lines[rule])]
+    heads = [lines[rule - 1][start : end + 1].strip() for start, end in spans]
+    rows = itertools.takewhile(str.strip, lines[rule + 1 :])
+    return [dict(zip(heads, (row[start : end + 1].strip() for start, end in spans), strict=True)) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    """Task 1, one command: 405B on two nodes of eight H100."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('llama')}/store.sqlite"
+    return url, sweepdb(LLAMA, url)
+
+
+def test_405b_on_two_nodes_is_served_in_fp8_by_a_server_a_node(llama):
+    """405.9e9 weights in FP8 are 410 GB: a node of 8 x 80 GiB has 601 GB beside the reserve, so that TP8 fits each.
+
+    Twice TP8 stays inside NVLink; users.md measured 28 users, 7.5 x the rate of the best in BF16."""
+    done = llama[1]
+    assert done.code == 0
+    first = columns_of(done)[0]
+    assert (first["quantization"], first["deployment"], first["devices"]) == ("FP8", "aggregated 2 x TP8", "16")
+    assert first["basis"] == "measured"
+    assert 20 <= float(first["concurrency"]) <= 36
+    said = " ".join(done.out.split())
+    assert "2 x TP8 in FP8, carries most: 28 users" in said
+
+
+def test_the_answer_for_405b_says_what_the_smaller_format_saves_and_why(llama):
+    """BF16: 405.9e9 x 2 bytes = 812 GB, more than the 601 GB of a node. TP16 waits for the network at every layer."""
+    rows, said = columns_of(llama[1]), " ".join(llama[1].out.split())
+    assert {row["quantization"] for row in rows} == {"FP8", "BF16"}
+    assert re.search(r"FP8 \(nvidia/Llama-3\.1-405B-Instruct-FP8\) carries 28 users, \d+\.\d x as many", said)
+    assert "BF16 weights are 812 GB and need two nodes of 8 h100_sxm" in said
+    wide = next(row for row in rows if row["quantization"] == "BF16")
+    if "PP" in wide["deployment"]:
+        assert "pipeline stages cross the network" in said
+    else:  # an engine's model without stages
+        assert "tensor parallelism crosses the network" in said
+        assert "Pipeline parallelism was not looked at: " in said
+
+
+def test_the_second_command_starts_the_fp8_checkpoint(llama, tmp_path):
+    url, done = llama
+    (line,) = [line for line in done.out.splitlines() if line.startswith("next: sweepdb launch")]
+    words = line.removeprefix("next: sweepdb ").replace("--output started", f"--output {tmp_path}/started")
+    assert sweepdb(words, url).code == 0
+    written = "".join(file.read_text() for file in (tmp_path / "started").rglob("server*.sh"))
+    assert "nvidia/Llama-3.1-405B-Instruct-FP8" in written  # 410 GB to load, not 812 and quantising
+    assert "--quantization" not in written
+
+
+def test_a_format_that_is_named_is_asked_about_alone(llama):
+    done = sweepdb(f"{LLAMA} --quantize-linear-action NATIVE", llama[0])
+    assert {row["quantization"] for row in columns_of(done)} == {"BF16"}
+    assert "looked at too" not in done.err
+
+
+def test_one_explained_table_has_the_names_of_the_plain_one_and_says_a_note_once(llama):
+    plain, explained = sweepdb(LLAMA, llama[0]), sweepdb(f"{LLAMA} --explain", llama[0])
+    assert columns_of(plain) == columns_of(explained)
+    assert explained.out.count("no price of h100_sxm is stored") == 1
+
+
+def test_json_full_has_the_rows_the_expected_errors_and_the_sentences(llama):
+    found = json.loads(sweepdb(f"{LLAMA} --format json-full", llama[0]).out)
+    assert found["sentences"][0].startswith("Aggregated serving on h100_sxm, 2 x TP8 in FP8, carries most")
+    assert found["rows"][0]["quantization"] == "FP8"
+    assert found["expected_error"]
+
+
+@pytest.mark.survival  # 87 scenarios of a large mixture
+def test_deepseek_v3_on_16_h200_is_served_as_published(tmp_path):
+    """Its weights are published in FP8 (671e9 weights, 673 GB): 8 x 141 GB hold them, so nothing narrower is asked."""
+    done = sweepdb(
+        "plan deepseek-ai/DeepSeek-V3 --device h200 --total-devices 16 --input-length 4000 --output-length 500"
+        " --ttft-limits 3000 --tpot-limits 50",
+        f"sqlite:///{tmp_path}/store.sqlite",
+    )
+    rows = columns_of(done)
+    assert {row["quantization"] for row in rows} == {"FP8_BLOCK"}
+    assert "looked at too" not in done.err
+    assert all("EP8" in row["deployment"] for row in rows)  # experts stay inside a node
+    assert "need two nodes" not in done.out
+
+
+CHEAPEST = (
+    "plan openai/gpt-oss-120b --device h100,b200,mi300x --total-devices 1 --input-length 2000 --output-length 500"
+    " --tpot-limits 20"
+)
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory):
+    """Task 2, two commands: prices of several devices, then the question with its ranking."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('priced')}/store.sqlite"
+    assert sweepdb("prices set h100 2.5 b200 5 mi300x 2", url).code == 0
+    return url, sweepdb(f"{CHEAPEST} --rank-by cost", url)
+
+
+def test_the_cheapest_device_comes_first_with_its_price_and_what_it_rests_on(priced):
+    """MI300X was never measured: an H100 by its data sheet is twice as fast as measured, so its lead may be none."""
+    done = priced[1]
+    rows, said = columns_of(done), " ".join(done.out.split())
+    costs = [float(row["usd/M output"]) for row in rows]
+    assert costs == sorted(costs)
+    assert {row["device"]: row["basis"] for row in rows} == {
+        "h100_sxm": "measured",
+        "b200_sxm": "measured",
+        "mi300x": "data sheet",
+    }
+    assert rows[0]["device"] == "mi300x"
+    assert "is the cheapest: " in said
+    assert "USD per million output tokens" in said.partition("is the cheapest: ")[2][:160]
+    assert "mi300x was not measured: " in said
+    assert "among measured ones aggregated serving on b200_sxm" in said
+
+
+def test_prices_are_in_the_first_answer_when_rates_rank(priced):
+    done = sweepdb(CHEAPEST, priced[0])
+    rates = [float(row["requests/s"]) for row in columns_of(done)]
+    assert rates == sorted(rates, reverse=True)
+    assert "Cheapest per token is aggregated serving on mi300x" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("report", ["best", "devices", "cost", "deployments --num-devices 1"])
+def test_tables_that_compare_devices_say_what_each_rests_on(priced, report):
+    done = sweepdb(f"query {report} --tpot-limits 20 --format json", priced[0])
+    bases = {row["device"]: row["basis"] for row in json.loads(done.out)}
+    assert bases.items() <= {"h100_sxm": "measured", "b200_sxm": "measured", "mi300x": "data sheet"}.items()
+    assert "mi300x" in bases
+    assert "basis" in sweepdb(f"query {report} --tpot-limits 20", priced[0]).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("h100 2.5 h200", "behind h200 stands nothing, not its dollars an hour"),
+        ("h100 h200 3", "behind h100 stands h200, not its dollars an hour"),
+    ],
+)
+def test_a_price_that_is_missing_is_named(tmp_path, words, said):
+    done = sweepdb(f"prices set {words}", f"sqlite:///{tmp_path}/store.sqlite")
+    assert done.code == 2
+    assert said in done.err
 
 
 SERVED = "--device h100 --input-length 2000 --output-length 300"

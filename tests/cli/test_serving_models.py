@@ -183,7 +183,7 @@ def test_a_step_of_an_engines_scenario_is_explained(served):
 def test_compare_refuses_two_serving_models(served):
     outcome = sweepdb("query compare --num-devices 2 --all", served[0])
     assert outcome.code == 2
-    assert "compare needs both sides under one serving model" in outcome.err
+    assert "Compare needs both sides under one serving model" in outcome.err
 
 
 def test_the_engines_own_token_budget_counts_where_none_is_given(tmp_path):
@@ -238,7 +238,7 @@ def test_an_engine_serves_a_file_of_length_bins(tmp_path):
     ("more", "said"),
     [
         ("--convention upstream", "vllm has no upstream convention"),
-        ("--serving-model nobody@12345678", "no engine profile 'nobody@12345678' in this store"),
+        ("--serving-model nobody@12345678", "No engine profile 'nobody@12345678' in this store"),
         ("--serving-model oracle", "--serving-model oracle is not one of waves, seed002"),
         ("--serving-model {missing}", "cannot be read"),
         ("--serving-model {broken}", "unknown key 'step'"),

@@ -1,6 +1,6 @@
-"""Operators of a model under a plan, traced from our own torch blocks on the meta device.
+"""Operators of a model under a plan, traced from our own blocks: arrays have shapes, and nothing is computed.
 
-Importing this package does not import torch: only `capture_operators` does, when it is called."""
+What ships or is stored need not be traced (evaluator.graph.shipped)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CAPTURE_VERSION", "CaptureRequest", "capture_operators"]
 
 
 def capture_operators(request: CaptureRequest) -> OperatorSet:
-    """Trace the operators of `request`. Imports torch; look `request.key` up first."""
+    """Trace the operators of `request`, whether or not they ship."""
     from evaluator.graph.capture.trace import trace
 
     return trace(request)

@@ -1,4 +1,4 @@
-"""The dense part of a decoder in our own torch blocks: linears, norms, grouped-query attention, MLP, with sharded
+"""The dense part of a decoder in our own blocks: linears, norms, grouped-query attention, MLP, with sharded
 extents.
 
 Compiled graphs use fused operators; eager graphs run every small operator by itself, as eager PyTorch does."""
@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
-
 from evaluator.graph.capture.affine_fit import Point
 from evaluator.graph.capture.capture_request import CaptureRequest
-from evaluator.graph.capture.library import operators, parameter
-from evaluator.graph.capture.recorder import Recorder, meta_tensor
+from evaluator.graph.capture.library import operators
+from evaluator.graph.capture.recorder import Recorder
+from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
 from evaluator.inputs.model import DenseMlp, ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
@@ -81,7 +79,7 @@ def linear(
 
     `shared` weights are another operator's, and counted there."""
     with step.recorder.within(label):
-        if form.activation_bits < 16 and x.dtype is not torch.int8:
+        if form.activation_bits < 16 and x.dtype is not Kind.INT8:
             x = operators.quantise(x, form.activation_bits)
         return operators.linear(
             x, parameter(columns, x.shape[1]), parameter(columns) if bias else None, form.name, shared
@@ -106,7 +104,7 @@ def norm_weight(step: Step, width: int) -> Tensor:
 
 def eager_norm(x: Tensor, weight: Tensor) -> Tensor:
     """Eight launches: widen, square, mean, add epsilon, inverse root, multiply, narrow, scale."""
-    wide = operators.cast(x, meta_tensor(1, dtype=torch.float32))
+    wide = operators.cast(x, meta_tensor(1, dtype=Kind.FP32))
     mean = operators.reduce(pointwise("square", wide), wide.dim() - 1, True, "mean")
     scale = pointwise("inverse_root", pointwise("add", mean))
     narrow = operators.cast(pointwise("multiply", wide, scale), x)
@@ -150,7 +148,7 @@ def rotated(step: Step, query: Tensor, key: Tensor, tables: tuple[Tensor, Tensor
 
 def rope_tables(step: Step, width: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines of the new tokens: gathered once a step. Upstream's compiled graph reads the whole table."""
-    positions = meta_tensor(step.point.tokens, dtype=torch.int64)
+    positions = meta_tensor(step.point.tokens, dtype=Kind.INT64)
     table = parameter(step.model.max_positions or 4096, width)
     gather = operators.gather_rows
     if step.request.convention == "upstream":

@@ -1,6 +1,4 @@
-"""The request for a capture: everything that a capture depends on, and its content key.
-
-It is computed without torch, so that known operators need none."""
+"""The request for a capture: everything that a capture depends on, its content key, its place among what ships."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import functools
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from evaluator.canonical import IF_SET, keyed
 from evaluator.graph.same_objects import SameObjects
@@ -50,17 +48,35 @@ class CaptureRequest:
         """sha256 of the canonical form of everything that decides the operators."""
         return _same(self)
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The same in three parts, of which sets that ship share most: the model, the plan, and all else."""
+        form = _form(self)
+        model = {name: form.pop(name) for name in ("capture_version", "model")}
+        return _digest(model)[:32], _text(form.pop("plan")), _text(form)
+
 
 @functools.lru_cache(maxsize=4096)  # the scenarios of one plan, on every device and workload, ask for the same sets
 def _key(request: CaptureRequest) -> str:
+    return _digest(_form(request))
+
+
+def _form(request: CaptureRequest) -> dict[str, Any]:
     bare = replace(request, model=request.model.unnamed)
     form = {"capture_version": CAPTURE_VERSION, **keyed(bare)}
     if request.convention == "physical":
         del form["kv_dtype"], form["shared_split"]  # so did these
     else:
         form["upstream_version"] = UPSTREAM_CAPTURE_VERSION
-    text = json.dumps(form, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return form
+
+
+def _text(form: dict[str, Any]) -> str:
+    return json.dumps(form, sort_keys=True, separators=(",", ":"))
+
+
+def _digest(form: dict[str, Any]) -> str:
+    return hashlib.sha256(_text(form).encode()).hexdigest()
 
 
 _same = SameObjects(_key)

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import (
     HALF,
     Step,
@@ -23,14 +20,14 @@ from evaluator.graph.capture.blocks import (
 from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.capture.expert_blocks import mixture
 from evaluator.graph.capture.latent import latent_attention, upstream_latent_attention
-from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.mixers.compressed import compressed_attention
 from evaluator.graph.capture.mixers.drafts_beside import block_draft, fused_draft
 from evaluator.graph.capture.mixers.grouped_queries import grouped_query_attention
 from evaluator.graph.capture.mixers.linear_states import gated_delta_net, state_space
 from evaluator.graph.capture.mixers.residuals import collapsed, expanded, held_sums, mix_residuals, sums_sent
 from evaluator.graph.capture.mixers.sparse_latent import choose_blocks
-from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
 from evaluator.graph.capture.upstream_experts import upstream_mixture
 from evaluator.inputs.model import (
     CompressedAttention,
@@ -115,7 +112,7 @@ def _turned_width(step: Step, attention: Mixer | None) -> int:
 
 def _embedded(step: Step) -> Tensor:
     model = step.model
-    ids = meta_tensor(step.point.tokens, dtype=torch.int64)
+    ids = meta_tensor(step.point.tokens, dtype=Kind.INT64)
     x = operators.embed(parameter(model.vocab_size, model.hidden_size), ids)
     if model.position == "learned":
         with step.recorder.within("positions"):
@@ -272,7 +269,7 @@ def _last_tokens(step: Step, x: Tensor) -> Tensor:
     rows = step.point.sequences
     if step.request.convention == "upstream" and step.fused:
         return operators.select_rows(x, rows)
-    return operators.gather_rows(x, meta_tensor(rows, dtype=torch.int64))
+    return operators.gather_rows(x, meta_tensor(rows, dtype=Kind.INT64))
 
 
 def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> None:
@@ -281,7 +278,7 @@ def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> 
 
     Embedding and head are the model's own, so their weights are not counted again."""
     model = step.model
-    ids = meta_tensor(step.point.tokens, dtype=torch.int64)
+    ids = meta_tensor(step.point.tokens, dtype=Kind.INT64)
     with step.recorder.within("embedding"):
         # The last stage of a pipeline does not hold the model's table and needs its own, as every draft has upstream.
         own = step.plan.pp > 1 or step.request.convention == "upstream"

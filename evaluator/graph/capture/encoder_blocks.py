@@ -13,12 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import HALF, Step, all_reduced, divided, linear, pointwise
-from evaluator.graph.capture.library import operators, parameter
-from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.library import operators
+from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
 from evaluator.inputs.vision.tower import Projection, VisionTower
 
 
@@ -63,7 +60,7 @@ def _embedded(step: Step, tower: VisionTower) -> Tensor:
     if tower.positions:
         with recorder.within("positions"):
             table = parameter(tower.positions, tower.hidden_size)
-            taps = operators.embed(table, meta_tensor(x.shape[0] * tower.position_taps, dtype=torch.int64))
+            taps = operators.embed(table, meta_tensor(x.shape[0] * tower.position_taps, dtype=Kind.INT64))
             if tower.position_taps > 1:
                 taps = operators.reduce(taps.view(x.shape[0], tower.position_taps, tower.hidden_size), 1, False, "sum")
             x = pointwise("add", x, taps)

@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import HALF, Step, all_reduced, dense_mlp, divided, linear, normed, pointwise
-from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.mixers.context_parallel import prompt_shares
-from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
 from evaluator.graph.operators import Affine, ExpertExtents
 from evaluator.inputs.model import DenseMlp, MoeMlp
 
@@ -135,7 +132,7 @@ def _routed(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     with step.recorder.within("routing"):
         if step.fused:
             return _computing(operators.route(logits, mlp.chosen)[0], mlp)
-        scores = operators.cast(logits, meta_tensor(1, dtype=torch.float32))
+        scores = operators.cast(logits, meta_tensor(1, dtype=Kind.FP32))
         chosen, _ = operators.choose(pointwise("softmax", scores), mlp.chosen)
         total = operators.reduce(chosen, 1, True, "sum")
         return _computing(operators.cast(pointwise("divide", chosen, total), logits), mlp)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from torch import Tensor
-
+from evaluator.graph.capture.shapes import Tensor
 from evaluator.graph.operators import AttentionExtents, ExpertRole, OperatorKind, Rational
 from evaluator.inputs.precision import Format
 from store.schema import Convention
@@ -21,7 +20,7 @@ HALF_BITS = 16
 SOFTMAX_FLOPS_PER_SCORE = 4  # scale, subtract the maximum, exponential, normalise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: there are thousands a set, and freezing one costs the most of it
 class Work:
     """The work of one call at one traced point.
 
@@ -47,7 +46,7 @@ class Work:
     role: ExpertRole = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Call:
     """An intercepted call: arguments, result, and the number formats by name."""
 
@@ -59,13 +58,6 @@ class Call:
 
 Formula = Callable[[Call], Work]
 FORMULAS: dict[str, Formula] = {}
-
-# Views, allocations and shape changes move nothing.
-_FREE_NAMES = (
-    "view _unsafe_view reshape transpose permute slice select expand unsqueeze squeeze split split_with_sizes t alias"
-    " detach empty new_empty empty_like empty_strided"
-)
-FREE = frozenset(f"aten::{name}" for name in _FREE_NAMES.split())
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
@@ -81,15 +73,14 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 
 def size_bytes(*tensors: Tensor | None) -> int:
     """Bytes of tensors as they lie in memory."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
+    return sum([tensor.nbytes for tensor in tensors if tensor is not None])
 
 
 def bits_bytes(elements: int, bits: float) -> Rational:
     """Bytes of that many numbers of `bits` bits, exactly."""
-    if bits == int(bits) and elements * int(bits) % 8 == 0:
-        return elements * int(bits) // 8
-    value = Fraction(bits) * elements / 8
-    return value.numerator if value.denominator == 1 else value
+    above, below = bits.as_integer_ratio()
+    whole, rest = divmod(elements * above, 8 * below)
+    return Fraction(elements * above, 8 * below) if rest else whole
 
 
 def _tensors(values: object) -> list[Tensor]:
@@ -103,7 +94,7 @@ def _tensors(values: object) -> list[Tensor]:
 def _moving(kind: OperatorKind, call: Call, *, flops_per_element: int = 1, label: str = "") -> Work:
     """A memory-bound operator: reads its tensors, writes its result, some vector FLOPs for each element."""
     read, written = _tensors(call.args), _tensors(call.result)
-    elements = max((tensor.numel() for tensor in [*read, *written]), default=0)
+    elements = max([tensor.numel() for tensor in (*read, *written)], default=0)
     return Work(
         kind=kind,
         label=label,
@@ -116,7 +107,7 @@ def _moving(kind: OperatorKind, call: Call, *, flops_per_element: int = 1, label
 _FLOPS_PER_ELEMENT = {"silu": 4, "gelu": 4, "sigmoid": 4, "softmax": 4, "relu2": 2, "add_both": 2}
 
 
-@formula("sweepdb::pointwise", "sweepdb::reduce")
+@formula("pointwise", "reduce")
 def _pointwise(call: Call) -> Work:
     name = call.args[-1]
     kind: OperatorKind = "activation" if name in {"silu", "gelu", "sigmoid", "relu2"} else "elementwise"
@@ -124,23 +115,23 @@ def _pointwise(call: Call) -> Work:
     return _moving(kind, call, flops_per_element=_FLOPS_PER_ELEMENT.get(name, 1), label=name)
 
 
-@formula("sweepdb::cast")
+@formula("cast")
 def _cast(call: Call) -> Work:
     x, _ = call.args
     return Work(kind="elementwise", label="cast", bytes_read=size_bytes(x), bytes_written=size_bytes(call.result))
 
 
-@formula("sweepdb::join")
+@formula("join")
 def _join(call: Call) -> Work:
     return _moving("elementwise", call, flops_per_element=0, label="join")
 
 
-@formula("sweepdb::choose")
+@formula("choose")
 def _choose(call: Call) -> Work:
     return _moving("moe_routing", call, flops_per_element=4, label="choose")
 
 
-@formula("sweepdb::embed")
+@formula("embed")
 def _embed(call: Call) -> Work:
     table, ids = call.args
     # Only the rows asked for are read; the table is resident on every device of the stage.
@@ -152,7 +143,7 @@ def _embed(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::gather_rows")
+@formula("gather_rows")
 def _gather_rows(call: Call) -> Work:
     _, positions = call.args
     return Work(
@@ -160,14 +151,14 @@ def _gather_rows(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::scale")
+@formula("scale")
 def _scale(call: Call) -> Work:
     x, weight = call.args  # which is longer than few tokens' scores where it scales experts
     work = _moving("elementwise", call, label="scale")
     return replace(work, vector_flops=x.numel(), weight_bytes=size_bytes(weight))
 
 
-@formula("sweepdb::norm")
+@formula("norm")
 def _norm(call: Call) -> Work:
     x, weight = call.args
     return Work(
@@ -179,7 +170,7 @@ def _norm(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::norm_quantise")
+@formula("norm_quantise")
 def _norm_quantise(call: Call) -> Work:
     x, weight, bits = call.args
     return Work(
@@ -191,7 +182,7 @@ def _norm_quantise(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::add_norm", "sweepdb::add_norm_quantise")
+@formula("add_norm", "add_norm_quantise")
 def _add_norm(call: Call) -> Work:
     x, residual, weight, *bits = call.args
     normed = bits_bytes(x.numel(), bits[0] if bits else HALF_BITS)
@@ -204,7 +195,7 @@ def _add_norm(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::quantise")
+@formula("quantise")
 def _quantise(call: Call) -> Work:
     x, bits = call.args
     return Work(
@@ -215,7 +206,7 @@ def _quantise(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::linear")
+@formula("linear")
 def _linear(call: Call) -> Work:
     x, weight, bias, form, shared = call.args
     format_ = call.formats[form]
@@ -248,7 +239,7 @@ def _activation_dtype(format_: Format) -> str:
     return format_.compute if format_.activation_bits < HALF_BITS else "bf16"
 
 
-@formula("sweepdb::heads_product")
+@formula("heads_product")
 def _heads_product(call: Call) -> Work:
     x, weight, form = call.args
     format_, rows, (heads, depth, columns) = call.formats[form], x.shape[0], weight.shape
@@ -267,12 +258,12 @@ def _heads_product(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::gated_activation")
+@formula("gated_activation")
 def _gated_activation(call: Call) -> Work:
     return _moving("activation", call, flops_per_element=3)
 
 
-@formula("sweepdb::rope")
+@formula("rope")
 def _rope(call: Call) -> Work:
     query, key, cosine, sine = call.args
     return Work(
@@ -283,7 +274,7 @@ def _rope(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::write_cache")
+@formula("write_cache")
 def _write_cache(call: Call) -> Work:
     entries, bits = call.args
     elements = sum(entry.numel() for entry in entries)
@@ -296,7 +287,7 @@ def _write_cache(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::read_latent")
+@formula("read_latent")
 def _read_latent(call: Call) -> Work:
     keys, width, _, bits = call.args
     return Work(
@@ -307,7 +298,7 @@ def _read_latent(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::attention")
+@formula("attention")
 def _attention(call: Call) -> Work:
     query, pairs, keys, kv_heads, head_dim, value_dim, window, kv_bits, sinks, alibi, form = call.args
     heads = query.shape[1]
@@ -334,12 +325,12 @@ def _attention(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::route", "sweepdb::permute_tokens", "sweepdb::combine_tokens", "sweepdb::unpermute_tokens")
+@formula("route", "permute_tokens", "combine_tokens", "unpermute_tokens")
 def _route(call: Call) -> Work:
     return _moving("moe_routing", call, flops_per_element=2)
 
 
-@formula("sweepdb::grouped_linear")
+@formula("grouped_linear")
 def _grouped_linear(call: Call) -> Work:
     rows, weight, bias, form, role = call.args
     format_ = call.formats[form]
@@ -369,31 +360,31 @@ def _collective(kind: OperatorKind, payload: Tensor, group: int, stride: int) ->
     return Work(kind=kind, collective=(group, stride, size_bytes(payload)))
 
 
-@formula("sweepdb::all_reduce", "sweepdb::reduce_scatter")
+@formula("all_reduce", "reduce_scatter")
 def _reduction(call: Call) -> Work:
     x, group, stride = call.args
     kind: OperatorKind = "all_reduce" if call.result.shape == x.shape else "reduce_scatter"
     return _collective(kind, x, group, stride)
 
 
-@formula("sweepdb::all_gather")
+@formula("all_gather")
 def _all_gather(call: Call) -> Work:
     x, _, group, stride = call.args
     return _collective("all_gather", x, group, stride)
 
 
-@formula("sweepdb::all_to_all")
+@formula("all_to_all")
 def _all_to_all(call: Call) -> Work:
     x, _, group, stride = call.args
     return _collective("all_to_all", x, group, stride)
 
 
-@formula("sweepdb::send")
+@formula("send")
 def _send(call: Call) -> Work:
     x, stride = call.args
     return _collective("send_receive", x, 2, stride)
 
 
 __all__ = [
-    "FORMULAS", "FREE", "HALF_BITS", "SOFTMAX_FLOPS_PER_SCORE", "Call", "Work", "bits_bytes", "formula", "size_bytes",
+    "FORMULAS", "HALF_BITS", "SOFTMAX_FLOPS_PER_SCORE", "Call", "Work", "bits_bytes", "formula", "size_bytes",
 ]  # fmt: skip

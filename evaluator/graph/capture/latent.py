@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import HALF, Step, attended, divided, linear, normed, pointwise, rotated
-from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.mixers.context_parallel import attended_in_parts, gather_context, written_share
 from evaluator.graph.capture.mixers.sparse_latent import attended_choice, choose_keys
+from evaluator.graph.capture.shapes import Tensor, parameter
 from evaluator.graph.operators import RequestsOfLength
 from evaluator.inputs.model import LatentAttention
 
@@ -40,7 +39,7 @@ def latent_attention(step: Step, x: Tensor, attention: LatentAttention, tables: 
             out = _absorbed(step, query, attention)
     del query, latent, key_rope
     width = heads * attention.value_head_dim
-    out = out.reshape(x.shape[0], width)
+    out = out.view(x.shape[0], width)
     if attention.output_gate:
         gate = linear(step, "gate_proj", x, width, step.mixers)
         with step.recorder.within("output_gate"):

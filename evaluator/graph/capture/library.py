@@ -1,52 +1,47 @@
-"""Custom operators that blocks are written in, with meta kernels only: shapes are traced, nothing is computed.
+"""Operators that blocks are written in: the shape of what comes of each. Nothing is computed.
 
-Not here: what an operator costs (evaluator.graph.capture.formulas)."""
+Not here: what an operator costs (evaluator.graph.capture.formulas), and who takes note of a call (recorder)."""
 
-# ruff: noqa: ARG001  kernels on meta need shapes only; their signatures are the schemas'
+# ruff: noqa: ARG001  what has no contents needs shapes only
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any
 
-import torch
-from torch import Tensor
+from evaluator.graph.capture.shapes import Kind, Tensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-NAMESPACE = "sweepdb"
-_library = torch.library.Library(NAMESPACE, "DEF")
-KERNELS: dict[str, Callable[..., object]] = {}  # what is called inside a trace, without another way through torch
-
-
-# Annotations of kernels, as schemas spell them.
-_TYPES = {
-    "Tensor": "Tensor", "Tensor | None": "Tensor?", "list[Tensor]": "Tensor[]", "None": "()",
-    "tuple[Tensor, Tensor]": "(Tensor, Tensor)", "int": "int", "bool": "bool", "str": "str", "float": "float",
-}  # fmt: skip
+operators = SimpleNamespace()  # every operator by its name: what blocks call
+taking: ContextVar[Callable[[str, tuple[Any, ...], object], None]] = ContextVar("taking")  # of the trace that runs
 
 
 def defined(kernel: Callable[..., object]) -> Callable[..., object]:
-    """Define a custom operator of the decorated function's name and arguments, whose meta kernel it is."""
-    *arguments, returned = kernel.__annotations__.items()
-    name, taken = kernel.__name__, ", ".join(f"{_TYPES[kind]} {argument}" for argument, kind in arguments)
-    _library.define(f"{name}({taken}) -> {_TYPES[returned[1]]}")
-    _library.impl(name, kernel, "Meta")
-    KERNELS[f"{NAMESPACE}::{name}"] = kernel
+    """Define an operator of the decorated function's name and arguments; every call of it goes to the trace."""
+    name = kernel.__name__
+
+    @functools.wraps(kernel)
+    def call(*args: object) -> object:
+        result = kernel(*args)
+        taking.get()(name, args, result)
+        return result
+
+    setattr(operators, name, call)
     return kernel
 
 
-def made(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
-    """A result of a kernel. PyTorch's own `new_empty` runs in Python on this device, ten times as long."""
-    return torch.empty(shape, dtype=like.dtype if dtype is None else dtype, device="meta")
+def made(like: Tensor, shape: Sequence[int], dtype: Kind | None = None) -> Tensor:
+    """A result of a kernel, of the same kind of elements unless it says another."""
+    return Tensor(shape, dtype or like.dtype)
 
 
 def _bytes_like(x: Tensor) -> Tensor:
     # Quantised activations: one byte an element whatever the format; formulas count their true bits.
-    return made(x, x.shape, dtype=torch.int8)
+    return made(x, x.shape, dtype=Kind.INT8)
 
 
-# Small operators of eager graphs and residual adds. PyTorch's own have meta kernels in Python that import its compiler.
+# Small operators of eager graphs and residual adds.
 
 
 @defined
@@ -76,7 +71,7 @@ def join(parts: list[Tensor], dim: int) -> Tensor:
 @defined
 def choose(scores: Tensor, chosen: int) -> tuple[Tensor, Tensor]:
     shape = (scores.shape[0], chosen)
-    return made(scores, shape), made(scores, shape, dtype=torch.int64)
+    return made(scores, shape), made(scores, shape, dtype=Kind.INT64)
 
 
 @defined
@@ -131,12 +126,12 @@ def quantise(x: Tensor, bits: int) -> Tensor:
 
 @defined
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, form: str, shared: bool) -> Tensor:
-    return made(x, (x.shape[0], weight.shape[0]), dtype=torch.bfloat16)
+    return made(x, (x.shape[0], weight.shape[0]), dtype=Kind.BF16)
 
 
 @defined
 def heads_product(x: Tensor, weight: Tensor, form: str) -> Tensor:
-    return made(x, (x.shape[0], weight.shape[0], weight.shape[2]), dtype=torch.bfloat16)
+    return made(x, (x.shape[0], weight.shape[0], weight.shape[2]), dtype=Kind.BF16)
 
 
 @defined
@@ -179,7 +174,7 @@ def attention(  # noqa: PLR0917  the schema is positional
 @defined
 def route(logits: Tensor, chosen: int) -> tuple[Tensor, Tensor]:
     shape = (logits.shape[0], chosen)
-    return made(logits, shape), made(logits, shape, dtype=torch.int64)
+    return made(logits, shape), made(logits, shape, dtype=Kind.INT64)
 
 
 @defined
@@ -199,7 +194,7 @@ def unpermute_tokens(rows: Tensor) -> Tensor:
 
 @defined
 def grouped_linear(rows: Tensor, weight: Tensor, bias: Tensor | None, form: str, role: str) -> Tensor:
-    return made(rows, (rows.shape[0], weight.shape[1]), dtype=torch.bfloat16)
+    return made(rows, (rows.shape[0], weight.shape[1]), dtype=Kind.BF16)
 
 
 @defined
@@ -274,7 +269,7 @@ def weighted(x: Tensor, weights: Tensor) -> Tensor:
 
 @defined
 def wide_linear(x: Tensor, weight: Tensor) -> Tensor:
-    return made(x, (x.shape[0], weight.shape[0]), dtype=torch.float32)
+    return made(x, (x.shape[0], weight.shape[0]), dtype=Kind.FP32)
 
 
 @defined
@@ -291,7 +286,7 @@ def indexed_attention(  # noqa: PLR0917  the schema is positional
     extra: int,
     form: str,
 ) -> Tensor:
-    return made(query, (query.shape[0], query.shape[1], value_head_dim), dtype=torch.bfloat16)
+    return made(query, (query.shape[0], query.shape[1], value_head_dim), dtype=Kind.BF16)
 
 
 @defined
@@ -328,12 +323,3 @@ def latent_core(  # noqa: PLR0917  the schema is positional
 @defined
 def send(x: Tensor, stride: int) -> Tensor:
     return made(x, x.shape)
-
-
-@functools.lru_cache(maxsize=4096)
-def parameter(*shape: int) -> Tensor:
-    """A weight on the meta device, one for all of its shape. Formulas count its true bits, not those of this dtype."""
-    return torch.empty(shape, dtype=torch.bfloat16, device="meta")
-
-
-operators = getattr(torch.ops, NAMESPACE)

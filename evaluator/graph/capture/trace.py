@@ -1,4 +1,4 @@
-"""Trace a step at a few integer points and fit its operators exactly. The only user of torch in the evaluator."""
+"""Trace a step at a few integer points and fit its operators exactly."""
 
 from __future__ import annotations
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-import torch
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import HALF, Step, all_reduced, dense_mlp, divided, linear, pointwise
-from evaluator.graph.capture.library import operators, parameter
-from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.library import operators
+from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
 from evaluator.graph.operators import Affine, ExpertExtents
 from evaluator.inputs.model import DenseMlp, MoeMlp
 
@@ -30,7 +27,7 @@ def scores_first(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor | None:
     """Scores of all tokens in 32 bits, where experts are chosen in groups; None for other gates."""
     if not _in_groups(mlp):
         return None
-    wide = meta_tensor(1, dtype=torch.float32)
+    wide = meta_tensor(1, dtype=Kind.FP32)
     with step.recorder.within("router"):
         weight = parameter(mlp.experts, x.shape[1])
         if not step.fused:
@@ -55,7 +52,7 @@ def _chosen_in_groups(scores: Tensor, mlp: MoeMlp) -> None:
     groups = operators.reduce(best.view(scores.shape[0], GROUPS, 2), 2, False, "sum")
     operators.choose(groups, GROUPS // 2)
     pointwise("scatter", operators.fill(groups), groups)
-    mask = operators.cast(biased, meta_tensor(1, dtype=torch.int8))
+    mask = operators.cast(biased, meta_tensor(1, dtype=Kind.INT8))
     pointwise("invert", mask)
     masked = pointwise("mask", biased, mask)
     operators.choose(masked, chosen)
@@ -71,7 +68,7 @@ def gated(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) -> Tens
         return _from_scores(step, share, mlp, scores)
     logits = linear(step, "router", share, mlp.experts, HALF, bias=mlp.router_bias and mlp.expert_bias)
     with step.recorder.within("routing"):
-        values = operators.cast(logits, meta_tensor(1, dtype=torch.float32))
+        values = operators.cast(logits, meta_tensor(1, dtype=Kind.FP32))
         if mlp.router_bias and not mlp.expert_bias:
             score = pointwise("sigmoid", values)
             operators.choose(pointwise("add", score), mlp.experts_per_token)
@@ -167,7 +164,7 @@ def _routed(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) -> Te
         rows = operators.undealt(rows)
         each = rows.view(share.shape[0], chosen, rows.shape[1])
         # Weights of 32 bits widen the product, and the sum is narrowed again.
-        wide = weights.dtype == torch.float32
+        wide = weights.dtype == Kind.FP32
         product = operators.weighted(each, weights.unsqueeze(-1))
         out = operators.reduce(product, 1, False, "sum")
         return operators.cast(out, share) if wide else out

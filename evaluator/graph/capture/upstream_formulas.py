@@ -35,13 +35,13 @@ def _tables(keys: int, sequences: int) -> Rational:
     return _whole(INDEX_BYTES * entries)
 
 
-@formula("sweepdb::pad")
+@formula("pad")
 def _pad(call: Call) -> Work:
     # Priced at the mean of the rows before and after.
     return Work(kind="elementwise", bytes_read=size_bytes(call.args[0]), bytes_written=size_bytes(call.result))
 
 
-@formula("sweepdb::read_rope_table")
+@formula("read_rope_table")
 def _read_rope_table(call: Call) -> Work:
     table, positions = call.args
     # Compiled graphs read it whole.
@@ -53,14 +53,14 @@ def _read_rope_table(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::select_rows")
+@formula("select_rows")
 def _select_rows(call: Call) -> Work:
     # The selection of the last tokens reads all of them.
     x, rows = call.args
     return Work(kind="elementwise", bytes_read=size_bytes(x) + 8 * rows, bytes_written=size_bytes(call.result))
 
 
-@formula("sweepdb::dealt", "sweepdb::undealt")
+@formula("dealt", "undealt")
 def _dealt(call: Call) -> Work:
     # One index a row says which expert, or which token, it is for.
     rows = max(call.args[0].shape[0], call.result.shape[0])
@@ -70,7 +70,7 @@ def _dealt(call: Call) -> Work:
     )  # fmt: skip
 
 
-@formula("sweepdb::held_rows")
+@formula("held_rows")
 def _held_rows(call: Call) -> Work:
     table, positions = call.args
     return Work(
@@ -79,26 +79,26 @@ def _held_rows(call: Call) -> Work:
     )  # fmt: skip
 
 
-@formula("sweepdb::copied")
+@formula("copied")
 def _copied(call: Call) -> Work:
     return Work(
         kind="elementwise", label="copy", bytes_read=size_bytes(call.args[0]), bytes_written=size_bytes(call.result)
     )
 
 
-@formula("sweepdb::fill")
+@formula("fill")
 def _fill(call: Call) -> Work:
     return Work(kind="elementwise", label="fill", bytes_written=size_bytes(call.result))
 
 
-@formula("sweepdb::overwrite")
+@formula("overwrite")
 def _overwrite(call: Call) -> Work:
     # Reads what it copies and what it overwrites.
     size = size_bytes(call.args[0])
     return Work(kind="elementwise", label="overwrite", bytes_read=2 * size, bytes_written=size)
 
 
-@formula("sweepdb::picked")
+@formula("picked")
 def _picked(call: Call) -> Work:
     values = call.args[0]
     chosen = call.result.numel()
@@ -108,7 +108,7 @@ def _picked(call: Call) -> Work:
     )  # fmt: skip
 
 
-@formula("sweepdb::weighted")
+@formula("weighted")
 def _weighted(call: Call) -> Work:
     x, weights = call.args
     return Work(
@@ -117,7 +117,7 @@ def _weighted(call: Call) -> Work:
     )  # fmt: skip
 
 
-@formula("sweepdb::wide_linear")
+@formula("wide_linear")
 def _wide_linear(call: Call) -> Work:
     x, weight = call.args
     rows, (columns, depth) = x.shape[0], weight.shape
@@ -134,7 +134,7 @@ def _wide_linear(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::indexed_attention")
+@formula("indexed_attention")
 def _indexed_attention(call: Call) -> Work:
     query, pairs, keys, sequences, kv_heads, head_dim, value_dim, window, kv_dtype, extra, form = call.args
     heads, quantised = query.shape[1], bool(kv_dtype)
@@ -159,7 +159,7 @@ def _indexed_attention(call: Call) -> Work:
     )  # fmt: skip
 
 
-@formula("sweepdb::latent_projections")
+@formula("latent_projections")
 def _latent_projections(call: Call) -> Work:
     x, weight, compressed, scales, query_width, down, heads, rope, form = call.args
     format_ = call.formats[form]
@@ -186,7 +186,7 @@ def _latent_projections(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::latent_core")
+@formula("latent_core")
 def _latent_core(call: Call) -> Work:
     query, pairs, keys, sequences, rank, rope, value_dim, kv_bits, form, trace = call.args
     tokens, heads, width = query.shape

@@ -5,11 +5,10 @@ of entries of many all are read."""
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import HALF, Step, divided, eager_norm, linear, normed, rotated
-from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.mixers.sparse_latent import index_quantised, score_keys
+from evaluator.graph.capture.shapes import Tensor, parameter
 from evaluator.inputs.cache_parts import index_bytes
 from evaluator.inputs.model import ENTRY_INDEX_BITS, CompressedAttention, TokenIndexer
 

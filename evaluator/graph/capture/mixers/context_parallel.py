@@ -15,12 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import Step, pointwise
 from evaluator.graph.capture.library import operators
-from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor
 
 
 def written_share(step: Step, *parts: Tensor) -> list[Tensor]:
@@ -42,7 +39,7 @@ def gather_context(step: Step, entry: int) -> None:
     if step.plan.dcp == 1 or step.request.trace == "decode":
         return
     own = (step.point.keys - step.point.tokens * step.plan.pcp) // step.plan.dcp
-    kept = torch.int8 if step.request.kv_bits == 8 else torch.bfloat16
+    kept = Kind.INT8 if step.request.kv_bits == 8 else Kind.BF16
     with step.recorder.within("context_all_gather", per_phase=True):
         operators.all_gather(meta_tensor(own, entry, dtype=kept), 0, step.plan.dcp, 1)
 
@@ -61,9 +58,9 @@ def attended_in_parts(step: Step, query: Tensor, attend: Callable[[Tensor], Tens
     with step.recorder.within("", shares=group):
         part = attend(every)
     with step.recorder.within("denominator_all_gather", per_phase=True):
-        operators.all_gather(meta_tensor(tokens, heads * group, dtype=torch.float32), 0, group, 1)
+        operators.all_gather(meta_tensor(tokens, heads * group, dtype=Kind.FP32), 0, group, 1)
     with step.recorder.within("denominator_scale", per_phase=True):
-        part = pointwise("multiply", part, meta_tensor(tokens, heads * group, 1, dtype=torch.float32))
+        part = pointwise("multiply", part, meta_tensor(tokens, heads * group, 1, dtype=Kind.FP32))
     with step.recorder.within("output_reduce_scatter", per_phase=True):
-        rows = operators.reduce_scatter(part.reshape(tokens * heads * group, part.shape[2]), group, 1)
+        rows = operators.reduce_scatter(part.view(tokens * heads * group, part.shape[2]), group, 1)
     return rows.view(tokens, heads, part.shape[2])

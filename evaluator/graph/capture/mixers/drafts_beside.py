@@ -5,9 +5,6 @@ Sources of the latter: vLLM's `K3DSparkModel` and TokenSpeed's."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import (
     HALF,
     Step,
@@ -21,9 +18,9 @@ from evaluator.graph.capture.blocks import (
     rope_tables,
 )
 from evaluator.graph.capture.latent import latent_attention
-from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.mixers.grouped_queries import grouped_query_attention
-from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup
 
 
@@ -37,7 +34,7 @@ def fused_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None
         raise TypeError("an EAGLE-3 draft is a layer of attention and a dense MLP")
     half = step.all_in_half
     tables = own_tables(half, layer, tables)
-    ids = meta_tensor(step.point.tokens, dtype=torch.int64)
+    ids = meta_tensor(step.point.tokens, dtype=Kind.INT64)
     kept = [hidden] * model.draft_states
     if model.draft_state_norms:
         kept = [normed(half, f"state_norm{index}", state) for index, state in enumerate(kept)]
@@ -134,7 +131,7 @@ def _context(step: Step, hidden: Tensor, attention: LatentAttention) -> None:
 
 
 def _embedded(step: Step) -> Tensor:
-    ids = meta_tensor(step.point.tokens, dtype=torch.int64)
+    ids = meta_tensor(step.point.tokens, dtype=Kind.INT64)
     with step.recorder.within("embedding"):
         look_up = operators.embed if step.plan.pp > 1 else operators.gather_rows
         return look_up(parameter(step.model.vocab_size, step.model.hidden_size), ids)
@@ -155,7 +152,7 @@ def _drafted(step: Step, x: Tensor) -> None:
     if not model.draft_markov:
         return
     with recorder.within("markov"):
-        ids = meta_tensor(step.point.sequences, dtype=torch.int64)
+        ids = meta_tensor(step.point.sequences, dtype=Kind.INT64)
         before = operators.embed(parameter(model.vocab_size, model.draft_markov), ids)
         follows = linear(step, "proj", before, model.vocab_size, HALF)
         pointwise("add", follows, logits)

@@ -6,9 +6,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import torch
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import (
     HALF,
     Step,
@@ -21,9 +18,9 @@ from evaluator.graph.capture.blocks import (
     pointwise,
     rotated,
 )
-from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.mixers.context_parallel import attended_in_parts, gather_context, written_share
-from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
 from evaluator.inputs.model import GroupedQueryAttention
 
 
@@ -141,7 +138,7 @@ def _squares_reduced(step: Step, query: Tensor, key: Tensor) -> None:
 
     Source: a norm over all heads, which tensor parallelism divides, needs both before it scales; vLLM's layers of
     MiniMax-M2 reduce queries and keys, sum over devices, and scale."""
-    squares = meta_tensor(query.shape[0], 2, dtype=torch.float32)
+    squares = meta_tensor(query.shape[0], 2, dtype=Kind.FP32)
     with step.recorder.within("query_key_norm_squares"):
         for part in (query, key):
             operators.reduce(part, 1, True, "mean")

@@ -5,10 +5,9 @@ A prompt runs as a scan over chunks of tokens, a decode as an update of the stat
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import HALF, Step, divided, eager_norm, linear, pointwise
-from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.library import operators
+from evaluator.graph.capture.shapes import Tensor, parameter
 from evaluator.inputs.model import GatedDeltaNet, StateSpace
 
 

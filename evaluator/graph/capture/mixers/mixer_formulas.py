@@ -21,7 +21,7 @@ def _whole(value: Fraction) -> Rational:
     return value.numerator if value.denominator == 1 else value
 
 
-@formula("sweepdb::index_scores")
+@formula("index_scores")
 def _index_scores(call: Call) -> Work:
     """One score a pair: products of every index head in FP8, cut off at zero, weighted and added up.
 
@@ -33,14 +33,14 @@ def _index_scores(call: Call) -> Work:
     return Work(
         kind=kind,
         matrix_flops=2 * heads * width * seen,
-        matrix_dtype="fp8" if query.element_size() == 1 else "bf16",
+        matrix_dtype="fp8" if query.dtype == 1 else "bf16",
         vector_flops=3 * heads * seen,
         bytes_read=size_bytes(query) + _whole(Fraction(keys * entry_bytes, ratio)),
         bytes_written=_SCORE_BYTES * seen,
     )
 
 
-@formula("sweepdb::block_scores")
+@formula("block_scores")
 def _block_scores(call: Call) -> Work:
     """Scores of every key by each index head, and the largest of each block (MiniMax-M3). In 16 bits."""
     query, pairs, keys, block, entry_bytes, kind = call.args
@@ -54,7 +54,7 @@ def _block_scores(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::index_choice")
+@formula("index_choice")
 def _index_choice(call: Call) -> Work:
     """The largest scores of each query, found in one pass over all of them."""
     _, pairs, ratio, kind = call.args
@@ -62,7 +62,7 @@ def _index_choice(call: Call) -> Work:
     return Work(kind=kind, vector_flops=seen, bytes_read=_SCORE_BYTES * seen)
 
 
-@formula("sweepdb::gathered_attention")
+@formula("gathered_attention")
 def _gathered_attention(call: Call) -> Work:
     """Attention of all heads to entries that each query gathers for itself: an entry is read again for each of them.
 
@@ -95,7 +95,7 @@ def _gathered_attention(call: Call) -> Work:
 SCAN_CHUNK = 64
 
 
-@formula("sweepdb::short_convolution")
+@formula("short_convolution")
 def _short_convolution(call: Call) -> Work:
     """A convolution of each channel over the last few tokens, and the activation behind it.
 
@@ -112,7 +112,7 @@ def _short_convolution(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::delta_state")
+@formula("delta_state")
 def _delta_state(call: Call) -> Work:
     """The gated delta rule, in chunks of 64 tokens (scan) or token by token.
 
@@ -141,7 +141,7 @@ def _scanned(key_dim: int, value_dim: int) -> int:
     return chunk + 6 * key_dim * value_dim
 
 
-@formula("sweepdb::channel_state")
+@formula("channel_state")
 def _channel_state(call: Call) -> Work:
     """The delta rule with a decay of every channel: the same products, of keys and queries that their decays scaled.
 
@@ -162,7 +162,7 @@ def _channel_state(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::gated_norm")
+@formula("gated_norm")
 def _gated_norm(call: Call) -> Work:
     x, gate, weight = call.args
     return Work(
@@ -174,7 +174,7 @@ def _gated_norm(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::pool_tokens")
+@formula("pool_tokens")
 def _pool_tokens(call: Call) -> Work:
     """A softmax over the tokens of each entry, and the norm of their weighted sum, written in 16 bits."""
     both, bias, weight, ratio = call.args
@@ -188,7 +188,7 @@ def _pool_tokens(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::collapse_streams")
+@formula("collapse_streams")
 def _collapse_streams(call: Call) -> Work:
     """A norm over all streams, a narrow product with them, rounds of Sinkhorn's, and their weighted sum.
 
@@ -206,7 +206,7 @@ def _collapse_streams(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::mix_sums")
+@formula("mix_sums")
 def _mix_sums(call: Call) -> Work:
     """A norm of each sum of residuals, its score, a softmax over the sums, and their weighted sum.
 
@@ -222,7 +222,7 @@ def _mix_sums(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::expand_streams")
+@formula("expand_streams")
 def _expand_streams(call: Call) -> Work:
     streams, out = call.args
     count = streams.shape[1] // out.shape[1]
@@ -234,7 +234,7 @@ def _expand_streams(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::space_state")
+@formula("space_state")
 def _space_state(call: Call) -> Work:
     """The state space recurrence, in chunks (scan) or token by token.
 

@@ -3,9 +3,8 @@
 # ruff: noqa: ARG001  kernels on meta need shapes only; their signatures are the schemas'
 from __future__ import annotations
 
-from torch import Tensor
-
 from evaluator.graph.capture.library import defined, made
+from evaluator.graph.capture.shapes import Tensor
 
 
 @defined

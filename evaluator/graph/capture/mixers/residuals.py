@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import Step
-from evaluator.graph.capture.library import operators, parameter
-from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.library import operators
+from evaluator.graph.capture.shapes import Tensor, meta_tensor, parameter
 
 
 def collapsed(step: Step, label: str, streams: Tensor, *, mixing: bool = True) -> Tensor:

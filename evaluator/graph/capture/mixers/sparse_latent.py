@@ -9,11 +9,10 @@ to them is attention in a window of as many keys: kernels go over blocks, and re
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from evaluator.graph.capture.blocks import HALF, Step, divided, eager_norm, linear, normed, rotated
-from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.mixers.context_parallel import written_share
+from evaluator.graph.capture.shapes import Tensor, parameter
 from evaluator.graph.operators import RequestsOfLength
 from evaluator.inputs.cache_parts import index_bytes
 from evaluator.inputs.model import (

@@ -1,0 +1,91 @@
+"""Arrays without contents, which blocks are traced with: a shape, the kind of an element, and what they are a view of.
+
+Methods have the names and the meaning that PyTorch's tensors give them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from enum import IntEnum
+from types import EllipsisType
+
+
+class Kind(IntEnum):
+    """Kinds of elements, each by its bytes."""
+
+    INT8 = 1
+    BF16 = 2
+    FP32 = 4
+    INT64 = 8
+
+
+class Tensor:
+    """An array of a shape. A view holds what it is a view of, as memory is held."""
+
+    __slots__ = ("__weakref__", "_base", "_elements", "dtype", "nbytes", "shape")
+
+    def __init__(self, shape: Sequence[int], dtype: Kind = Kind.BF16, base: Tensor | None = None) -> None:
+        self.shape = tuple(shape)
+        self.dtype = dtype
+        self._elements = math.prod(self.shape)
+        self.nbytes = self._elements * dtype  # as it lies in memory
+        self._base = base
+
+    def dim(self) -> int:
+        """How many dimensions it has."""
+        return len(self.shape)
+
+    def numel(self) -> int:
+        """How many elements it has."""
+        return self._elements
+
+    def new_empty(self, shape: Sequence[int]) -> Tensor:
+        """Another of the same kind of elements."""
+        return Tensor(shape, self.dtype)
+
+    def view(self, *shape: int) -> Tensor:
+        """The same elements in another shape, of which one size may be left open (-1)."""
+        known = math.prod(size for size in shape if size != -1)
+        seen = self._seen([self._elements // known if size == -1 else size for size in shape])
+        if seen.numel() != self._elements:
+            raise ValueError(f"{self.shape} is no {shape}")
+        return seen
+
+    def unsqueeze(self, dim: int) -> Tensor:
+        """One more dimension, of size 1, at a place."""
+        shape = list(self.shape)
+        shape.insert(dim % (len(shape) + 1), 1)
+        return self._seen(shape)
+
+    def split(self, sizes: int | Sequence[int], dim: int) -> tuple[Tensor, ...]:
+        """Parts along a dimension: of one size, or of several that are its size together."""
+        whole = self.shape[dim]
+        parts = [sizes] * (whole // sizes) if isinstance(sizes, int) else sizes
+        if sum(parts) != whole:
+            raise ValueError(f"{sizes} do not divide {whole}")
+        return tuple(self._seen((*self.shape[:dim], part, *self.shape[dim + 1 :])) for part in parts)
+
+    def __getitem__(self, at: slice | tuple[slice | EllipsisType, ...]) -> Tensor:
+        """A range of the first dimensions, or behind `...` of the last."""
+        ranges = list(at) if isinstance(at, tuple) else [at]
+        if ranges[0] is ...:
+            ranges[:1] = [slice(None)] * (len(self.shape) - len(ranges) + 1)
+        cut = [len(range(*one.indices(size))) for one, size in zip(ranges, self.shape, strict=False)]  # type: ignore[union-attr]
+        return self._seen((*cut, *self.shape[len(cut) :]))
+
+    def _seen(self, shape: Sequence[int]) -> Tensor:
+        return Tensor(shape, self.dtype, self._base or self)
+
+    __hash__ = object.__hash__
+
+
+def meta_tensor(*shape: int, dtype: Kind = Kind.BF16) -> Tensor:
+    """An input of the traced step."""
+    return Tensor(shape, dtype)
+
+
+@functools.lru_cache(maxsize=4096)
+def parameter(*shape: int) -> Tensor:
+    """A weight, one for all of its shape. Formulas count its true bits, not those of this kind."""
+    return Tensor(shape)
