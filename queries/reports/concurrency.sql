@@ -22,7 +22,7 @@ WITH counted AS (
 serving AS (
     SELECT
         *, instances * concurrency AS users, instances * qps AS system_qps,
-        system_qps * mean_length(shortest_length) * output_length AS system_rate,
+        instances * rate AS system_rate,
         keeps_limits('aggregated', ['none'], each_limited) AS within_limits
     FROM counted
     WHERE users >= getvariable('target_users')
@@ -38,7 +38,6 @@ ranked AS (
 )
 SELECT
     question_group, rank, device, plan, instances, instances * num_devices AS devices_used, users, system_rate,
-    system_qps, ttft_ms, tpot_ms, e2e_ms / asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms) AS e2e_ms,
-    memory_free_bytes, within_limits, probe
+    system_qps, ttft_ms, tpot_ms, e2e_ms, memory_free_bytes, within_limits, probe
 FROM ranked
 ORDER BY question_group, rank;

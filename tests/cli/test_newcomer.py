@@ -661,7 +661,7 @@ def test_a_ladder_of_users_goes_beyond_what_the_server_takes_at_once(server_answ
         ("vllm serve Qwen/Qwen3-8B -tp 4", f"{SERVED} --total-devices 8", "--total-devices has no effect beside a server"),
         ("vllm serve Qwen/Qwen3-8B -tp 4", f"{SERVED} --qps 8", "--qps has no effect beside a server"),
         ("vllm serve Qwen/Qwen3-8B -tp 4 -tp", SERVED, "-tp lacks its value"),
-        ("mpirun -n 4 something", SERVED, "the command line starts no engine that is known"),
+        ("mpirun -n 4 something", SERVED, "The command line starts no engine that is known"),
     ],
 )  # fmt: skip
 def test_what_a_server_s_line_leaves_open_is_asked_in_one_sentence(line, options, said, tmp_path):
@@ -679,7 +679,7 @@ def test_no_device_is_invented_and_those_that_fit_are_named(server_answer):
         outcome = sweepdb(f"{command} --input-length 2000 --output-length 300", url)
         assert outcome.code == 2
         # 141 GB of BF16 on 80 GB devices: two would be full of weights, four leave room for keys and values.
-        assert "this store has h100_sxm; meta-llama/Llama-3.3-70B-Instruct fits on" in outcome.err
+        assert "This store has h100_sxm; meta-llama/Llama-3.3-70B-Instruct fits on" in outcome.err
         assert "4 x h100_sxm" in outcome.err
 
 
