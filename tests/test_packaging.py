@@ -72,12 +72,17 @@ def evaluated(tmp_path_factory):
     return url
 
 
-def test_torch_and_the_hub_are_extras():
+def test_torch_pandas_and_the_hub_are_extras():
     required = {re.split(r"[<>=]", line)[0] for line in PROJECT["dependencies"]}
-    assert not required & {"torch", "huggingface_hub", "transformers"}
-    assert [re.split(r"[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["measure"]] == ["torch"]
-    assert [re.split(r"[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["hub"]] == ["huggingface_hub"]
-    assert "'.[measure,hub," in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert not required & {"torch", "pandas", "huggingface_hub", "transformers"}
+    extras = {
+        extra: [re.split(r"[<>=]", line)[0] for line in lines]
+        for extra, lines in PROJECT["optional-dependencies"].items()
+    }
+    assert extras["measure"] == ["torch"]
+    assert extras["dataframe"] == ["pandas"]
+    assert extras["hub"] == ["huggingface_hub"]
+    assert "'.[measure,dataframe,hub," in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_the_hub_is_asked_by_public_names():

@@ -111,10 +111,15 @@ def price_notes(answer: Answer) -> Iterator[str]:
         return
     for row in answer.dicts():
         if row["usd_per_device_hour"] is None:
-            yield (
-                f"note: no price of {row['device']} is stored; enter one:"
-                f" sweepdb prices set {row['device']} --usd-per-device-hour USD --watts-per-device WATTS"
-            )
+            yield price_note(row["device"])
+
+
+def price_note(device: object) -> str:
+    """What to enter of a device without a price."""
+    return (
+        f"note: no price of {device} is stored; enter one:"
+        f" sweepdb prices set {device} --usd-per-device-hour USD --watts-per-device WATTS"
+    )
 
 
 def bias_notes(answer: Answer) -> Iterator[str]:
@@ -142,7 +147,7 @@ def header_lines(answer: Answer) -> Iterator[str]:
     if "reserved_gib" in answer.parameters or report(answer.report).best_of is not None:
         yield from _rule_lines(answer)
     elif "ttft_limit_ms" in answer.parameters and report(answer.report).of_loads:
-        yield _load_limits(answer)
+        yield load_limits(answer)
     versions = answer.versions
     older = f" (of {_listed(versions, 'older_formula_versions')} too: --all-versions)"
     yield Aside(
@@ -168,7 +173,7 @@ def _ranking_lines(answer: Answer) -> Iterator[str]:
         yield Paragraph(told, unbroken=True)
 
 
-def _load_limits(answer: Answer) -> str:
+def load_limits(answer: Answer) -> str:
     """The limits of requests that arrive, and how many of them have to meet these."""
     said = answer.question.limits.said()
     if not said:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from cli.derived import spelled
-from cli.render.answers import answer_lines, header_lines, price_notes, ttft_spans
+from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.asking import Answer
-from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, ServerPlan, holds_of, readable_row
+from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, RatePlan, ServerPlan, holds_of, readable_row
 
 _PROBES = ("probe", "prefill_probe", "decode_probe")
 # Columns of a person's tables: what is shown, and what it is called.
@@ -23,26 +22,25 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def plan_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
+_SAID_OF_LOADS = ("bursts:", "nobody measured")  # beginnings of notes that bear on what to buy
+_RATED = (
+    ("rank", "rank"), ("device", "device"), ("quantization", "quantization"), ("deployment", "deployment"),
+    ("devices_with_margin", "devices_with_margin"), ("devices", "devices"), ("carries", "carries"),
+    ("goodput_per_instance", "goodput/instance"), ("goodput", "goodput"), ("attained", "attained"),
+    ("usd_per_hour", "usd/h"), ("rows", "rows"),
+)  # fmt: skip
+
+
+def plan_lines(plan: DeploymentPlan | RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
     """Everything about a plan; the nearest misses where nothing satisfies the limits."""
-    whole = plan.best is None or wide
-    if whole:
-        yield from answer_lines(plan.answer, wide=wide, explain=explain)
+    if isinstance(plan, RatePlan):
+        yield from _rate_lines(plan, wide=wide, explain=explain)
     else:
-        yield from map(str, header_lines(plan.answer) if explain else ())
-        yield from _tables(plan)
-    for sentence in list(plan.sentences())[plan.best is None :]:  # that nothing satisfies limits is said
-        yield Paragraph(sentence)
-    if plan.best is not None:
-        if not explain:
-            yield from _trust(plan.answer)
-        for note in () if whole else _notes(plan, explain=explain):
-            yield Paragraph(note, indent="  ")
-        yield "\n"
+        yield from _waiting_lines(plan, wide=wide, explain=explain)
     yield from _next(plan)
 
 
-def _next(plan: DeploymentPlan | ServerPlan) -> Iterator[str]:
+def _next(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
     for number, command in enumerate(plan.next_commands()):
         yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
 
@@ -59,18 +57,67 @@ def server_lines(plan: ServerPlan) -> Iterator[str]:
     spans = ttft_spans(plan.answer)
     yield f"{STARTED}: {plan.named}\n"
     yield from (f"{line}\n" for line in plan.answer.scope)
-    yield from _table(
-        [{**row, "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"])} for row in plan.dicts()], _SERVER
-    )
+    rows = [{**row, "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"])} for row in plan.dicts()]
+    yield from _table(rows, _SERVER)
     yield "\n"
     for sentence in plan.sentences():
         yield Paragraph(sentence)
-    yield from _trust(plan.answer)
+    yield from _trust(plan)
     yield "\n"
     for name, line in plan.lines.items():
         times = next((row["instances"] for row in plan.dicts() if row["deployment"] == name), 1)
         yield f"{name}{f', {times} servers' if times != 1 else ''}: {line}\n"
     yield from _next(plan)
+
+
+def _waiting_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
+    """A plan for users who wait for their answers, or within a budget."""
+    whole = plan.best is None or wide
+    if whole:
+        yield from answer_lines(plan.answer, wide=wide, explain=explain)
+    else:
+        yield from map(str, header_lines(plan.answer) if explain else ())
+        yield from _tables(plan)
+    for sentence in list(plan.sentences())[plan.best is None :]:  # that nothing satisfies limits is said
+        yield Paragraph(sentence)
+    if plan.best is not None:
+        if not explain:
+            yield from _trust(plan)
+        for note in () if whole else _notes(plan, explain=explain):
+            yield Paragraph(note, indent="  ")
+        yield "\n"
+
+
+def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
+    """A plan for a rate: what to buy comes first, then what it rests on."""
+    for sentence in plan.sentences():
+        yield Paragraph(sentence)
+    yield "\n"
+    whole = plan.missed or (plan.answer if wide else None)
+    if whole is not None:
+        yield from answer_lines(whole, wide=wide, explain=explain)
+        yield "\n"
+        return
+    yield from map(str, header_lines(plan.answer)) if explain else (load_limits(plan.answer),)
+    for title, found in plan.tables():
+        yield f"{title}\n"
+        rows = [
+            {
+                **row, "rows": " ".join(plan.probes_of(row)),
+                "carries": None if plan.budget is None else row["carries_target"],  # without a budget any number does
+            }
+            for row in found
+        ]  # fmt: skip
+        yield from _table(rows, _RATED)
+        yield "\n"
+    if not explain:
+        yield from _trust(plan)
+    for note in plan.answer.notes:
+        if explain or note.startswith(_SAID_OF_LOADS):
+            yield Paragraph(f"assumed: {note}", indent="  ")
+    for device in dict.fromkeys(row["device"] for row in plan.dicts() if row["usd_per_hour"] is None):
+        yield Paragraph(price_note(device), indent="  ")
+    yield "\n"
 
 
 def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:
@@ -89,9 +136,9 @@ def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _trust(answer: Answer) -> Iterator[str]:
+def _trust(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
     """How far such answers have been off, in a line a distinct figure."""
-    for line in dict.fromkeys(expected_error_lines(answer.expected_error)):
+    for line in dict.fromkeys(expected_error_lines(plan.answer.expected_error)):
         yield Paragraph(f"Expected error: {line}", indent="  ")
 
 

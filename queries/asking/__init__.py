@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         plain_types,
         shown,
         sides_of,
+        within,
     )
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
         reports,
         variables_taken,
     )
-    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, relaxed_to
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, moved_times, relaxed_to
     from queries.asking.options import (
         MOST_RATE,
         PARTS,

@@ -32,13 +32,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from queries.asking.limits import with_limits
 from queries.asking.variables import literal
+from store.light_dataclass import dataclass
 from store.schema import filled
 
 Verdict = Literal["deployments", "goodputs", "separation", "changes", "none"]
@@ -117,11 +118,6 @@ class Report:
     def by_device(self) -> bool:
         """Whether its SQL names groups by `question_group // 1000`: each device by itself."""
         return self.scope == "devices"
-
-    @property
-    def same_device(self) -> bool:
-        """Whether both sides of each pair that it ranks are of one device."""
-        return "ranked_pairs(TRUE" in self.sql
 
     @property
     def names(self) -> Told | None:

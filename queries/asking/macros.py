@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
 from queries.asking.limits import with_limits
 from queries.asking.variables import read_in
+from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS, filled
 
 _FOLDER = Path(__file__).parents[1]
@@ -39,10 +39,10 @@ CREATE OR REPLACE TEMP MACRO is_formula(serving_model) AS
     serving_model IN ({", ".join(f"'{name}'" for name in FORMULA_MODELS)});
 """
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
-# Views that a session has over the store or over memory (queries/narrow): the probes of a question's scope, what limits
-# and ranks read of these, and what engines make of them.
+# What a session has over the store or over memory (queries/narrow): the probes of a question's scope, what limits and
+# ranks read of these, and what engines make of them.
 SCOPED, JUDGED = "scoped", "judged_rows"
-SERVED = frozenset({"served_pairs", "served_frontier"})
+SERVED = frozenset({"engine_pairs", "engine_frontier", "engine_enough", "engine_deployments"})
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
@@ -57,9 +57,15 @@ class Macro:
     calls: frozenset[str]
 
 
-def read_sql(path: Path) -> str:
+def read_sql(path: Path, *, confident: bool = False) -> str:
     """A file of SQL, with what is declared of columns and limits in place of what stands for it."""
-    return with_limits(filled(path.read_text(encoding="utf-8")))
+    return with_limits(filled(path.read_text(encoding="utf-8")), confident=confident)
+
+
+@cache
+def scoped_view(*, confident: bool) -> str:
+    """The view of a scope, with limits compared with predictions or, `confident`, with bounds of measured values."""
+    return read_macros(read_sql(FILES[0], confident=confident))[SCOPED].sql
 
 
 @cache

@@ -119,8 +119,10 @@ class CapacityKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
+    price_date: str | None
     attainment: float | None
     rate: float | None
     by: str | None
@@ -147,6 +149,7 @@ class CompareKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     attainment: float | None
@@ -192,6 +195,7 @@ class CostKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     mode: Literal["aggregated", "decode", "pd"] | None
@@ -255,6 +259,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     price_date: str | None
@@ -486,6 +491,13 @@ class WhyKeywords(TypedDict, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
+    prefill_device: str | None
+    decode_device: str | None
+    prefill_devices_per_instance: int | None
+    decode_devices_per_instance: int | None
+    all_pairs: bool | None
+    prefill_degradation: float | None
+    decode_degradation: float | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 

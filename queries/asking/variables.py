@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from queries.asking.declaring import plain_types
 from queries.asking.options import option_table
+from store.light_dataclass import dataclass
 
 _READ = re.compile(r"\bgetvariable\('(\w+)'\)", re.IGNORECASE)
 _TYPES: Mapping[type, str] = {float: "DOUBLE", int: "BIGINT", str: "VARCHAR", bool: "BOOLEAN"}
@@ -38,10 +38,6 @@ _DERIVED = (
         name="pruned",
         type="BOOLEAN",
         null="never NULL: whether the objective never falls when a side improves, so that most pairs need no look",
-    ),
-    Variable(name="same_device", type="BOOLEAN", null="never NULL: whether both sides of a pair are of one device"),
-    Variable(
-        name="most_listed", type="BIGINT", null="never NULL: how many pairs of a group, or of a device, are listed"
     ),
     Variable(name="vary_second", type="VARCHAR", null="one limit varies"),
     Variable(

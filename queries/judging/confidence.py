@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from queries.asking.limits import Limits, predicted_limits
 from queries.errors.expected import ExpectedError, Stored, Subject, in_pairs, nearest_error
 from queries.errors.figures import LEVELS
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer

@@ -5,10 +5,11 @@ Not here: when they differ (evaluator.serving.engine.in_step); rows hold the sec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from queries.judging.subjects import KEY_LENGTH
+from store.light_dataclass import dataclass
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:

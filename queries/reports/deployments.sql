@@ -68,12 +68,6 @@ chosen AS (
             second_key
     ) = 1
 ),
-valid_price AS (
-    SELECT device_name, effective_from, usd_per_device_hour
-    FROM price
-    WHERE getvariable('price_date') IS NULL OR effective_from <= getvariable('price_date')
-    QUALIFY row_number() OVER (PARTITION BY device_name ORDER BY effective_from DESC) = 1
-),
 priced AS (
     SELECT
         d.*, coalesce(d.device, d.prefill_device) AS any_device, p.usd_per_device_hour, p.effective_from AS price_from,
@@ -84,7 +78,7 @@ priced AS (
             AS usd_per_hour,
         bool_and(p.usd_per_device_hour IS NOT NULL) OVER (PARTITION BY lot // 1000, budget) AS all_priced
     FROM chosen AS d
-    LEFT JOIN valid_price AS p ON p.device_name = coalesce(d.device, d.prefill_device)
+    LEFT JOIN valid_prices() AS p ON p.device_name = coalesce(d.device, d.prefill_device)
 )
 SELECT
     lot // 1000 AS question_group,

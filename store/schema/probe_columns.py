@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
+from store.light_dataclass import dataclass
 from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs, Phase
 from store.schema.joins import ALIASES
 from store.schema.measures import DECODES, MEASURES
@@ -321,6 +321,7 @@ def _declared() -> dict[str, str]:
         "probe_select": _view_by_steps("raw.stored_probe"),
         "instance_columns": shown_select("p"),
         "pair_columns": pairs_select("p", "d"),
+        "reference": REFERENCE.source,
         "plan_label": label_sql(),
         "plan_sizes": ", ".join(size.name for size in OF_PLANS),
         "plan_knobs": ", ".join(

@@ -8,6 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.planning.answering import asked_plan, plan
+    from sweepdb.planning.arriving import RatePlan, to_buy
     from sweepdb.planning.deployment_plan import (
         DeploymentPlan,
         NextCommand,

@@ -5,12 +5,13 @@ Not here: asking (sweepdb.planning.answering), and tables (cli.render.plans)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from queries.asking import Answer, Framed, Limit
 from queries.judging import four_figures
 from queries.pairs import judged, rate_error
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from sweepdb.planning import held_back
 from sweepdb.planning.labels import described
@@ -81,6 +82,11 @@ class DeploymentPlan(Framed):
         row = self.best or {}
         return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
 
+    @property
+    def attainment(self) -> dict[str, float]:
+        """The share of requests that goodputs are of, as an option; nothing where there are none."""
+        return {"attainment": one.question.options.attainment for one in self.goodput[:1]}  # noqa: B035  one at most
+
     def tables(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
         """The rows of each subject, with its title; formats are a column."""
         about = self.looked_at
@@ -143,7 +149,8 @@ class DeploymentPlan(Framed):
         else:
             yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", **scope, **limits})
         if self.played:
-            yield NextCommand(words=("query", "best"), options={"by": "goodput", **scope, **limits})
+            options = {"by": "goodput", **self.attainment, **scope, **limits}
+            yield NextCommand(words=("query", "best"), options=options)
         yield NextCommand(words=("query", "pareto"), options=scope)
 
     def _rows(self) -> tuple[str, ...]:

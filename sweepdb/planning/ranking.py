@@ -26,7 +26,7 @@ def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: boo
 
     With `narrower` formats that nobody named, each device and kind of deployment keeps its best row as published and
     its best in a narrower one."""
-    rows = [{**row, "quantization": _parts(answer, row)[2]} for row in answer.dicts()]
+    rows = [{**row, "quantization": quantization_of(answer, row)} for row in answer.dicts()]
     by = rank_by or usual_ranking(rows)
     lots = {subject: number for number, subject in enumerate(subjects(answer))}
     placed = sorted((lots[subject_of(answer, row)], order_of(row, by), number) for number, row in enumerate(rows))
@@ -43,6 +43,11 @@ def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: boo
         kept.append({**row, "rank": counts[lot]})
     columns = (*answer.columns, "quantization")
     return replace(answer, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in kept))
+
+
+def quantization_of(answer: Answer, row: Row) -> str:
+    """The formats of a row, as titles name them."""
+    return _parts(answer, row)[2]
 
 
 def subject_of(answer: Answer, row: Row) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from queries.asking import PARTS, Answer, declared, keywords_of, question_of, question_report
+from queries.asking import PARTS, Answer, declared, keywords_of, moved_times, question_of, question_report
 from queries.probes import find_probe, find_scenario
 from queries.session import open_session
 from store.errors import InputError
@@ -34,8 +34,6 @@ _SUBJECT = {
     "convention": "convention",
     "serving_model": "serving_model",
 }  # columns of the view `probe` by the filter that reads each
-_TIMES = {"ttft": ("ttft_ms",), "tpot": ("tpot_ms", "tpot_exclusive_ms"), "e2e": ("e2e_ms",)}
-_NOT_EVERYWHERE = "e2e"  # separate phases without an engine have none, and are not limited by it
 _SPAN = 4.0  # a range without a row at its other end
 
 
@@ -126,19 +124,21 @@ def _assumed(session: Session, answer: Answer) -> Iterator[str]:
 
 
 def _stops(session: Session, values: Mapping[str, object], frontier: Answer) -> Stops | None:
-    free = session.ask(question_of(REPORT, moved(values, dict.fromkeys(_TIMES))))
+    free = session.ask(question_of(REPORT, moved(values, dict.fromkeys(one.name for one in moved_times()))))
     if not free.rows:
         return None
     rows = [*free.dicts(), *frontier.dicts()]
     ranges = {}
-    for name, columns in _TIMES.items():
-        times = [value for row in rows for one in columns if isinstance(value := row.get(one), float) and value > 0]
-        won = [value for row in free.dicts() if isinstance(value := row.get(columns[0]), float)]
-        ranges[name] = (min(times, default=1.0), max(won, default=_SPAN))
-    try:
-        session.ask(question_of(REPORT, moved(values, {_NOT_EVERYWHERE: ranges[_NOT_EVERYWHERE][1]})))
-    except InputError:  # a limit that this scope refuses is none that a slider moves
-        del ranges[_NOT_EVERYWHERE]
+    for one in moved_times():
+        columns = {str(one.metric), *one.predicted}
+        times = [value for row in rows for name in columns if isinstance(value := row.get(name), float) and value > 0]
+        won = [value for row in free.dicts() if isinstance(value := row.get(str(one.metric)), float)]
+        ranges[one.name] = (min(times, default=1.0), max(won, default=_SPAN))
+        if one.apart:  # separate phases without an engine have none
+            try:
+                session.ask(question_of(REPORT, moved(values, {one.name: ranges[one.name][1]})))
+            except InputError:  # a limit that this scope refuses is none that a slider moves
+                del ranges[one.name]
     return answered_stops(session, values, ranges)
 
 
