@@ -53,7 +53,7 @@ LIMITS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LIMITS)
 def test_the_best_of_each_device_is_what_best_gives_of_that_device(store, asked):
     found = {row["device"]: row for row in store.devices(**asked).dicts()}
@@ -71,7 +71,7 @@ def test_the_best_of_each_device_is_what_best_gives_of_that_device(store, asked)
     assert [row["rank"] for row in found.values()] == list(range(1, len(found) + 1))
 
 
-@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LIMITS)
 def test_users_rate_time_and_tokens_of_a_row_are_of_one_length(store, asked):
     for row in store.best(**asked).dicts():
@@ -89,7 +89,7 @@ def numbers_of(row, instances=1, **names):
     return {name: row[names.get(name, name)] / (instances if name in many else 1) for name in said}
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", DEVICES[:1])
 def test_every_face_says_the_same_of_the_same_row(device, url, store, tmp_path):
     asked = {"tpot_limits": 30.0, "device": device}
     (best,) = store.best(top=1, **asked).dicts()
