@@ -43,17 +43,22 @@ with sweepdb.open(sys.argv[1]) as store:
     print(len(store.best(tpot_limits=1e6).dicts()), store.sql("SELECT count(*) AS n FROM probe").dicts()[0]["n"])
 """
 EXTRAS = ["torch", "pandas", "polars", "pyarrow", "huggingface_hub", "starlette", "vl_convert", "transformers"]
-# Each on one node: two batch sizes of every plan that vLLM launches. What does not fit there is stored all the same.
+# Each on one node: two batch sizes of every plan that vLLM launches. What does not fit there is stored all the same, and
+# a checkpoint whose files state no format of their weights has to be told it.
 EVERY_MODEL = """
 import json, sys
-from contextlib import suppress
 import sweepdb
 from store.errors import InputError
 asked = {"device": "h200_sxm", "num_devices": 8, "input_length": 1000, "output_length": 100, "batch_range": 2}
 told = {}
 for name in sys.argv[2:]:
-    with suppress(InputError):
+    try:
         sweepdb.evaluate(name, **asked, store=sys.argv[1])
+    except InputError as error:
+        if "state no format" in str(error):
+            sweepdb.evaluate(name, **asked, quantize_linear_action="FP8", store=sys.argv[1])
+        elif "does not fit" not in str(error):
+            raise
     with sweepdb.open(sys.argv[1]) as store:
         store.best(model=name)
         told[name] = store.sql(f"SELECT count(*) AS n FROM probe WHERE model = '{name}'").dicts()[0]["n"]
