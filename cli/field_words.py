@@ -53,7 +53,7 @@ _ASKING = ("plan", "evaluate", "query")
 
 
 def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tuple[str, str]:  # noqa: ANN401  Typer's own
-    """What is wrong with an option that a command has not, and what to type in its place."""
+    """The error about an option that a command lacks, and what to type in its place."""
     command = context.command_path
     wrong = f"{command} has no option {typed}."
     word = typed.lstrip("-").replace("_", "-")

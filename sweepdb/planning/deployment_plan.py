@@ -73,7 +73,7 @@ class DeploymentPlan(Framed):
 
     @property
     def ranking(self) -> str:
-        """What ranks the rows."""
+        """The measure that ranks the rows."""
         return self.rank_by or usual_ranking(self.answer.dicts())
 
     @property
@@ -230,7 +230,7 @@ class DeploymentPlan(Framed):
         yield f"Next comes {described(second)}, with {times:.2f} x {of_what}: {judged(worse, errors)}."
 
     def _times(self, row: Row, best: Row) -> tuple[float, str]:
-        """What ranks a row, in times of the best's, and what that is."""
+        """The ranked measure of a row as a multiple of the best's, and its name."""
         hourly = "usd_per_hour" if best["carries_target"] else "usd_per_million_output_tokens"
         measure, what = {
             "cost": (hourly, "the money"),

@@ -57,7 +57,7 @@ REFUSED = {
     "query best --tpt 100": ["--tpot-limits"],
     "query best --tpot-limit-ms 100": ["Do you mean --tpot-limit"],
     # two that exclude each other
-    f"{PLAN} --qps 5 --concurrency 10": ["not both"],
+    f"{PLAN} --rate 5 --concurrency 10": ["--rate and --concurrency are two questions."],
     f"{EVALUATE} --total-devices 8": ["not both"],
     f"{EVALUATE} --compile --eager": ["--compile and --eager contradict each other."],
     f"{EVALUATE} --search tp --dp-sizes 2": ["--search tp takes tensor parallel plans alone", "--search every"],
@@ -140,7 +140,7 @@ def test_a_file_of_no_client_stores_nothing_and_says_so(tmp_path):
     file = tmp_path / "server.sh"
     file.write_text("vllm serve Qwen/Qwen3-32B -tp 4\n", encoding="utf-8")
     outcome = sweepdb(f"measurements import {file}", f"sqlite:///{tmp_path}/s.sqlite")
-    assert "server.sh:1: not JSON, nor another format of results" in outcome.err
+    assert "server.sh:1: not JSON" in outcome.err
     assert "1 line could not be read; nothing was stored." in outcome.err
 
 

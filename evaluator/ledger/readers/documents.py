@@ -67,7 +67,7 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
         if not all(line.lstrip().startswith("{") for _, line in lines) or len(lines) < 2:
             line = getattr(error, "lineno", 1)
-            yield path.name, Problem(where=f"{path.name}:{line}", what="not JSON, nor another format of results")
+            yield path.name, Problem(where=f"{path.name}:{line}", what="not JSON")
             return
         for number, line in lines:
             yield f"{path.name}:{number}", _parsed(line, f"{path.name}:{number}")
