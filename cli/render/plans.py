@@ -24,7 +24,8 @@ _SHOWN = (
 
 _SAID_OF_LOADS = ("bursts:", "nobody measured")  # beginnings of notes that bear on what to buy
 _RATED = (
-    ("rank", "rank"), ("device", "device"), ("quantization", "quantization"), ("deployment", "deployment"),
+    ("rank", "rank"), ("device", "device"), ("basis", "basis"), ("quantization", "quantization"),
+    ("deployment", "deployment"),
     ("devices_with_margin", "devices_with_margin"), ("devices", "devices"), ("carries", "carries"),
     ("goodput_per_instance", "goodput/instance"), ("goodput", "goodput"), ("attained", "attained"),
     ("usd_per_hour", "usd/h"), ("rows", "rows"),

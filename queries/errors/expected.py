@@ -30,7 +30,7 @@ NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth na
 NONE = "no measurements near this"
 BASIS: Final = "basis"  # the column that says what a device's rates rest on
 DATA_SHEET: Final = "data sheet"
-BASED = frozenset({"best", "devices", "cost", "deployments"})  # reports that compare devices
+BASED = frozenset({"best", "devices", "cost", "deployments", "capacity"})  # reports that compare devices
 PAIRED: Final = "disaggregated"  # phase of what both sides of a deployment have together
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
 METRICS: Mapping[str, tuple[str, ...]] = {

@@ -62,11 +62,10 @@ class RatePlan(Framed):
 
     def tables(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
         """The rows of each subject, with its title and their deployments as they are to be bought."""
-        model = self.about.built.parts[0].models[0].name
         for subject in subjects(self.answer) if self.rows else ():
             rows = [row for row in self.dicts() if subject_of(self.answer, row) == subject]
             if rows:
-                yield f"{model} · {subject}", [{**row, "deployment": deployment_label(to_buy(row))} for row in rows]
+                yield subject, [{**row, "deployment": deployment_label(to_buy(row))} for row in rows]
 
     @property
     def probes(self) -> tuple[str, ...]:

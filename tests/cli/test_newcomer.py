@@ -291,7 +291,7 @@ def test_a_table_shows_the_columns_a_person_reads_and_all_of_them_when_asked(exa
 
     shown = widths("")
     assert len(shown) <= columns
-    assert len("  ".join(shown)) <= 135
+    assert len("  ".join(shown)) <= 141
     if command != "compare --num-devices 32":
         every = sweepdb(f"query {command} --top 2 --format csv", example_store).out.splitlines()[0].split(",")
         assert len(widths("--all-columns")) == len(set(every) - {"question_group"})
