@@ -159,10 +159,7 @@ class _Said:
     ) -> None:
         self._limits = answer.question.limits
         self._predicted, self._subjects, self._factors = predicted, subjects, factors
-        limit = self._limits.ttft_ms
-        self._crossing = {
-            one.probe for one in answer.ttft_intervals if limit is not None and one.least_ms <= limit < one.most_ms
-        }
+        self._crossing = {one.probe for one in answer.ttft_intervals if one.parted_by(self._limits.ttft_ms)}
         self._levels: dict[tuple[int, bool], tuple[_Level, ...]] = {}  # by the subject's identity: hashing is slow
 
     def added(

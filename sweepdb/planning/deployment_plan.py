@@ -213,9 +213,11 @@ class DeploymentPlan(Framed):
         for one in self.answer.ttft_intervals:
             if one.probe == best.get("probe"):
                 least, most, whole = map(four_figures, (one.least_ms, one.most_ms, one.e2e_ms))
+                limit = self.answer.question.limits.ttft_ms
+                parted = f" The TTFT limit of {limit:g} ms lies between." if one.parted_by(limit) else ""
                 yield (
-                    f"Its first tokens take {least} to {most} ms, by whether users of equal lengths stay in step or"
-                    f" drift apart; a whole request takes {whole} ms."
+                    f"Its first tokens take {least} to {most} ms: less if users drift apart, more if they stay in"
+                    f" step.{parted} A whole request takes {whole} ms."
                 )
 
     def _runner_up(self, best: Row) -> Iterator[str]:

@@ -81,6 +81,13 @@ def _needs_nodes(device: str, weights: Weights, best: Row | None) -> str:
     )
 
 
+def crosses_nodes(plan: DeploymentPlan) -> bool:
+    """Whether an instance of the best deployment spans nodes."""
+    best, about = plan.best, plan.looked_at
+    weights = None if best is None or about is None else about.weights.get(str(best["device"]))
+    return best is not None and weights is not None and bool(_crossing(best, weights.node_devices))
+
+
 def _crossing(row: Row, node: int) -> str:
     """What of an instance goes over the network between nodes; empty where each has room in one."""
     names = ("plan", "prefill_plan", "decode_plan")
