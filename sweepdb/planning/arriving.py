@@ -133,28 +133,29 @@ class RatePlan(Framed):
     def _share(self) -> str:
         return f"{100 * self._asked.attainment:g} %"
 
-    def _carrying(self) -> str:
+    def _carrying(self, devices: object) -> str:
         within = f" with {self._share} of them within the limits" if self.limits else ""
-        return f"carry {self._asked.rate:g} requests/s{within}"
+        return f"{_verb(devices, 'carry', 'carries')} {self._asked.rate:g} requests/s{within}"
 
     def _buy(self, row: Row) -> str:
         most, exact, error = row["devices_with_margin"], row["devices"], row["step_error"]
         device, what = row["device"], _deployed(row)
         if error is None:
             return (
-                f"Buy at least {exact} {device} ({what}): {exact} {self._carrying()} if predictions hold exactly;"
+                f"Buy at least {exact} {device} ({what}): {exact} {self._carrying(exact)} if predictions hold exactly;"
                 " nobody measured near, so no margin for their error can be said."
             )
         said = f"expected error of steps, +-{100 * number_of(error):.0f} %"
         if most is None:
             return (
-                f"Buy more than {exact} {device}: {exact} ({what}) {self._carrying()} if predictions hold exactly; no"
-                f" number of them does with the {said}."
+                f"Buy more than {exact} {device}: {exact} ({what}) {self._carrying(exact)} if predictions hold exactly;"
+                f" no number of them does with the {said}."
             )
         if most == exact:
-            return f"Buy {exact} {device} ({what}): {exact} {self._carrying()}, and leave room for the {said}."
+            room = f"{_verb(exact, 'leave', 'leaves')} room for the {said}"
+            return f"Buy {exact} {device} ({what}): {exact} {self._carrying(exact)}, and {room}."
         return (
-            f"Buy {most} {device} ({what}): {exact} {self._carrying()} if predictions hold exactly; {most} leave"
+            f"Buy {most} {device} ({what}): {exact} {self._carrying(exact)} if predictions hold exactly; {most} leave"
             f" room for the {said}."
         )
 
@@ -210,7 +211,7 @@ class RatePlan(Framed):
             return
         what = f"{_deployed(second)} on {second['device']}"
         more, unit = _compared(second, best)
-        yield f"Next comes {what}: {bought(second):.0f} devices, {more:.2f} x the {unit}."
+        yield f"Next comes {what}: {_devices(second)}, {more:.2f} x the {unit}."
 
     def _longer(self, best: Row) -> Iterator[str]:
         for one in self.longer:
@@ -222,7 +223,7 @@ class RatePlan(Framed):
             if abs(gain - 1) < _SAME:
                 yield f"{what} changes nothing."
             else:
-                yield f"{what} gives {gain:.2f} x the {unit}: {bought(one.best):.0f} devices, {other}."
+                yield f"{what} gives {gain:.2f} x the {unit}: {_devices(one.best)}, {other}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +278,15 @@ def rows_of_a_device(answer: Answer) -> list[Row]:
     """The rows of `capacity` on one device each, with their formats."""
     of_one = [row for row in answer.dicts() if row["prefill_device"] in {None, row["device"]}]
     return [{**row, "quantization": quantization_of(answer, row)} for row in of_one]
+
+
+def _verb(devices: object, many: str, one: str) -> str:
+    return one if devices == 1 else many
+
+
+def _devices(row: Row) -> str:
+    count = bought(row)
+    return f"{count:.0f} {_verb(count, 'devices', 'device')}"
 
 
 def _deployed(row: Row) -> str:
