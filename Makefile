@@ -1,9 +1,12 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`. Both are quick the second time. Times are of two idle
-# cores, measured on 2026-11-24; setting up .venv comes before the first of them and takes a minute and a half with packages at hand.
+# cores, measured on 2026-11-24. The first `make demo` sets up .venv with what asks and evaluates; `make test` adds torch and the tools
+# of tests, a minute and a half with packages at hand.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SMALL := $(VENV)/.small
 INSTALLED := $(VENV)/.installed
+PIP := PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 # A process a core; tests of a file stay together, since they share what they set up.
 TOGETHER := -q -n auto --dist loadfile
 # The same order for the same tree, so that a check is red by the change that it checks. A test that hangs ends its process
@@ -20,16 +23,20 @@ FIGURES := $(sort $(wildcard tests/*/test_*fit*.py tests/*/test_*calibra*.py tes
 # Hundreds of processes would each compile the program anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Two installations at once would write into one folder.
+.NOTPARALLEL:
+
 .PHONY: demo test survival figures long attack check bench docs site clean
 
-demo: $(INSTALLED)
+# What is installed in full is not installed again in part.
+demo: $(or $(wildcard $(INSTALLED)),$(SMALL))
 	@mkdir -p build
 	@# A store of an earlier program is upgraded; one that cannot be is made anew: it holds the example alone.
 	@[ ! -e build/demo.sqlite ] || $(BIN)/sweepdb db upgrade --store $(DEMO_STORE) >/dev/null 2>&1 || rm -rf build/demo.sqlite*
 	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 # The tests of every change: one case of each kind, PostgreSQL in a few. 5 min 42 s.
-test: demo
+test: demo $(INSTALLED)
 	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long"
 
 # Once more as numpy computes on a processor without AVX2 and AVX-512. 26 s.
@@ -75,14 +82,21 @@ docs: $(INSTALLED)
 
 # The documents as a site; a link that leads nowhere is an error.
 site: $(INSTALLED)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
+	$(PIP) -e '.[site]'
 	$(BIN)/mkdocs build --quiet --strict
 
-$(INSTALLED): pyproject.toml constraints.txt
-	@echo "setting up $(VENV); the first time takes a few minutes" >&2
+# The page in a browser that `make demo` points to is among it.
+$(SMALL): pyproject.toml constraints.txt
+	@echo "setting up $(VENV); the first time takes half a minute" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep -i '^torch==' constraints.txt)" -c constraints.txt
-	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[measure,hub,postgres,dask,s3,plot,pictures,serve,mcp,sign,readers,test,dev]'
+	@$(PIP) -e '.[serve]'
+	@touch $@
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@echo "adding torch and the tools of tests to $(VENV); the first time takes a few minutes" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) "$$(grep -i '^torch==' constraints.txt)"
+	@$(PIP) -e '.[measure,dataframe,hub,postgres,dask,s3,plot,pictures,serve,mcp,sign,readers,test,dev]'
 	@touch $@
 
 clean:

@@ -148,11 +148,10 @@ def say_error(error: SweepdbError) -> None:
 
 
 _NAMED = re.compile(
-    r"(?:sweepdb|pip|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
+    r"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
 )  # a command, a name: to be typed as it is
-_TO_COPY = re.compile(
-    r"[./:@=_`][^ ]*$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$"
-)  # what a full stop would spoil at an end
+# What a full stop would spoil: a path, a file, an option's value or a command at the end.
+_TO_COPY = re.compile(r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$")
 
 
 def sentence(text: str) -> str:

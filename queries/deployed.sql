@@ -14,6 +14,23 @@ QUALIFY row_number() OVER (
     PARTITION BY question_group, phase, num_devices ORDER BY row(-qps, latency_ms, batch_size, scenario)
 ) = 1;
 
+-- Of a number of users the aggregated row of as many: so many instances, each with its share; of each size the fewest.
+CREATE OR REPLACE TEMP MACRO sides_of_users(target_users) AS TABLE
+WITH tight AS (
+    SELECT *, ceil(target_users / concurrency)::BIGINT AS needed
+    FROM admitted('aggregated')
+    WHERE target_users IS NOT NULL
+    QUALIFY row_number() OVER (PARTITION BY question_group, scenario_id, needed ORDER BY concurrency, batch_size) = 1
+)
+SELECT
+    question_group, phase, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms, concurrency,
+    input_length_mean, output_length, memory_free_bytes, shortest_length, kv_bytes_per_request,
+    prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
+FROM tight
+QUALIFY row_number() OVER (
+    PARTITION BY question_group, num_devices ORDER BY needed, qps DESC, latency_ms, batch_size, scenario
+) = 1;
+
 -- The prefill plans of an engine that no other one of their size beats: a prompt never waits longer where service, lone time
 -- and servers are no worse.
 CREATE OR REPLACE TEMP MACRO engine_prefill_front() AS TABLE
@@ -194,7 +211,7 @@ engine_best AS (
         FROM engine_counts
         WHERE NOT of_users OR users >= target_users
         QUALIFY NOT of_users OR row_number() OVER (
-            PARTITION BY question_group, of_users ORDER BY devices, system_qps DESC, prefill_number, decode_number
+            PARTITION BY question_group, of_users ORDER BY devices, users / system_qps, prefill_number, decode_number
         ) = 1
     )
     QUALIFY row_number() OVER (
@@ -247,8 +264,11 @@ aggregated_side AS (
     SELECT
         *, mean_length(shortest_length) * output_length AS answer_tokens,
         mean_length(shortest_length) * input_length_mean AS prompt_tokens
-    FROM sides
-    WHERE phase = 'aggregated'
+    FROM (
+        SELECT * FROM sides WHERE phase = 'aggregated'
+        UNION ALL BY NAME
+        SELECT * FROM sides_of_users(target_users)
+    )
 ),
 pairs AS (
     SELECT

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
 
 if TYPE_CHECKING:

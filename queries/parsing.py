@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import duckdb

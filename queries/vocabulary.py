@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from store.light_dataclass import dataclass
 from store.schema import RAW_NAMES, filled
 
 VIEWS = Path(__file__).parent / "views"

@@ -5,13 +5,14 @@ Not here: opening anything. Imports nothing heavy, so that reading and `--help` 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from shlex import quote
 from typing import Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 DEFAULT_URL = "sqlite:///sweepdb.sqlite"
 ENVIRONMENT_VARIABLE = "SWEEPDB_STORE"

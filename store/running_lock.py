@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from store.errors import StoreError
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 

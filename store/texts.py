@@ -12,9 +12,9 @@ import io
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 100_000

@@ -9,9 +9,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 USUAL_LIMIT_S = 300.0
 VARIABLE = "SWEEPDB_WAIT"

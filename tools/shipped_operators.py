@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from evaluator.evaluate import capture_requests
@@ -26,16 +26,16 @@ from evaluator.graph.shipped import DRAFT, FILE, KEY, NUMBER, STEP, TEMPLATES, s
 from evaluator.inputs import ModelSpec, Plan, Precision, list_models, load_device, load_model
 from evaluator.inputs.formats import check_precision
 from evaluator.inputs.launchable import LAUNCHERS
-from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes, powers_of_two
+from evaluator.inputs.plan_search import PlanSearch, plan_choices, powers_of_two
 from evaluator.inputs.vision.images import EncoderSplit, ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, usual_precision
 from store.errors import InputError
 
 MOST_DEVICES = 64
-USUAL_ENGINE = "vllm"  # whose plans are traced in every format, and with two stages; others' in the published one
-FORMATS = ("FP8", "NVFP4", "MXFP4", "W4A16")  # that engines quantise to, or that checkpoints of others come in
-CACHES = ("DISABLED", "FP8")
+USUAL_ENGINE = "vllm"  # whose plans are traced in every format; others' in the published one
+FORMATS = ("FP8",)  # that engines quantise to as they load
+CACHES = ("DISABLED",)  # of formats that are named; the published one comes with the published format
 # Numbers as JSON has them, fractions as texts; the group is a text that is none, which stays.
 _NUMBER = re.compile(r'"-?\d+/\d+"|("[^"]*")|-?\d+')
 _TEXT = Workload(input_length=1, output_length=1)
@@ -44,17 +44,25 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes each time
 
 def wanted(spec: ModelSpec) -> Iterator[CaptureRequest]:
     """Every set of operators that ships of a model."""
+    plans = {launchers: _plans(spec, launchers) for launchers in ((USUAL_ENGINE,), tuple(LAUNCHERS))}
+    for precision, launchers in formats_of(spec).items():
+        yield from steps_of(spec, plans[launchers], precision)
+    if spec.vision is not None and not isinstance(spec.vision, str):
+        for plan in sorted({Plan(tp=plan.tp, pp=plan.pp) for plan in plans[tuple(LAUNCHERS)]}):
+            yield from (_encoder(spec, plan, split) for split in get_args(EncoderSplit))
+
+
+def formats_of(spec: ModelSpec) -> dict[Precision, tuple[str, ...]]:
+    """The formats that ship of a model, with the engines whose plans they ship for."""
     published = _published(spec)
-    for precision in dict.fromkeys((published, replace(published, drafts=spec.native_drafts))):
-        yield from _steps(spec, _published_plans(spec), precision)
-    usual = _plans(spec, (USUAL_ENGINE,), (1,))
+    found: dict[Precision, tuple[str, ...]] = dict.fromkeys(
+        (published, replace(published, drafts=spec.native_drafts)), tuple(LAUNCHERS)
+    )
     for cache in CACHES:
         named = [check_precision(Precision(linear=name, experts=name, attention=cache)) for name in FORMATS]
         for precision in (replace(published, attention=cache), *named):
-            yield from _steps(spec, usual, precision)
-    if spec.vision is not None and not isinstance(spec.vision, str):
-        for plan in sorted({Plan(tp=plan.tp, pp=plan.pp) for plan in _published_plans(spec)}):
-            yield from (_encoder(spec, plan, split) for split in ("weights", "data"))
+            found.setdefault(precision, (USUAL_ENGINE,))
+    return found
 
 
 def _published(spec: ModelSpec) -> Precision:
@@ -65,18 +73,15 @@ def _published(spec: ModelSpec) -> Precision:
         return Precision()
 
 
-def _published_plans(spec: ModelSpec) -> list[Plan]:
-    return sorted({*_plans(spec, LAUNCHERS, (1,)), *_plans(spec, (USUAL_ENGINE,), (1, 2))})
-
-
-def _plans(spec: ModelSpec, engines: Iterable[str], stages: tuple[int, ...]) -> list[Plan]:
+def _plans(spec: ModelSpec, engines: Iterable[str]) -> list[Plan]:
     """Plans that one of these engines launches, of instances of 1, 2, 4 ... 64 devices."""
-    searches = [PlanSearch(rule="launchable", engine=engine, pp_sizes=stages) for engine in engines]
-    found = (one for search in searches for one in choices_of_sizes(spec, powers_of_two(MOST_DEVICES), search))
-    return sorted({choice.plan for _, choice in found if choice.illegal is None})
+    searches = [PlanSearch(rule="launchable", engine=engine) for engine in engines]
+    found = (plan_choices(spec, size, search) for size in powers_of_two(MOST_DEVICES) for search in searches)
+    return sorted({choice.plan for choices in found for choice in choices if choice.illegal is None})
 
 
-def _steps(spec: ModelSpec, plans: Iterable[Plan], precision: Precision) -> Iterator[CaptureRequest]:
+def steps_of(spec: ModelSpec, plans: Iterable[Plan], precision: Precision) -> Iterator[CaptureRequest]:
+    """The sets of both kinds of steps."""
     for plan in plans:
         yield from capture_requests(
             _scenario(spec, plan, precision, Workload(input_length=1, output_length=1))
@@ -180,10 +185,15 @@ def packed(requests: Iterable[CaptureRequest], *, anew: bool) -> tuple[dict[str,
 
 
 def of_models(names: tuple[str, ...], anew: bool) -> tuple[str, dict[str, Any], int, int]:
-    """The member of models that differ in their names and published formats alone."""
+    """The member of models that differ in their names, published formats and encoders alone."""
     specs = [load_model(name)[1] for name in names]
-    requests = [request for spec in specs for request in wanted(spec)]
-    return requests[0].place[0], *packed(requests, anew=anew)
+    requests = (request for spec in specs for request in wanted(spec))
+    return _model_of(specs[0]), *packed(requests, anew=anew)
+
+
+def _model_of(spec: ModelSpec) -> str:
+    """The name of a model's member."""
+    return next(steps_of(spec, [Plan()], Precision())).place[0]
 
 
 def write(members: Mapping[str, dict[str, Any]], path: Path) -> None:
@@ -205,9 +215,9 @@ def write(members: Mapping[str, dict[str, Any]], path: Path) -> None:
 def main(arguments: list[str]) -> None:
     """Trace what the file lacks, and write it."""
     anew = arguments == ["--anew"] or not FILE.exists()
-    alike: dict[ModelSpec, list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for name in list_models():
-        alike.setdefault(load_model(name)[1].unnamed, []).append(name)
+        alike.setdefault(_model_of(load_model(name)[1]), []).append(name)
     members: dict[str, dict[str, Any]] = {}
     total = 0
     with ProcessPoolExecutor(os.cpu_count()) as pool:

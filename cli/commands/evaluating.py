@@ -66,17 +66,18 @@ def evaluate(
     check_format(format_, None, known=("table", "json"))
     if sweep_schema:
         return _write_schema()
-    from sweepdb.evaluating import build_request, check_jobs, run_request
+    from cli.render.progress import READING, ProgressBar
 
-    check_jobs(jobs)
-    asked = options_of({"model": model, **joined_numbers(options, options_by_keyword())})
-    built = build_request(asked, sweep, store, deployment=from_deployment)
+    with ProgressBar(sys.stderr).begin(READING):
+        from sweepdb.evaluating import build_request, check_jobs, run_request
+
+        check_jobs(jobs)
+        asked = options_of({"model": model, **joined_numbers(options, options_by_keyword())})
+        built = build_request(asked, sweep, store, deployment=from_deployment)
     for note in built.notes:
         say(as_typed(note))
     if dry_run:
         return _dry_run(built.parts, format_, store)
-    from cli.render.progress import ProgressBar
-
     with ProgressBar(sys.stderr) as bar:
         report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=bar.show, workers=workers)
     phases = {phase for part in built.parts for phase in part.phases}

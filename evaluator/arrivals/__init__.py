@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from evaluator.arrivals.load_rows import arrival_record, is_stream, load_key
     from evaluator.arrivals.loads import PlaySettings, unplayable
     from evaluator.arrivals.play_rules import Dispatch, KvAdmission
+    from evaluator.arrivals.playing import has_compiled_play
     from evaluator.arrivals.prefix_pools import PoolSettings, PrefillPolicy
     from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
     from evaluator.arrivals.sweeping import ArrivalRequest, replayed_times, scenario_loads

@@ -15,7 +15,7 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
 from evaluator.arrivals.twin.play_state import PlayState
 from evaluator.arrivals.twin.replicas import Replica
-from evaluator.compiled import built_library
+from evaluator.compiled import built_library, may_compile
 
 _INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
@@ -51,6 +51,11 @@ class _Shared(ctypes.Structure):
 def compiled_play() -> ctypes.CDLL | None:
     """The library, built if it is not there yet; None where none can be had."""
     return built_library("arrivals/play.c")
+
+
+def has_compiled_play() -> bool:
+    """Whether requests are played in C here, or whoever runs this has asked for the twin in Python."""
+    return not may_compile() or compiled_play() is not None
 
 
 def play_compiled(

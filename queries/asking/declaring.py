@@ -7,13 +7,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import date
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 MOST = 1e15  # of a number for which nothing less is declared: beyond it whole numbers are no longer exact
 MOST_LETTERS = 10_000  # of a text
@@ -86,7 +87,7 @@ def in_new_words(given: Mapping[str, object], items: Iterable[Declared]) -> dict
 
 
 def old_word_note(old: str, new: str) -> str:
-    """What is said to whoever uses an old name."""
+    """The note to whoever uses an old name."""
     return f"`{old}` is an old name, gone with the next release: `{new}`"
 
 

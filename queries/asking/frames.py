@@ -37,9 +37,11 @@ class Framed:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def df(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame."""
-        import pandas as pd
-
+        """The rows as a pandas DataFrame; needs pandas."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise _missing("pandas", "df") from None
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
     def arrow(self) -> pa.Table:
@@ -64,7 +66,10 @@ class Framed:
 
 
 def _missing(package: str, method: str) -> InputError:
-    return InputError(f"{method}() needs {package}, which is not installed", hint=f"pip install {package}; or df()")
+    return InputError(
+        f"{method}() needs {package}, which is not installed.",
+        hint=f"Run: pip install {package}; dicts() needs nothing.",
+    )
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str] | None = None) -> Html:

@@ -32,13 +32,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from queries.asking.limits import with_limits
 from queries.asking.variables import literal
+from store.light_dataclass import dataclass
 from store.schema import filled
 
 Verdict = Literal["deployments", "goodputs", "separation", "changes", "none"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
 from typing import Any, NamedTuple, get_args
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, get_args
 from queries.asking.declaring import Option, above_zero, check_declared, not_negative, option, within
 from queries.errors.figures import LEVELS
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import Phase
 
 MOST_GIB = 1e6
@@ -278,7 +279,7 @@ def _ruled(one: Limit, column_of: Callable[[Limit, str], str], by: str = "ruled_
 
 
 def _bound(value: str, one: Limit, factor: str, *, confident: bool) -> str:
-    """What a limit is compared with, in SQL."""
+    """SQL of the value that a limit is compared with."""
     return f"{value} {'/' if one.least else '*'} {factor}" if confident else value
 
 

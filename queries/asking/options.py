@@ -7,7 +7,7 @@ An option is `--keyword-with-dashes` on the command line. Not here: what a repor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -28,6 +28,7 @@ from queries.asking.declaring import (
 )
 from queries.asking.limits import Limits, listed_limits, row_limits
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 TpotRule = Literal["inclusive", "exclusive"]
 PrefillQpsRule = Literal["capacity", "ttft"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +27,7 @@ from queries.asking.options import (
 )
 from queries.errors.expected import ExpectedError
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
 from store.texts import element, html_of
 

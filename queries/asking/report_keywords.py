@@ -5,7 +5,6 @@ Not here: checking what was given (queries.asking.parameters, at every question)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any, Literal, get_args, get_origin
@@ -14,6 +13,7 @@ from queries.asking.declaring import Bounds, Declared
 from queries.asking.headers import VARIANTS, Report
 from queries.asking.library import report, reports, takes
 from queries.asking.options import PRESETS, option_table
+from store.light_dataclass import dataclass
 
 _TWO_NAMES = tuple[str, str] | list[str]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from queries.asking.declaring import plain_types
 from queries.asking.options import option_table
+from store.light_dataclass import dataclass
 
 _READ = re.compile(r"\bgetvariable\('(\w+)'\)", re.IGNORECASE)
 _TYPES: Mapping[type, str] = {float: "DOUBLE", int: "BIGINT", str: "VARCHAR", bool: "BOOLEAN"}

@@ -8,12 +8,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from queries.errors.figures import ErrorFigures, figures_of
+from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
 
 FOLDER = Path(__file__).parents[1] / "ledger"
@@ -175,7 +176,7 @@ def _devices() -> Mapping[str, ShippedDevice]:
 
 
 def basis_of(subject: Subject) -> str:
-    """What the rates of a device rest on: its measured kernels, those of another device, or its data sheet."""
+    """The basis of a device's rates: its measured kernels, those of another device, or its data sheet."""
     if subject.family == "theoretical":
         return DATA_SHEET
     shipped = _devices().get(subject.device)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from queries.asking.limits import Limits, predicted_limits
 from queries.errors.expected import ExpectedError, Stored, Subject, in_pairs, nearest_error
 from queries.errors.figures import LEVELS
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer
@@ -158,10 +159,7 @@ class _Said:
     ) -> None:
         self._limits = answer.question.limits
         self._predicted, self._subjects, self._factors = predicted, subjects, factors
-        limit = self._limits.ttft_ms
-        self._crossing = {
-            one.probe for one in answer.ttft_intervals if limit is not None and one.least_ms <= limit < one.most_ms
-        }
+        self._crossing = {one.probe for one in answer.ttft_intervals if one.parted_by(self._limits.ttft_ms)}
         self._levels: dict[tuple[int, bool], tuple[_Level, ...]] = {}  # by the subject's identity: hashing is slow
 
     def added(

@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from queries.asking.question import own_tpot
 from queries.errors.expected import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
 from queries.errors.figures import LEVELS, ErrorFigures
+from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
 from store.schema import SCENARIO_TABLES, with_scenarios, words_sql
 

@@ -5,13 +5,13 @@ Not here: which of these a question looks at (queries.narrow.scope_tables)."""
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.asking.macros import read_sql
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.reading import machine_memory
 from store.schema import NAMED_COLUMNS
 

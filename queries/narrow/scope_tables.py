@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,6 +29,7 @@ from queries.asking.options import Definitions
 from queries.asking.variables import settings
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
+from store.light_dataclass import dataclass
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ Not here: which scenarios meet them and how these are grouped (queries.scoping.s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from queries.asking.declaring import sides_of
 from queries.asking.options import Scope
 from queries.scoping.names import device_name, find_model, find_value, workload_ids
 from queries.scoping.voided import read_hidden
+from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
 from store.schema import FORMULA_MODELS, SERVICE
 

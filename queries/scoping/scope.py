@@ -6,7 +6,7 @@ conditions (filters), what rows may stand together (groups) and the newest reque
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from queries.asking.options import Scope
@@ -15,6 +15,7 @@ from queries.scoping.groups import COLUMNS, Found, Grouping
 from queries.scoping.names import find_sweep
 from queries.scoping.newest import PHASES, check_filled, left_out, like_newest, newest_request
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.reading import ReadTransaction, flat_names
 from store.schema import SCENARIO_TABLES, scenario_tables
 

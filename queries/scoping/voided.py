@@ -5,9 +5,9 @@ Not here: voiding itself, and removing the rows (queries.connect)."""
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
 from store.sealing import LARGEST_KEY, Range, Ranges, complement, merged
 

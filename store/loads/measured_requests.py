@@ -7,10 +7,10 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from store.errors import StoreError
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

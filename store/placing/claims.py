@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.placing.folders import AT_THE_ROOT, beside, found_shelf, home_of
 from store.placing.shelves import Folder, Shelf

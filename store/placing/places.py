@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from store.errors import StoreError
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.placing.claims import Ownership
 from store.placing.file_states import FileState, changed_since, states_of_files

@@ -5,10 +5,11 @@ Not here: which tables there are (store.schema.tables)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any, Literal, get_args
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.texts import checked_name, checked_text
 
 Phase = Literal["prefill", "decode", "aggregated"]

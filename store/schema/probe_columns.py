@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
+from store.light_dataclass import dataclass
 from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs, Phase
 from store.schema.joins import ALIASES
 from store.schema.measures import DECODES, MEASURES

@@ -5,8 +5,8 @@ All follow from the declared tables. Not here: public names (queries/views), and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from store.light_dataclass import dataclass
 from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
 from store.schema.joins import BLOCK_TABLES, SCENARIO_TABLES
 from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, ReadColumn, read_column, view_sql

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.light_dataclass import dataclass
 from store.reading import Recalled, Version
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ A block that is kept stands for one of the store only where the store says the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
 from store.schema.measures import MEASURES
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, SORT_ORDER

@@ -10,10 +10,11 @@ import os
 import secrets
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION

@@ -9,12 +9,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.placing import whole_digest
 from store.reading import ReadTransaction, Recalled

@@ -134,6 +134,8 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
     """Notes about requests that arrive."""
     if asked is None:
         return ()
+    from evaluator.arrivals import has_compiled_play
+
     requests = asked.settings.process.requests
     few = f"note: {requests} requests give wide intervals; 20,000 are usual (`requests=20000`)"
     if all(part.engine is None for part in parts):
@@ -146,6 +148,11 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
         said.append("note: the log states images of its requests; with `images` and `image_size` they are encoded")
     elif stated:
         said.append("note: requests have as many images as the log states, within the prompts that it states")
+    if not has_compiled_play():
+        said.append(
+            "note: simulations run in Python here, about 100 times slower, with the same numbers: install a C compiler"
+            " (apt-get install gcc; on macOS xcode-select --install)"
+        )
     return tuple(said)
 
 

@@ -8,13 +8,13 @@ import difflib
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
 from queries.asking import Declared, declared, in_new_words
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from sweepdb.evaluating.sweep_options import BatchRange, Sizes, SweepOptions
 
 JOBS = 8  # threads that play requests, by default

@@ -6,29 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.evaluate import unsupported
 from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats, widened_formats
-from evaluator.request import SweepRequest, planned_scenarios
+from evaluator.request import SweepRequest
 from evaluator.scenario import FORMULAS
-from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
-
-
-def refusal_of(request: SweepRequest) -> str | None:
-    """Why the engine of a request cannot serve all of it; None where it can. Each workload and stage count once."""
-    if request.serving_model == FORMULAS:
-        return None
-    asked: set[tuple[object, ...]] = set()
-    for planned in planned_scenarios(request):
-        one = planned.scenario
-        kind = (one.workload, one.plan.pp)
-        if kind in asked or planned.illegal is not None:
-            continue
-        asked.add(kind)
-        refused: InputError | None = unsupported(one)
-        if refused is not None:
-            return refused.message
-    return None
 
 
 def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tuple[str, ...]:
@@ -61,6 +42,8 @@ def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
         (precision,) = part.precisions
         cache = "" if precision.attention == "DISABLED" else f", {precision.attention} KV cache"
         yield f"{' and '.join(precision.weights)} weights as published{cache}"
+    if options.pp_sizes is None and part.search.pp_sizes is not None:
+        yield "pipeline stages too, as the weights do not fit one node"
     engine = part.search.engine
     if options.search is None and not (engine and _launches_none(part, engine)):
         yield f"plans that {engine} launches as one server" if engine else "every legal plan"

@@ -34,13 +34,15 @@ from evaluator.inputs import (
     workload_of,
 )
 from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
-from evaluator.scenario import FORMULAS, usual_precision, usual_search, usual_serving_model
+from evaluator.scenario import usual_precision, usual_search, usual_serving_model
 from store.errors import InputError
 from store.schema import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
+from sweepdb.evaluating.likely_devices import no_device
 from sweepdb.evaluating.possible import check_possible, check_search
-from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, said_of_drafts, warnings_of
+from sweepdb.evaluating.request_notes import said_of_defaults, said_of_drafts, warnings_of
 from sweepdb.evaluating.service import Serving, client_of, find_serving, images_asked, launch_of, routing_of
+from sweepdb.evaluating.staging import staged_by_itself
 from sweepdb.evaluating.sweep_file import read_sweep_file
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -92,6 +94,8 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
         raise InputError(
             "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
         )
+    if not options.devices:
+        raise no_device(options.models, store_url)
     convention = options.convention
     drafts = None if options.speculative is None else speculation(options.speculative, options.mtp_acceptance)
     if drafts is not None:
@@ -103,23 +107,16 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
     models = tuple(NamedModel(name=name, spec=spec) for name, spec in loaded)
     devices = [load_device(name, family=options.family) for name in options.devices]
     parts: list[SweepRequest] = []
-    notes: list[str] = []
     for name, served in _by_serving_model(options, devices, convention).items():
         whole = _product(options, convention, find_serving(name, store_url), served, store_url)
         for precision, group in _by_precision(options, models, convention).items():
             part = replace(whole, models=group, precisions=(precision,))
             for model in group:
                 workloads_of(part, model.spec)  # refuses models that can see no images
-            if not options.serving_models and (refused := refusal_of(part)) is not None:
-                notes.append(f"{refused}: served by formulas ({FORMULAS}) instead")
-                formulas = _product(options, convention, find_serving(FORMULAS, store_url), served, store_url)
-                part = replace(formulas, models=group, precisions=(precision,), search=part.search)
-            parts.append(part)
+            parts.append(staged_by_itself(part))
     check_possible(options, parts)
     said = said_of_drafts(drafts)
-    return BuiltRequest(
-        parts=tuple(parts), notes=(*said_of_defaults(options, parts), *said, *notes, *warnings_of(parts))
-    )
+    return BuiltRequest(parts=tuple(parts), notes=(*said_of_defaults(options, parts), *said, *warnings_of(parts)))
 
 
 def _drafting(options: SweepOptions, drafts: Speculation) -> SweepOptions:

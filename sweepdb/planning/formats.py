@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from evaluator.evaluate import unsupported
 from evaluator.identity import precision_record
 from evaluator.inputs import (
     LINEAR_NAMES,
@@ -22,11 +21,12 @@ from evaluator.inputs import (
     published_bytes,
     rule_of,
 )
-from evaluator.request import NamedModel, SweepRequest, planned_scenarios
-from evaluator.scenario import FORMULAS, usual_serving_model
+from evaluator.request import NamedModel, SweepRequest
+from evaluator.scenario import usual_serving_model
 from queries.scoping import formats_title
 from store.errors import InputError
 from sweepdb.evaluating.requests import BuiltRequest, build_request
+from sweepdb.evaluating.staging import node_bytes, with_stages
 from sweepdb.evaluating.sweep_options import SweepOptions
 
 AT_LOAD = "FP8"  # what vLLM and SGLang make of 16-bit weights while they load them (--quantization fp8)
@@ -34,7 +34,6 @@ _QUANTISE_AT_LOAD = frozenset({"vllm", "sglang"})
 _NAMED = ("linear", "experts", "mixers", "head")  # options that ask about one format alone
 _NARROWER = 0.8  # of the published bytes: what saves less is no answer of its own
 _AS_NARROW = 1.05  # of what quantising at load leaves: a checkpoint of so many bytes takes its place
-_RESERVED_BYTES = 10 * 2**30  # of a device, as questions reserve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookedAt:
-    """What a plan evaluates: the request, and facts that its answer explains itself by."""
+    """The request that a plan evaluates, and facts that its answer explains itself by."""
 
     built: BuiltRequest
     published: str = ""  # title of the published format
@@ -83,7 +82,7 @@ def request_in_formats(options: SweepOptions, store: str | None, *, crossing: bo
         notes.append(f"looked at too: {said}; name a format to ask about it alone (quantize_linear_action=BF16)")
     refused: str | None = None
     if options.pp_sizes is None:
-        staged = [_with_stages(part, crossing=crossing) for part in parts]
+        staged = [with_stages(part, crossing=crossing) for part in parts]
         parts = [part for part, _ in staged]
         refused = next((why for _, why in staged if why is not None), None)
     return LookedAt(
@@ -104,12 +103,11 @@ def _title(part: SweepRequest) -> str:
 
 
 def _weights(part: SweepRequest, device: DeviceProfile) -> Weights:
-    node = device.grid[-1]
     return Weights(
         title=_title(part),
         weight_bytes=bytes_of_weights(part.models[0].spec, part.precisions[0]),
-        node_devices=node,
-        node_bytes=node * float(device.memory_bytes - _RESERVED_BYTES),
+        node_devices=device.grid[-1],
+        node_bytes=node_bytes(device),
     )
 
 
@@ -162,27 +160,3 @@ def _quantises(options: SweepOptions, device: DeviceProfile) -> bool:
     """Whether the engine that serves a device quantises weights as it loads them."""
     models = options.serving_models or (usual_serving_model(device, options.convention),)
     return all(rule_of(model) in _QUANTISE_AT_LOAD for model in models)
-
-
-def _with_stages(part: SweepRequest, *, crossing: bool) -> tuple[SweepRequest, str | None]:
-    """A product with pipeline stages across nodes where its weights do not fit one, or why its engine refuses them."""
-    largest = max((size for phase in part.phases for size in part.instance_sizes(phase)), default=1)
-    nodes = max(largest // device.grid[-1] for device in part.devices)
-    if nodes < 2 or not (crossing or any(_weights(part, device).nodes > 1 for device in part.devices)):
-        return part, None
-    stages = tuple(sorted({1, *(1 << power for power in range(1, nodes.bit_length())), nodes}))
-    staged = replace(part, search=replace(part.search, pp_sizes=stages))
-    refused = _refused(staged)
-    return (staged, None) if refused is None else (part, refused)
-
-
-def _refused(staged: SweepRequest) -> str | None:
-    """Why the engine serves no stages of a product; None where it serves all. Each workload and number counts once."""
-    kinds = {
-        (one.workload, one.plan.pp): one
-        for planned in planned_scenarios(staged)
-        if planned.illegal is None
-        for one in (planned.scenario,)
-    }
-    found = (unsupported(one) for one in kinds.values()) if staged.serving_model != FORMULAS else ()
-    return next((refused.message for refused in found if refused is not None), None)

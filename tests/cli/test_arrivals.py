@@ -7,6 +7,7 @@ import json
 from conftest_loads import DEVICE
 
 from cli.main import run
+from evaluator.compiled import built_library
 
 EVALUATE = [
     "evaluate", "Qwen/Qwen3-0.6B", "--device", DEVICE, "--input-length", "500", "--output-length", "60",
@@ -49,3 +50,23 @@ def test_answers_about_loads_count_loads(sqlite_url, capsys, tmp_path):
     assert "limits" not in capsys.readouterr().out
     assert run([*asked, "--format", "json-full"]) == 0
     assert json.loads(capsys.readouterr().out)["loads_considered"] == 3
+
+
+def test_a_machine_without_a_compiler_is_told_once_how_to_simulate_faster(monkeypatch, tmp_path, capsys):
+    asked = "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --serving-model vllm --input-length 100 --output-length 10"
+    command = [*asked.split(), "--num-devices", "1,2", "--batch-range", "2", "--arrivals", "poisson", "--dry-run"]
+
+    def said():
+        built_library.cache_clear()
+        assert run([*command, "--store", f"sqlite:///{tmp_path}/new.sqlite"]) == 0
+        return [line for line in capsys.readouterr().err.splitlines() if "C compiler" in line]
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # nothing was built there
+    monkeypatch.setenv("PATH", str(tmp_path))
+    try:
+        (line,) = said()
+        assert line.startswith("note: simulations run in Python here, about 100 times slower, with the same numbers:")
+        monkeypatch.setenv("SWEEPDB_COMPILED_PLAY", "0")  # asked for: nothing to be told
+        assert said() == []
+    finally:
+        built_library.cache_clear()

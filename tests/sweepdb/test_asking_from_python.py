@@ -204,7 +204,7 @@ def test_an_answer_in_a_notebook_is_escaped_and_short(store):
 
 def test_other_tables_need_their_library_and_say_so(store, monkeypatch):
     answer = store.best(top=2)
-    for name, method in (("pyarrow", "arrow"), ("polars", "pl")):
+    for name, method in (("pandas", "df"), ("pyarrow", "arrow"), ("polars", "pl")):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(InputError, match=rf"{method}\(\) needs {name}, which is not installed"):
             getattr(answer, method)()

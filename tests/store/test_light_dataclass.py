@@ -1,0 +1,107 @@
+"""Classes of `store.light_dataclass` do what the standard library's do."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from dataclasses import FrozenInstanceError, asdict, field, fields, replace
+
+import pytest
+
+from store import light_dataclass
+
+KINDS = {"light": light_dataclass.dataclass, "standard": dataclasses.dataclass}
+
+
+def declared(kind):
+    """The same classes by one of the two decorators: frozen with a default and a factory, and one that may change."""
+    dataclass = KINDS[kind]
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Point:
+        x: int
+        y: int = 2
+        tags: tuple[str, ...] = field(default_factory=tuple)
+
+        def __post_init__(self):
+            if self.x < 0:
+                raise ValueError("negative")
+
+    @dataclass(frozen=True, slots=True)
+    class Pair:
+        first: int
+        second: int = 0
+
+    @dataclass(slots=True)
+    class Counter:
+        count: int = 0
+
+    @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+    class Same:
+        value: int
+
+        def __repr__(self):
+            return "mine"
+
+    return Point, Pair, Counter, Same
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Standard:
+    name: str
+    size: int = 1
+
+
+@light_dataclass.dataclass(frozen=True, slots=True)
+class Light:
+    name: str
+    size: int = 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_defaults_and_what_dataclasses_knows(kind):
+    point_class, pair, counter, same = declared(kind)
+    point = point_class(x=1)
+    assert (point.x, point.y, point.tags) == (1, 2, ())
+    assert [one.name for one in fields(point_class)] == ["x", "y", "tags"]
+    assert asdict(replace(point, y=5)) == {"x": 1, "y": 5, "tags": ()}
+    assert point == point_class(x=1, y=2)
+    assert hash(point) == hash((1, 2, ()))
+    assert point != point_class(x=3)
+    assert point != (1, 2, ())
+    assert repr(point).endswith("Point(x=1, y=2, tags=())")
+    assert pair.__match_args__ == ("first", "second")
+    assert pair(7) == pair(7, second=0)
+    assert repr(same(value=1)) == "mine"
+    assert same(value=1) != same(value=1)  # without eq an object equals itself alone
+    changed = counter()
+    changed.count += 1
+    assert changed == counter(1)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(changed)
+    assert not hasattr(point, "__dict__")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_wrong_is_refused(kind):
+    point_class, pair, _, _ = declared(kind)
+    point = point_class(x=1)
+    with pytest.raises(FrozenInstanceError):
+        point.x = 2
+    with pytest.raises(FrozenInstanceError):
+        del point.x
+    with pytest.raises(ValueError, match="negative"):
+        replace(point, x=-1)
+    for wrong in (point_class, lambda: point_class(x=1, z=2), lambda: pair(1, 2, 3), pair):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(TypeError):
+        pair(1, first=2)
+
+
+@pytest.mark.parametrize("made", [Light("a", 3), Standard("a", 3)], ids=KINDS)
+def test_copies_and_pickles_are_equal(made):
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert copy.deepcopy(made) == made
+    assert copy.copy(made).size == 3
