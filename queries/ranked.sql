@@ -31,7 +31,7 @@ CREATE OR REPLACE TEMP MACRO pairs_kept(most_listed) AS
 -- counts of instances within a budget, and those of an engine with their waits (paired.sql).
 CREATE OR REPLACE TEMP MACRO ranked_pairs(same_device, most_listed) AS TABLE
 WITH candidates AS MATERIALIZED (
-    SELECT *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place FROM sides()
+    SELECT *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place FROM formula_sides()
 ),
 -- No objective that is pruned falls when a side improves at the same size. So of each size only the best `kept` rows
 -- can be in the best `kept` pairs, and of those only pairs whose ranks multiply to `kept` at most: every pair of a row

@@ -202,7 +202,7 @@ CREATE OR REPLACE TEMP MACRO degraded_qps(phase, qps) AS
     END;
 
 -- Instances of either side that formulas pair: each plan at its best batch size by requests/s, or every admitted row.
-CREATE OR REPLACE TEMP MACRO sides() AS TABLE
+CREATE OR REPLACE TEMP MACRO formula_sides() AS TABLE
 WITH picks AS MATERIALIZED (
     SELECT * FROM picked('split', 'qps', every_row := getvariable('all_pairs'))
 )

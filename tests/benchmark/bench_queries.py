@@ -115,7 +115,7 @@ def pairing(rows, budget):
     for macro in macros_of("SELECT pair_objective(), pairs_kept(), counts_around(), exact_counts(), needed_prefills()"):
         connection.execute(macro.sql)
     connection.execute(macros()["needed_decodes"].sql)
-    connection.execute("CREATE MACRO sides() AS TABLE SELECT * FROM admitted_sides")
+    connection.execute("CREATE MACRO formula_sides() AS TABLE SELECT * FROM admitted_sides")
     text = re.sub(r"\bmost_listed\b", "20", re.sub(r"\bsame_device\b", "FALSE", macros()["ranked_pairs"].sql))
     engine = text[text.index("WITH candidates") : text.index(",\nseeded AS (")]
     statement = engine + " SELECT * FROM ranked WHERE rank <= 20 ORDER BY rank"

@@ -135,7 +135,7 @@ def duck():
     for name, sql in STUBS.items():
         taken = "(wanted_phase, wanted_objective, every_row := FALSE)" if name == "picked" else "()"
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}{taken} AS TABLE {sql}")
-    for macro in macros_of("SELECT deployments(), engine_pairs(), takes_side()"):
+    for macro in macros_of("SELECT deployments(), engine_pairs(), exact_counts()"):
         if macro.name not in {*STUBS, "scoped", "judged_rows", "judged", "admitted", "ranked_rows", "stored_rows"}:
             connection.execute(macro.sql)
     ranked = macros()["ranked_pairs"].sql
