@@ -8,7 +8,8 @@ from alembic import context
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from migrations.views import create_views, drop_views
+from migrations.views import drop_views
+from store.migrating import create_views
 from store.schema import METADATA
 
 
