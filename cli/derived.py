@@ -14,6 +14,7 @@ import typer
 from sweepdb.asking import Declared, plain_types
 
 _NAMED = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]*))?`")
+OLD_FLAGS: dict[str, str] = {}  # of the commands that were built, with what each is called today
 _FLAGS = {"compile=True": "--compile", "compile=False": "--eager"}
 
 
@@ -40,6 +41,8 @@ def _derived(table: Mapping[str, Declared], written: Mapping[str, Any]) -> list[
         hint = written.get(keyword, str | None if tuple in plain_types(item.type) else _optional(item.type))
         told = _default(item)
         names = (item.option.flag,) if item.option.flag else (spelled(keyword), *item.option.also)
+        OLD_FLAGS.update({spelled(old): spelled(keyword) for old in item.option.was})
+        names = (*names, *map(spelled, item.option.was))
         found.append(
             inspect.Parameter(
                 keyword,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.completion.scripts import VARIABLE
 from cli.joined_arguments import joined, root_options_first
-from cli.output import INTERRUPTED, say_error, say_interrupted
+from cli.output import INTERRUPTED, say_error, say_interrupted, sentence
 from cli.visible import visible
 from store.errors import SweepdbError
 
@@ -33,6 +33,8 @@ _SURROUNDINGS = frozenset(
 )
 # What a list of commands shows beside each: the sentences of their own help are longer than a line.
 SUMMARIES = {
+    "evaluate": "Evaluate every plan and batch size, and store every point.",
+    "query": "Answer a question from the stored rows, evaluating nothing.",
     "plan": "The best whole deployments for a question: evaluate what is missing, then answer.",
     "report": "Write an answer as one file to send.",
     "launch": "Write the files that start a stored row.",
@@ -42,8 +44,12 @@ SUMMARIES = {
     "sql": "Run one read-only SQL statement, or open a prompt.",
     "serve": "Serve a page with sliders over the stored rows.",
     "mcp": "Answer an assistant's questions, as tools over stdio.",
+    "sweeps": "List sweeps, the newest first.",
     "show": "Show a sweep or a probe.",
     "void": "Hide a sweep or a scenario from every answer.",
+    "unvoid": "Show a voided sweep or scenario again.",
+    "models": "List the model catalogue, or show one model.",
+    "workloads": "Named workloads of the store: list, show, add.",
     "support": "What is exact, fitted, carried over or refused.",
     "devices": "List or show device profiles, or add your own.",
     "prices": "Enter and list prices and power of devices.",
@@ -56,6 +62,7 @@ SUMMARIES = {
 }
 
 
+_LISTING: tuple[list[str], ...] = ([], ["--help"], ["-h"])
 _GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
 _ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end nothing is left to be done
 # Modules of commands with these, in the order of help texts.
@@ -71,12 +78,13 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "measured": ("measurements", "validate"),
     "database": ("export", "import", "publish"),  # and db, a group of its own
 }
-# Commands that people ask again and again: each is built without the others, which takes half as long.
-_ALONE = frozenset({"query", "plan", "report"})
+_NONE = ""  # of the commands: what lists them needs their names and summaries alone
 
 
 def build_app(only: str | None = None) -> typer.Typer:
-    """Every command, or the one that is named, registered without importing what it works with."""
+    """Every command, or the one that is named, registered without importing what it works with.
+
+    A command by itself takes half as long, and a list of them without their options a third."""
     import typer
 
     from cli.help.commands import DescribedCommand, DescribedGroup
@@ -94,15 +102,21 @@ def build_app(only: str | None = None) -> typer.Typer:
     import_module("cli.commands.root").register(app)
     for module, names in _MODULES.items():
         for name in names:
-            if only in {None, name}:
+            if only == _NONE:
+                app.command(name, short_help=SUMMARIES[name])(_listed)
+            elif only in {None, name}:
                 function = getattr(import_module(f"cli.commands.{module}"), "import_" if name == "import" else name)
-                app.command(name, short_help=SUMMARIES.get(name))(function)
-    if only is None:
+                app.command(name, short_help=SUMMARIES[name])(function)
+    if only in {None, _NONE}:
         import_module("cli.commands.database").register(app)
     for group in (app, *(one.typer_instance for one in app.registered_groups if one.typer_instance)):
         for command in group.registered_commands:
             command.cls = DescribedCommand
     return app
+
+
+def _listed() -> None:
+    """Stands for a command where commands are listed."""
 
 
 @functools.cache  # whoever runs several lines in one process builds it once
@@ -147,8 +161,9 @@ def run(arguments: Sequence[str]) -> int:
         kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
     )
     try:
-        typed = root_options_first(joined(arguments)) or ["--help"]
-        alone = typed[0] if typed[0] in _ALONE else None
+        listing = list(arguments) in _LISTING
+        typed = ["--help"] if listing else root_options_first(joined(arguments))
+        alone = _NONE if listing else typed[0] if typed[0] in SUMMARIES else None
         outcome = _program(alone).main(args=typed, prog_name="sweepdb", standalone_mode=False)
     except SweepdbError as error:
         say_error(error)
@@ -187,9 +202,18 @@ def _said(error: Exception) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{message}\n"
     context = getattr(error, "ctx", None)
+    if (
+        context is not None
+        and (option := getattr(error, "option_name", None))
+        and type(error).__name__ == "NoSuchOption"
+    ):
+        from cli.field_words import unknown_option
+
+        wrong, hint = unknown_option(option, context, _program().commands)
+        return f"error: {wrong}\nhint: {hint}\n"
     command = getattr(context, "command_path", "sweepdb COMMAND")
     listed = "commands" if "o such command" in message or command == "sweepdb" else "options"
-    return f"error: {message}\nhint: {command} --help lists the {listed}\n"
+    return f"error: {sentence(message)}\nhint: {command} --help lists the {listed}.\n"
 
 
 if __name__ == "__main__":

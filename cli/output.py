@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -141,6 +142,20 @@ def browse(address: str, *, shown: str | None = None) -> None:
 
 def say_error(error: SweepdbError) -> None:
     """Write an error to stderr: what happened and what to do next, options as they are typed."""
-    tell(as_typed(f"error: {error.message}"))
+    tell(f"error: {sentence(as_typed(error.message))}")
     if error.hint:
-        tell(as_typed(f"hint: {error.hint}"))
+        tell(f"hint: {sentence(as_typed(error.hint))}")
+
+
+_NAMED = re.compile(
+    r"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
+)  # a command, a name: to be typed as it is
+# What a full stop would spoil: a path, a file, an option's value or a command at the end.
+_TO_COPY = re.compile(r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$")
+
+
+def sentence(text: str) -> str:
+    """A message with a capital letter and a full stop, but for what is typed or copied as it stands."""
+    started = text if _NAMED.match(text) else text[:1].upper() + text[1:]
+    ended = started[-1:] in ".?!:" or "\n" in started or _TO_COPY.search(started)
+    return started if ended else f"{started}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from evaluator.inputs.checkpoints import published_precision
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines
 from evaluator.inputs.launch import Client, Launch, Routing
@@ -105,10 +106,4 @@ def usual_precision(model: ModelSpec, convention: Convention) -> Precision:
     """Formats as the weights are published; under the upstream convention its own."""
     if convention == "upstream":
         return Precision(linear=SEEDS_LINEAR)
-    return Precision(
-        linear=model.native_linear,
-        experts=model.native_experts,
-        attention=model.native_kv_cache,
-        mixers=model.native_mixers,
-        head=model.native_head,
-    )
+    return published_precision(model)

@@ -103,6 +103,7 @@ class _Tally:
     side_faults_before: int = field(default_factory=side_faults)
 
 
+Rounds = Callable[[str], Sequence[str]]  # the keys of scenarios that a sweep is to hold next; none: that was all
 _Task = tuple[ReadyScenario, ScenarioRef, tuple[int, int]]  # a batch interval that the store lacks
 
 
@@ -122,9 +123,12 @@ def run_sweep(
     jobs: int = 1,
     on_progress: Callable[[Progress], None] = lambda _: None,
     arrivals: ArrivalRequest | None = None,
+    rounds: Rounds | None = None,
 ) -> SweepReport:
     """Evaluate and store, as one sweep, what the store lacks of a request or of several. ^C keeps what is
-    acknowledged and marks the sweep. With `arrivals`, every scenario is played at rates of requests, too."""
+    acknowledged and marks the sweep. With `arrivals`, every scenario is played at rates of requests, too.
+
+    `rounds` names by their keys those that come next, of the sweep's own, until there are none: others are left out."""
     planned = legal_scenarios(request)
     key, sweep_id = begun_sweep(store, request, label, arrivals)
     runner = SweepRunner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress, arrivals=arrivals)
@@ -133,7 +137,9 @@ def run_sweep(
         # One thread evaluates beside this one, which writes: more of them would wait for each other and work out the
         # same schedules. Plays are C, and run side by side.
         with ThreadPoolExecutor(max_workers=1) as pool, ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as players:
-            for chunk in in_lists(planned, SCENARIOS_AT_ONCE):
+            for chunk in (
+                in_lists(planned, SCENARIOS_AT_ONCE) if rounds is None else runner.chosen(planned, key, rounds)
+            ):
                 runner.run(chunk, pool, players)
     except KeyboardInterrupt:
         interrupted = True
@@ -235,6 +241,16 @@ class SweepRunner:
     def __post_init__(self) -> None:
         self.readying = Readying(store=self.store)
 
+    def chosen(self, planned: Sequence[PlannedScenario], sweep: str, rounds: Rounds) -> Iterator[list[PlannedScenario]]:
+        """The scenarios of each round, which is asked for once those before it can be read."""
+        records = self.readying.records
+        by_key = {records.scenario(one.model_name, one.scenario).key: one for one in planned}
+        self.total = 0
+        while wanted := rounds(sweep):
+            self.total += len(wanted)
+            yield [by_key[key] for key in wanted]
+            seal(self.store, self.held)
+
     def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor, players: ThreadPoolExecutor) -> None:
         """Capture, plan, evaluate and store some scenarios; `players` play requests against them."""
         ready = self.readying.ready(chunk)
@@ -252,13 +268,17 @@ class SweepRunner:
                 self.tally.done = before + place[ref.id] + 1  # in the order of the plan
                 self._keep(found)
             if self.arrivals is not None:
-                self._play(list(zip(ready, refs, strict=True)), self.arrivals, players)
+                self._play(list(zip(ready, refs, strict=True)), self.arrivals, players, before)
         finally:
             self.tally.done = before + len(chunk)
         self._say()
 
     def _play(
-        self, ready: Sequence[tuple[ReadyScenario, ScenarioRef]], arrivals: ArrivalRequest, pool: ThreadPoolExecutor
+        self,
+        ready: Sequence[tuple[ReadyScenario, ScenarioRef]],
+        arrivals: ArrivalRequest,
+        pool: ThreadPoolExecutor,
+        before: int,
     ) -> None:
         """Play what the store lacks; the loads of one scenario are stored together."""
         record = arrival_record(arrivals.settings.process)
@@ -271,7 +291,10 @@ class SweepRunner:
                 playable.append((loads, ref, known))
             else:
                 self.tally.unplayed[loads] += 1
-        for (_, ref, _), loads in zip(playable, pool.map(lambda one: one[0].play(one[2]), playable), strict=True):
+        played = zip(playable, pool.map(lambda one: one[0].play(one[2]), playable), strict=True)
+        for number, ((_, ref, _), loads) in enumerate(played, start=before + 1):
+            self.tally.done = max(self.tally.done, number)
+            self._say()
             if loads:
                 added = put_loads(self.store, self.sweep_id, ref.id, record, loads)
                 self.tally.loads_stored += added

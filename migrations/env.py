@@ -9,8 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from migrations.views import drop_views
-from store.migrating import create_views
-from store.schema import METADATA
+from store.schema import METADATA, create_views
 
 
 def run() -> None:

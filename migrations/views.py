@@ -9,8 +9,8 @@ from sqlalchemy import Connection, inspect
 from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation
-from store.migrating import create_views, make_engine, make_reading_engine
-from store.schema import store_views
+from store.migrating import make_engine, make_reading_engine
+from store.schema import create_views, store_views
 
 _COMPARED = "sweepdb_view_of_today"
 

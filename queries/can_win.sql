@@ -22,7 +22,7 @@ SELECT
     CASE phase
         WHEN 'prefill' THEN prefill_capacity_qps
         WHEN 'decode' THEN decode_minus_one_qps
-        ELSE requests_per_s * asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms)
+        ELSE requests_per_s
     END AS first_qps,
     CASE phase WHEN 'prefill' THEN prefill_ttft_qps WHEN 'decode' THEN decode_full_qps END AS second_qps,
     CASE phase WHEN 'prefill' THEN input_tokens_per_s ELSE output_tokens_per_s END AS first_rate,

@@ -1,19 +1,12 @@
 -- The rows of two sweeps, which of them the limits admit, and the best of each subject's group in either.
 CREATE OR REPLACE TEMP MACRO of_two_sweeps() AS TABLE
-WITH known AS (
-    SELECT * FROM judged('prefill')
-    UNION ALL
-    SELECT * FROM judged('decode')
-    UNION ALL
-    SELECT * FROM judged('aggregated')
-),
-admissible AS (
+WITH admissible AS (
     SELECT
         *,
         coalesce(
             qps > 0 AND keeps_limits(phase, ['none'], each_limited), false
         ) AS fits
-    FROM known
+    FROM judged(NULL)
 )
 SELECT
     *,

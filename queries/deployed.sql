@@ -1,215 +1,108 @@
 -- Whole deployments: so many instances that do both, or so many of each side.
--- The best deployments within numbers of devices, aggregated or split: those of `budgets`, what a target takes, and with
--- `stepwise` every number up to 1,024 and beyond that 64 to each doubling; all up to the device budget, else to what the
--- target needs of the one kind that needs less, or of each with `every_mode`. Of each size only the side with the most
--- requests/s can matter; under an engine every decode row can, as prefill must keep up with it, and the prefill plans
--- that no other of their size beats.
-CREATE OR REPLACE TEMP MACRO deployments(target_qps, target_users, every_mode, budgets, stepwise) AS TABLE
-WITH aggregated_side AS (
-    SELECT
-        question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms,
-        e2e_ms / asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms) AS e2e_ms, concurrency,
-        mean_length(shortest_length) * output_length AS answer_tokens,
-        mean_length(shortest_length) * input_length_mean AS prompt_tokens, memory_free_bytes,
-        prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
-    FROM picked('aggregated', 'qps')
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
-    ) = 1
-),
-prefill_side AS (
-    SELECT
-        question_group, scenario, probe, plan, device, num_devices AS size,
-        qps * getvariable('prefill_degradation') AS qps, ttft_ms,
-        kv_bytes_per_request, memory_free_bytes
-    FROM picked('prefill', 'qps')
-    WHERE NOT by_engine
-        AND takes_prefill(device, num_devices)
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
-    ) = 1
-),
-decode_side AS (
-    SELECT
-        question_group, scenario, probe, plan, device, num_devices AS size,
-        qps * getvariable('decode_degradation') AS qps, tpot_ms,
-        output_length AS answer_tokens, input_length_mean AS prompt_tokens, memory_free_bytes,
-        prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
-    FROM picked('decode', 'qps')
-    WHERE NOT by_engine
-        AND takes_decode(device, num_devices)
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
-    ) = 1
-),
-pairs AS (
-    SELECT
-        p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
-        d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
-        d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_qps,
-        d.qps AS decode_qps, p.ttft_ms, d.tpot_ms, d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
-        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes,
-        p.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS kv_transfer_ms
-    FROM prefill_side AS p
-    JOIN decode_side AS d ON p.question_group = d.question_group
-),
-engine_prefill_side AS MATERIALIZED (
+-- The aggregated instance of each size that carries most, and those of either side under formulas.
+CREATE OR REPLACE TEMP MACRO sized_sides() AS TABLE
+WITH picks AS MATERIALIZED (
+    SELECT * FROM picked(NULL, 'qps')
+)
+SELECT
+    question_group, phase, scenario, probe, plan, device, num_devices AS size, degraded_qps(phase, qps) AS qps, ttft_ms,
+    tpot_ms, e2e_ms, concurrency, input_length_mean, output_length, memory_free_bytes, shortest_length,
+    kv_bytes_per_request, prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
+FROM picks
+WHERE phase = 'aggregated' OR (NOT by_engine AND takes_side(phase, device, num_devices))
+QUALIFY row_number() OVER (
+    PARTITION BY question_group, phase, num_devices ORDER BY row(-qps, latency_ms, batch_size, scenario)
+) = 1;
+
+-- Of a number of users the aggregated row of as many: so many instances, each with its share; of each size the fewest.
+CREATE OR REPLACE TEMP MACRO sides_of_users(target_users) AS TABLE
+WITH tight AS (
+    SELECT *, ceil(target_users / concurrency)::BIGINT AS needed
+    FROM admitted('aggregated')
+    WHERE target_users IS NOT NULL
+    QUALIFY row_number() OVER (PARTITION BY question_group, scenario_id, needed ORDER BY concurrency, batch_size) = 1
+)
+SELECT
+    question_group, phase, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms, concurrency,
+    input_length_mean, output_length, memory_free_bytes, shortest_length, kv_bytes_per_request,
+    prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
+FROM tight
+QUALIFY row_number() OVER (
+    PARTITION BY question_group, num_devices ORDER BY needed, qps DESC, latency_ms, batch_size, scenario
+) = 1;
+
+-- The prefill plans of an engine that no other one of their size beats: a prompt never waits longer where service, lone time
+-- and servers are no worse.
+CREATE OR REPLACE TEMP MACRO engine_prefill_front() AS TABLE
+WITH plans AS MATERIALIZED (
     SELECT *, row_number() OVER (ORDER BY scenario) AS prefill_number
     FROM engine_prefills()
-),
--- A prompt never waits longer where service, lone time and servers are no worse.
-engine_prefill_front AS MATERIALIZED (
-    SELECT *
-    FROM engine_prefill_side AS p
-    WHERE NOT EXISTS (
-        SELECT 1
-        FROM engine_prefill_side AS o
-        WHERE o.question_group = p.question_group AND o.size = p.size AND o.first_share = p.first_share
-            AND coalesce(o.ttft_ratio, 1e300) <= coalesce(p.ttft_ratio, 1e300)
-            AND o.service_ms <= p.service_ms AND o.lone_ms <= p.lone_ms AND o.servers_each >= p.servers_each
-            AND (
-                o.service_ms < p.service_ms OR o.lone_ms < p.lone_ms OR o.servers_each > p.servers_each
-                OR o.scenario < p.scenario
-            )
-    )
-),
-engine_decode_side AS MATERIALIZED (
-    SELECT
-        *, max(qps) OVER (PARTITION BY question_group, scenario) AS most_qps,
-        row_number() OVER (ORDER BY scenario, batch_size) AS decode_number
-    FROM engine_decodes()
-),
--- Numbers alone: names are looked up for what is answered.
-engine_rows AS MATERIALIZED (
-    SELECT
-        p.question_group, prefill_number, decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps,
-        p.service_ms, lone_ms + slot_wait_ms AS unqueued_ms, p.servers_each, p.first_share, p.ttft_ratio, d.answer_ms,
-        d.answer_ratio,
-        d.qps / least_devices_each(
-            p.size, d.size, d.qps, lone_ms + slot_wait_ms, d.answer_ms, p.service_ms, p.servers_each, p.first_share,
-            p.ttft_ratio, d.answer_ratio
-        ) AS most_qps_each
-    FROM engine_prefill_front AS p
-    JOIN engine_decode_side AS d ON p.question_group = d.question_group
-),
--- The fewest devices of each row of a pair that carry the target: as many decodes as it takes, prefills until it holds.
-engine_enough AS (
-    SELECT question_group, prefill_instances * prefill_size + decode_instances * decode_size AS devices
-    FROM (
-        SELECT
-            *, held_prefills(
-                greatest(fewest_prefills, 1), 4 * fewest_prefills + 8, decode_instances, qps, unqueued_ms, answer_ms,
-                service_ms, servers_each, first_share, ttft_ratio, answer_ratio
-            ) AS prefill_instances
-        FROM (
-            SELECT
-                *, least_count(qps, target_qps) AS decode_instances,
-                busy_prefills(decode_instances, qps, service_ms, servers_each) AS fewest_prefills
-            FROM engine_rows
-            WHERE target_qps IS NOT NULL
+)
+SELECT *
+FROM plans AS p
+WHERE NOT EXISTS (
+    SELECT 1
+    FROM plans AS o
+    WHERE o.question_group = p.question_group AND o.size = p.size AND o.first_share = p.first_share
+        AND coalesce(o.ttft_ratio, 1e300) <= coalesce(p.ttft_ratio, 1e300)
+        AND o.service_ms <= p.service_ms AND o.lone_ms <= p.lone_ms AND o.servers_each >= p.servers_each
+        AND (
+            o.service_ms < p.service_ms OR o.lone_ms < p.lone_ms OR o.servers_each > p.servers_each
+            OR o.scenario < p.scenario
         )
-    )
-    WHERE prefill_instances IS NOT NULL
-),
-enough AS MATERIALIZED (
-    SELECT question_group, 'aggregated' AS mode, min(least_count(qps, target_qps) * size) AS devices
-    FROM aggregated_side
-    GROUP BY question_group
-    UNION ALL
+);
+
+CREATE OR REPLACE TEMP MACRO engine_decode_side() AS TABLE
+SELECT
+    *, max(qps) OVER (PARTITION BY question_group, scenario) AS most_qps,
+    row_number() OVER (ORDER BY scenario, batch_size) AS decode_number
+FROM engine_decodes();
+
+-- Numbers alone: names are looked up for what is answered.
+CREATE OR REPLACE TEMP MACRO engine_rows() AS TABLE
+SELECT
+    p.question_group, prefill_number, decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps,
+    p.service_ms, lone_ms + slot_wait_ms AS unqueued_ms, p.servers_each, p.first_share, p.ttft_ratio, d.answer_ms,
+    d.answer_ratio,
+    d.qps / least_devices_each(
+        p.size, d.size, d.qps, lone_ms + slot_wait_ms, d.answer_ms, p.service_ms, p.servers_each, p.first_share,
+        p.ttft_ratio, d.answer_ratio
+    ) AS most_qps_each
+FROM engine_prefill_front() AS p
+JOIN engine_decode_side() AS d ON p.question_group = d.question_group;
+
+-- The fewest devices of each row of a pair that carry the target, as many decodes as it takes and prefills until it holds;
+-- NULL of each group besides.
+CREATE OR REPLACE TEMP MACRO engine_enough(target_qps) AS TABLE
+WITH engine_rows AS (
+    SELECT * FROM engine_rows()
+)
+SELECT question_group, min(prefill_instances * prefill_size + decode_instances * decode_size) AS devices
+FROM (
     SELECT
-        question_group, 'pd',
-        min(least_count(prefill_qps, target_qps) * prefill_size + least_count(decode_qps, target_qps) * decode_size)
-    FROM pairs
-    GROUP BY question_group
-    UNION ALL
-    SELECT question_group, 'pd', min(devices) FROM engine_enough GROUP BY question_group
-    UNION ALL
-    SELECT DISTINCT question_group, 'pd', NULL FROM engine_rows
-),
-ends AS MATERIALIZED (
-    SELECT
-        question_group,
-        coalesce(getvariable('num_devices'), CASE WHEN every_mode THEN max(devices) ELSE min(devices) END, 64)::BIGINT
-            AS most_devices
-    FROM (SELECT question_group, mode, min(devices) AS devices FROM enough GROUP BY question_group, mode)
-    GROUP BY question_group
-),
-enough_users AS (
-    SELECT
-        question_group,
-        greatest(ceil(target_users / concurrency)::BIGINT, coalesce(least_count(qps, target_qps), 1)) * size AS devices
-    FROM aggregated_side
-    WHERE target_users IS NOT NULL
-),
--- The numbers of devices that are looked at.
-stops AS MATERIALIZED (
-    SELECT DISTINCT question_group, devices
+        *, held_prefills(
+            greatest(fewest_prefills, 1), 4 * fewest_prefills + 8, decode_instances, qps, unqueued_ms, answer_ms,
+            service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+        ) AS prefill_instances
     FROM (
-        SELECT question_group, most_devices AS devices FROM ends
-        UNION ALL
-        SELECT question_group, unnest(budgets) FROM ends
-        UNION ALL
-        SELECT question_group, devices FROM enough
-        UNION ALL
-        SELECT question_group, devices FROM enough_users
-        UNION ALL
-        SELECT question_group, unnest(range(1, least(most_devices, 1024) + 1)) FROM ends WHERE stepwise
-        UNION ALL
         SELECT
-            question_group,
-            unnest(list_transform(
-                range(1, (64 * log2(greatest(most_devices / 1024, 1)))::BIGINT + 1),
-                lambda part: floor(1024 * pow(2, part / 64))::BIGINT
-            ))
-        FROM ends
-        WHERE stepwise
+            *, least_count(qps, target_qps) AS decode_instances,
+            busy_prefills(decode_instances, qps, service_ms, servers_each) AS fewest_prefills
+        FROM engine_rows
+        WHERE target_qps IS NOT NULL
     )
-    JOIN ends USING (question_group)
-    WHERE devices <= most_devices
+)
+GROUP BY question_group
+UNION ALL
+SELECT DISTINCT question_group, NULL FROM engine_rows;
+
+-- Deployments that an engine serves within each number of devices that is looked at: its group, and the most devices there.
+CREATE OR REPLACE TEMP MACRO engine_deployments(target_qps, target_users, looked_at) AS TABLE
+WITH stops AS MATERIALIZED (
+    SELECT unnest(looked_at, recursive := TRUE)
 ),
-aggregated_counts AS (
-    SELECT s.*, instances
-    FROM (
-        SELECT DISTINCT question_group, size, devices // size AS instances
-        FROM (SELECT DISTINCT question_group, size FROM aggregated_side)
-        JOIN stops USING (question_group)
-    ) AS counts
-    JOIN aggregated_side AS s ON s.question_group = counts.question_group AND s.size = counts.size
-    WHERE instances > 0
-),
--- Around the place where both sides carry the same: with whole instances the best is beside it.
-pair_places AS (
-    SELECT
-        pairs.*, devices AS within, unnest([-2, -1, 0, 1, 2]) AS beside,
-        divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS even_qps,
-        (devices - decode_size) // prefill_size AS most_prefills, (devices - prefill_size) // decode_size AS most_decodes
-    FROM pairs
-    JOIN stops ON stops.question_group = pairs.question_group
-    WHERE prefill_size + decode_size <= devices
-),
-pair_turns AS (
-    SELECT
-        *, least(greatest(floor(even_qps / prefill_qps)::BIGINT + beside, 1), most_prefills) AS prefills,
-        (within - prefills * prefill_size) // decode_size AS decodes
-    FROM pair_places
-    UNION ALL
-    SELECT
-        *, (within - least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes) * decode_size)
-            // prefill_size,
-        least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes)
-    FROM pair_places
-),
-pair_counts AS (
-    SELECT
-        *, needed_prefills(prefills, decodes, prefill_qps, decode_qps) AS prefill_instances,
-        needed_decodes(prefills, decodes, prefill_qps, decode_qps) AS decode_instances,
-        prefill_instances * prefill_size + decode_instances * decode_size AS devices,
-        least(prefill_instances * prefill_qps, decode_instances * decode_qps) AS system_qps
-    FROM pair_turns
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, within
-        ORDER BY system_qps DESC, devices, prefill_instances, prefill_scenario, decode_scenario
-    ) = 1
+engine_rows AS MATERIALIZED (
+    SELECT * FROM engine_rows()
 ),
 -- What the likeliest decode row of each two plans carries within each number of devices: others are worth a look only
 -- where they may carry as much.
@@ -285,7 +178,7 @@ engine_populated AS (
         ) AS decode_instances,
         decode_instances * qps AS system_qps
     FROM engine_rows
-    JOIN ends USING (question_group)
+    JOIN (SELECT DISTINCT question_group, most_devices FROM stops) AS ends USING (question_group)
     WHERE target_users IS NOT NULL
 ),
 -- The fewest prefill instances beside them.
@@ -318,7 +211,7 @@ engine_best AS (
         FROM engine_counts
         WHERE NOT of_users OR users >= target_users
         QUALIFY NOT of_users OR row_number() OVER (
-            PARTITION BY question_group, of_users ORDER BY devices, system_qps DESC, prefill_number, decode_number
+            PARTITION BY question_group, of_users ORDER BY devices, users / system_qps, prefill_number, decode_number
         ) = 1
     )
     QUALIFY row_number() OVER (
@@ -346,8 +239,133 @@ engine_timed AS (
             b.prefill_instances * p.servers_each
         ) AS ttft_ms
     FROM engine_best AS b
-    JOIN engine_prefill_front AS p ON p.prefill_number = b.prefill_number
-    JOIN engine_decode_side AS d ON d.decode_number = b.decode_number
+    JOIN engine_prefill_front() AS p ON p.prefill_number = b.prefill_number
+    JOIN engine_decode_side() AS d ON d.decode_number = b.decode_number
+)
+SELECT
+    question_group, devices, system_qps, prefill_instances, decode_instances, ttft_ms, tpot_ms, ttft_ms + answer_ms AS e2e_ms,
+    answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
+    system_qps / (prefill_instances * prefill_qps) AS prefill_utilisation,
+    system_qps / (decode_instances * most_qps) AS decode_utilisation, prefill_probe, prefill_device, prefill_plan, decode_probe,
+    decode_device, decode_plan, system_qps * (unqueued_ms + wait_ms + answer_ms) / 1000.0 AS users, prefill_scenario,
+    decode_scenario
+FROM engine_timed;
+
+-- The best deployments within numbers of devices, aggregated or split: those of `budgets`, what a target takes, and with
+-- `stepwise` every number up to 1,024 and beyond that 64 to each doubling; all up to the device budget, else to what the
+-- target needs of the one kind that needs less, or of each with `every_mode`. Of each size only the side with the most
+-- requests/s can matter; under an engine every decode row can, as prefill must keep up with it, and the prefill plans
+-- that no other of their size beats.
+CREATE OR REPLACE TEMP MACRO deployments(target_qps, target_users, every_mode, budgets, stepwise) AS TABLE
+WITH sides AS MATERIALIZED (
+    SELECT * FROM sized_sides()
+),
+aggregated_side AS (
+    SELECT
+        *, mean_length(shortest_length) * output_length AS answer_tokens,
+        mean_length(shortest_length) * input_length_mean AS prompt_tokens
+    FROM (
+        SELECT * FROM sides WHERE phase = 'aggregated'
+        UNION ALL BY NAME
+        SELECT * FROM sides_of_users(target_users)
+    )
+),
+pairs AS (
+    SELECT
+        p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
+        d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
+        d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_qps,
+        d.qps AS decode_qps, p.ttft_ms, d.tpot_ms, d.output_length AS answer_tokens,
+        d.input_length_mean AS prompt_tokens, d.prefix_cache_hit_rate,
+        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes,
+        p.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS kv_transfer_ms
+    FROM sides AS p
+    JOIN sides AS d ON p.question_group = d.question_group
+    WHERE p.phase = 'prefill' AND d.phase = 'decode'
+),
+enough AS MATERIALIZED (
+    SELECT question_group, 'aggregated' AS mode, min(least_count(qps, target_qps) * size) AS devices
+    FROM aggregated_side
+    GROUP BY question_group
+    UNION ALL
+    SELECT
+        question_group, 'pd',
+        min(least_count(prefill_qps, target_qps) * prefill_size + least_count(decode_qps, target_qps) * decode_size)
+    FROM pairs
+    GROUP BY question_group
+    UNION ALL
+    SELECT question_group, 'pd', devices FROM engine_enough(target_qps)
+),
+ends AS MATERIALIZED (
+    SELECT
+        question_group,
+        coalesce(getvariable('num_devices'), CASE WHEN every_mode THEN max(devices) ELSE min(devices) END, 64)::BIGINT
+            AS most_devices
+    FROM (SELECT question_group, mode, min(devices) AS devices FROM enough GROUP BY question_group, mode)
+    GROUP BY question_group
+),
+enough_users AS (
+    SELECT
+        question_group,
+        greatest(ceil(target_users / concurrency)::BIGINT, coalesce(least_count(qps, target_qps), 1)) * size AS devices
+    FROM aggregated_side
+    WHERE target_users IS NOT NULL
+),
+-- The numbers of devices that are looked at.
+stops AS MATERIALIZED (
+    SELECT DISTINCT question_group, devices, most_devices
+    FROM (
+        SELECT question_group, most_devices AS devices FROM ends
+        UNION ALL
+        SELECT question_group, unnest(budgets) FROM ends
+        UNION ALL
+        SELECT question_group, devices FROM enough
+        UNION ALL
+        SELECT question_group, devices FROM enough_users
+        UNION ALL
+        SELECT question_group, unnest(range(1, least(most_devices, 1024) + 1)) FROM ends WHERE stepwise
+        UNION ALL
+        SELECT
+            question_group,
+            unnest(list_transform(
+                range(1, (64 * log2(greatest(most_devices / 1024, 1)))::BIGINT + 1),
+                lambda part: floor(1024 * pow(2, part / 64))::BIGINT
+            ))
+        FROM ends
+        WHERE stepwise
+    )
+    JOIN ends USING (question_group)
+    WHERE devices <= most_devices
+),
+aggregated_counts AS (
+    SELECT s.*, instances
+    FROM (
+        SELECT DISTINCT question_group, size, devices // size AS instances
+        FROM (SELECT DISTINCT question_group, size FROM aggregated_side)
+        JOIN stops USING (question_group)
+    ) AS counts
+    JOIN aggregated_side AS s ON s.question_group = counts.question_group AND s.size = counts.size
+    WHERE instances > 0
+),
+pair_turns AS (
+    SELECT
+        pairs.*, devices AS within,
+        unnest(counts_around(devices, prefill_size, decode_size, prefill_qps, decode_qps), recursive := TRUE)
+    FROM pairs
+    JOIN stops ON stops.question_group = pairs.question_group
+    WHERE prefill_size + decode_size <= devices
+),
+pair_counts AS (
+    SELECT
+        *, needed_prefills(prefills, decodes, prefill_qps, decode_qps) AS prefill_instances,
+        needed_decodes(prefills, decodes, prefill_qps, decode_qps) AS decode_instances,
+        prefill_instances * prefill_size + decode_instances * decode_size AS devices,
+        least(prefill_instances * prefill_qps, decode_instances * decode_qps) AS system_qps
+    FROM pair_turns
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, within
+        ORDER BY row(-system_qps, devices, prefill_instances, prefill_scenario, decode_scenario)
+    ) = 1
 )
 SELECT
     question_group, instances * size AS devices, instances * qps AS system_qps, 'aggregated' AS mode, instances,
@@ -369,9 +387,11 @@ SELECT
 FROM pair_counts
 UNION ALL
 SELECT
-    question_group, devices, system_qps, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms,
-    ttft_ms + answer_ms, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
-    system_qps / (prefill_instances * prefill_qps), system_qps / (decode_instances * most_qps), NULL, NULL, NULL,
-    prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan,
-    system_qps * (unqueued_ms + wait_ms + answer_ms) / 1000.0, prefill_scenario, decode_scenario
-FROM engine_timed;
+    question_group, devices, system_qps, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms, e2e_ms,
+    answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
+    prefill_utilisation, decode_utilisation, NULL, NULL, NULL, prefill_probe, prefill_device, prefill_plan, decode_probe,
+    decode_device, decode_plan, users, prefill_scenario, decode_scenario
+FROM engine_deployments(
+    target_qps, target_users,
+    (SELECT list({'question_group': question_group, 'devices': devices, 'most_devices': most_devices}) FROM stops)
+);

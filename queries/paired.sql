@@ -1,5 +1,6 @@
 -- Pairs of a prefill and a decode instance under an engine: TTFT holds the wait for a prefill server, the transfer of
--- keys and values and the wait for a decode slot (waits.sql).
+-- keys and values and the wait for a decode slot (waits.sql). Where no engine serves anything in the scope, a session has empty
+-- relations in place of `engine_pairs` and `engine_frontier` (queries/narrow/unserved.sql): what they are made of is not planned.
 -- Decoded tokens that requests/s of decode rows count, of an answer of so many tokens.
 CREATE OR REPLACE TEMP MACRO decoded_tokens(tokens) AS
     CASE getvariable('decode_qps_rule') WHEN 'full' THEN tokens ELSE greatest(tokens - 1.0, 1.0) END;
@@ -25,7 +26,7 @@ lone AS (
     FROM judged('prefill')
     JOIN outermost ON outermost.key = device_key
     WHERE by_engine AND batch_size = 1 AND memory_free_bytes >= 0 AND prompt_service_ms > 0
-        AND takes_prefill(device, num_devices)
+        AND takes_side(phase, device, num_devices)
 )
 SELECT *, alone_ms + transfer_ms + handover_ms AS lone_ms
 FROM lone
@@ -46,7 +47,7 @@ SELECT
     0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms, tpot_exclusive_ms_bound / tpot_exclusive_ms AS answer_ratio
 FROM admitted('decode')
 WHERE by_engine
-    AND takes_decode(device, num_devices);
+    AND takes_side(phase, device, num_devices);
 
 -- The numbers of decode instances to try of a row: up to 8 without a budget, else the most that it holds, which carries
 -- most. `exact` leaves no device idle, so only every few of them fit.
@@ -389,14 +390,3 @@ SELECT
 FROM chosen AS c
 JOIN prefills AS p ON p.question_group = c.question_group AND p.prefill_rank = c.prefill_rank
 JOIN decodes AS d ON d.question_group = c.question_group AND d.decode_number = c.decode_number;
-
--- The best pairs of an engine that `ranked_pairs` lists, and the frontier. Where no engine serves anything in the scope a
--- session has empty relations in their place (queries/narrow/unserved.sql), and never plans what they are made of.
-CREATE OR REPLACE TEMP VIEW served_pairs AS
-SELECT *
-FROM engine_pairs(
-    getvariable('allocation_rule'), getvariable('num_devices'), getvariable('same_device'), getvariable('most_listed'),
-    getvariable('objective')
-);
-CREATE OR REPLACE TEMP VIEW served_frontier AS
-SELECT * FROM engine_frontier();

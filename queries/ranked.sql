@@ -30,67 +30,33 @@ CREATE OR REPLACE TEMP MACRO pairs_kept(most_listed) AS
 -- The best pairs of each group, or of each group and device where both sides are of the same one: those of formulas, with
 -- counts of instances within a budget, and those of an engine with their waits (paired.sql).
 CREATE OR REPLACE TEMP MACRO ranked_pairs(same_device, most_listed) AS TABLE
-WITH prefill_candidates AS MATERIALIZED (
-    SELECT * REPLACE (qps * getvariable('prefill_degradation') AS qps),
-        CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
-    FROM side('prefill')
-    WHERE NOT by_engine
-        AND takes_prefill(device, num_devices)
-),
-decode_candidates AS MATERIALIZED (
-    SELECT * REPLACE (qps * getvariable('decode_degradation') AS qps),
-        CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
-    FROM side('decode')
-    WHERE NOT by_engine
-        AND takes_decode(device, num_devices)
+WITH candidates AS MATERIALIZED (
+    SELECT *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place FROM sides()
 ),
 -- No objective that is pruned falls when a side improves at the same size. So of each size only the best `kept` rows
 -- can be in the best `kept` pairs, and of those only pairs whose ranks multiply to `kept` at most: every pair of a row
 -- at least as good on both sides comes before. Ties are broken by rank, or the argument would not hold.
-prefill_thresholds AS (
+thresholds AS (
     SELECT
-        question_group, place, num_devices,
+        phase, question_group, place, num_devices,
         list_min(max(qps, least(pairs_kept(most_listed), 999999))) AS least_qps
-    FROM prefill_candidates
-    GROUP BY question_group, place, num_devices
+    FROM candidates
+    GROUP BY phase, question_group, place, num_devices
 ),
-decode_thresholds AS (
-    SELECT
-        question_group, place, num_devices,
-        list_min(max(qps, least(pairs_kept(most_listed), 999999))) AS least_qps
-    FROM decode_candidates
-    GROUP BY question_group, place, num_devices
-),
-prefill_side AS (
+instances AS MATERIALIZED (
     SELECT
         c.*,
         row_number() OVER (
-            PARTITION BY c.question_group, c.place ORDER BY c.qps DESC, latency_ms, batch_size, scenario
+            PARTITION BY c.phase, c.question_group, c.place ORDER BY c.qps DESC, latency_ms, batch_size, scenario
         ) AS side_rank,
         row_number() OVER (
-            PARTITION BY c.question_group, c.place, c.num_devices
+            PARTITION BY c.phase, c.question_group, c.place, c.num_devices
             ORDER BY c.qps DESC, latency_ms, batch_size, scenario
         ) AS size_rank
-    FROM prefill_candidates AS c
-    JOIN prefill_thresholds AS t
-        ON c.question_group = t.question_group AND c.place = t.place AND c.num_devices = t.num_devices
-        AND c.qps >= t.least_qps
-    QUALIFY size_rank <= pairs_kept(most_listed)
-),
-decode_side AS (
-    SELECT
-        c.*,
-        row_number() OVER (
-            PARTITION BY c.question_group, c.place ORDER BY c.qps DESC, latency_ms, batch_size, scenario
-        ) AS side_rank,
-        row_number() OVER (
-            PARTITION BY c.question_group, c.place, c.num_devices
-            ORDER BY c.qps DESC, latency_ms, batch_size, scenario
-        ) AS size_rank
-    FROM decode_candidates AS c
-    JOIN decode_thresholds AS t
-        ON c.question_group = t.question_group AND c.place = t.place AND c.num_devices = t.num_devices
-        AND c.qps >= t.least_qps
+    FROM candidates AS c
+    JOIN thresholds AS t
+        ON c.phase = t.phase AND c.question_group = t.question_group AND c.place = t.place
+        AND c.num_devices = t.num_devices AND c.qps >= t.least_qps
     QUALIFY size_rank <= pairs_kept(most_listed)
 ),
 pairs AS (
@@ -99,51 +65,21 @@ pairs AS (
         d.qps AS decode_qps, p.num_devices AS prefill_size, d.num_devices AS decode_size,
         least(p.qps, d.qps) AS balanced_qps, d.qps / p.qps AS pd_ratio,
         1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS qps_per_device_bound
-    FROM prefill_side AS p
-    JOIN decode_side AS d
+    FROM instances AS p
+    JOIN instances AS d
         ON p.question_group = d.question_group AND p.place = d.place
         AND p.size_rank <= pairs_kept(most_listed) // d.size_rank
-),
--- Around the place where both sides carry the same, where the best whole numbers lie: every few numbers of prefill
--- instances where no device may be idle.
-allocation_places AS (
-    SELECT
-        *, unnest([-2, -1, 0, 1, 2]) AS beside,
-        divided_qps(getvariable('num_devices'), prefill_size, decode_size, prefill_qps, decode_qps) AS even_qps,
-        (getvariable('num_devices') - decode_size) // prefill_size AS most_prefills,
-        (getvariable('num_devices') - prefill_size) // decode_size AS most_decodes,
-        decode_size // gcd(prefill_size, decode_size) AS step,
-        list_filter(
-            range(1, decode_size + 1), lambda x: (getvariable('num_devices') - x * prefill_size) % decode_size = 0
-        )[1] AS first
-    FROM pairs
-    WHERE getvariable('num_devices') IS NOT NULL AND prefill_size + decode_size <= getvariable('num_devices')
+    WHERE p.phase = 'prefill' AND d.phase = 'decode'
 ),
 turns AS (
     SELECT
-        *, least(greatest(floor(even_qps / prefill_qps)::BIGINT + beside, 1), most_prefills) AS prefills,
-        (getvariable('num_devices') - prefills * prefill_size) // decode_size AS decodes
-    FROM allocation_places
-    WHERE getvariable('allocation_rule') <> 'exact'
-    UNION ALL
-    SELECT
-        *,
-        (
-            getvariable('num_devices')
-            - least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes) * decode_size
-        ) // prefill_size,
-        least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes)
-    FROM allocation_places
-    WHERE getvariable('allocation_rule') <> 'exact'
-    UNION ALL
-    SELECT
-        *,
-        first + step * least(
-            greatest(floor((even_qps / prefill_qps - first) / step)::BIGINT + beside, 0), (most_prefills - first) // step
-        ) AS exactly,
-        (getvariable('num_devices') - exactly * prefill_size) // decode_size
-    FROM allocation_places
-    WHERE getvariable('allocation_rule') = 'exact' AND first <= most_prefills
+        *, unnest(CASE
+            WHEN getvariable('allocation_rule') = 'exact'
+                THEN exact_counts(getvariable('num_devices'), prefill_size, decode_size, prefill_qps, decode_qps)
+            ELSE counts_around(getvariable('num_devices'), prefill_size, decode_size, prefill_qps, decode_qps)
+        END, recursive := TRUE)
+    FROM pairs
+    WHERE getvariable('num_devices') IS NOT NULL AND prefill_size + decode_size <= getvariable('num_devices')
 ),
 allocated AS (
     SELECT
@@ -167,11 +103,12 @@ allocation AS (
     FROM allocated
     QUALIFY row_number() OVER (
         PARTITION BY question_group, place, prefill_rank, decode_rank
-        ORDER BY
+        ORDER BY row(
             CASE
                 WHEN getvariable('allocation_rule') = 'exact' THEN abs(prefill_instances / decode_instances - pd_ratio)
             END,
-            system_qps DESC, devices_used, abs(prefill_instances / decode_instances - pd_ratio), prefill_instances
+            -system_qps, devices_used, abs(prefill_instances / decode_instances - pd_ratio), prefill_instances
+        )
     ) = 1
 ),
 ranked AS (
@@ -211,10 +148,10 @@ seeded AS (
         ps.memory_free_bytes AS prefill_memory_free_bytes, ds.scenario_id AS decode_scenario_id,
         ds.batch_size AS decode_size, ds.memory_free_bytes AS decode_memory_free_bytes
     FROM ranked
-    JOIN prefill_side AS ps ON ps.question_group = ranked.question_group AND ps.place = ranked.place
-        AND ps.side_rank = ranked.prefill_rank
-    JOIN decode_side AS ds ON ds.question_group = ranked.question_group AND ds.place = ranked.place
-        AND ds.side_rank = ranked.decode_rank
+    JOIN instances AS ps ON ps.phase = 'prefill' AND ps.question_group = ranked.question_group
+        AND ps.place = ranked.place AND ps.side_rank = ranked.prefill_rank
+    JOIN instances AS ds ON ds.phase = 'decode' AND ds.question_group = ranked.question_group
+        AND ds.place = ranked.place AND ds.side_rank = ranked.decode_rank
     WHERE rank <= most_listed
 ),
 served AS (
@@ -231,13 +168,24 @@ served AS (
         ttft_ms AS pair_ttft_ms, alone_ms, wait_ms, burst_ms, handover_ms, slot_wait_ms, e2e_ms AS pair_e2e_ms, users,
         prefill_utilisation, decode_utilisation, tpot_ms, prefill_scenario_id, 1 AS prefill_size,
         prefill_memory_free_bytes, decode_scenario_id, decode_batch_size, decode_memory_free_bytes
-    FROM served_pairs
+    FROM engine_pairs(
+        getvariable('allocation_rule'), getvariable('num_devices'), same_device, most_listed, getvariable('objective')
+    )
     QUALIFY rank <= most_listed
 ),
 answered AS MATERIALIZED (
     SELECT * FROM seeded
     UNION ALL
     SELECT * FROM served
+),
+stored AS MATERIALIZED (
+    SELECT *
+    FROM ranked_rows((
+        SELECT
+            list({'scenario_id': prefill_scenario_id, 'batch_size': prefill_size})
+            || list({'scenario_id': decode_scenario_id, 'batch_size': decode_size})
+        FROM answered
+    ))
 )
 SELECT
     answered.question_group, rank, answered.prefill_qps, answered.decode_qps, balanced_qps, pd_ratio,
@@ -250,13 +198,7 @@ SELECT
     transfer_ms <= d.decode_step_ms AS transfer_hides, pair_e2e_ms AS e2e_ms, answered.tpot_ms,
     prefill_memory_free_bytes, decode_memory_free_bytes, {pair_columns}
 FROM answered
-JOIN ranked_rows(
-    (SELECT list({'scenario_id': prefill_scenario_id, 'batch_size': answered.prefill_size}) FROM answered)
-) AS p
-    ON p.scenario_id = prefill_scenario_id AND p.batch_size = answered.prefill_size
+JOIN stored AS p ON p.scenario_id = prefill_scenario_id AND p.batch_size = answered.prefill_size
     AND p.question_group = answered.question_group
-JOIN ranked_rows(
-    (SELECT list({'scenario_id': decode_scenario_id, 'batch_size': answered.decode_size}) FROM answered)
-) AS d
-    ON d.scenario_id = decode_scenario_id AND d.batch_size = answered.decode_size
+JOIN stored AS d ON d.scenario_id = decode_scenario_id AND d.batch_size = answered.decode_size
     AND d.question_group = answered.question_group;

@@ -2,12 +2,17 @@
 -- are session variables, each set with its type (SET VARIABLE ttft_limit_ms = 500::DOUBLE); queries/asking/options.py
 -- declares them. Arguments of macros are what differs from call to call.
 -- `scope` is a temporary table of (scenario_id, first_batch_size, last_batch_size, question_group). A bound is what a
--- limit is compared with: the prediction itself, or what confident.sql makes of it.
+-- limit is compared with: the prediction itself, or with a confidence what a measured value stays within with that
+-- probability. `factors` is then a temporary table of (scenario_id, ttft, pair_ttft, tpot_inclusive, tpot_exclusive): quantiles
+-- of measured / predicted, NULL where nothing is known of it, so that no limit is passed. `pair_ttft` is of pairs that a
+-- prefill row stands in. An end-to-end time is the inclusive TPOT times the output; a user's tokens/s are the inverse of
+-- the exclusive TPOT.
 CREATE OR REPLACE TEMP VIEW scoped AS
 SELECT
-    probe.*, scope.question_group, probe.ttft_ms AS pair_ttft_bound_ms, each_stored_bound
+    probe.*, scope.question_group, each_stored_bound
 FROM probe
 JOIN scope ON probe.scenario_id = scope.scenario_id
+with_factors_of_scope
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 
 -- The stored rows that an answer shows, with every column. `wanted` lists their scenario_id and batch_size, so that
@@ -33,13 +38,6 @@ CREATE OR REPLACE TEMP MACRO mean_length(shortest) AS (1.0 + coalesce(shortest, 
 -- What a transfer of keys and values gets of a device's outermost link, of which collectives get the effective bandwidth; the same share
 -- and its source stand in evaluator/serving/pairs.py.
 CREATE OR REPLACE TEMP MACRO moving_bytes_per_s(link_bytes_per_s) AS (0.7::DOUBLE * link_bytes_per_s);
-
--- Requests of the client's mean length over requests of nominal length, which an instance that does both is stored for.
-CREATE OR REPLACE TEMP MACRO asked_share(e2e_ms, shortest, output_length, tpot_exclusive_ms) AS
-    CASE
-        WHEN shortest < 1.0 THEN e2e_ms / (e2e_ms - (1.0 - mean_length(shortest)) * output_length * tpot_exclusive_ms)
-        ELSE 1.0
-    END;
 
 -- The TPOT, QPS and rate that the question's rules choose of what is stored of a row.
 CREATE OR REPLACE TEMP MACRO tpot_by(tpot_rule, serving_model, inclusive, exclusive) AS
@@ -91,7 +89,7 @@ SELECT
             THEN CASE getvariable('prefill_qps_rule') WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
         WHEN 'decode'
             THEN CASE getvariable('decode_qps_rule') WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
-        ELSE requests_per_s * asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms)
+        ELSE requests_per_s
     END AS qps,
     CASE phase
         WHEN 'prefill' THEN input_tokens_per_s
@@ -104,24 +102,22 @@ SELECT
     by_engine(serving_model, formula_version) AS by_engine
 FROM scoped;
 
+-- Whether a phase is the wanted one, or of either side of pairs (`split`); NULL wants any.
+CREATE OR REPLACE TEMP MACRO is_wanted(phase, wanted_phase) AS
+    wanted_phase IS NULL OR phase = wanted_phase OR (wanted_phase = 'split' AND phase <> 'aggregated');
+
 -- Those of a phase.
 CREATE OR REPLACE TEMP MACRO judged(wanted_phase) AS TABLE
-SELECT * FROM judged_rows WHERE phase = wanted_phase;
+SELECT * FROM judged_rows WHERE is_wanted(phase, wanted_phase);
 
--- The judged probes that satisfy every limit, without the columns nothing decides by.
+-- The judged probes that satisfy every limit.
 CREATE OR REPLACE TEMP MACRO admitted(wanted_phase) AS TABLE
-SELECT
-    question_group, scenario_id, scenario, workload_key, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp,
-    num_devices, shortest_length, batch_size, concurrency, input_length_mean, prefix_cache_hit_rate, host_hit_rate,
-    ssd_hit_rate, remote_hit_rate, output_length, ttft_ms,
-    tpot_exclusive_ms, tpot_exclusive_ms_bound, e2e_ms, decode_step_ms,
-    tokens_per_s_per_user, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
-FROM judged(wanted_phase)
-WHERE qps > 0 AND keeps_limits(wanted_phase, ['none'], each_limited);
+SELECT * FROM judged(wanted_phase) WHERE qps > 0 AND keeps_limits(phase, ['none'], each_limited);
 
--- The best batch size of each scenario in each of its groups: highest objective, then lower latency, then smaller batch. Only ties are sorted.
-CREATE OR REPLACE TEMP MACRO picked(wanted_phase, wanted_objective) AS TABLE
-WITH candidates AS NOT MATERIALIZED (
+-- The best batch size of each scenario in each of its groups: highest objective, then lower latency, then smaller batch.
+-- `every_row` takes all of them. An order by one row of keys costs DuckDB a third of what one by each key does.
+CREATE OR REPLACE TEMP MACRO picked(wanted_phase, wanted_objective, every_row := FALSE) AS TABLE
+WITH candidates AS (
     SELECT
         *,
         CASE wanted_objective
@@ -136,18 +132,12 @@ WITH candidates AS NOT MATERIALIZED (
             WHEN 'tokens_per_s_per_user' THEN tokens_per_s_per_user
         END AS objective
     FROM admitted(wanted_phase)
-),
-peaks AS (
-    SELECT question_group, scenario_id, max(objective) AS objective FROM candidates GROUP BY question_group, scenario_id
 )
-SELECT candidates.*
+SELECT *
 FROM candidates
-JOIN peaks
-    ON candidates.question_group = peaks.question_group AND candidates.scenario_id = peaks.scenario_id
-    AND candidates.objective = peaks.objective
-QUALIFY row_number() OVER (
-    PARTITION BY candidates.question_group, candidates.scenario_id
-    ORDER BY candidates.latency_ms, candidates.batch_size
+WHERE objective IS NOT NULL
+QUALIFY every_row OR row_number() OVER (
+    PARTITION BY question_group, scenario_id ORDER BY row(-objective, latency_ms, batch_size)
 ) = 1;
 
 -- What instances of a group are ranked by: an objective that was asked for, what a budget holds of each where there is one,
@@ -189,25 +179,33 @@ SELECT
     *,
     row_number() OVER (
         PARTITION BY question_group
-        ORDER BY
-            ranked_measure(ranked_by, rate, num_devices, objective) DESC, latency_ms, batch_size, scenario
+        ORDER BY row(-ranked_measure(ranked_by, rate, num_devices, objective), latency_ms, batch_size, scenario)
     ) AS rank
 FROM sized;
 
--- Whether an instance is one that a side of a deployment may be of; NULL takes any.
-CREATE OR REPLACE TEMP MACRO takes_prefill(device, num_devices) AS
-    (getvariable('prefill_device') IS NULL OR device = getvariable('prefill_device'))
-    AND (getvariable('prefill_instance_devices') IS NULL OR num_devices = getvariable('prefill_instance_devices'));
-CREATE OR REPLACE TEMP MACRO takes_decode(device, num_devices) AS
-    (getvariable('decode_device') IS NULL OR device = getvariable('decode_device'))
-    AND (getvariable('decode_instance_devices') IS NULL OR num_devices = getvariable('decode_instance_devices'));
+-- Whether an instance is one that its side of a deployment may be of; NULL takes any.
+CREATE OR REPLACE TEMP MACRO takes_side(phase, device, num_devices) AS
+    CASE phase
+        WHEN 'prefill' THEN device = coalesce(getvariable('prefill_device'), device)
+            AND num_devices = coalesce(getvariable('prefill_instance_devices'), num_devices)
+        WHEN 'decode' THEN device = coalesce(getvariable('decode_device'), device)
+            AND num_devices = coalesce(getvariable('decode_instance_devices'), num_devices)
+        ELSE TRUE
+    END;
 
--- One side of a deployment: each plan at its best batch size by requests/s, or every admitted row.
-CREATE OR REPLACE TEMP MACRO side(wanted_phase) AS TABLE
-SELECT *
-FROM admitted(wanted_phase)
-WHERE getvariable('all_pairs')
-UNION ALL
-SELECT * EXCLUDE (objective)
-FROM picked(wanted_phase, 'qps')
-WHERE NOT getvariable('all_pairs');
+-- The requests/s of a side of a deployment as they are asked about.
+CREATE OR REPLACE TEMP MACRO degraded_qps(phase, qps) AS
+    qps * CASE phase
+        WHEN 'prefill' THEN getvariable('prefill_degradation')
+        WHEN 'decode' THEN getvariable('decode_degradation')
+        ELSE 1
+    END;
+
+-- Instances of either side that formulas pair: each plan at its best batch size by requests/s, or every admitted row.
+CREATE OR REPLACE TEMP MACRO sides() AS TABLE
+WITH picks AS MATERIALIZED (
+    SELECT * FROM picked('split', 'qps', every_row := getvariable('all_pairs'))
+)
+SELECT * REPLACE (degraded_qps(phase, qps) AS qps)
+FROM picks
+WHERE NOT by_engine AND takes_side(phase, device, num_devices);

@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from queries.asking.library import CONFIDENT
-from queries.asking.macros import SCOPED, macros_of, names_in, read_sql
+from queries.asking.macros import SCOPED, macros_of, names_in, scoped_view
 from queries.asking.variables import literal, settings
 from queries.bundles.format import LOAD_FILES
 from queries.judging.ladders import LOADED
@@ -66,8 +65,7 @@ def shell_statements(
     yield from (file.sql.strip() for file in views)
     if confident:
         yield _copied("factors", connection)
-        yield read_sql(CONFIDENT).strip()
-    yield from (macro.sql for macro in built_on if macro.name == SCOPED and not confident)
+    yield from (scoped_view(confident=confident) for macro in built_on if macro.name == SCOPED)
     if loads is not None:
         yield _copied("step_error", connection)
         yield loads.tables

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from store.reading import ReadTransaction
     from store.sealing import Ranges
 
-_FORM = 2  # raised when other rows can win than before: a rate or a rule that rows of before do not answer to
+_FORM = 3  # raised when other rows can win than before: a rate or a rule that rows of before do not answer to
 # Other limits are other rules by themselves.
 RULES = (_FORM + crc32(with_limits("every_limit_no_worse").encode())) % 2**31
 CAN_WIN = Path(__file__).with_name("can_win.sql")
@@ -66,7 +66,8 @@ class _ScopeRow(Protocol):
 
 def suffices(asked: Report, values: Mapping[str, object]) -> bool:
     """Whether rows that can win are all that a report reads, asked with these values."""
-    return "winners" in asked.reads and values.get("objective") not in _GROWING and not values.get("all_pairs")
+    every = values.get("all_pairs") or values.get("target_users")  # of a number of users the row of as many is read
+    return "winners" in asked.reads and values.get("objective") not in _GROWING and not every
 
 
 def intervals_of(rows: Iterable[_ScopeRow]) -> Intervals:

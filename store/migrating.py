@@ -42,8 +42,7 @@ from store.faults import store_faults
 from store.location import StoreLocation, parse_url
 from store.reading.connecting import BUSY_TIMEOUT_S, connect_sqlite, read_revision, require_store_file
 from store.revision import HEAD_REVISION, REVISIONS, revision_error
-from store.schema.raw_relations import store_views
-from store.schema.sql_tables import METADATA, STORE_IDENTITY, create_tables
+from store.schema.sql_tables import METADATA, STORE_IDENTITY, create_tables, create_views
 from store.waiting import limit_s, patiently
 from store.whole_files import refuse_special
 
@@ -300,16 +299,10 @@ def _temporary_beside(path: Path) -> Path:
 
 def _initialise(connection: Connection) -> None:
     create_tables(connection)
+    create_views(connection)
     # As `alembic stamp head` does, whose import costs more than all the rest of a new store.
     connection.execute(CreateTable(_ALEMBIC_VERSION))
     connection.execute(insert(_ALEMBIC_VERSION).values(version_num=HEAD_REVISION))
-    create_views(connection)
     connection.execute(
         insert(STORE_IDENTITY).values(id=1, store_id=secrets.token_hex(16), created_at=datetime.now(UTC))
     )
-
-
-def create_views(connection: Connection) -> None:
-    """Create the public views of a store that has none, as today's program generates them."""
-    for name, select in store_views().items():
-        connection.exec_driver_sql(f"CREATE VIEW {name} AS {select}")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         instance_budget,
         keywords_of,
         old_name_note,
+        old_word_note,
         option_table,
         picture_of,
         plain_types,

@@ -104,7 +104,7 @@ def test_a_report_is_one_file(with_report, example_store):
         "rank", "plan", "batch_size", "concurrency", "probe",
     ]  # fmt: skip
     code, _, said = run(with_report, "query", "crowded", "--mode", "pd", "--store", example_store)
-    assert (code, said.splitlines()[1]) == (2, "hint: --mode aggregated or decode")
+    assert (code, said.splitlines()[1]) == (2, "hint: --mode aggregated or decode.")
     program = f"import queries; print(queries.open({example_store!r}).crowded(top=1).rows[0][1])"
     asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
     assert asked.stdout.strip() == "1"
@@ -138,7 +138,7 @@ def test_an_option_is_its_declaration_and_the_sql_that_reads_it(with_report, exa
         assert code == 2
         assert said in error
     code, _, error = run(with_report, "query", "best", "--most-batch", "3", "--store", example_store)
-    assert (code, error.splitlines()[0]) == (2, "error: report best makes no use of --most-batch")
+    assert (code, error.splitlines()[0]) == (2, "error: Report best makes no use of --most-batch")
     program = f"import queries; print(queries.open({example_store!r}).report('crowded', most_batch=3).rows[0][3])"
     asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
     assert asked.stdout.strip() == "3"

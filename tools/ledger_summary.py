@@ -32,7 +32,7 @@ from evaluator.ledger import (
     central_metrics,
     deployment_of,
     evaluated,
-    lengths_of,
+    mean_output_of,
     predicted,
     read_measurements,
     scenario_of,
@@ -172,14 +172,14 @@ def measured_values(point: Point, knowledge: Knowledge, *, engine: bool) -> Valu
         return _renamed(found, {"tpot_exclusive_ms": "tpot_exclusive_ms", "decode_step_ms": "tpot_exclusive_ms"})
     if engine and one.batched and knowledge == "asked":
         return {}  # all requests at once and none after: nobody asks a closed loop for it
-    return _closed_loop(found, lengths_of(one, knowledge)[1], one.users)
+    return _closed_loop(found, mean_output_of(one, knowledge), one.users)
 
 
 def _renamed(found: Mapping[str, float], names: Mapping[str, str]) -> Values:
     return {names[name]: value for name, value in found.items() if name in names}
 
 
-def _closed_loop(found: Mapping[str, float], output: int, users: int) -> Values:
+def _closed_loop(found: Mapping[str, float], output: float, users: int) -> Values:
     values = {name: found[name] for name in METRIC_NAMES if name in found}
     whole = found.get("e2e_ms")
     if whole is None and {"ttft_ms", "tpot_exclusive_ms"} <= found.keys():

@@ -167,9 +167,33 @@ def workloads(  # noqa: PLR0917  one parameter an option
     return 0
 
 
+def _prices_of(words: list[str], usd_per_device_hour: float | None) -> dict[str, float | None]:
+    """Dollars an hour by device: those of one option, or each behind its device."""
+    if len(words) == 1:
+        return {words[0]: usd_per_device_hour}
+    if usd_per_device_hour is not None:
+        raise InputError(
+            f"prices set {' '.join(words)}: give prices behind the devices or `usd_per_device_hour`, not both",
+            hint="sweepdb prices set h100 2.5 h200 3.5",
+        )
+    found: dict[str, float | None] = {}
+    for place in range(0, len(words), 2):
+        try:
+            found[words[place]] = float(words[place + 1])
+        except (IndexError, ValueError):
+            wrong = words[place + 1] if place + 1 < len(words) else "nothing"
+            raise InputError(
+                f"prices set: behind {words[place]} stands {wrong}, not its dollars an hour",
+                hint="sweepdb prices set h100 2.5 h200 3.5",
+            ) from None
+    return found
+
+
 def prices(  # noqa: PLR0917  one parameter an option
-    action: Annotated[str, typer.Argument(help="list, set DEVICE, or import FILE.csv")] = "list",
-    name: Annotated[str | None, typer.Argument(help="a device, or a CSV file")] = None,
+    action: Annotated[str, typer.Argument(help="list, set DEVICE ..., or import FILE.csv")] = "list",
+    names: Annotated[
+        list[str] | None, typer.Argument(help="a device, several as DEVICE USD DEVICE USD, or a CSV file")
+    ] = None,
     usd_per_device_hour: Annotated[float | None, typer.Option(help="dollars for one device and hour")] = None,
     watts_per_device: Annotated[float | None, typer.Option(help="power of one device")] = None,
     effective_from: Annotated[str | None, typer.Option("--from", help="ISO date [default: today]")] = None,
@@ -182,30 +206,36 @@ def prices(  # noqa: PLR0917  one parameter an option
     check_format(format_, output)
     from sweepdb import prices
 
-    if action == "list" and name is None:
+    if action == "list" and not names:
         write_rows(prices.COLUMNS, prices.listed_prices(store), format_, output)
         return 0
-    if action == "set" and name is not None:
+    if action == "set" and names:
         from datetime import UTC, datetime
 
         from sweepdb.stores import PriceRecord
 
-        record = PriceRecord(
-            device_name=name,
-            effective_from=effective_from or datetime.now(UTC).date().isoformat(),
-            usd_per_device_hour=usd_per_device_hour,
-            watts_per_device=watts_per_device,
-            source=source,
+        day = effective_from or datetime.now(UTC).date().isoformat()
+        entered = prices.enter(
+            [
+                PriceRecord(
+                    device_name=device,
+                    effective_from=day,
+                    usd_per_device_hour=usd,
+                    watts_per_device=watts_per_device,
+                    source=source,
+                )
+                for device, usd in _prices_of(names, usd_per_device_hour).items()
+            ],
+            store,
         )
-        entered = prices.enter([record], store)
-    elif action == "import" and name is not None:
-        entered = prices.enter(prices.read_prices(Path(name)), store)
+    elif action == "import" and names and len(names) == 1:
+        entered = prices.enter(prices.read_prices(Path(names[0])), store)
     elif action in {"set", "import"}:
         needed = "a DEVICE" if action == "set" else "a FILE.csv"
         raise InputError(f"prices {action} needs {needed}", hint="sweepdb prices --help")
     else:
         raise InputError(
-            f"prices {action}{f' {name}' if name else ''} is not one of: list, set DEVICE, import FILE.csv",
+            f"prices {' '.join([action, *(names or [])])} is not one of: list, set DEVICE, import FILE.csv",
             hint="sweepdb prices --help",
         )
     for item in entered:

@@ -114,9 +114,12 @@ def _import(files: Sequence[Path], stated: Sequence[str], format_: str, output: 
     if brought.corrected:
         say(f"{counted(brought.corrected, 'point')} left as corrected since; to read it anew, delete it first")
     if found.problems:
+        others = "the others are stored" if found.lines else "nothing was stored"
         raise EvaluationError(
-            f"{len(found.problems)} lines could not be read; the others are stored",
-            hint="each is named above by file and line",
+            f"{counted(len(found.problems), 'line')} could not be read; {others}.",
+            hint="Each is named above by file and line."
+            if found.lines
+            else "`sweepdb measurements --help` says which results of clients and which tables are read.",
         )
     say("next: sweepdb validate")
     return 0

@@ -2,8 +2,8 @@
 
 Their parameters read plain words, whole numbers and numbers themselves, and leave all else to Typer. That builds a
 validator of pydantic for every option, given or not: 70 of `query` and the import take as long as the program's other
-imports together. What is not plainly right goes to Typer, whose errors people then read. Not here: the headings
-(cli.help.headings) and the examples (cli.help.examples)."""
+imports together. What is not plainly right goes to Typer, and a number that it refuses to
+cli.typed_numbers. Not here: the headings (cli.help.headings) and the examples (cli.help.examples)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
+
+from cli.derived import OLD_FLAGS
+from cli.output import say
+from store.errors import InputError
 
 if TYPE_CHECKING:
     from sweepdb.asking import Report
@@ -38,7 +43,16 @@ class PlainValue:
         if not several and (found := _plain(value, param.type_descriptor)) is not None:
             return found
         param._runtime_param = None  # noqa: SLF001  the seam that Typer leaves; without it, every option is its own
-        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        try:
+            return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        except BadParameter:
+            if several or not isinstance(value, str) or param.type_descriptor.annotation not in {int, float}:
+                raise
+        finally:
+            param._runtime_param = self  # noqa: SLF001  of the next line of this process
+        from cli.typed_numbers import number_typed
+
+        return number_typed(value, param)
 
 
 def _plain(value: object, described: Any) -> object | None:  # noqa: ANN401  Typer's own type
@@ -65,6 +79,29 @@ def read_plainly(parameters: list[Any]) -> list[Any]:
 _READER = PlainValue()
 
 
+def refuse_repeated(args: Sequence[str], parameters: Sequence[Any]) -> None:
+    """Refuse an option that is given twice with two values: one of them would go without a word."""
+    spelled = {name: each for each in parameters for name in (*each.opts, *each.secondary_opts) if name[:2] == "--"}
+    given: dict[str, tuple[str, ...]] = {}
+    place = 0
+    while place < len(args) and args[place] != "--":
+        name, equals, value = args[place].partition("=")
+        each = spelled.get(name)
+        place += 1
+        if each is None or each.param_type_name == "argument":
+            continue
+        typed = (name, value)[: 1 + bool(equals)]
+        if not equals and not each.is_flag:
+            typed = (name, *args[place : place + 1])
+            place += 1
+        before = given.setdefault(str(each.name), typed)
+        same = typed == before if each.is_flag else typed[1:] == before[1:]
+        if not same and not each.multiple:
+            raise InputError(
+                f"{' '.join(before)} and {' '.join(typed)} contradict each other.", hint="Give one of them."
+            )
+
+
 _KIND = re.compile(r" <(?:str|int|float|path)>")
 _TYPED = "sweepdb.typed"  # where a context keeps the words behind its command
 HELP_ALL = "--help-all"
@@ -80,6 +117,12 @@ class DescribedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  of one Typer or another
         """Remember the words, which help asks for the report that is meant."""
         ctx.meta[_TYPED] = tuple(args)
+        for old, new in OLD_FLAGS.items():
+            if any(one.partition("=")[0] == old for one in args):
+                from sweepdb.asking import old_word_note
+
+                say(f"note: {old_word_note(old, new)}".replace("`", ""))
+        refuse_repeated(args, self.get_params(ctx))
         return super().parse_args(ctx, ["--help" if one == HELP_ALL else one for one in args])
 
     def _shown(self, ctx: Any, asked: Report | None) -> Callable[[str], bool]:  # noqa: ANN401  of one Typer or another
@@ -134,6 +177,7 @@ class DescribedCommand(TyperCommand):
                 left += parameter.name != "help"
                 continue
             argument = parameter.param_type_name == "argument"
+            record = (", ".join(one for one in record[0].split(", ") if one.split()[0] not in OLD_FLAGS), record[1])
             heading = "Arguments" if argument else heading_of(name, str(parameter.name))
             told = f"{record[1]} ({beside[parameter.name]})" if parameter.name in beside else record[1]
             sections.setdefault(heading, []).append((record[0], told))
@@ -146,6 +190,12 @@ class DescribedCommand(TyperCommand):
             for heading in in_order(sections):
                 with formatter.section(heading):
                     formatter.write_dl(sections[heading])
+            if asked is not None:
+                from cli.help.report_help import columns_of
+
+                for heading, rows in columns_of(asked).items():
+                    with formatter.section(heading):
+                        formatter.write_dl(rows)
         if name == "query" and asked is None:
             with formatter.section("Reports"):
                 listed = textwrap.wrap(", ".join(report_names()), formatter.width - 2, break_on_hyphens=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from cli.derived import spelled
-from cli.render.answers import answer_lines, header_lines, price_notes, ttft_spans
+from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.planning import DeploymentPlan, NextCommand, holds_of, readable_row
+from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, RatePlan, ServerPlan, holds_of, readable_row
 
 _PROBES = ("probe", "prefill_probe", "decode_probe")
 # Columns of a person's tables: what is shown, and what it is called.
@@ -22,28 +22,106 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def plan_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
+_SAID_OF_LOADS = ("bursts:", "nobody measured")  # beginnings of notes that bear on what to buy
+_RATED = (
+    ("rank", "rank"), ("device", "device"), ("quantization", "quantization"), ("deployment", "deployment"),
+    ("devices_with_margin", "devices_with_margin"), ("devices", "devices"), ("carries", "carries"),
+    ("goodput_per_instance", "goodput/instance"), ("goodput", "goodput"), ("attained", "attained"),
+    ("usd_per_hour", "usd/h"), ("rows", "rows"),
+)  # fmt: skip
+
+
+def plan_lines(plan: DeploymentPlan | RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
     """Everything about a plan; the nearest misses where nothing satisfies the limits."""
+    if isinstance(plan, RatePlan):
+        yield from _rate_lines(plan, wide=wide, explain=explain)
+    else:
+        yield from _waiting_lines(plan, wide=wide, explain=explain)
+    yield from _next(plan)
+
+
+def _next(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
+    for number, command in enumerate(plan.next_commands()):
+        yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
+
+
+_SERVER = (
+    ("concurrency", "concurrency"), ("deployment", "deployment"), ("plan", "plan"), ("requests_per_s", "requests/s"),
+    ("output_tokens_per_s", "tokens/s"), ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"), ("e2e_ms", "e2e_ms"),
+    ("within_limits", "limits kept"), ("probe", "row"),
+)  # fmt: skip
+
+
+def server_lines(plan: ServerPlan) -> Iterator[str]:
+    """Everything about a server that runs: a table with it and its best changes, then sentences and lines to copy."""
+    spans = ttft_spans(plan.answer)
+    yield f"{STARTED}: {plan.named}\n"
+    yield from (f"{line}\n" for line in plan.answer.scope)
+    rows = [{**row, "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"])} for row in plan.dicts()]
+    yield from _table(rows, _SERVER)
+    yield "\n"
+    for sentence in plan.sentences():
+        yield Paragraph(sentence)
+    yield from _trust(plan)
+    yield "\n"
+    for name, line in plan.lines.items():
+        times = next((row["instances"] for row in plan.dicts() if row["deployment"] == name), 1)
+        yield f"{name}{f', {times} servers' if times != 1 else ''}: {line}\n"
+    yield from _next(plan)
+
+
+def _waiting_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
+    """A plan for users who wait for their answers, or within a budget."""
     whole = plan.best is None or wide
     if whole:
         yield from answer_lines(plan.answer, wide=wide, explain=explain)
     else:
         yield from map(str, header_lines(plan.answer) if explain else ())
         yield from _tables(plan)
+    for sentence in list(plan.sentences())[plan.best is None :]:  # that nothing satisfies limits is said
+        yield Paragraph(sentence)
     if plan.best is not None:
-        for sentence in plan.sentences():
-            yield Paragraph(sentence)
         if not explain:
             yield from _trust(plan)
         for note in () if whole else _notes(plan, explain=explain):
             yield Paragraph(note, indent="  ")
         yield "\n"
-    for number, command in enumerate(plan.next_commands()):
-        yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
+
+
+def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
+    """A plan for a rate: what to buy comes first, then what it rests on."""
+    for sentence in plan.sentences():
+        yield Paragraph(sentence)
+    yield "\n"
+    whole = plan.missed or (plan.answer if wide else None)
+    if whole is not None:
+        yield from answer_lines(whole, wide=wide, explain=explain)
+        yield "\n"
+        return
+    yield from map(str, header_lines(plan.answer)) if explain else (load_limits(plan.answer),)
+    for title, found in plan.tables():
+        yield f"{title}\n"
+        rows = [
+            {
+                **row, "rows": " ".join(plan.probes_of(row)),
+                "carries": None if plan.budget is None else row["carries_target"],  # without a budget any number does
+            }
+            for row in found
+        ]  # fmt: skip
+        yield from _table(rows, _RATED)
+        yield "\n"
+    if not explain:
+        yield from _trust(plan)
+    for note in plan.answer.notes:
+        if explain or note.startswith(_SAID_OF_LOADS):
+            yield Paragraph(f"assumed: {note}", indent="  ")
+    for device in dict.fromkeys(row["device"] for row in plan.dicts() if row["usd_per_hour"] is None):
+        yield Paragraph(price_note(device), indent="  ")
+    yield "\n"
 
 
 def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:
-    """What costs lack, and what the rows assume where they are to be explained."""
+    """The prices that costs lack, and with `explain` what the rows assume."""
     yield from dict.fromkeys(price_notes(plan.answer))
     for note in dict.fromkeys(plan.answer.notes if explain else ()):
         yield note if note.startswith("note:") else f"assumed: {note}"
@@ -58,7 +136,7 @@ def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _trust(plan: DeploymentPlan) -> Iterator[str]:
+def _trust(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
     """How far such answers have been off, in a line a distinct figure."""
     for line in dict.fromkeys(expected_error_lines(plan.answer.expected_error)):
         yield Paragraph(f"Expected error: {line}", indent="  ")
@@ -76,9 +154,11 @@ def _tables(plan: DeploymentPlan) -> Iterator[str]:
             }
             for row in found
         ]  # fmt: skip
-        chosen = [(name, called) for name, called in _SHOWN if any(row.get(name) is not None for row in rows)]
         yield f"{title}\n"
-        yield from table_lines(
-            [called for _, called in chosen], [[row.get(name) for name, _ in chosen] for row in rows]
-        )
+        yield from _table(rows, _SHOWN)
         yield "\n"
+
+
+def _table(rows: Sequence[Mapping[str, object]], columns: Sequence[tuple[str, str]]) -> Iterator[str]:
+    chosen = [(name, called) for name, called in columns if any(row.get(name) is not None for row in rows)]
+    yield from table_lines([called for _, called in chosen], [[row.get(name) for name, _ in chosen] for row in rows])

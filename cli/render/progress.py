@@ -26,7 +26,8 @@ class _Redrawn:
         self._terminal = stream.isatty()
         self._every_s = REDRAWN_EVERY_S if self._terminal else SAID_EVERY_S
         self._drawn: float | None = None
-        self._started = time.monotonic()
+        self._started = self._begun = time.monotonic()
+        self._scenarios = self._before = 0
 
     def _due(self) -> bool:
         """Whether to draw now; a short run draws nothing where no terminal is."""
@@ -67,16 +68,17 @@ class ProgressBar(_Redrawn):
 
     def show(self, progress: Progress) -> None:
         """Redraw the line where it is due."""
+        if progress.scenarios != self._scenarios:  # another round, of more or of others
+            self._scenarios, self._before, self._begun = progress.scenarios, progress.scenarios_done, time.monotonic()
         if not self._due():
             return
-        elapsed = max(time.monotonic() - self._started, 1e-9)
-        share = progress.scenarios_done / max(progress.scenarios, 1)
+        elapsed = max(time.monotonic() - self._begun, 1e-9)
+        done, share = progress.scenarios_done - self._before, progress.scenarios_done / max(progress.scenarios, 1)
         bar = f"[{'#' * round(share * WIDTH):<{WIDTH}}] " if self._terminal else ""
-        left = f", {elapsed * (1 - share) / share:.0f} s left" if share > 0 else ""
-        self._draw(
-            f"{bar}{progress.scenarios_done}/{progress.scenarios} scenarios,"
-            f" {progress.probes_stored / elapsed:,.0f} probes/s{left}"
-        )
+        left = f", {elapsed * (progress.scenarios - progress.scenarios_done) / done:.0f} s left" if done > 0 else ""
+        stored = progress.probes_stored / max(time.monotonic() - self._started, 1e-9)
+        pace = f", {stored:,.0f} probes/s" if stored and not self._before else ""
+        self._draw(f"{bar}{progress.scenarios_done}/{progress.scenarios} scenarios{pace}{left}")
 
 
 class ProgressLine(_Redrawn):

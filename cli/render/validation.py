@@ -5,6 +5,7 @@ The file shows predicted against measured as SVG, then the tables. Not here: com
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
@@ -14,7 +15,8 @@ from sweepdb.reporting import Html, element, embedded, html_of, html_page
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
 COLUMNS = ("by", "group", "metric", *FIGURES)
-KNOWN = "all, as known"  # the client, launch and lengths of the source, where it states them
+ALONE, KNOWN = "from the question alone", "with the server's settings"
+MOST_LISTED = 10  # points that are shown one by one
 PEER_COLUMNS = ("rows_of_peer", *(f"{name}_{side}" for side in ("there", "of_peer") for name in FIGURES[1:]))
 STANDING_COLUMNS = ("by", "group", "whose", "rows", "e2e_median_ape", "e2e_mean_ape", "tau", "regret", "groups",
                     "tau_of_plans", "regret_of_plans", "groups_of_plans")  # fmt: skip
@@ -79,7 +81,7 @@ def flat_rows(validation: Validation, *, against: str | None) -> tuple[Sequence[
 
     With a peer, ours and its over the rows both predict."""
     rows: list[list[object]] = []
-    whole: tuple[tuple[Knowledge, str], ...] = (("asked", "all"), ("known", KNOWN))
+    whole: tuple[tuple[Knowledge, str], ...] = (("asked", "all"), ("known", f"all, {KNOWN}"))
     for knowledge, by in whole:
         for metric in validation.metrics():
             ours = validation.figures_of(metric, knowledge)
@@ -108,15 +110,65 @@ def _peer_cells(both: tuple[Figures, Figures] | None, against: str | None) -> li
 
 
 def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
-    """Tables for a person: the whole, beside the peer where there is one, groups, exclusions, ranking."""
+    """Tables for a person: few points one by one, figures of several, what was left out, ranking."""
+    points = {one.record_key for one in validation.comparisons}
+    if len(points) <= MOST_LISTED:
+        yield from _point_lines(validation)
+    if len(points) > 1 or against is not None:
+        yield from _figure_lines(validation, against)
+    yield from _first_token_lines(validation)
+    yield from _rate_lines(validation.at_rates)
+    yield from _replay_lines(validation.replays)
+    yield from _left_out(validation)
+    ranking = validation.ranking()
+    if ranking is not None:
+        yield f"\nranking: mean Kendall tau {ranking[0]:.2f} of tokens/s/device over {ranking[1]} groups that differ in"
+        yield " plan or batch\n"
+
+
+def _point_lines(validation: Validation) -> Iterator[str]:
+    """Each point's measured value, its prediction and the difference; one prediction where both are equal."""
+    by_point: dict[tuple[str, str], dict[Knowledge, Comparison]] = defaultdict(dict)
+    for one in validation.comparisons:
+        by_point[one.record_key[:8], one.metric][one.knowledge] = one
+    two = any(both["asked"].predicted != both["known"].predicted for both in by_point.values() if len(both) == 2)
+    shown: tuple[tuple[Knowledge, str], ...] = (("asked", ALONE), ("known", KNOWN))
+    rows = [
+        [point, _called(metric), next(iter(both.values())).measured]
+        + [value for one in found for value in ((None, None) if one is None else (one.predicted, _percent(one.error)))]
+        for (point, metric), both in by_point.items()
+        if (found := [both.get(knowledge) for knowledge, _ in shown[: 1 + two]])
+    ]
+    if two:
+        yield f"predicted {ALONE}: model, device, plan, formats, mean lengths and users; {KNOWN}: the client and the\n"
+        yield "launch that the source states, too\n\n"
+    heads = [head for _, name in shown for head in (name, "difference")] if two else ["predicted", "difference"]
+    yield from table_lines(("point", "metric", "measured", *heads), rows)
+
+
+def _called(metric: str) -> str:
+    return {
+        "ttft": "TTFT ms",
+        "tpot": "TPOT ms",
+        "requests_per_s": "requests/s",
+        "output_tokens_per_s": "tokens/s",
+    }.get(metric, metric.replace("_ms", " ms"))
+
+
+def _percent(error: float) -> str:
+    return f"{100 * error + 0.0:+.1f} %" if abs(error) >= 0.0005 else "0 %"
+
+
+def _figure_lines(validation: Validation, against: str | None) -> Iterator[str]:
+    """Errors of all points, beside the peer's where there is one, and of groups."""
     _, rows = flat_rows(validation, against=against)
-    yield "errors in percent: median, mean and 90th percentile of |predicted - measured| / measured;"
+    yield "\nerrors in percent: median, mean and 90th percentile of |predicted - measured| / measured;"
     yield " bias: median of the signed error\n\n"
-    yield "as asked: model, device, plan, formats, mean lengths and users, as a question says them\n"
+    yield f"{ALONE}: model, device, plan, formats, mean lengths and users\n"
     yield from table_lines(COLUMNS[2:], [row[2 : len(COLUMNS)] for row in rows if row[0] == "all"])
-    known = [row[2 : len(COLUMNS)] for row in rows if row[0] == KNOWN]
+    known = [row[2 : len(COLUMNS)] for row in rows if row[0] == f"all, {KNOWN}"]
     if known != [row[2 : len(COLUMNS)] for row in rows if row[0] == "all"]:
-        yield "\nas known: with the client and launch that the source states, too\n"
+        yield f"\n{KNOWN}: the client and launch that the source states, too\n"
         yield from table_lines(COLUMNS[2:], known)
     if against is not None:
         yield from _peer_lines(validation, against)
@@ -126,14 +178,6 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
         if found:
             yield "\n"
             yield from table_lines((name, *COLUMNS[2:]), found)
-    yield from _first_token_lines(validation)
-    yield from _rate_lines(validation.at_rates)
-    yield from _replay_lines(validation.replays)
-    yield from _left_out(validation)
-    ranking = validation.ranking()
-    if ranking is not None:
-        yield f"\nranking: mean Kendall tau {ranking[0]:.2f} of tokens/s/device over {ranking[1]} groups that differ in"
-        yield " plan or batch\n"
 
 
 def _first_token_lines(validation: Validation) -> Iterator[str]:

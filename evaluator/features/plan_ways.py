@@ -11,6 +11,7 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import divides_prompts, holds_shares
 from evaluator.scenario import Scenario
+from evaluator.serving.models import serving_model_of
 
 
 class PlanWays(Feature):
@@ -50,8 +51,16 @@ class PlanWays(Feature):
         ),
     )
 
+    def said(self, scenario: Scenario) -> Iterator[str]:
+        """How stages are served, whose errors nobody has measured on many servers."""
+        if scenario.plan.pp > 1 and serving_model_of(scenario).engine(scenario) is not None:
+            yield (
+                f"{scenario.plan.pp} pipeline stages pass micro-batches on in rounds; expected errors are of servers"
+                " without stages"
+            )
+
     def lacking(self, scenario: Scenario) -> str:
-        """Each of them."""
+        """Each of them, but for pipeline stages."""
         plan = scenario.plan
         if max(plan.dcp, plan.pcp, plan.micro_batches) == 1 and not plan.redundant_experts:
             return ""

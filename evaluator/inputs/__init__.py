@@ -8,6 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.inputs.cache_parts import kept_parts, stated_format, with_parts
+    from evaluator.inputs.checkpoints import checkpoints_of, published_as, published_bytes
     from evaluator.inputs.devices.calibration_record import (
         Accuracy,
         Calibration,
@@ -60,7 +61,14 @@ if TYPE_CHECKING:
         unfitted_engine,
         with_client,
     )
-    from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, linear_format, slow_formats
+    from evaluator.inputs.formats import (
+        ATTENTION_NAMES,
+        LINEAR_NAMES,
+        check_precision,
+        linear_format,
+        slow_formats,
+        widened_formats,
+    )
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
     from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp

@@ -80,6 +80,13 @@ _FORMATS = {
     )
 }
 LINEAR_NAMES = ("DISABLED", *_FORMATS)
+# What engines and checkpoints call them.
+_CALLED = {
+    "AWQ": "W4A16", "GPTQ": "W4A16", "INT4": "W4A16", "4BIT": "W4A16", "AWQ_MARLIN": "W4A16", "GPTQ_MARLIN": "W4A16",
+    "INT8": "W8A8_DYNAMIC", "W8A8": "W8A8_DYNAMIC", "W8A16": "W8A16_DYNAMIC", "W4A8": "W4A8_DYNAMIC",
+    "E4M3": "FP8", "FP8_E4M3": "FP8", "FLOAT8": "FP8", "FP8_DYNAMIC": "FP8", "FBGEMM_FP8": "FP8", "W8A8_FP8": "FP8",
+    "FP4": "NVFP4", "NONE": "BF16", "FP16": "BF16", "HALF": "BF16", "FLOAT16": "BF16", "BFLOAT16": "BF16",
+}  # fmt: skip
 ATTENTION_NAMES = ("DISABLED", "INT8", "FP8")
 GROUP_SIZES = (1, 8192)
 
@@ -119,6 +126,20 @@ def slow_formats(device: DeviceProfile, precision: Precision, convention: Conven
     )
 
 
+def widened_formats(device: DeviceProfile, precision: Precision) -> tuple[str, ...]:
+    """A sentence for each format of products that this device has no arithmetic for, as engines serve it there.
+
+    MXFP4 names weights, which most devices multiply in other formats."""
+    forms = map(linear_format, precision.weights)
+    lacking = [one for one in forms if one.compute in {"fp8", "fp4"} - dict(device.matrix_flops_per_s).keys()]
+    return tuple(
+        f"{device.name} has no {form.compute.upper()} arithmetic: vLLM and SGLang keep {form.name} weights there and"
+        " multiply in 16 bits (Marlin kernels), which saves memory and no arithmetic"
+        for form in dict.fromkeys(lacking)
+        if form.name != "MXFP4"
+    )
+
+
 def check_precision(precision: Precision) -> Precision:
     """The same precision with canonical names, or an error that lists the nearest."""
     linear = _canonical(precision.linear)
@@ -145,7 +166,8 @@ def check_precision(precision: Precision) -> Precision:
 
 
 def _canonical(name: str) -> str:
-    return "BF16" if name.upper() == "DISABLED" else name.upper()
+    named = name.upper().replace("-", "_")
+    return "BF16" if named == "DISABLED" else _CALLED.get(named, named)
 
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> InputError:

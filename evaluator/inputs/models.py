@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
@@ -109,9 +110,34 @@ def _object(text: str, where: str) -> dict[str, Any]:
     return config
 
 
+_PART = re.compile(r"[0-9]+(?:\.[0-9]+)?[bmk](?![a-z])|[0-9]+(?:\.[0-9]+)?|[a-z]+")
+_TUNED = frozenset({"instruct", "chat", "it", "base", "hf", "v", "thinking"})  # which weights, and not which sizes
+
+
+def nearest_models(name: str) -> list[str]:
+    """The catalogue's names that share most parts with another, such as family, release and size."""
+    asked = _parts(name)
+    scored = []
+    for known in list_models():
+        parts = _parts(known)
+        alike = sum(map(_weight, asked & parts)) - 0.5 * sum(map(_weight, asked ^ parts))
+        spelt = difflib.SequenceMatcher(None, name.lower(), known.lower()).ratio()
+        scored.append((-alike, -spelt, known))
+    found = [known for score, _, known in sorted(scored) if score < 0]
+    return (found or difflib.get_close_matches(name, list_models(), cutoff=0.3))[:3]
+
+
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(_PART.findall(name.rsplit("/", maxsplit=1)[-1].lower()))
+
+
+def _weight(part: str) -> float:
+    return 0.1 if part in _TUNED else 1.0
+
+
 def _fetched(name: str) -> ModelSpec:
-    nearest = difflib.get_close_matches(name, list_models(), n=3, cutoff=0.3)
-    hint = f"nearest known: {', '.join(nearest)}" if nearest else "sweepdb models lists what is known"
+    nearest = nearest_models(name)
+    hint = f"Nearest known: {', '.join(nearest)}." if nearest else "sweepdb models lists what is known."
     if name.count("/") != 1:
         raise InputError(f"unknown model {shortened(name)}", hint=hint)
     try:

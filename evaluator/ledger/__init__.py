@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         replayed_log,
         replayed_scenario,
     )
-    from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, scenario_of
+    from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, mean_output_of, scenario_of
     from evaluator.ledger.scoring import Comparison, Exclusion, Figures, Usable, figures, plan_label, usable
     from evaluator.ledger.sides import Probe, Values, values_of_sides
 

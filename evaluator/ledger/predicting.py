@@ -17,7 +17,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.graph.shipped import operators_of_request
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.ledger.deployments import Deployment
-from evaluator.ledger.scenarios import Knowledge, lengths_of, prompts_scenario_of, scenario_of
+from evaluator.ledger.scenarios import Knowledge, lengths_of, mean_output_of, prompts_scenario_of, scenario_of
 from evaluator.ledger.sides import Probe, Sides, Values, decoding_of, values_of_sides
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
@@ -138,8 +138,12 @@ def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, pr
 
 def values_of(deployment: Deployment, knowledge: Knowledge, probe: Probe, batch_size: int) -> Values:
     """Every metric that one probe has for a point."""
-    read = {"prefill": _of_prompts, "decode": _of_tokens, "aggregated": _of_requests}[deployment.mode]
-    return read(deployment, lengths_of(deployment, knowledge), probe, batch_size)
+    lengths = lengths_of(deployment, knowledge)
+    if deployment.mode == "decode":
+        return _of_tokens(deployment, probe, batch_size)
+    if deployment.mode == "prefill":
+        return _of_prompts(deployment, lengths, probe, batch_size)
+    return _of_requests(deployment, lengths[1], mean_output_of(deployment, knowledge), probe, batch_size)
 
 
 def sides_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Sides:
@@ -179,18 +183,23 @@ def _of_prompts(deployment: Deployment, lengths: Sequence[int], probe: Probe, si
     return found
 
 
-def _of_tokens(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:  # noqa: ARG001
+def _of_tokens(deployment: Deployment, probe: Probe, size: int) -> Values:
     """A batch of sequences alone."""
     tpot = probe.value("tpot_exclusive_ms", size)
     return {"decode_step_ms": tpot, "tpot_exclusive_ms": tpot, "output_tokens_per_s": MS * deployment.users / tpot}
 
 
-def _of_requests(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:
-    """A closed loop: every user gets its output once an end-to-end time."""
-    whole = probe.value("e2e_ms", size)
-    latencies = {name: probe.value(name, size) for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms")}
-    return latencies | {
-        "tpot_inclusive_ms": whole / lengths[1],
-        "output_tokens_per_s": MS * deployment.users * lengths[1] / whole,
+def _of_requests(deployment: Deployment, named: int, output: float, probe: Probe, size: int) -> Values:
+    """A closed loop: every user gets its output once an end-to-end time.
+
+    Clients measure means; a probe's answers have the named length."""
+    ttft, tpot = probe.value("ttft_ms", size), probe.value("tpot_exclusive_ms", size)
+    whole = probe.value("e2e_ms", size) - (named - output) * tpot  # 0.9 of 500 tokens at 10 ms: 500 ms less
+    return {
+        "ttft_ms": ttft,
+        "tpot_exclusive_ms": tpot,
+        "e2e_ms": whole,
+        "tpot_inclusive_ms": whole / output,
+        "output_tokens_per_s": MS * deployment.users * output / whole,
         "requests_per_s": MS * deployment.users / whole,
     }

@@ -50,9 +50,17 @@ def prompts_scenario_of(
 
 def lengths_of(deployment: Deployment, knowledge: Knowledge) -> tuple[int, int]:
     """Prompt and output as the scenario states them: nominal beside a known client, else their means."""
-    shortest = deployment.client.shortest if deployment.client is not None and knowledge == "asked" else 1.0
-    mean = (1.0 + shortest) / 2
+    mean = _mean_share(deployment) if knowledge == "asked" else 1.0
     return max(1, round(mean * deployment.input_length)), max(1, round(mean * deployment.output_length))
+
+
+def mean_output_of(deployment: Deployment, knowledge: Knowledge) -> float:
+    """The mean answer that was measured, beside the one that the scenario states."""
+    return lengths_of(deployment, knowledge)[1] * (_mean_share(deployment) if knowledge == "known" else 1.0)
+
+
+def _mean_share(deployment: Deployment) -> float:
+    return (1.0 + (1.0 if deployment.client is None else deployment.client.shortest)) / 2
 
 
 def _scenario(  # noqa: PLR0917  one of each

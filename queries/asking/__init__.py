@@ -14,11 +14,14 @@ if TYPE_CHECKING:
         check_declared,
         declared,
         image_size,
+        in_new_words,
+        old_word_note,
         one_of,
         option,
         plain_types,
         shown,
         sides_of,
+        within,
     )
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
         reports,
         variables_taken,
     )
-    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, relaxed_to
+    from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, moved_times, relaxed_to
     from queries.asking.options import (
         MOST_RATE,
         PARTS,
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
         Scope,
         option_table,
     )
-    from queries.asking.parameters import given_options, instance_budget
+    from queries.asking.parameters import check_question, given_options, instance_budget
     from queries.asking.pictures import Json, picture_looks, picture_of, report_pictures
     from queries.asking.question import Answer, Question, question_of
     from queries.asking.report_keywords import Keyword, asked_reports, keywords_of

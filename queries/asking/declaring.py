@@ -5,7 +5,8 @@ Not here: which options there are (queries.asking.options)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
 from datetime import date
 from numbers import Integral, Real
@@ -32,6 +33,7 @@ class Option:
     help: str
     keyword: str | None = None  # None: the field's name
     also: tuple[str, ...] = ()  # other spellings on the command line
+    was: tuple[str, ...] = ()  # old keywords, which work until the next release
     flag: str | None = None  # how the command line spells a choice of two
     variable: str | None = None  # in SQL; None: it narrows what is looked at
     variable_type: str | None = None  # of DuckDB; None: that of the field
@@ -68,6 +70,27 @@ def option(default: object, help: str, **more: Any) -> Any:  # noqa: A002, ANN40
     return field(default=default, metadata={"option": Option(help=help, **more)})
 
 
+def in_new_words(given: Mapping[str, object], items: Iterable[Declared]) -> dict[str, object]:
+    """Keywords as they are called today; whoever writes an old one is told its new one."""
+    renamed = {old: item.keyword for item in items for old in item.option.was}
+    values: dict[str, object] = {}
+    for keyword, value in given.items():
+        new = renamed.get(keyword, keyword)
+        if value is None:
+            continue
+        if new != keyword:
+            if given.get(new) is not None:
+                raise InputError(f"`{keyword}` is the old name of `{new}`: give one of them")
+            warnings.warn(old_word_note(keyword, new), DeprecationWarning, stacklevel=2)
+        values[new] = value
+    return values
+
+
+def old_word_note(old: str, new: str) -> str:
+    """The note to whoever uses an old name."""
+    return f"`{old}` is an old name, gone with the next release: `{new}`"
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The check of a number that lies in a range; `told` says what is expected of one below it."""
@@ -81,7 +104,11 @@ class Bounds:
         """The fault of a number outside; None where there is none."""
         if not value >= self.low or (self.above and value == self.low):  # NaN is not
             return f"must {self.told}, not {shown(value)}"
-        return None if value <= self.high else f"must be at most {shown(self.high)}, not {shown(value)}"
+        if value <= self.high:
+            return None
+        percent = self.high < 1 <= value <= 100 and self.low <= value / 100 <= self.high
+        meant = f": did you mean {value / 100:g}?" if percent else ""
+        return f"must be at most {shown(self.high)}, not {shown(value)}{meant}"
 
 
 def above_zero(most: float = MOST) -> Bounds:

@@ -120,11 +120,6 @@ class Report:
         return self.scope == "devices"
 
     @property
-    def same_device(self) -> bool:
-        """Whether both sides of each pair that it ranks are of one device."""
-        return "ranked_pairs(TRUE" in self.sql
-
-    @property
     def names(self) -> Told | None:
         """The names that it compares, where it does."""
         return next((told for told in self.requires if told.options[0] in {"probes", "sweeps"}), None)

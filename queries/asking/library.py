@@ -28,8 +28,6 @@ OLD_NAMES: Mapping[str, str] = {
 _LONGEST = 100  # letters of a name
 _EVERYWHERE = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
 _NAME = re.compile(r"[a-z][a-z0-9_, -]*")
-# The view of a scope again, where limits are read with a confidence.
-CONFIDENT = Path(__file__).parents[1] / "judging" / "confident.sql"
 
 
 @cache

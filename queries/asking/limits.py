@@ -6,7 +6,7 @@ Options, checks, words, and the SQL that judges rows follow from the rows, in th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
@@ -221,6 +221,12 @@ def predicted_limits() -> tuple[Limit, ...]:
 
 
 @cache
+def moved_times() -> tuple[Limit, ...]:
+    """Limits on times that pages and reports move, and of which it is known how far off they are."""
+    return tuple(one for one in predicted_limits() if one.slider and one.option.unit == "ms" and one.errors_known)
+
+
+@cache
 def confident_variables() -> frozenset[str]:
     """SQL variables of the limits that a confidence reads otherwise."""
     return frozenset(one.variable for one in limit_table() if one.errors_known)
@@ -272,8 +278,9 @@ def _ruled(one: Limit, column_of: Callable[[Limit, str], str], by: str = "ruled_
     return columns[0] if len(columns) == 1 else f"{by}serving_model, {', '.join(columns)})"
 
 
-def _surely(value: str, one: Limit, factor: str) -> str:
-    return f"{value} {'/' if one.least else '*'} {factor}"
+def _bound(value: str, one: Limit, factor: str, *, confident: bool) -> str:
+    """SQL of the value that a limit is compared with."""
+    return f"{value} {'/' if one.least else '*'} {factor}" if confident else value
 
 
 def _lacked(one: Limit) -> str:
@@ -318,8 +325,34 @@ def _no_worse(one: Limit, column: str) -> str:
     return f"no_less({this}, {other})" if one.least else f"no_less({other}, {this})"
 
 
+def _bounds(limits: Sequence[Limit], *, confident: bool) -> dict[str, Iterable[str]]:
+    """Bounds of stored columns and of judged metrics; those of pairs by errors of their own."""
+    of_pairs = [
+        ("ttft_ms", "pair_ttft", "pair_ttft_bound_ms"),
+        ("tpot_exclusive_ms", "tpot_exclusive", "tpot_exclusive_ms_bound"),
+    ]
+    apart = [f"{column}{f' * factors.{factor}' if confident else ''} AS {name}" for column, factor, name in of_pairs]
+    return {
+        "each_stored_bound": (
+            f"probe.{apart[0]}",
+            *(
+                f"{_bound(f'probe.{column}', one, _factor(one, column), confident=confident)} AS {column}_bound"
+                for one in limits
+                for column in one.predicted
+            ),
+        ),
+        "each_bound": (
+            *apart,
+            *(
+                f"{_bound(str(one.metric), one, _ruled(one, _factor), confident=confident)} AS {one.bound}"
+                for one in limits
+            ),
+        ),
+    }
+
+
 @cache
-def _expansions() -> Mapping[str, str]:
+def _expansions(*, confident: bool) -> Mapping[str, str]:
     """Parts of SQL by the name that stands for each in files: one a limit, or one a column that it is about."""
     rows = row_limits()
     limits = predicted_limits()
@@ -328,18 +361,13 @@ def _expansions() -> Mapping[str, str]:
     misses = {one.name: _missed(one) for one in sorted(rows, key=lambda one: not one.is_reserve)}
     lists = {
         "each_stored_column": (column for _, column in stored),
-        "each_stored_bound": (f"probe.{column} AS {column}_bound" for _, column in stored),
-        "each_sure_stored_bound": (
-            f"{_surely(f'probe.{column}', one, _factor(one, column))} AS {column}_bound" for one, column in stored
-        ),
+        **_bounds(limits, confident=confident),
         # By the rule of a parameter, where no variable is set.
         "each_predicted_metric": (
             f"{_ruled(one, lambda _, column: column, 'tpot_by($tpot_rule, ')} AS {one.metric}" for one in limits
         ),
         "each_metric": (str(one.metric) for one in limits),
         "each_limited": ("memory_free_bytes", *(one.bound for one in limits)),
-        "each_bound": (f"{one.metric} AS {one.bound}" for one in limits),
-        "each_sure_bound": (f"{_surely(str(one.metric), one, _ruled(one, _factor))} AS {one.bound}" for one in limits),
         "each_miss": misses.values(),
         "each_use": (_use(place, one) for place, one in enumerate(rows)),
         "each_counted_down": (repr(one.name) for one in rows if one.least),
@@ -358,13 +386,19 @@ def _expansions() -> Mapping[str, str]:
         "each_limit_keyword": ", ".join(one.keyword for one in limits),
         "when_each_needed": " ".join(f"WHEN '{one.name}' THEN {_needed(one)}" for one in rows),
         "when_each_missed": " ".join(f"WHEN {text} THEN '{name}'" for name, text in misses.items()),
+        **{
+            f"with_factors_of_{rows}": f"JOIN factors ON factors.scenario_id = {rows}.scenario_id" if confident else ""
+            for rows in ("scope", "lots")
+        },
         "sum_of_missed": " + ".join(f"({text} > 0)::INTEGER" for text in misses.values()),
     }
 
 
-_STANDS_FOR = re.compile(r"\b(?:(?:when_)?each|every_limit|sum_of)_\w+\b")
+_STANDS_FOR = re.compile(r"\b(?:(?:when_)?each|every_limit|sum_of|with_factors)_\w+\b")
 
 
-def with_limits(text: str) -> str:
-    """A text of SQL in which parts stand for limits, with each of these."""
-    return _STANDS_FOR.sub(lambda match: _expansions()[match[0]], text)
+def with_limits(text: str, *, confident: bool = False) -> str:
+    """A text of SQL in which parts stand for limits, with each of these.
+
+    They are compared with predictions or, `confident`, with what measured values stay within."""
+    return _STANDS_FOR.sub(lambda match: _expansions(confident=confident)[match[0]], text)

@@ -39,10 +39,10 @@ CREATE OR REPLACE TEMP MACRO is_formula(serving_model) AS
     serving_model IN ({", ".join(f"'{name}'" for name in FORMULA_MODELS)});
 """
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
-# Views that a session has over the store or over memory (queries/narrow): the probes of a question's scope, what limits
-# and ranks read of these, and what engines make of them.
+# What a session has over the store or over memory (queries/narrow): the probes of a question's scope, what limits and
+# ranks read of these, and what engines make of them.
 SCOPED, JUDGED = "scoped", "judged_rows"
-SERVED = frozenset({"served_pairs", "served_frontier"})
+SERVED = frozenset({"engine_pairs", "engine_frontier", "engine_enough", "engine_deployments"})
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
@@ -54,12 +54,23 @@ class Macro:
 
     name: str
     sql: str
-    calls: frozenset[str]
+    beside: frozenset[str]  # every macro of its text
+
+    @property
+    def calls(self) -> frozenset[str]:
+        """The macros that it calls; a question looks at a fifth of them."""
+        return (self.beside & names_in(self.sql)) - {self.name}
 
 
-def read_sql(path: Path) -> str:
+def read_sql(path: Path, *, confident: bool = False) -> str:
     """A file of SQL, with what is declared of columns and limits in place of what stands for it."""
-    return with_limits(filled(path.read_text(encoding="utf-8")))
+    return with_limits(filled(path.read_text(encoding="utf-8")), confident=confident)
+
+
+@cache
+def scoped_view(*, confident: bool) -> str:
+    """The view of a scope, with limits compared with predictions or, `confident`, with bounds of measured values."""
+    return read_macros(read_sql(FILES[0], confident=confident))[SCOPED].sql
 
 
 @cache
@@ -81,10 +92,8 @@ def macros(*, of_loads: bool = False) -> Mapping[str, Macro]:
 def read_macros(text: str) -> dict[str, Macro]:
     """The macros that a text of SQL creates, by name."""
     found = {match[1]: match[0] for match in _STATEMENT.finditer(text)}
-    return {
-        name: Macro(name=name, sql=sql, calls=frozenset(found.keys() & names_in(sql) - {name}))
-        for name, sql in found.items()
-    }
+    names = frozenset(found)
+    return {name: Macro(name=name, sql=sql, beside=names) for name, sql in found.items()}
 
 
 @lru_cache(maxsize=512)  # of the same texts at every question

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from queries.asking.declaring import declared
-from queries.asking.library import asked_instead, is_timed, report, takes, variants_of
-from queries.asking.limits import limit_named, row_limits
+from queries.asking.library import asked_instead, is_timed, report, takes
+from queries.asking.limits import limit_named, predicted_limits, row_limits
 from queries.asking.question import Question
 from store.errors import InputError
 
@@ -25,12 +25,7 @@ OBJECTIVES = {
     "concurrency": "concurrency",
     "tokens-per-s-per-user": "tokens_per_s_per_user",
 }
-_OBJECTIVE_PHASES = {
-    "ttft": ("prefill", "aggregated"),
-    "tpot": ("decode", "aggregated"),
-    "e2e": ("aggregated",),
-    "tokens-per-s-per-user": ("decode", "aggregated"),
-}
+_OBJECTIVE_PHASES = {one.name.replace("_", "-"): one.phases for one in predicted_limits()}
 PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
 _FEW_TAKERS = 4  # reports that a hint names
 
@@ -105,6 +100,13 @@ def instance_budget(question: Question) -> int | None:
     """The most devices of one instance, where a device budget is for copies of an instance, not for a deployment."""
     allocates = report(question.report).allocates is not None or question.options.mode == "pd"
     return None if allocates else question.pairs.num_devices
+
+
+def check_question(question: Question) -> None:
+    """Refuse what a report would refuse before it looks at the store."""
+    asked = answered_instead(question)
+    check_options(asked)
+    check_used(asked)
 
 
 def check_options(question: Question) -> None:
@@ -209,7 +211,6 @@ def parameters_of(question: Question, phases: Collection[str], *, served: bool =
     """The value of every variable that a report may name."""
     pairs, options = question.pairs, question.options
     objective = objective_of(question, phases, served=served)
-    same_device = any(report(name).same_device for name in variants_of(report(question.report)))
     return {
         **_declared_values(question),
         "objective": objective,
@@ -224,8 +225,6 @@ def parameters_of(question: Question, phases: Collection[str], *, served: bool =
         "mix_workloads": [key for key, _ in options.mix],
         "mix_weights": [weight for _, weight in options.mix],
         "served": served,
-        "same_device": same_device,
-        "most_listed": 1 if same_device else options.top,
     }
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
-from queries.asking.declaring import declared, plain_types, shown
+from queries.asking.declaring import declared, in_new_words, plain_types, shown
 from queries.asking.frames import Framed, html_table
 from queries.asking.limits import Limits
 from queries.asking.options import (
@@ -86,7 +86,8 @@ def _other_keywords() -> Mapping[str, str]:
 
 def _parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
     """Keywords as the parts of a question; what is None was not given. An unknown keyword lists the nearest."""
-    values = {_other_keywords().get(name, name): value for name, value in given.items() if value is not None}
+    given = {_other_keywords().get(name, name): value for name, value in given.items()}
+    values = in_new_words(given, option_table().values())
     if "eager" in values:
         values["compile"] = not values.pop("eager")
     base = preset_named(_text("preset", values.pop("preset", "sweepdb")))

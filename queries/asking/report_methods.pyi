@@ -119,8 +119,10 @@ class CapacityKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
+    price_date: str | None
     attainment: float | None
     rate: float | None
     by: str | None
@@ -147,11 +149,29 @@ class CompareKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     attainment: float | None
     by: str | None
     marginal: bool | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
+class ConcurrencyKeywords(ScopeKeywords, total=False):
+    ttft_limits: float | None
+    tpot_limits: float | None
+    e2e_limits: float | None
+    min_tokens_per_s_per_user: float | None
+    reserved_memory_gb: float | None
+    confidence: float | None
+    tpot_definition: Literal["inclusive", "exclusive"] | None
+    prefill_qps: Literal["capacity", "ttft"] | None
+    decode_qps: Literal["minus-one", "full"] | None
+    throughput: Literal["once", "twice"] | None
+    kv_charge: Literal["full", "mean"] | None
+    num_devices: int | None
+    target_users: Required[float]
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -175,6 +195,7 @@ class CostKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     mode: Literal["aggregated", "decode", "pd"] | None
@@ -238,6 +259,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
+    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     price_date: str | None
@@ -469,6 +491,13 @@ class WhyKeywords(TypedDict, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
+    prefill_device: str | None
+    decode_device: str | None
+    prefill_devices_per_instance: int | None
+    decode_devices_per_instance: int | None
+    all_pairs: bool | None
+    prefill_degradation: float | None
+    decode_degradation: float | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -496,6 +525,9 @@ class ReportMethods(ABC):
     def compare(self, **options: Unpack[CompareKeywords]) -> Answer:
         """The best aggregated deployment against the best split one on the same devices and limits, with the gain."""
 
+    def concurrency(self, **options: Unpack[ConcurrencyKeywords]) -> Answer:
+        """What so many users get of each aggregated plan: its row of as many, the most tokens/s first."""
+
     def cost(self, **options: Unpack[CostKeywords]) -> Answer:
         """The cheapest configuration of each device by the prices entered: tokens per $ and per kWh, and break-even
         price."""
@@ -519,7 +551,8 @@ class ReportMethods(ABC):
         """The device profiles of the question's scope: effective rates, memory and interconnect."""
 
     def devices(self, **options: Unpack[DevicesKeywords]) -> Answer:
-        """The best configuration of each device in one phase, ranked."""
+        """The best configuration of each device in one phase, ranked as best ranks: by what a device makes where sizes
+        differ."""
 
     def diff(self, **options: Unpack[DiffKeywords]) -> Answer:
         """What changed between two sweeps of the same subjects, a row a subject and batch size, changed winners

@@ -39,10 +39,6 @@ _DERIVED = (
         type="BOOLEAN",
         null="never NULL: whether the objective never falls when a side improves, so that most pairs need no look",
     ),
-    Variable(name="same_device", type="BOOLEAN", null="never NULL: whether both sides of a pair are of one device"),
-    Variable(
-        name="most_listed", type="BIGINT", null="never NULL: how many pairs of a group, or of a device, are listed"
-    ),
     Variable(name="vary_second", type="VARCHAR", null="one limit varies"),
     Variable(
         name="mix_weights", type="DOUBLE[]", unit="ratio", null="never NULL: share of each workload; they add up to 1"

@@ -1,6 +1,6 @@
 """How surely limits hold: what a measured value stays within, given the errors that are expected of a prediction.
 
-Not here: where limits are applied (queries/scoped.sql, queries/judging/confident.sql), and which errors these are
+Not here: where limits are applied (queries/scoped.sql), and which errors these are
 (queries.errors.expected)."""
 
 from __future__ import annotations
@@ -159,6 +159,7 @@ class _Said:
     ) -> None:
         self._limits = answer.question.limits
         self._predicted, self._subjects, self._factors = predicted, subjects, factors
+        self._crossing = {one.probe for one in answer.ttft_intervals if one.parted_by(self._limits.ttft_ms)}
         self._levels: dict[tuple[int, bool], tuple[_Level, ...]] = {}  # by the subject's identity: hashing is slow
 
     def added(
@@ -197,7 +198,9 @@ class _Said:
                 for measure, column in own:
                     if values[measure] is not None:
                         values[measure] = number_or_none(row[column])
-            yield _said_of(values, checks)
+            said = _said_of(values, checks)
+            # Users who stay in step miss the limit that those who drift apart keep, or the other way: nobody is sure.
+            yield "likely" if said == "yes" and probe in self._crossing else said
 
     def _levels_of(self, scenario: str, *, of_pair: bool) -> tuple[_Level, ...] | None:
         subject = self._subjects.get(scenario)

@@ -5,11 +5,12 @@ Not here: their SQL (ladders.sql), limits and shares (queries/loaded.sql)."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from queries.asking.variables import literal
-from queries.errors.expected import nearest_error
+from queries.errors.expected import Stored, Subject, nearest_error
 from queries.judging.subjects import stored_errors, subjects_of_scenarios
 from store.errors import InputError
 from store.light_dataclass import dataclass
@@ -110,6 +111,7 @@ class Ladders:
         self._cells: Literal["TABLE", "VIEW"] | None = None  # which of them `cell` is
         self._considered: dict[tuple[str, ...], int] = {}  # by phases
         self._fewest: dict[tuple[str, ...], int | None] = {}
+        self._borrowed: Mapping[str, float] = {}  # errors of sides that those of aggregated serving stand for
 
     def provide(self, scope: object, scenario_ids: Iterable[int]) -> None:
         """Create both tables, unless they are of this scope."""
@@ -117,7 +119,7 @@ class Ladders:
         if self._scope is not scope:
             self._scope, self._moved = None, None
             with read_transaction(self._connection.location) as transaction:
-                _provide_step_errors(transaction, duckdb, scenario_ids)
+                self._borrowed = _provide_step_errors(transaction, duckdb, scenario_ids)
             duckdb.execute(_SQL.read_text(encoding="utf-8"))
             ((self._count,),) = duckdb.execute("SELECT count(*) FROM ladder").fetchall()
             self._provide_cells()
@@ -155,7 +157,16 @@ class Ladders:
 
     def notes(self, phases: Collection[str]) -> tuple[str, ...]:
         """Notes on intervals that are wide, and on pairs of bursts."""
-        return (*self._few_requests(phases), *self._of_bursts(phases))
+        return (*self._few_requests(phases), *self._of_bursts(phases), *self._of_borrowed(phases))
+
+    def _of_borrowed(self, phases: Collection[str]) -> Iterator[str]:
+        """Whose errors stand for those that nobody measured."""
+        told = [f"{phase} +-{100 * error:.0f} %" for phase, error in sorted(self._borrowed.items()) if phase in phases]
+        if told:
+            yield (
+                "nobody measured steps of such prefill or decode instances: their expected error is that of aggregated"
+                f" serving ({', '.join(told)})"
+            )
 
     def _few_requests(self, phases: Collection[str]) -> Iterator[str]:
         fewest = self._of_phases(_FEWEST, phases, self._fewest)
@@ -175,7 +186,7 @@ class Ladders:
         if bursts > keeping:
             yield (
                 "bursts: shares of sides multiply as if TTFT and TPOT had nothing to do with each other; read"
-                " `goodput_least` and `goodput_most`, or evaluate with `keep_requests` to join requests"
+                " goodput_least and goodput_most of `best`, or evaluate with `keep_requests` to join requests"
             )
 
     def statements(self, asked: Report) -> LoadStatements:
@@ -239,17 +250,30 @@ class Ladders:
 
 def _provide_step_errors(
     transaction: ReadTransaction, connection: duckdb.DuckDBPyConnection, scenario_ids: Iterable[int]
-) -> None:
-    """Expected errors of step times, as a table: the median of the nearest region, NULL where there is none."""
+) -> Mapping[str, float]:
+    """Expected errors of step times, as a table: the median of the nearest region, NULL where there is none.
+
+    Returns the largest error of each phase that was taken from aggregated serving."""
     found = subjects_of_scenarios(transaction, scenario_ids, "exclusive")
-    stored = stored_errors(transaction, [one.subject for one in found])
-    errors = {
-        subject: nearest_error(subject, _METRIC[subject.phase], stored).median_ape_percent
-        for subject in dict.fromkeys(one.subject for one in found)
-    }
-    rows: list[tuple[int, float | None]] = []
-    for one in found:
-        percent = errors[one.subject]
-        rows.append((one.scenario_id, None if percent is None else min(percent / 100.0, _LARGEST)))
+    whole = {one.subject: replace(one.subject, phase="aggregated") for one in found}
+    stored = stored_errors(transaction, dict.fromkeys((*whole, *whole.values())))
+    errors = {subject: _step_error(subject, stored) for subject in whole}
+    borrowed: dict[str, float] = {}
+    for subject, beside in whole.items():
+        error = nearest_error(beside, _METRIC[subject.phase], stored).median_ape_percent
+        if errors[subject] is None and error is not None:
+            errors[subject] = _share(error)
+            borrowed[subject.phase] = max(_share(error), borrowed.get(subject.phase, 0.0))
+    rows = [(one.scenario_id, errors[one.subject]) for one in found]
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {_STEP_ERRORS} (scenario_id BIGINT, error DOUBLE)")
     insert_rows(connection, _STEP_ERRORS, _ERROR_COLUMNS, rows)
+    return borrowed
+
+
+def _step_error(subject: Subject, stored: Stored) -> float | None:
+    percent = nearest_error(subject, _METRIC[subject.phase], stored).median_ape_percent
+    return None if percent is None else _share(percent)
+
+
+def _share(percent: float) -> float:
+    return min(percent / 100.0, _LARGEST)

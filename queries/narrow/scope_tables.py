@@ -1,8 +1,8 @@
 """The relations of the scope that a session looks at. Each has one name, and is a view over the store or over memory.
 
 `probe` is the public view, or what is kept in place of it; `scoped` are its rows within the scope; `judged_rows` what
-limits and ranks read of these, from a narrow table where there is one; `served_pairs` and `served_frontier` are empty
-where no engine serves anything. Macros are created once and never again: they look at whatever has the name.
+limits and ranks read of these, from a narrow table where there is one; what engines make of them is empty where none
+serves anything. Other macros are created once and never again: they look at whatever has the name.
 Not here: what is kept (queries.narrow.kept_rows), which scope a question has (queries.scoping), running reports
 (queries.session)."""
 
@@ -14,8 +14,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.asking.library import CONFIDENT
-from queries.asking.macros import JUDGED, SCOPED, SERVED, Macro, macros, macros_of, read_macros, read_sql
+from queries.asking.macros import (
+    JUDGED,
+    SCOPED,
+    SERVED,
+    Macro,
+    macros,
+    macros_of,
+    read_macros,
+    read_sql,
+    scoped_view,
+)
 from queries.asking.options import Definitions
 from queries.asking.variables import settings
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
@@ -219,7 +228,7 @@ class ScopeTables:
             self._connection.duckdb.execute("DROP VIEW temp.probe")
         if not self._of_probes:
             return
-        self._relate(SCOPED, read_sql(CONFIDENT) if seen.confident else macros()[SCOPED].sql)
+        self._relate(SCOPED, scoped_view(confident=seen.confident))
         if JUDGED not in self._shapes:
             return
         if seen.narrow:
@@ -265,8 +274,7 @@ class ScopeTables:
 
 @cache
 def _narrow_judged(*, confident: bool) -> str:
-    name = "confident" if confident else "judged"
-    return read_sql(_FOLDER / f"{name}.sql")
+    return read_sql(_FOLDER / "judged.sql", confident=confident)
 
 
 @cache

@@ -1,20 +1,31 @@
--- Pairs and a frontier of an engine where none serves anything in the scope: the columns that are read of them.
-CREATE OR REPLACE TEMP VIEW served_pairs AS
-SELECT
-    NULL::INTEGER AS question_group, NULL::VARCHAR AS prefill_device, NULL::BIGINT AS prefill_rank, NULL::BIGINT AS
-    decode_rank, NULL::DOUBLE AS prefill_qps, NULL::DOUBLE AS decode_qps, NULL::DOUBLE AS balanced_qps, NULL::DOUBLE
-    AS pd_ratio, NULL::DOUBLE AS qps_per_device_bound, NULL::BIGINT AS prefill_instances, NULL::BIGINT AS
-    decode_instances, NULL::BIGINT AS devices_used, NULL::DOUBLE AS system_qps, NULL::DOUBLE AS qps_per_device,
-    NULL::DOUBLE AS transfer_ms, NULL::DOUBLE AS ttft_ms, NULL::DOUBLE AS alone_ms, NULL::DOUBLE AS wait_ms,
-    NULL::DOUBLE AS burst_ms, NULL::DOUBLE AS handover_ms, NULL::DOUBLE AS slot_wait_ms, NULL::DOUBLE AS e2e_ms,
-    NULL::DOUBLE AS users, NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation, NULL::DOUBLE AS
-    tpot_ms, NULL::BIGINT AS prefill_scenario_id, NULL::BIGINT AS prefill_memory_free_bytes, NULL::BIGINT AS
-    decode_scenario_id, NULL::INTEGER AS decode_batch_size, NULL::BIGINT AS decode_memory_free_bytes
+-- What engines make of a scope where none serves anything in it: the columns that are read of them.
+CREATE OR REPLACE TEMP MACRO engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective) AS TABLE
+SELECT unnest(NULL::STRUCT(
+    question_group INTEGER, workload_key VARCHAR, prefill_rank BIGINT, decode_rank BIGINT, prefill_qps DOUBLE, decode_qps DOUBLE,
+    balanced_qps DOUBLE, pd_ratio DOUBLE, qps_per_device_bound DOUBLE, prefill_instances BIGINT, decode_instances BIGINT,
+    devices_used BIGINT, system_qps DOUBLE, qps_per_device DOUBLE, transfer_ms DOUBLE, ttft_ms DOUBLE, alone_ms DOUBLE,
+    wait_ms DOUBLE, burst_ms DOUBLE, handover_ms DOUBLE, slot_wait_ms DOUBLE, e2e_ms DOUBLE, users DOUBLE,
+    prefill_utilisation DOUBLE, decode_utilisation DOUBLE, tpot_ms DOUBLE, answer_tokens DOUBLE, prefill_scenario_id BIGINT,
+    prefill_probe VARCHAR, prefill_device VARCHAR, prefill_plan VARCHAR, prefill_size BIGINT,
+    prefill_memory_free_bytes BIGINT, decode_scenario_id BIGINT, decode_scenario VARCHAR, decode_probe VARCHAR,
+    decode_device VARCHAR, decode_plan VARCHAR, decode_size BIGINT, decode_batch_size INTEGER, decode_memory_free_bytes BIGINT
+))
 WHERE FALSE;
-CREATE OR REPLACE TEMP VIEW served_frontier AS
-SELECT
-    NULL::INTEGER AS question_group, NULL::DOUBLE AS tokens_per_s_per_device, NULL::DOUBLE AS ttft_ms, NULL::DOUBLE AS
-    tpot_exclusive_ms, NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances, NULL::DOUBLE AS pd_ratio,
-    NULL::BIGINT AS decode_concurrency, NULL::VARCHAR AS decode_probe, NULL::VARCHAR AS decode_device, NULL::VARCHAR
-    AS decode_plan, NULL::VARCHAR AS prefill_probe, NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan
+CREATE OR REPLACE TEMP MACRO engine_frontier() AS TABLE
+SELECT unnest(NULL::STRUCT(
+    question_group INTEGER, tokens_per_s_per_device DOUBLE, ttft_ms DOUBLE, tpot_exclusive_ms DOUBLE, prefill_instances BIGINT,
+    decode_instances BIGINT, pd_ratio DOUBLE, decode_concurrency BIGINT, decode_probe VARCHAR, decode_device VARCHAR,
+    decode_plan VARCHAR, prefill_probe VARCHAR, prefill_device VARCHAR, prefill_plan VARCHAR
+))
+WHERE FALSE;
+CREATE OR REPLACE TEMP MACRO engine_enough(target_qps) AS TABLE
+SELECT unnest(NULL::STRUCT(question_group INTEGER, devices BIGINT)) WHERE FALSE;
+CREATE OR REPLACE TEMP MACRO engine_deployments(target_qps, target_users, looked_at) AS TABLE
+SELECT unnest(NULL::STRUCT(
+    question_group INTEGER, devices BIGINT, system_qps DOUBLE, prefill_instances BIGINT, decode_instances BIGINT, ttft_ms DOUBLE,
+    tpot_ms DOUBLE, e2e_ms DOUBLE, answer_tokens DOUBLE, prompt_tokens DOUBLE, prefix_cache_hit_rate DOUBLE,
+    memory_free_bytes BIGINT, wait_ms DOUBLE, transfer_ms DOUBLE, slot_wait_ms DOUBLE, prefill_utilisation DOUBLE,
+    decode_utilisation DOUBLE, prefill_probe VARCHAR, prefill_device VARCHAR, prefill_plan VARCHAR, decode_probe VARCHAR,
+    decode_device VARCHAR, decode_plan VARCHAR, users DOUBLE, prefill_scenario VARCHAR, decode_scenario VARCHAR
+))
 WHERE FALSE;

@@ -65,7 +65,7 @@ served AS (
         question_group, 'pd', 1000.0 / tpot_exclusive_ms, tokens_per_s_per_device, NULL::BIGINT, ttft_ms,
         tpot_exclusive_ms, decode_concurrency, decode_probe, decode_device, decode_plan, prefill_probe, prefill_device,
         prefill_plan, pd_ratio, prefill_instances, decode_instances
-    FROM served_frontier
+    FROM engine_frontier()
 )
 SELECT * FROM whole
 UNION ALL

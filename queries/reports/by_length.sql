@@ -37,64 +37,40 @@ WITH workloads AS (
     SELECT DISTINCT question_group, workload, workload_key, input_length, input_length_mean, output_length
     FROM scoped
 ),
-scenarios AS (
-    SELECT DISTINCT scenario_id, workload_key FROM scoped
-),
 aggregated_side AS (
-    SELECT
-        picked.question_group, scenarios.workload_key, device, plan, batch_size, probe,
-        rate / num_devices AS rate_per_device
-    FROM picked('aggregated', 'rate') AS picked
-    JOIN scenarios ON scenarios.scenario_id = picked.scenario_id
+    SELECT question_group, workload_key, device, plan, batch_size, probe, rate / num_devices AS rate_per_device
+    FROM picked('aggregated', 'rate')
     QUALIFY row_number() OVER (
-        PARTITION BY picked.question_group, scenarios.workload_key
-        ORDER BY rate / num_devices DESC, latency_ms, batch_size, scenario
+        PARTITION BY question_group, workload_key
+        ORDER BY row(-rate / num_devices, latency_ms, batch_size, scenario)
     ) = 1
 ),
-prefill_side AS (
-    SELECT
-        side.question_group, scenarios.workload_key, device, plan, batch_size, probe, num_devices,
-        qps * getvariable('prefill_degradation') AS qps
-    FROM picked('prefill', 'qps') AS side
-    JOIN scenarios ON scenarios.scenario_id = side.scenario_id
-    WHERE NOT by_engine
-        AND takes_prefill(device, num_devices)
-    QUALIFY row_number() OVER (
-        PARTITION BY side.question_group, scenarios.workload_key
-        ORDER BY side.qps / num_devices DESC, latency_ms, batch_size, scenario
-    ) = 1
-),
-decode_side AS (
-    SELECT
-        side.question_group, scenarios.workload_key, device, plan, batch_size, probe, num_devices,
-        qps * getvariable('decode_degradation') AS qps
-    FROM picked('decode', 'qps') AS side
-    JOIN scenarios ON scenarios.scenario_id = side.scenario_id
-    WHERE NOT by_engine
-        AND takes_decode(device, num_devices)
-    QUALIFY row_number() OVER (
-        PARTITION BY side.question_group, scenarios.workload_key
-        ORDER BY side.qps / num_devices DESC, latency_ms, batch_size, scenario
-    ) = 1
+picks AS MATERIALIZED (
+    SELECT * FROM picked('split', 'qps')
 ),
 served AS (
     SELECT *
     FROM engine_pairs('budget', NULL, FALSE, 1, 'qps_per_device')
     QUALIFY row_number() OVER (
-        PARTITION BY question_group, workload_key ORDER BY qps_per_device DESC, prefill_rank, decode_rank
+        PARTITION BY question_group, workload_key ORDER BY row(-qps_per_device, prefill_rank, decode_rank)
     ) = 1
 ),
-prefill_best AS (
-    SELECT question_group, workload_key, device, plan, batch_size, probe, num_devices, qps FROM prefill_side
-    UNION ALL
-    SELECT question_group, workload_key, prefill_device, prefill_plan, 1, prefill_probe, prefill_size, prefill_qps
-    FROM served
-),
-decode_best AS (
-    SELECT question_group, workload_key, device, plan, batch_size, probe, num_devices, qps FROM decode_side
+sides AS (
+    SELECT
+        phase, question_group, workload_key, device, plan, batch_size, probe, num_devices, degraded_qps(phase, qps) AS qps
+    FROM picks
+    WHERE NOT by_engine AND takes_side(phase, device, num_devices)
+    QUALIFY row_number() OVER (
+        PARTITION BY phase, question_group, workload_key
+        ORDER BY row(-picks.qps / num_devices, latency_ms, batch_size, scenario)
+    ) = 1
     UNION ALL
     SELECT
-        question_group, workload_key, decode_device, decode_plan, decode_batch_size, decode_probe, decode_size,
+        'prefill', question_group, workload_key, prefill_device, prefill_plan, 1, prefill_probe, prefill_size, prefill_qps
+    FROM served
+    UNION ALL
+    SELECT
+        'decode', question_group, workload_key, decode_device, decode_plan, decode_batch_size, decode_probe, decode_size,
         decode_qps
     FROM served
 )
@@ -115,8 +91,8 @@ SELECT
     a.probe, p.probe AS prefill_probe, d.probe AS decode_probe
 FROM workloads AS w
 LEFT JOIN aggregated_side AS a ON a.question_group = w.question_group AND a.workload_key = w.workload_key
-LEFT JOIN prefill_best AS p ON p.question_group = w.question_group AND p.workload_key = w.workload_key
-LEFT JOIN decode_best AS d ON d.question_group = w.question_group AND d.workload_key = w.workload_key
+LEFT JOIN sides AS p ON p.phase = 'prefill' AND p.question_group = w.question_group AND p.workload_key = w.workload_key
+LEFT JOIN sides AS d ON d.phase = 'decode' AND d.question_group = w.question_group AND d.workload_key = w.workload_key
 LEFT JOIN served AS s ON s.question_group = w.question_group AND s.workload_key = w.workload_key
 WINDOW by_length AS (
     PARTITION BY w.question_group ORDER BY w.input_length_mean, w.output_length, w.workload_key

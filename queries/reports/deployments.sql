@@ -61,15 +61,12 @@ chosen AS (
     FROM carrying
     QUALIFY row_number() OVER (
         PARTITION BY lot, mode, budget
-        ORDER BY carries_target DESC NULLS LAST, enough, system_qps DESC, devices, prefill_instances, first_key,
+        -- of users the shortest whole request: more users than asked for wait longer
+        ORDER BY carries_target DESC NULLS LAST, enough,
+            CASE WHEN carries_target AND getvariable('target_users') IS NOT NULL THEN users / system_qps END,
+            system_qps DESC, devices, prefill_instances, first_key,
             second_key
     ) = 1
-),
-valid_price AS (
-    SELECT device_name, effective_from, usd_per_device_hour
-    FROM price
-    WHERE getvariable('price_date') IS NULL OR effective_from <= getvariable('price_date')
-    QUALIFY row_number() OVER (PARTITION BY device_name ORDER BY effective_from DESC) = 1
 ),
 priced AS (
     SELECT
@@ -81,7 +78,7 @@ priced AS (
             AS usd_per_hour,
         bool_and(p.usd_per_device_hour IS NOT NULL) OVER (PARTITION BY lot // 1000, budget) AS all_priced
     FROM chosen AS d
-    LEFT JOIN valid_price AS p ON p.device_name = coalesce(d.device, d.prefill_device)
+    LEFT JOIN valid_prices() AS p ON p.device_name = coalesce(d.device, d.prefill_device)
 )
 SELECT
     lot // 1000 AS question_group,

@@ -1,15 +1,20 @@
--- summary: the best configuration of each device in one phase, ranked
+-- summary: the best configuration of each device in one phase, ranked as best ranks: by what a device makes where sizes differ
 -- modes: aggregated, prefill, decode, pd
--- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limits or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
+-- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device, instances if num_devices, system_rate if num_devices, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limits or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- reads: narrow, winners
 -- column: question_group
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: device, phase
 -- column: rate | tokens/s | generated tokens/s of one instance, prompt tokens/s for prefill
--- column: rate_per_device, qps
+-- column: ranked_by | none | the objective asked for; else system_rate within a budget, rate_per_device where the group holds instances of several sizes, rate where it does not
+-- column: rate_per_device
+-- column: instances | instances | copies of the instance that the device budget holds; NULL without one
+-- column: devices_used | devices | by the copies
+-- column: system_rate | tokens/s | of all copies
+-- column: qps
 -- column: ttft_ms | ms | NULL for decode
 -- column: tpot_ms | ms | by the named definition; NULL for prefill
--- column: e2e_ms | ms | of a request of the lengths named; NULL unless aggregated
+-- column: e2e_ms
 -- column: concurrency, plan
 -- column: tp | devices | tensor parallel size
 -- column: pp | devices | pipeline stages
@@ -18,24 +23,18 @@
 -- column: moe_tp | devices | tensor parallel size inside experts
 -- column: moe_dp | replicas | replicas of the expert group
 -- column: batch_size, num_devices, probe, memory_free_bytes
-WITH winners AS (
+WITH winners AS MATERIALIZED (
     SELECT *
-    FROM picked(getvariable('wanted_phase'), getvariable('objective'))
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, device ORDER BY objective DESC, latency_ms, batch_size, scenario
-    ) = 1
+    FROM ranked_instances(getvariable('wanted_phase'))
+    QUALIFY row_number() OVER (PARTITION BY question_group, device ORDER BY rank) = 1
 ),
 ranked AS (
-    SELECT
-        *,
-        row_number() OVER (
-            PARTITION BY question_group ORDER BY objective DESC, latency_ms, batch_size, scenario
-        ) AS rank
+    SELECT * REPLACE (row_number() OVER (PARTITION BY question_group ORDER BY rank) AS rank)
     FROM winners
 )
 SELECT
-    question_group, rank, device, phase, rate, rate / num_devices AS rate_per_device, qps, ttft_ms, tpot_ms, e2e_ms,
-    concurrency, plan, tp, pp, dp, ep, moe_tp, moe_dp, batch_size, num_devices, probe, memory_free_bytes
+    question_group, rank, device, phase, ranked_by, rate, rate_per_device, instances, devices_used, system_rate, qps, ttft_ms,
+    tpot_ms, e2e_ms, concurrency, plan, tp, pp, dp, ep, moe_tp, moe_dp, batch_size, num_devices, probe, memory_free_bytes
 FROM ranked
 WHERE rank <= getvariable('top')
 ORDER BY question_group, rank;

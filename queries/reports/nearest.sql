@@ -12,7 +12,7 @@
 -- column: admitted_then | rows | rows of the group that would pass every limit if only the binding one were relaxed so far
 -- column: ttft_ms | ms | time to first token
 -- column: tpot_ms
--- column: e2e_ms | ms | end to end, of a request of the lengths named
+-- column: e2e_ms
 -- column: tokens_per_s_per_user | tokens/s | of one user
 -- column: memory_free_bytes | bytes | after the reserve; negative: does not fit
 WITH bound AS (

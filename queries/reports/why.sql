@@ -8,20 +8,13 @@
 -- column: second | none | value of the second probe
 -- column: difference | none | first - second, for numbers
 -- column: ratio | ratio | first / second, for numbers
-WITH known AS (
-    SELECT * FROM judged('prefill')
-    UNION ALL
-    SELECT * FROM judged('decode')
-    UNION ALL
-    SELECT * FROM judged('aggregated')
-),
--- The scope's groups number the probes: 1 and 2 the two asked about, 11 and 12 the next batch size of each.
-sides AS (
+WITH sides AS (
+    -- The scope's groups number the probes: 1 and 2 the two asked about, 11 and 12 the next batch size of each.
     SELECT
         *,
         question_group % 10 AS side,
         question_group > 10 AS is_next
-    FROM known
+    FROM judged(NULL)
 ),
 named AS (
     SELECT

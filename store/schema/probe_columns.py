@@ -111,11 +111,17 @@ PROBE_COLUMNS = NAMED_COLUMNS + MEASURE_COLUMNS
 _WORK_SHARE = "coalesce(realised_input_length_mean / input_length_mean, 1)"
 # Of an aggregated batch only the prefills are composed: its decodes are of the whole distribution already.
 _MISSED_MS = f"(CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / {_WORK_SHARE} - 1) END)"
+# Clients that draw lengths from [shortest, 1] of those named see their mean; a probe is stored for the longest.
+# From 0.8 on the mean is 0.9: of 500 tokens at 10 ms, 50 tokens and 500 ms less.
+_LENGTH_SHARE = "((1.0 + coalesce(shortest_length, 1.0)) / 2)"
+_WHOLE_MS = f"(e2e_ms - coalesce((1.0 - {_LENGTH_SHARE}) * output_length * tpot_exclusive_ms, 0))"
 STEPS = {  # what several derived columns are made of, by the name that stands for it in them
     "capacity": f"(1000.0 * concurrency / nullif(makespan_ms, 0) * {_WORK_SHARE})",
     "decoded_per_s": "(concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0))",
     "missed_ms": _MISSED_MS,
-    "finished_per_s": f"(1000.0 * concurrency / nullif(e2e_ms + {_MISSED_MS}, 0))",
+    "length_share": _LENGTH_SHARE,
+    "whole_ms": _WHOLE_MS,
+    "finished_per_s": f"(1000.0 * concurrency / nullif({_WHOLE_MS} + {_MISSED_MS}, 0))",
 }
 _MINUS_ONE = "{decoded_per_s} / (CASE WHEN output_length - 1 > 1 THEN output_length - 1 ELSE 1 END)"
 
@@ -150,6 +156,14 @@ REFERENCE = _derived(
     "short reference of the row: scenario and batch size; show, explain and why accept it",
     "substr(scenario, 1, 8) || ':' || batch_size",
     type_=TEXT,
+)
+# In the place of the column of its name.
+WHOLE_REQUEST = _derived(
+    "e2e_ms",
+    "ms",
+    "arrival to last token of a request of the client's mean lengths: concurrency / requests_per_s; NULL unless"
+    " aggregated",
+    aggregated="{whole_ms}",
 )
 DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
     _derived(
@@ -198,14 +212,14 @@ DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
         "tokens/s",
         "prompt tokens served a second, cached ones included; NULL for decode",
         prefill="{capacity} * input_length_mean",
-        aggregated="{finished_per_s} * input_length_mean",
+        aggregated="{finished_per_s} * {length_share} * input_length_mean",
     ),
     _derived(
         "output_tokens_per_s",
         "tokens/s",
         "generated tokens a second of one instance, ttft counted once; NULL for prefill",
         decode="{decoded_per_s}",
-        aggregated="{finished_per_s} * output_length",
+        aggregated="{finished_per_s} * {length_share} * output_length",
     ),
     _derived(
         "output_tokens_per_s_twice",
@@ -219,7 +233,7 @@ DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
         "tokens/s",
         "output_tokens_per_s / devices of the instance",
         decode="{decoded_per_s} / num_devices",
-        aggregated="{finished_per_s} * output_length / num_devices",
+        aggregated="{finished_per_s} * {length_share} * output_length / num_devices",
     ),
     _derived(
         "tokens_per_s_per_user",
@@ -238,7 +252,12 @@ DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
     ),
 )
 # In the order of the view `probe`; the keys that hold within a store come last.
-VIEW_COLUMNS = (REFERENCE, *PROBE_COLUMNS[2:], *DERIVED_COLUMNS, *PROBE_COLUMNS[:2])
+VIEW_COLUMNS = (
+    REFERENCE,
+    *(WHOLE_REQUEST if one.name == WHOLE_REQUEST.name else one for one in PROBE_COLUMNS[2:]),
+    *DERIVED_COLUMNS,
+    *PROBE_COLUMNS[:2],
+)
 
 SORT_ORDER = (
     "model, workload, phase, device, num_devices, tp, pp, dp, ep, moe_tp, moe_dp, scenario_id, batch_size, block_id"
@@ -253,7 +272,7 @@ def layout_digest() -> str:
 
 def view_sql(stored: str) -> str:
     """The view `probe` over a relation of stored probes, in every database's SQL."""
-    derived = {column.name: column.source.format(**STEPS) for column in (REFERENCE, *DERIVED_COLUMNS)}
+    derived = {column.name: column.source.format(**STEPS) for column in (REFERENCE, WHOLE_REQUEST, *DERIVED_COLUMNS)}
     shown = ", ".join(
         f"{derived[name]} AS {name}" if name in derived else name for name in (column.name for column in VIEW_COLUMNS)
     )
@@ -265,10 +284,12 @@ def _view_by_steps(stored: str) -> str:
     derived = ", ".join(
         f"{one.source.format(**{name: name for name in STEPS})} AS {one.name}" for one in DERIVED_COLUMNS
     )
+    whole = f"{WHOLE_REQUEST.source.format(whole_ms='whole_ms')} AS {WHOLE_REQUEST.name}"
     steps = ", ".join(f"{sql} AS {name}" for name, sql in STEPS.items())
     keys = ", ".join(_KEYS)
     return (
-        f"SELECT {REFERENCE.source} AS {REFERENCE.name}, * EXCLUDE ({keys}, {', '.join(STEPS)}), {derived}, {keys}"  # noqa: S608
+        f"SELECT {REFERENCE.source} AS {REFERENCE.name}, * EXCLUDE ({keys}, {', '.join(STEPS)})"  # noqa: S608
+        f" REPLACE ({whole}), {derived}, {keys}"
         f" FROM (SELECT *, {steps} FROM {stored})"
     )
 
@@ -300,6 +321,7 @@ def _declared() -> dict[str, str]:
         "probe_select": _view_by_steps("raw.stored_probe"),
         "instance_columns": shown_select("p"),
         "pair_columns": pairs_select("p", "d"),
+        "reference": REFERENCE.source,
         "plan_label": label_sql(),
         "plan_sizes": ", ".join(size.name for size in OF_PLANS),
         "plan_knobs": ", ".join(

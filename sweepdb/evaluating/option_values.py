@@ -12,7 +12,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
-from queries.asking import Declared, declared
+from queries.asking import Declared, declared, in_new_words
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from sweepdb.evaluating.sweep_options import BatchRange, Sizes, SweepOptions
@@ -40,7 +40,7 @@ def options_of(given: Mapping[str, object]) -> SweepOptions:
     """Options from keywords; what is None was not given. An unknown keyword names the nearest."""
     known = options_by_keyword()
     held: dict[str, Any] = {}
-    for keyword, value in given.items():
+    for keyword, value in in_new_words(given, known.values()).items():
         if keyword not in known:
             raise InputError(f"unknown option {keyword!r} of evaluate", hint=nearest(keyword, known))
         if value is not None:

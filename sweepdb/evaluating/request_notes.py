@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats
+from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats, widened_formats
 from evaluator.request import SweepRequest
 from evaluator.scenario import FORMULAS
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -42,6 +42,8 @@ def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
         (precision,) = part.precisions
         cache = "" if precision.attention == "DISABLED" else f", {precision.attention} KV cache"
         yield f"{' and '.join(precision.weights)} weights as published{cache}"
+    if options.pp_sizes is None and part.search.pp_sizes is not None:
+        yield "pipeline stages too, as the weights do not fit one node"
     engine = part.search.engine
     if options.search is None and not (engine and _launches_none(part, engine)):
         yield f"plans that {engine} launches as one server" if engine else "every legal plan"
@@ -54,7 +56,10 @@ def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
         for part in parts
         for device in part.devices
         for precision in part.precisions
-        for sentence in slow_formats(device, precision, part.convention)
+        for sentence in (
+            *slow_formats(device, precision, part.convention),
+            *(widened_formats(device, precision) if part.convention != "upstream" else ()),
+        )
     ]
     said += [
         f"{part.search.engine} can launch no plan of these sizes as one server: every legal one is taken"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -37,8 +38,11 @@ from evaluator.scenario import usual_precision, usual_search, usual_serving_mode
 from store.errors import InputError
 from store.schema import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
+from sweepdb.evaluating.likely_devices import no_device
+from sweepdb.evaluating.possible import check_possible, check_search
 from sweepdb.evaluating.request_notes import said_of_defaults, said_of_drafts, warnings_of
 from sweepdb.evaluating.service import Serving, client_of, find_serving, images_asked, launch_of, routing_of
+from sweepdb.evaluating.staging import staged_by_itself
 from sweepdb.evaluating.sweep_file import read_sweep_file
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -90,6 +94,8 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
         raise InputError(
             "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
         )
+    if not options.devices:
+        raise no_device(options.models, store_url)
     convention = options.convention
     drafts = None if options.speculative is None else speculation(options.speculative, options.mtp_acceptance)
     if drafts is not None:
@@ -107,7 +113,8 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
             part = replace(whole, models=group, precisions=(precision,))
             for model in group:
                 workloads_of(part, model.spec)  # refuses models that can see no images
-            parts.append(part)
+            parts.append(staged_by_itself(part))
+    check_possible(options, parts)
     said = said_of_drafts(drafts)
     return BuiltRequest(parts=tuple(parts), notes=(*said_of_defaults(options, parts), *said, *warnings_of(parts)))
 
@@ -175,7 +182,9 @@ def _search(options: SweepOptions, serving: Serving, convention: Convention) -> 
             hint=f"`serving_model={' or '.join(LAUNCHERS)}`",
         )
     asked: SearchRule = options.search or rule
-    return PlanSearch(rule=asked, engine=engine if asked == "launchable" else None, **sizes)
+    found = PlanSearch(rule=asked, engine=engine if asked == "launchable" else None, **sizes)
+    check_search(options, found)
+    return found
 
 
 def _by_precision(
@@ -288,8 +297,10 @@ def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -
         return (_fixed(options.input_length, options.output_length, common),)
     if not Path(options.input_length).exists():
         raise InputError(
-            f"`input_length={options.input_length}`: neither a number of tokens nor a file",
-            hint="a workload of the store is named with `workload`",
+            f"`input_length={options.input_length}` is neither a number of tokens nor a file.",
+            hint=f"Write the number out: {_written_out(options.input_length)}."
+            if re.fullmatch(r"[0-9.]+[kK]", options.input_length)
+            else "A workload of the store is named with `workload`.",
         )
     bins = load_distribution(Path(options.input_length), output_length=options.output_length)
     return (workload_of(input_length=None, output_length=mean_output_length(bins), bins=bins, **common),)  # type: ignore[arg-type]
@@ -323,6 +334,10 @@ def _fixed(input_length: str, output_length: float, common: Mapping[str, Any]) -
     if length != int(length) or output_length != int(output_length):
         raise InputError(f"lengths are whole tokens, not {input_length} and {output_length:g}")
     return workload_of(input_length=int(length), output_length=int(output_length), **common)
+
+
+def _written_out(thousands: str) -> str:
+    return " or ".join(f"{float(thousands[:-1]) * size:.0f}" for size in (1000, 1024))
 
 
 def _is_number(text: str) -> bool:

@@ -18,7 +18,7 @@ from evaluator.arrivals import ArrivalRequest
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.request import SweepRequest, parts_of, planned_scenarios
 from evaluator.serving import keep_engine
-from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep, wanted_operators
+from evaluator.sweep import Progress, Rounds, SweepReport, count_probes, run_sweep, wanted_operators
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.migrating import create_if_missing
@@ -52,8 +52,9 @@ def evaluate_requests(
     on_progress: Callable[[Progress], None] = lambda _: None,
     arrivals: ArrivalRequest | None = None,
     workers: Workers | None = None,
+    rounds: Rounds | None = None,
 ) -> SweepReport:
-    """Run what was asked as one sweep, creating the store first where there is none."""
+    """Run what was asked as one sweep, creating the store first where there is none; `rounds` as in run_sweep."""
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
         for part in parts_of(request):
@@ -64,7 +65,9 @@ def evaluate_requests(
             from sweepdb.working import run_on_workers
 
             return run_on_workers(store, request, workers, label=label, on_progress=on_progress, arrivals=arrivals)
-        return run_sweep(store, request, label=label, jobs=jobs, on_progress=on_progress, arrivals=arrivals)
+        return run_sweep(
+            store, request, label=label, jobs=jobs, on_progress=on_progress, arrivals=arrivals, rounds=rounds
+        )
 
 
 def count_request(

@@ -18,6 +18,7 @@ from evaluator.inputs import (
     busiest_load,
     check_images,
     engine_profile,
+    fitted_engine,
     label_of_engine,
     list_engines,
     with_client,
@@ -50,10 +51,12 @@ class Serving:
 
 def find_serving(name: str, store_url: str | None) -> Serving:
     """By name, as a profile's file, or as a label that this store knows (`vllm@0a239add`)."""
-    if name in list_engines():
-        return Serving(name, engine_profile(name))
-    if name in list_serving_models():
-        return Serving(name, None)
+    known = {_folded(each): each for each in list_serving_models()} | _CALLED
+    label = known.get(_folded(name), name)
+    if label in list_engines():
+        return Serving(label, engine_profile(label))
+    if label in list_serving_models():
+        return Serving(label, None)
     if Path(name).suffix in {".yaml", ".yml"}:
         engine = engine_profile(name)
         return Serving(label_of_engine(engine), engine)
@@ -64,9 +67,25 @@ def find_serving(name: str, store_url: str | None) -> Serving:
         with open_store(store_url, read_only=True) as store:
             return Serving(name, stored_engine(store, name))
     raise InputError(
-        f"`serving_model={name}` is not one of {', '.join(list_serving_models())}",
-        hint="an engine's profile FILE.yaml works",
+        f"`serving_model={name}` is not one of {', '.join(list_serving_models())}.",
+        hint="\n".join(
+            (
+                *(
+                    f"{each}: {fitted_engine(each).note.replace(',', ':').partition(':')[0].rstrip('.')}."
+                    for each in list_engines()
+                ),
+                *(f"{each}: formulas, no engine." for each in list_serving_models() if each not in list_engines()),
+                "Of another engine, name its profile FILE.yaml.",
+            )
+        ),
     )
+
+
+_CALLED = {"tensorrtllm": "trtllm", "tensorrt": "trtllm"}
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
 
 
 def client_of(options: SweepOptions, serving: Serving) -> Client | None:

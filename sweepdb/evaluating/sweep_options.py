@@ -36,7 +36,7 @@ class SweepOptions:
     """Options of one `evaluate`, as plain values. An empty one, or None, is left to the device, model or engine."""
 
     models: tuple[str, ...] = option((), "id, directory or config.json; several by commas", keyword="model")
-    devices: tuple[str, ...] = option(("TEST_DEVICE",), "device names or profile files", keyword="device")
+    devices: tuple[str, ...] = option((), "device names or profile files; several by commas", keyword="device")
     num_devices: tuple[int, ...] = option(
         (), "devices of one instance; several sizes: 4,8,16 [default: 1]", unit="devices"
     )
@@ -127,7 +127,7 @@ class SweepOptions:
         check=one_of(*get_args(Search)),
     )
     tp_sizes: Sizes = option(None, "tensor parallel sizes; none given: powers of two", unit="devices")
-    pp_sizes: Sizes = option(None, "pipeline stages; searched only when asked", unit="stages")
+    pp_sizes: Sizes = option(None, "pipeline stages [default: 1, and nodes where weights exceed one]", unit="stages")
     dp_sizes: Sizes = option(None, "data parallel replicas", unit="replicas")
     ep_sizes: Sizes = option(None, "expert parallel sizes", unit="devices")
     moe_tp_sizes: Sizes = option(None, "tensor parallel sizes inside experts", unit="devices")

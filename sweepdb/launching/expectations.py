@@ -130,19 +130,16 @@ def whole_deployment(commands: Sequence[ServerCommand], location: StoreLocation)
 
 def _of_instances(command: ServerCommand) -> WholeDeployment:
     instance, share = command.instance, mean_share(command.instance)
-    tpot, answer = _number(instance, "tpot_exclusive_ms"), instance.workload.output_length
-    # 0.9 of 500 tokens at 10 ms: 50 tokens fewer, 500 ms less.
-    whole = _number(instance, "e2e_ms") - (1.0 - share) * answer * tpot
-    rate = command.instances * _number(instance, "requests_per_s") * _number(instance, "e2e_ms") / whole
+    answer, rate = share * instance.workload.output_length, command.instances * _number(instance, "requests_per_s")
     return WholeDeployment(
         users=instance.concurrency * command.instances,
         input_length=share * _number(instance, "input_length_mean"),
-        output_length=share * answer,
+        output_length=answer,
         requests_per_s=rate,
-        output_tokens_per_s=rate * share * answer,
+        output_tokens_per_s=rate * answer,
         ttft_ms=_number(instance, "ttft_ms"),
-        tpot_exclusive_ms=tpot,
-        e2e_ms=whole,
+        tpot_exclusive_ms=_number(instance, "tpot_exclusive_ms"),
+        e2e_ms=_number(instance, "e2e_ms"),
     )
 
 

@@ -6,9 +6,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from evaluator.inputs import ModelSpec, Plan, Precision, Workload, draft_checkpoint, rule_of
+from evaluator.inputs import (
+    ModelSpec,
+    Plan,
+    Precision,
+    Workload,
+    catalogued_model,
+    draft_checkpoint,
+    published_as,
+    rule_of,
+)
 from evaluator.scenario import Scenario
 from queries.asking import Limits
 from queries.probes import find_probe, parse_reference
@@ -129,8 +138,10 @@ class StoredInstance:
         return sum(int(self.predicted[f"{part}_bytes"]) for part in parts)
 
 
-def read_instance(location: StoreLocation, reference: str, draft_model: str | None = None) -> StoredInstance:
-    """The row of a reference such as a1b2c3d4:175. One that does not fit its device cannot be launched.
+def read_instance(
+    location: StoreLocation, reference: str, draft_model: str | None = None, *, fitting: bool = True
+) -> StoredInstance:
+    """The row of a reference such as a1b2c3d4:175. One that does not fit its device cannot be launched (`fitting`).
 
     `draft_model` is the id or folder of a draft that stands beside the model: a row knows its shape and its gains, and
     the id of one that comes with the program."""
@@ -140,10 +151,12 @@ def read_instance(location: StoreLocation, reference: str, draft_model: str | No
     planned = stored_scenario(location, parsed.scenario)
     if draft_model is None and planned.scenario.model.drafts_apart:
         draft_model = draft_checkpoint(planned.model_name, planned.scenario.model)
+    name = _launched_name(planned.model_name, planned.scenario.model, draft_model)
+    checkpoint = published_as(name, planned.scenario.precision)
     found = StoredInstance(
         probe=reference,
-        scenario=planned.scenario,
-        model_name=_launched_name(planned.model_name, planned.scenario.model, draft_model),
+        scenario=replace(planned.scenario, model=_published(planned.scenario.model, checkpoint)),
+        model_name=checkpoint,
         draft_model=draft_model,
         batch_size=parsed.batch_size,
         concurrency=_whole(values["concurrency"]),
@@ -152,12 +165,27 @@ def read_instance(location: StoreLocation, reference: str, draft_model: str | No
         values=values,
     )
     free = found.bytes_of("device_memory") - found.bytes_of("weight", "kv_cache", "activation")
-    if free < RESERVE_GIB * GIB:
+    if fitting and free < RESERVE_GIB * GIB:
         raise InputError(
             f"{reference} leaves {free / GIB:.1f} GiB of a device free, and {RESERVE_GIB:g} GiB are wanted",
             hint="take a row that an answer gives: all of them fit",
         )
     return found
+
+
+def _published(model: ModelSpec, name: str) -> ModelSpec:
+    """A model with the formats that a checkpoint of the catalogue is published in; rows know its shape alone."""
+    known = catalogued_model(name)
+    if known is None:
+        return model
+    return replace(
+        model,
+        native_linear=known.native_linear,
+        native_experts=known.native_experts,
+        native_mixers=known.native_mixers,
+        native_head=known.native_head,
+        native_drafts=known.native_drafts,
+    )
 
 
 def _launched_name(name: str, model: ModelSpec, draft_model: str | None) -> str:

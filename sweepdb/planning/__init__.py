@@ -8,6 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.planning.answering import asked_plan, plan
+    from sweepdb.planning.arriving import RatePlan, to_buy
     from sweepdb.planning.deployment_plan import (
         DeploymentPlan,
         NextCommand,
@@ -16,5 +17,8 @@ if TYPE_CHECKING:
     from sweepdb.planning.held_back import holds_of
     from sweepdb.planning.labels import deployment_label, read_label, readable_row, short_plan
     from sweepdb.planning.planning_options import plan_options
+    from sweepdb.planning.ranking import subjects
+    from sweepdb.planning.server_answering import plan_server
+    from sweepdb.planning.server_plan import STARTED, ServerPlan
 
 __getattr__, __dir__ = lazy_face(__name__)

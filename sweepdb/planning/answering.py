@@ -7,28 +7,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from evaluator.canonical import canonical
-from evaluator.identity import RecordBuilder
-from evaluator.request import SweepRequest, planned_scenarios, request_arguments
 from queries.asking import limit_table, question_of
 from queries.pairs import SURELY
 from queries.session import Session, open_session
-from store.errors import InputError, StoreError
-from store.location import StoreLocation, parse_url
-from store.reading import read_transaction
+from store.errors import InputError
+from store.location import parse_url
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
+from sweepdb.evaluating.possible import check_reserve
 from sweepdb.evaluating.requests import BuiltRequest
+from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
 from sweepdb.planning.formats import LookedAt, request_in_formats
-from sweepdb.planning.held_back import holds_of
+from sweepdb.planning.held_back import crosses_nodes, holds_of
 from sweepdb.planning.planning_options import Asked, asked_of, plan_options
 from sweepdb.planning.ranking import ranked
+from sweepdb.planning.stored_sweeps import stored_sweep
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress
     from queries.asking import Answer
+    from sweepdb.planning.arriving import RatePlan
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
 
@@ -44,23 +44,59 @@ def plan(
     progress: bool | Callable[[Progress], None] = False,
     on_notes: Callable[[Sequence[str]], None] = lambda _: None,
     **options: Unpack[PlanKeywords],
-) -> DeploymentPlan:
+) -> DeploymentPlan | RatePlan:
     """The best whole deployments of a model, aggregated and with prefill and decode apart, on each device.
 
     Evaluates every plan and batch size that the store lacks, then answers from rows: asked again, with other limits or
-    prices, it evaluates nothing. `progress` is called as rows are stored; `on_notes` with what was assumed first."""
+    prices, it evaluates nothing. With a `rate`, simulations of requests that arrive say what carries it: those that can
+    need the fewest devices. `progress` is called as rows are stored; `on_notes` with what was assumed first."""
     check_jobs(jobs)
     asked = asked_of(model, options)
+    question_of(REPORT, asked.question)  # refuses what cannot be asked before anything is evaluated
     about = request_in_formats(asked.evaluated, store)
-    built = about.built
-    sweep, evaluated = _evaluated(asked, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
+    found = _found(asked, about, store, jobs=jobs, progress=progress, on_notes=on_notes)
+    if isinstance(found, DeploymentPlan) and crosses_nodes(found):
+        staged = request_in_formats(asked.evaluated, store, crossing=True)
+        before = found.probes_evaluated
+        if staged.built.parts != about.built.parts or staged.without_stages != about.without_stages:
+            found = _found(asked, staged, store, jobs=jobs, progress=progress, on_notes=lambda _: None)
+            return replace(found, probes_evaluated=before + found.probes_evaluated)
+    return found
+
+
+def _found(
+    asked: Asked,
+    about: LookedAt,
+    store: str | None,
+    *,
+    jobs: int,
+    progress: bool | Callable[[Progress], None],
+    on_notes: Callable[[Sequence[str]], None],
+) -> DeploymentPlan | RatePlan:
+    """The answer about a request, after what the store lacks of it is evaluated."""
+    built, rated = about.built, asked.own.rate is not None
+    check_reserve(asked.question.get("reserved_memory_gb"), built.parts)
+    on_notes(asked.notes)
+    waiting = replace(built, arrivals=None) if rated else built
+    sweep, evaluated = stored_or_evaluated(
+        asked.evaluated, waiting, store, jobs=jobs, progress=progress, on_notes=on_notes
+    )
+    if rated:
+        from sweepdb.evaluating.running import progress_of
+        from sweepdb.planning.sizing import Sizing
+
+        called = progress_of(progress)
+        sizing = Sizing(asked=asked, about=about, store=store, closed=sweep, jobs=jobs, progress=called, say=on_notes)
+        if (sized := sizing.planned(evaluated)) is not None:
+            return sized
     with open_session(store) as session:
         found = _ranked(asked_plan(session, {**asked.question, "sweep": sweep}), asked, about)
-        played = built.arrivals is not None
+        played = built.arrivals is not None and not rated
         goodput = tuple(_goodput(session, asked, found)) if played else ()
         surely = _surely(session, asked, about, found)
+    notes = (*asked.notes, *built.notes)
     return replace(
-        found, sweep=sweep, probes_evaluated=evaluated, notes=built.notes, played=played, goodput=goodput, surely=surely
+        found, sweep=sweep, probes_evaluated=evaluated, notes=notes, played=played, goodput=goodput, surely=surely
     )
 
 
@@ -103,8 +139,8 @@ def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPl
     )
 
 
-def _evaluated(
-    asked: Asked,
+def stored_or_evaluated(
+    evaluated: SweepOptions,
     built: BuiltRequest,
     store: str | None,
     *,
@@ -118,7 +154,7 @@ def _evaluated(
     from sweepdb.evaluating.running import check_outcome, progress_of, run_request  # half a second of imports
 
     on_notes(built.notes)
-    report = run_request(asked.evaluated, built, store, label=None, jobs=jobs, on_progress=progress_of(progress))
+    report = run_request(evaluated, built, store, label=None, jobs=jobs, on_progress=progress_of(progress))
     if report.interrupted:  # what was stored is kept; the same call again goes on
         raise KeyboardInterrupt
     check_outcome(report)
@@ -140,7 +176,8 @@ def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[
     limits = {keyword: asked.question.get(keyword) for keyword in ("ttft_limits", "tpot_limits")}
     given = {keyword: limit for keyword, limit in limits.items() if limit is not None}
     modes = {row["mode"] for row in found.dicts()} if given else set()
-    question = {**given, "by": "goodput", "sweep": found.sweep, "top": 1000}
+    share = asked.own.attainment
+    question = {**given, "by": "goodput", "attainment": share, "sweep": found.sweep, "top": 1000}
     if "aggregated" in modes:
         yield session.ask(question_of("best", question))
     if "pd" in modes and (budget := asked.question.get("num_devices")) is not None:
@@ -148,41 +185,3 @@ def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[
 
 
 with_keywords(plan, plan_options())
-
-
-_SAME = """
-SELECT s.key, s.id FROM sweep s
-WHERE s.kind = 'request' AND s.status = 'finished' AND s.arguments = ?
-    AND s.id NOT IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)
-ORDER BY s.id DESC
-LIMIT 1
-"""
-_SCENARIOS = "SELECT sc.key FROM sweep_interval i JOIN scenario sc ON sc.id = i.scenario_id WHERE i.sweep_id = ?"
-
-
-class _Sweep(NamedTuple):
-    key: str
-    id: int
-
-
-class _Scenario(NamedTuple):
-    key: str
-
-
-def stored_sweep(parts: Sequence[SweepRequest], location: StoreLocation) -> str | None:
-    """The newest finished sweep of the same request, where its scenarios are those of today; else None.
-
-    Keys of scenarios hold formula version, device profile and engine, so that none is taken for another."""
-    if location.path is not None and not location.path.exists():
-        return None
-    try:
-        with read_transaction(location) as transaction:
-            found = list(transaction.rows(_Sweep, _SAME, (canonical(request_arguments(parts)),)))
-            if not found:
-                return None
-            stored = {row.key for row in transaction.rows(_Scenario, _SCENARIOS, (found[0].id,))}
-    except StoreError:  # an older revision, or none: evaluating says what to do about it
-        return None
-    records = RecordBuilder()
-    wanted = {records.scenario(planned.model_name, planned.scenario).key for planned in planned_scenarios(parts)}
-    return found[0].key if wanted <= stored else None

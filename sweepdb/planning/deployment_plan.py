@@ -73,7 +73,7 @@ class DeploymentPlan(Framed):
 
     @property
     def ranking(self) -> str:
-        """What ranks the rows."""
+        """The measure that ranks the rows."""
         return self.rank_by or usual_ranking(self.answer.dicts())
 
     @property
@@ -82,14 +82,17 @@ class DeploymentPlan(Framed):
         row = self.best or {}
         return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
 
+    @property
+    def attainment(self) -> dict[str, float]:
+        """The share of requests that goodputs are of, as an option; nothing where there are none."""
+        return {"attainment": one.question.options.attainment for one in self.goodput[:1]}  # noqa: B035  one at most
+
     def tables(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
         """The rows of each subject, with its title; formats are a column."""
-        about = self.looked_at
-        model = self.answer.scope[0].partition(" · ")[0] if about is None else about.built.parts[0].models[0].name
-        for subject in subjects(self.answer) if self.rows else ():
+        for subject in subjects(self.answer):
             rows = [row for row in self.dicts() if subject_of(self.answer, row) == subject]
             if rows:
-                yield f"{model} · {subject}", rows
+                yield subject, rows
 
     def beside(self, best: Row) -> list[dict[str, object]]:
         """The rows that are about the same as the best, itself among them."""
@@ -108,6 +111,7 @@ class DeploymentPlan(Framed):
         best = self.best
         if best is None:
             yield "Nothing satisfies the limits."
+            yield from held_back.of_nodes(self, None)
             return
         yield self.sentence(best)
         yield from held_back.of_formats(self, best)
@@ -143,14 +147,15 @@ class DeploymentPlan(Framed):
         else:
             yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", **scope, **limits})
         if self.played:
-            yield NextCommand(words=("query", "best"), options={"by": "goodput", **scope, **limits})
+            options = {"by": "goodput", **self.attainment, **scope, **limits}
+            yield NextCommand(words=("query", "best"), options=options)
         yield NextCommand(words=("query", "pareto"), options=scope)
 
     def _rows(self) -> tuple[str, ...]:
         """The rows of the best deployment as `launch` takes them."""
         best = self.best or {}
         if best.get("mode") != "pd":
-            return self.probes
+            return counted_row(best.get("instances"), best.get("probe"))
         return (*self.probes, f"{best['prefill_instances']}P{best['decode_instances']}D")
 
     def __repr__(self) -> str:
@@ -186,7 +191,8 @@ class DeploymentPlan(Framed):
             "rate": "with the most to spare",
             "latency": "in the shortest time",
         }[self.ranking]
-        return f"carries {wanted} {how}: {devices}, up to {rate}"
+        most = "up to " if pairs.target_users is None else ""
+        return f"carries {wanted} {how}: {devices}, {most}{rate}"
 
     def _arriving(self) -> Iterator[str]:
         """Rates of deployments when requests do not wait for answers, the highest first."""
@@ -206,9 +212,11 @@ class DeploymentPlan(Framed):
         for one in self.answer.ttft_intervals:
             if one.probe == best.get("probe"):
                 least, most, whole = map(four_figures, (one.least_ms, one.most_ms, one.e2e_ms))
+                limit = self.answer.question.limits.ttft_ms
+                parted = f" The TTFT limit of {limit:g} ms lies between." if one.parted_by(limit) else ""
                 yield (
-                    f"Its first tokens take {least} to {most} ms, by whether users of equal lengths stay in step or"
-                    f" drift apart; a whole request takes {whole} ms."
+                    f"Its first tokens take {least} to {most} ms: less if users drift apart, more if they stay in"
+                    f" step.{parted} A whole request takes {whole} ms."
                 )
 
     def _runner_up(self, best: Row) -> Iterator[str]:
@@ -223,7 +231,7 @@ class DeploymentPlan(Framed):
         yield f"Next comes {described(second)}, with {times:.2f} x {of_what}: {judged(worse, errors)}."
 
     def _times(self, row: Row, best: Row) -> tuple[float, str]:
-        """What ranks a row, in times of the best's, and what that is."""
+        """The ranked measure of a row as a multiple of the best's, and its name."""
         hourly = "usd_per_hour" if best["carries_target"] else "usd_per_million_output_tokens"
         measure, what = {
             "cost": (hourly, "the money"),
@@ -243,7 +251,7 @@ class DeploymentPlan(Framed):
 
     def _held_back(self, best: Row) -> Iterator[str]:
         """The gain from one longer limit, and another deployment where that wins then."""
-        for one in self.relaxed:
+        for one in self.relaxed if self.ranking != "latency" else ():  # longer limits make no request shorter
             wider = self._first(one.answer)
             if wider is None:
                 continue
@@ -252,6 +260,11 @@ class DeploymentPlan(Framed):
             limit = f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit}"
             same = abs(gain - 1.0) < 0.005 and not other
             yield f"{limit} changes nothing." if same else f"{limit} gives {gain:.2f} x {of_what}{other}."
+
+
+def counted_row(instances: object, probe: object) -> tuple[str, ...]:
+    """A row as `launch` takes it, with its instances where there are several."""
+    return (str(probe),) if instances == 1 else (f"{instances}x", str(probe))
 
 
 def _is_of(row: Row, played: Row) -> bool:

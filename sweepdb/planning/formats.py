@@ -4,11 +4,9 @@ Not here: which deployment wins (sweepdb.planning.ranking), and what is said of 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from evaluator.evaluate import unsupported
 from evaluator.identity import precision_record
 from evaluator.inputs import (
     LINEAR_NAMES,
@@ -16,26 +14,26 @@ from evaluator.inputs import (
     ModelSpec,
     Precision,
     bytes_of_weights,
+    checkpoints_of,
     linear_format,
-    list_models,
     load_device,
     load_model,
+    published_bytes,
     rule_of,
 )
-from evaluator.request import SweepRequest, planned_scenarios
-from evaluator.scenario import FORMULAS, usual_precision, usual_serving_model
+from evaluator.request import NamedModel, SweepRequest
+from evaluator.scenario import usual_serving_model
 from queries.scoping import formats_title
 from store.errors import InputError
 from sweepdb.evaluating.requests import BuiltRequest, build_request
+from sweepdb.evaluating.staging import node_bytes, with_stages
 from sweepdb.evaluating.sweep_options import SweepOptions
 
 AT_LOAD = "FP8"  # what vLLM and SGLang make of 16-bit weights while they load them (--quantization fp8)
 _QUANTISE_AT_LOAD = frozenset({"vllm", "sglang"})
 _NAMED = ("linear", "experts", "mixers", "head")  # options that ask about one format alone
-_FORMAT_IN_NAME = re.compile(r"(?i)[-_](?:fp8|nvfp4|fp4)(?:-dynamic)?$")
 _NARROWER = 0.8  # of the published bytes: what saves less is no answer of its own
 _AS_NARROW = 1.05  # of what quantising at load leaves: a checkpoint of so many bytes takes its place
-_RESERVED_BYTES = 10 * 2**30  # of a device, as questions reserve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookedAt:
-    """What a plan evaluates: the request, and facts that its answer explains itself by."""
+    """The request that a plan evaluates, and facts that its answer explains itself by."""
 
     built: BuiltRequest
     published: str = ""  # title of the published format
@@ -76,14 +74,15 @@ def request_in_formats(options: SweepOptions, store: str | None, *, crossing: bo
         except InputError as error:  # such as drafts that a checkpoint lacks
             notes.append(f"{origin} was not looked at: {error.message}")
             continue
-        parts += found.parts
+        # Rows are of a shape whatever its weights are published in: its name stays that which was asked for.
+        parts += (replace(part, models=_named_as(part, built.parts[0])) for part in found.parts)
         origins[_title(found.parts[0])] = origin
     if origins:
         said = " and ".join(f"{title} ({origin})" for title, origin in origins.items())
         notes.append(f"looked at too: {said}; name a format to ask about it alone (quantize_linear_action=BF16)")
     refused: str | None = None
     if options.pp_sizes is None:
-        staged = [_with_stages(part, crossing=crossing) for part in parts]
+        staged = [with_stages(part, crossing=crossing) for part in parts]
         parts = [part for part, _ in staged]
         refused = next((why for _, why in staged if why is not None), None)
     return LookedAt(
@@ -95,17 +94,20 @@ def request_in_formats(options: SweepOptions, store: str | None, *, crossing: bo
     )
 
 
+def _named_as(part: SweepRequest, asked: SweepRequest) -> tuple[NamedModel, ...]:
+    return tuple(replace(model, name=asked.models[0].name) for model in part.models)
+
+
 def _title(part: SweepRequest) -> str:
     return formats_title(precision_record(part.precisions[0]))
 
 
 def _weights(part: SweepRequest, device: DeviceProfile) -> Weights:
-    node = device.grid[-1]
     return Weights(
         title=_title(part),
         weight_bytes=bytes_of_weights(part.models[0].spec, part.precisions[0]),
-        node_devices=node,
-        node_bytes=node * float(device.memory_bytes - _RESERVED_BYTES),
+        node_devices=device.grid[-1],
+        node_bytes=node_bytes(device),
     )
 
 
@@ -114,14 +116,14 @@ def _narrower(options: SweepOptions) -> Iterator[tuple[SweepOptions, str]]:
     if any(getattr(options, part) for part in _NAMED):
         return
     name, spec = load_model(options.models[0])
-    published, at_load = _bytes(spec), bytes_of_weights(spec, Precision(linear=AT_LOAD))
+    published, at_load = published_bytes(spec), bytes_of_weights(spec, Precision(linear=AT_LOAD))
     if published is None:
         return
     devices = {given: load_device(given, family=options.family) for given in options.devices}
     without = set(devices)  # those that no checkpoint serves that is as narrow
     for checkpoint, other in _checkpoints(name, published).items():
         able = tuple(given for given, device in devices.items() if _computes(device, other))
-        if (_bytes(other) or 0.0) <= at_load * _AS_NARROW:
+        if (published_bytes(other) or 0.0) <= at_load * _AS_NARROW:
             without -= {*able}
         if able:
             yield replace(options, models=(checkpoint,), devices=able), checkpoint
@@ -137,28 +139,14 @@ def _narrower(options: SweepOptions) -> Iterator[tuple[SweepOptions, str]]:
         yield replace(options, linear=(AT_LOAD,), devices=able), "quantised as it loads"
 
 
-def _bytes(spec: ModelSpec) -> float | None:
-    """Bytes of a model's weights as published; None where its files state no format that is known."""
-    precision = usual_precision(spec, "physical")
-    return bytes_of_weights(spec, precision) if set(precision.weights) <= set(LINEAR_NAMES) else None
-
-
 def _checkpoints(name: str, published: float) -> Mapping[str, ModelSpec]:
     """Checkpoints of the catalogue with the same weights in narrower formats, the narrowest of each kind."""
-    found: dict[tuple[str, str], tuple[float, str, ModelSpec]] = {}
-    for other in list_models() if name in list_models() else ():
-        if other == name or _stem(other) != _stem(name) or not _FORMAT_IN_NAME.search(other):
-            continue
-        spec = load_model(other)[1]
-        size, kind = _bytes(spec), (spec.native_linear, spec.native_experts)
-        if size is not None and size <= published * _NARROWER and (kind not in found or size < found[kind][0]):
-            found[kind] = (size, other, spec)
-    return {other: spec for _, other, spec in found.values()}
-
-
-def _stem(name: str) -> str:
-    """The name of a model without publisher and format: `Llama-3.1-405B-Instruct`."""
-    return _FORMAT_IN_NAME.sub("", name.rpartition("/")[2]).removeprefix("Meta-").lower()
+    found: dict[tuple[str, str], tuple[str, ModelSpec]] = {}
+    for other, spec in checkpoints_of(name):  # the smallest of a kind comes last
+        size = published_bytes(spec)
+        if size is not None and size <= published * _NARROWER:
+            found[spec.native_linear, spec.native_experts] = (other, spec)
+    return dict(found.values())
 
 
 def _computes(device: DeviceProfile, spec: ModelSpec) -> bool:
@@ -172,27 +160,3 @@ def _quantises(options: SweepOptions, device: DeviceProfile) -> bool:
     """Whether the engine that serves a device quantises weights as it loads them."""
     models = options.serving_models or (usual_serving_model(device, options.convention),)
     return all(rule_of(model) in _QUANTISE_AT_LOAD for model in models)
-
-
-def _with_stages(part: SweepRequest, *, crossing: bool) -> tuple[SweepRequest, str | None]:
-    """A product with pipeline stages across nodes where its weights do not fit one, or why its engine refuses them."""
-    largest = max((size for phase in part.phases for size in part.instance_sizes(phase)), default=1)
-    nodes = max(largest // device.grid[-1] for device in part.devices)
-    if nodes < 2 or not (crossing or any(_weights(part, device).nodes > 1 for device in part.devices)):
-        return part, None
-    stages = tuple(sorted({1, *(1 << power for power in range(1, nodes.bit_length())), nodes}))
-    staged = replace(part, search=replace(part.search, pp_sizes=stages))
-    refused = _refused(staged)
-    return (staged, None) if refused is None else (part, refused)
-
-
-def _refused(staged: SweepRequest) -> str | None:
-    """Why the engine serves no stages of a product; None where it serves all. Each workload and number counts once."""
-    kinds = {
-        (one.workload, one.plan.pp): one
-        for planned in planned_scenarios(staged)
-        if planned.illegal is None
-        for one in (planned.scenario,)
-    }
-    found = (unsupported(one) for one in kinds.values()) if staged.serving_model != FORMULAS else ()
-    return next((refused.message for refused in found if refused is not None), None)

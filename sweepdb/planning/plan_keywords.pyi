@@ -42,8 +42,9 @@ class PlanKeywords(TypedDict, total=False):
     rates: float | Sequence[float] | None
     requests: int | None
     seed: int | None
-    qps: float | None
-    concurrency: float | None
+    rate: float | None
+    attainment: float | None
+    concurrency: float | Sequence[float] | None
     rank_by: Literal["cost", "rate", "devices", "latency"] | None
     ttft_limits: float | None
     tpot_limits: float | None

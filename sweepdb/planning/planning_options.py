@@ -6,6 +6,7 @@ Not here: how they are declared (sweepdb.evaluating.sweep_options, queries.askin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
@@ -16,19 +17,23 @@ from queries.asking import (
     Declared,
     above_zero,
     check_declared,
+    check_question,
     declared,
+    in_new_words,
     keywords_of,
     limit_table,
     one_of,
     option,
     option_table,
+    question_of,
     question_report,
+    within,
 )
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.planning.ranking import RANKINGS
+from sweepdb.planning.ranking import RANKINGS, number_of
 
 _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
@@ -40,26 +45,39 @@ _EVALUATED = (
     "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
+ATTAINMENT = 0.95
+REPORT_OF_RATES = "capacity"
+_EVERY = 1000  # rows: more than configurations compete
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
+
+
+_USERS = above_zero(MOST_RATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
     """Options that neither `evaluate` nor a question has, or has under another name."""
 
-    qps: float | None = option(
+    rate: float | None = option(
         None,
-        "requests/s to carry, by the fewest devices or the least money",
+        "requests/s that arrive: simulations say how many devices carry them",
+        was=("qps",),
         unit="requests/s",
         check=above_zero(MOST_RATE),
     )
-    concurrency: float | None = option(
-        None,
-        "requests in flight to serve, by the fewest devices or the least money",
-        unit="requests",
-        check=above_zero(MOST_RATE),
+    attainment: float = option(
+        ATTAINMENT,
+        "of a rate: share of its requests that must meet the limits",
+        unit="ratio",
+        check=within(0.001, 0.999),
     )
-
+    concurrency: tuple[float, ...] | None = option(
+        None,
+        "users who wait for their answers: requests in flight to serve, by the fewest devices or the least money;"
+        " several of a server (`from_deployment`)",
+        unit="requests",
+        check=lambda given: next((wrong for one in given or () if (wrong := _USERS(one)) is not None), None),
+    )
     rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
         None,
         "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e)"
@@ -70,8 +88,11 @@ class PlanOptions:
     def __post_init__(self) -> None:
         """Refuse what no option takes."""
         check_declared(self)
-        if self.qps is not None and self.concurrency is not None:
-            raise InputError("give `qps` or `concurrency`, not both")
+        if self.rate is not None and self.concurrency is not None:
+            raise InputError(
+                "`rate` and `concurrency` are two questions",
+                hint="`rate` for requests that arrive by themselves, `concurrency` for users who wait for answers",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +102,13 @@ class Asked:
     evaluated: SweepOptions
     question: Mapping[str, object]  # keywords of the report
     own: PlanOptions
+    budget: int | None  # devices that there are
+    notes: tuple[str, ...]
+
+    @property
+    def of_rate(self) -> Mapping[str, object]:
+        """The keywords of the report about a rate."""
+        return {**self.question, "rate": self.own.rate, "attainment": self.own.attainment, "top": _EVERY}
 
 
 @cache
@@ -96,16 +124,15 @@ def plan_options() -> Mapping[str, Declared]:
 
 def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     """Keywords as the two things that a plan does; what is None was not given."""
-    values = {keyword: value for keyword, value in given.items() if value is not None}
-    for keyword in values:
-        if keyword not in plan_options():
-            raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
-    own = PlanOptions(**{item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)})
+    values = _given(given)
+    own, notes = _own(values)
+    if own.concurrency is not None and len(own.concurrency) > 1:
+        raise InputError("several `concurrency` are asked of one server", hint="`from_deployment`, or one number")
     total = values.get("total_devices")
-    if total is None and own.qps is None and own.concurrency is None:
+    if total is None and own.rate is None and own.concurrency is None:
         raise InputError(
             "how many devices are there, or what must they carry?",
-            hint="`total_devices=16` is a budget; `qps=50` or `concurrency=400` find the fewest devices",
+            hint="`total_devices=16` is a budget; `rate=50` or `concurrency=400` find the fewest devices",
         )
     sizes = {} if total is not None else {"num_devices": _WITHOUT_A_BUDGET}
     evaluated = options_of({
@@ -116,9 +143,67 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     if len(evaluated.models) > 1:
         raise InputError("plan is about one model", hint="`evaluate` takes several, `query deployments` compares them")
     question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
-    of_both = {"target_qps": own.qps, "target_users": own.concurrency, "num_devices": total}
+    of_both = {"target_users": own.concurrency[0] if own.concurrency else None, "num_devices": total}
     kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
-    return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own)
+    budget = None if total is None else int(number_of(total))
+    asked = Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
+    if own.rate is not None:
+        check_question(question_of(REPORT_OF_RATES, asked.of_rate))
+    return asked
+
+
+def _given(given: Mapping[str, object]) -> dict[str, object]:
+    """The keywords that are given; one that plan has not is refused."""
+    values = in_new_words(given, plan_options().values())
+    for keyword in values:
+        if keyword not in plan_options():
+            raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
+    return values
+
+
+# Of a server that runs its devices are known, and users wait for their answers.
+_NOT_OF_A_SERVER = (
+    "rate", "attainment", "total_devices", "arrivals", "rates", "requests", "seed", "reserved_memory_gb",
+    "rank_by", *_ASKED,
+)  # fmt: skip
+
+
+def server_asked(
+    model: object, given: Mapping[str, object]
+) -> tuple[SweepOptions, tuple[int, ...], Mapping[str, object]]:
+    """Keywords about a server that runs: what is evaluated, the numbers of users, and limits."""
+    values = _given(given)
+    for keyword in _NOT_OF_A_SERVER:
+        if keyword in values:
+            raise InputError(f"`{keyword}` has no effect beside a server", hint=f"leave out `{keyword}`")
+    own = PlanOptions(concurrency=_read(plan_options()["concurrency"], values.get("concurrency")))
+    evaluated = options_of(
+        {"model": model, **{keyword: values[keyword] for keyword in _EVALUATED if keyword in values}}
+    )
+    question = {key: one for key, one in values.items() if key in option_table() and key not in _EVALUATED}
+    return evaluated, tuple(map(math.ceil, own.concurrency or ())), question
+
+
+def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
+    """The options of plan alone, with what is assumed where nothing is said."""
+    stated = "attainment" in values
+    read = {item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)}
+    own = PlanOptions(**{field: value for field, value in read.items() if value is not None})
+    if own.rate is None:
+        if stated and "arrivals" not in values:
+            raise InputError("`attainment` is about requests that arrive", hint="add `rate`, or leave it out")
+        if own.concurrency is not None and "arrivals" in values:
+            raise InputError(
+                "`arrivals` are requests that arrive by themselves, `concurrency` is users who wait",
+                hint="`rate` in place of `concurrency`, or leave `arrivals` out",
+            )
+        return own, ()
+    if own.rank_by not in {None, "cost", "devices"}:
+        raise InputError(f"a rate is not ranked by {own.rank_by}", hint="`rank_by=cost` or devices")
+    if "arrivals" in values:
+        return own, ()
+    values["arrivals"] = "poisson"
+    return own, ("assumed: requests arrive as a Poisson process (`arrivals=gamma:3` for bursts, or trace:FILE)",)
 
 
 def _read(item: Declared, given: object) -> Any:  # noqa: ANN401  of the type that the option declares

@@ -26,7 +26,7 @@ def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: boo
 
     With `narrower` formats that nobody named, each device and kind of deployment keeps its best row as published and
     its best in a narrower one."""
-    rows = [{**row, "quantization": _parts(answer, row)[2]} for row in answer.dicts()]
+    rows = [{**row, "quantization": quantization_of(answer, row)} for row in answer.dicts()]
     by = rank_by or usual_ranking(rows)
     lots = {subject: number for number, subject in enumerate(subjects(answer))}
     placed = sorted((lots[subject_of(answer, row)], order_of(row, by), number) for number, row in enumerate(rows))
@@ -45,13 +45,18 @@ def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: boo
     return replace(answer, columns=columns, rows=tuple(tuple(row[name] for name in columns) for row in kept))
 
 
+def quantization_of(answer: Answer, row: Row) -> str:
+    """The formats of a row, as titles name them."""
+    return _parts(answer, row)[2]
+
+
 def subject_of(answer: Answer, row: Row) -> str:
-    """What a row is about, without model and format: two checkpoints of one model are compared."""
+    """The subject of a row, without model and format: two checkpoints of one model are compared."""
     return _without_format(_parts(answer, row))
 
 
 def subjects(answer: Answer) -> tuple[str, ...]:
-    """What the rows of an answer are about, in the order of its groups."""
+    """The subjects of an answer's rows, in the order of its groups."""
     return tuple(dict.fromkeys(_without_format(title.split(_BETWEEN)) for title in answer.scope))
 
 
@@ -60,11 +65,11 @@ def _parts(answer: Answer, row: Row) -> list[str]:
 
 
 def _without_format(parts: list[str]) -> str:
-    return _BETWEEN.join([parts[1], *parts[3:]])
+    return _BETWEEN.join([*parts[:2], *parts[3:]])
 
 
 def usual_ranking(rows: Iterable[Row]) -> str:
-    """What ranks where nothing is said: money of what carries the target, its devices without prices, else rate."""
+    """The ranking where nothing is said: money of what carries the target, its devices without prices, else rate."""
     carrying = [row for row in rows if row["carries_target"]]
     if not carrying:
         return "rate"

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from queries.asking import PARTS, Answer, declared, keywords_of, question_of, question_report
+from queries.asking import PARTS, Answer, declared, keywords_of, moved_times, question_of, question_report
 from queries.probes import find_probe, find_scenario
 from queries.session import open_session
 from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_store_id, read_transaction
-from sweepdb.planning import DeploymentPlan, asked_plan
+from sweepdb.planning import DeploymentPlan, asked_plan, subjects
 from sweepdb.planning.planning_options import REPORT, report_options
 from sweepdb.reporting.page_text import amount
 from sweepdb.reporting.stops import Stops, answered_stops, moved
@@ -34,8 +34,6 @@ _SUBJECT = {
     "convention": "convention",
     "serving_model": "serving_model",
 }  # columns of the view `probe` by the filter that reads each
-_TIMES = {"ttft": ("ttft_ms",), "tpot": ("tpot_ms", "tpot_exclusive_ms"), "e2e": ("e2e_ms",)}
-_NOT_EVERYWHERE = "e2e"  # separate phases without an engine have none, and are not limited by it
 _SPAN = 4.0  # a range without a row at its other end
 
 
@@ -62,17 +60,27 @@ def decide(given: Mapping[str, object], store: str | None = None) -> Decision:
     """Ask stored rows for all that a report says, by keywords of `deployments`. Evaluates nothing."""
     values = {keyword: value for keyword, value in given.items() if value not in (None, (), False)}
     with open_session(store) as session:
-        return _decision(session, asked_plan(session, values), values)
+        plan, values = _in_one_format(session, asked_plan(session, values), values)
+        return _decision(session, plan, values)
 
 
 def of_plan(plan: DeploymentPlan) -> Decision:
     """The same of a plan that was made."""
     values = _given(plan)
     with open_session(plan.store.url) as session:
-        if len(plan.answer.scope) > 1:  # of several formats, that of the winner
-            values |= _named(_first_row(session, plan.answer))
-            plan = asked_plan(session, values)
+        plan, values = _in_one_format(session, plan, values)
         return _decision(session, plan, values)
+
+
+def _in_one_format(
+    session: Session, plan: DeploymentPlan, values: dict[str, object]
+) -> tuple[DeploymentPlan, dict[str, object]]:
+    """The same question about the format of the winner, where nothing but formats of one model differ."""
+    answer = plan.answer
+    if len(answer.scope) == 1 or len(subjects(answer)) > 1 or plan.best is None:
+        return plan, values
+    narrowed = {**values, **_named(_stored_row(session, plan.best))}
+    return asked_plan(session, narrowed), narrowed
 
 
 def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, object]) -> Decision:
@@ -83,7 +91,7 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
             hint="choose with `model`, `workload`, `sweep` or a format; stored: " + "; ".join(groups[:4]),
         )
     frontier = session.ask(question_of(_FRONTIER, {**_of_frontier(values), "max_points": _POINTS}))
-    first = _first_row(session, plan.answer)
+    first = _stored_row(session, next(iter(plan.answer.dicts()), None))
     return Decision(
         plan=plan,
         frontier=frontier,
@@ -96,10 +104,9 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
     )
 
 
-def _first_row(session: Session, answer: Answer) -> dict[str, object]:
-    """The stored row of the winner, of separate phases that which writes answers; nothing where none wins."""
-    first = next(iter(answer.dicts()), None)
-    reference = first and (first["probe"] or first["decode_probe"])
+def _stored_row(session: Session, won: Mapping[str, object] | None) -> dict[str, object]:
+    """The stored row of a deployment, of separate phases that which writes answers; nothing where none wins."""
+    reference = won and (won["probe"] or won["decode_probe"])
     if not reference:
         return {}
     columns, row = find_probe(session.location, str(reference))
@@ -126,19 +133,21 @@ def _assumed(session: Session, answer: Answer) -> Iterator[str]:
 
 
 def _stops(session: Session, values: Mapping[str, object], frontier: Answer) -> Stops | None:
-    free = session.ask(question_of(REPORT, moved(values, dict.fromkeys(_TIMES))))
+    free = session.ask(question_of(REPORT, moved(values, dict.fromkeys(one.name for one in moved_times()))))
     if not free.rows:
         return None
     rows = [*free.dicts(), *frontier.dicts()]
     ranges = {}
-    for name, columns in _TIMES.items():
-        times = [value for row in rows for one in columns if isinstance(value := row.get(one), float) and value > 0]
-        won = [value for row in free.dicts() if isinstance(value := row.get(columns[0]), float)]
-        ranges[name] = (min(times, default=1.0), max(won, default=_SPAN))
-    try:
-        session.ask(question_of(REPORT, moved(values, {_NOT_EVERYWHERE: ranges[_NOT_EVERYWHERE][1]})))
-    except InputError:  # a limit that this scope refuses is none that a slider moves
-        del ranges[_NOT_EVERYWHERE]
+    for one in moved_times():
+        columns = {str(one.metric), *one.predicted}
+        times = [value for row in rows for name in columns if isinstance(value := row.get(name), float) and value > 0]
+        won = [value for row in free.dicts() if isinstance(value := row.get(str(one.metric)), float)]
+        ranges[one.name] = (min(times, default=1.0), max(won, default=_SPAN))
+        if one.apart:  # separate phases without an engine have none
+            try:
+                session.ask(question_of(REPORT, moved(values, {one.name: ranges[one.name][1]})))
+            except InputError:  # a limit that this scope refuses is none that a slider moves
+                del ranges[one.name]
     return answered_stops(session, values, ranges)
 
 

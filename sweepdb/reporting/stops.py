@@ -10,14 +10,15 @@ from itertools import product
 from math import floor, log10, prod
 from typing import TYPE_CHECKING
 
-from queries.asking import limit_named, limit_table, question_of
+from queries.asking import limit_named, limit_table, moved_times, question_of
 from sweepdb.planning import carrying_order
 
 if TYPE_CHECKING:
     from queries.session import Session
 
-MOST_STOPS = {"ttft": 8, "tpot": 8, "e2e": 4}  # of a slider, besides the limit asked for and none at all
-FEW_STOPS = {"ttft": 4, "tpot": 4}  # where every combination is a question
+# Of a slider, besides the limit asked for and none at all.
+MOST_STOPS = {one.name: 4 if one.apart else 8 for one in moved_times()}
+FEW_STOPS = {one.name: 4 for one in moved_times() if not one.apart}  # where every combination is a question
 BUDGETS = (0.25, 0.5, 1.0, 2.0)  # of the devices asked for
 _MANTISSAS = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 _REPORT = "deployments"

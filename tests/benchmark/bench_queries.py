@@ -106,17 +106,18 @@ def pairing(rows, budget):
     """Seconds of the pairing SQL over a million admitted rows a side, top 20, everything else already there."""
     connection = duckdb.connect()
     connection.execute(
-        "CREATE TABLE sides AS SELECT 0 AS question_group, s.side AS phase, i.range % 5000 AS scenario_id,"
+        "CREATE TABLE admitted_sides AS SELECT 0 AS question_group, s.side AS phase, i.range % 5000 AS scenario_id,"
         " hash(i.range)::VARCHAR AS scenario, 1 + i.range // 5000 AS batch_size, random() * 100 AS qps,"
         " random() * 500 AS latency_ms, [1, 2, 4, 8, 16][1 + (i.range % 5)] AS num_devices, 'd' AS device,"
         " false AS by_engine"
         f" FROM range({rows}) i, (VALUES ('prefill'), ('decode')) s(side)"
     )
-    for name in ("takes_prefill", "takes_decode", "pair_objective", "pairs_kept"):
-        connection.execute(macros()[name].sql)
-    connection.execute("CREATE MACRO side(wanted) AS TABLE SELECT * FROM sides WHERE phase = wanted")
+    for macro in macros_of("SELECT pair_objective(), pairs_kept(), counts_around(), exact_counts(), needed_prefills()"):
+        connection.execute(macro.sql)
+    connection.execute(macros()["needed_decodes"].sql)
+    connection.execute("CREATE MACRO sides() AS TABLE SELECT * FROM admitted_sides")
     text = re.sub(r"\bmost_listed\b", "20", re.sub(r"\bsame_device\b", "FALSE", macros()["ranked_pairs"].sql))
-    engine = text[text.index("WITH prefill_candidates") : text.index(",\nseeded AS (")]
+    engine = text[text.index("WITH candidates") : text.index(",\nseeded AS (")]
     statement = engine + " SELECT * FROM ranked WHERE rank <= 20 ORDER BY rank"
     objective = "balanced_qps" if budget is None else "system_qps"
     set_variables(connection, pruned=True, num_devices=budget, objective=objective, all_pairs=True)

@@ -66,11 +66,11 @@ def test_latent_keys_are_few():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("", "report bandwidth needs --model, --device and --input-length, in tokens"),
+        ("", "Report bandwidth needs --model, --device and --input-length, in tokens"),
         ("--model Qwen/Qwen3-32B --device h100_sxm --input-length 0", "must be at least 1"),
         ("--model Qwen/Qwen3-32B --device h100_sxm --input-length 9 --kv-transfer-gb-per-s nan", "above 0, not nan"),
         ("--model Qwen/Qwen3-32B --device h100_sxm --input-length 9 --ttft-limits 9", "does not take --ttft-limits"),
-        ("--model Qwen/Qwen3-32B --device no_such --input-length 9", "unknown device"),
+        ("--model Qwen/Qwen3-32B --device no_such --input-length 9", "Unknown device"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_sentence(options, said):

@@ -76,8 +76,8 @@ def test_a_profile_is_never_overwritten(kernels, tmp_path):
         ("calibrate a100_sxm", "needs --kernels DIR_OR_FILE or --measure cpu|cuda"),
         ("calibrate a100_sxm --measure tpu", "not one of cpu, cuda"),
         ("calibrate a100_sxm --measure cpu --budget 0", "between 1 and 86400"),
-        ("calibrate a100_sxm --kernels nowhere", "no kernel measurements at nowhere"),
-        ("calibrate no_such_chip --kernels nowhere", "unknown device"),
+        ("calibrate a100_sxm --kernels nowhere", "No kernel measurements at nowhere"),
+        ("calibrate no_such_chip --kernels nowhere", "Unknown device"),
     ],
 )
 def test_what_is_refused(tmp_path, monkeypatch, arguments, complaint):

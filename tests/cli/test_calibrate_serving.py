@@ -223,8 +223,8 @@ def test_held_out_errors_that_nobody_can_read_are_refused(tmp_path, expected, sa
     [
         ("--serving --kernels x", "--serving fits an engine"),
         ("h100_sxm --measurements x", "--measurements and --only are for --serving"),
-        ("--serving nobody --measurements {points}", "unknown engine 'nobody'"),
-        ("--serving --measurements {points}", "points of several engines: sglang (1 points), vllm (20 points)"),
+        ("--serving nobody --measurements {points}", "Unknown engine 'nobody'"),
+        ("--serving --measurements {points}", "Points of several engines: sglang (1 points), vllm (20 points)"),
         ("--serving sglang --measurements {points}", "1 points of sglang are left: a fit needs at least 10"),
         ("--serving vllm --measurements {points} --only a100", "0 points of vllm are left: a fit needs at least 10"),
         ("--serving vllm --measurements {points} --profile {points}", "is there already"),

@@ -135,25 +135,45 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        (f"{EVALUATE} --tpot-limits 50", 2, "limits belong to query"),
-        ("evaluate NoSuch/Model-9B --input-length 10 --output-length 10", 2, "unknown model"),
-        ("evaluate Qwen/Qwen3-0.6B --device H900 --input-length 10 --output-length 10", 2, "unknown device"),
-        ("evaluate Qwen/Qwen3-0.6B --output-length 10", 2, "--input-length is missing"),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 0 --output-length 10", 2, "--input-length must lie between 1"),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --num-devices 0", 2, "at least 1"),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --prefix-cache-hit-rate 1", 2, "[0, 1)"),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --num-devices 4096", 2, "grid holds"),
+        (f"{EVALUATE} --tpot-limits 50", 2, "Limits belong to query"),
+        ("evaluate NoSuch/Model-9B --input-length 10 --output-length 10", 2, "Unknown model"),
+        ("evaluate Qwen/Qwen3-0.6B --device H900 --input-length 10 --output-length 10", 2, "Unknown device"),
+        ("evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --output-length 10", 2, "--input-length is missing"),
         (
-            "evaluate deepseek-ai/DeepSeek-V3 --input-length 9 --output-length 9 --num-mtp-tokens 3 --mtp-acceptance-rate 0.9",
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 0 --output-length 10",
+            2,
+            "--input-length must lie between 1",
+        ),
+        (
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --num-devices 0",
+            2,
+            "at least 1",
+        ),
+        (
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --prefix-cache-hit-rate 1",
+            2,
+            "[0, 1)",
+        ),
+        (
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --num-devices 4096",
+            2,
+            "grid holds",
+        ),
+        (
+            "evaluate deepseek-ai/DeepSeek-V3 --device TEST_DEVICE --input-length 9 --output-length 9 --num-mtp-tokens 3 --mtp-acceptance-rate 0.9",
             2,
             "3 MTP tokens need 3 acceptance rates",
         ),
         (
-            "evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --quantize-linear-action W3",
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --quantize-linear-action W3",
             2,
-            "unknown linear",
+            "Unknown linear",
         ),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --frobnicate", 2, "No such option"),
+        (
+            "evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --frobnicate",
+            2,
+            "has no option --frobnicate.",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
@@ -166,25 +186,25 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("query bset", "nearest: best"),
-        ("query best --model Qwen/Qwen3-33B", "nearest: Qwen/Qwen3-32B"),
-        ("query best --device TESTDEVICE", "nearest: TEST_DEVICE"),
+        ("query bset", "Nearest: best"),
+        ("query best --model Qwen/Qwen3-33B", "Nearest: Qwen/Qwen3-32B"),
+        ("query best --device TESTDEVICE", "Nearest: TEST_DEVICE"),
         ("query best --tpot-limits -5", "must be a number above 0, not -5"),
         ("query best --ttft-limits nan", "--ttft-limits must be a number above 0, not nan"),
-        ("query prefill --tpot-limits 50", "prefill rows have no such metric"),
+        ("query prefill --tpot-limits 50", "Prefill rows have no such metric"),
         ("query best --preset nonsense", "is not one of sweepdb, upstream"),
         ("query best --top 0", "--top must be a positive whole number, not 0"),
         (
             "query coverage --tpot-limits 50",
-            "report coverage makes no use of --tpot-limits\nhint: coverage lists what is",
+            "Report coverage makes no use of --tpot-limits\nhint: Coverage lists what is",
         ),
-        ("query coverage --reserved-memory-gb 4", "report coverage makes no use of --reserved-memory-gb"),
-        ("query best --mode decode --target-qps 3", "report best makes no use of --target-qps, --mode"),
+        ("query coverage --reserved-memory-gb 4", "Report coverage makes no use of --reserved-memory-gb"),
+        ("query best --mode decode --target-qps 3", "Report best makes no use of --target-qps, --mode"),
         ("query pd-ratio --e2e-limits 9", "--e2e-limits"),
-        ("query capacity --rank-by qps", "report capacity makes no use of --rank-by"),
+        ("query capacity --rank-by qps", "Report capacity makes no use of --rank-by"),
         ("query decode --price-date 2026-01-01 --vary ttft", "makes no use of --vary, --price-date"),
         ("explain nonsense", "is not a probe"),
-        ("show abcdef12:1", "no scenario"),
+        ("show abcdef12:1", "No scenario"),
     ],
 )
 def test_a_bad_question_says_what_to_type(example_store, line, said):
@@ -207,7 +227,7 @@ def test_an_explicit_illegal_plan_is_a_row_with_its_reason(tmp_path):
 
 def test_a_model_that_fits_nowhere_is_told_with_what_to_change(tmp_path):
     outcome = sweepdb(
-        "evaluate meta-llama/Llama-3.1-405B --num-devices 1 --input-length 100 --output-length 10 --batch-range 1",
+        "evaluate meta-llama/Llama-3.1-405B --device TEST_DEVICE --num-devices 1 --input-length 100 --output-length 10 --batch-range 1",
         f"sqlite:///{tmp_path}/s.sqlite",
     )
     assert outcome.code == 2

@@ -158,4 +158,4 @@ def test_the_scripts_are_printed():
         assert sweepdb(f"--show-completion {shell}").out == script
         assert VARIABLE in script
     refused = sweepdb("--show-completion tcsh")
-    assert (refused.code, refused.err) == (2, "error: --show-completion tcsh is not one of bash, zsh, fish\n")
+    assert (refused.code, refused.err) == (2, "error: --show-completion tcsh is not one of bash, zsh, fish.\n")

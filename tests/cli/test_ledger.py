@@ -124,7 +124,7 @@ def test_a_bad_file_leaves_the_others_and_alone_is_an_error(mine, tmp_path, sqli
     assert (both.code, both.err.splitlines()[0]) == (4, f"{missing}: {missing}: no such file or directory")
     assert "20 new of 20" in both.err
     alone = sweepdb(f"measurements import {missing}", sqlite_url)
-    assert (alone.code, alone.err) == (2, f"error: {missing}: no such file or directory\n")
+    assert (alone.code, alone.err) == (2, f"error: {missing}: no such file or directory.\n")
 
 
 def test_list_filters_and_labels_every_row_as_measured(mine, tmp_path, sqlite_url):
@@ -175,7 +175,7 @@ def test_without_points_there_is_nothing_to_compare_and_no_store_is_made(sqlite_
     assert (outcome.code, "There is no store" in outcome.err) == (3, True)
     assert sweepdb("db init", sqlite_url).code == 0
     outcome = sweepdb("validate", sqlite_url)
-    assert (outcome.code, outcome.err.splitlines()[0]) == (2, "error: there is no measured point to compare")
+    assert (outcome.code, outcome.err.splitlines()[0]) == (2, "error: There is no measured point to compare.")
 
 
 @pytest.mark.parametrize("format_", ["table", "json", "csv", "html"])
@@ -200,12 +200,12 @@ def test_points_that_no_rule_lets_through_still_have_an_answer(format_, tmp_path
         ("measurements import x.csv --set rack=7", "--set rack=7: not NAME=VALUE"),
         ("measurements import x.csv --set tp=two", "--set tp=two: tp: 'two' is not a number"),
         ("measurements import x.csv --set tp=0", "--set tp=0: must be above 0"),
-        ("measurements import", "measurements import needs files or folders of points"),
-        ("measurements drop x", "measurements drop x is not one of"),
+        ("measurements import", "Measurements import needs files or folders of points"),
+        ("measurements drop x", "Measurements drop x is not one of"),
         ("measurements import x.csv --model y", "--model belongs to measurements list"),
         ("validate --format parquet", "--format parquet is not one of table, json, html, csv"),
         ("validate --against vidur", "--against vidur is not one of aic"),
-        ("validate --engine mystery", "unknown engine 'mystery'"),
+        ("validate --engine mystery", "Unknown engine 'mystery'"),
     ],
 )
 def test_usage_errors(arguments, complaint, sqlite_url):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
+import re
 import select
 import shlex
 import signal
@@ -12,19 +14,20 @@ import subprocess
 import sys
 
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 from conftest_cli import sweepdb
 from quick import quick
 
-EVALUATE = "evaluate Qwen/Qwen3-0.6B --dry-run"
+EVALUATE = "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --dry-run"
 WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modles: [x]", "unknown key 'modles'\nhint: nearest: modes, models"),
+        ("modles: [x]", "unknown key 'modles'.\nhint: Nearest: modes, models."),
         ("models: [Qwen/Qwen3-0.6B]\nworkloads: 5", "line 2: workloads must be a list, not 5"),
         ("models: 7", "models must be a name or a list of names, not 7"),
         (f"num_devices: two\n{WORKLOAD}", "num_devices must be a whole number or a list of them, not 'two'"),
@@ -37,7 +40,7 @@ WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
         ),
         (
             "workloads: [{input_lenght: 1}]",
-            "line 1: workloads[0]: unknown key 'input_lenght'\nhint: nearest: input_length",
+            "line 1: workloads[0]: unknown key 'input_lenght'.\nhint: Nearest: input_length.",
         ),
         ("precisions: [3]", "precisions[0] must be a mapping"),
         ("a: [\n", "not a YAML file: line 2: "),
@@ -60,14 +63,15 @@ def test_a_sweep_file_names_the_key_that_is_wrong(tmp_path, text, said):
 
 def test_a_sweep_comes_by_standard_input():
     told = sweepdb(
-        "evaluate --sweep - --dry-run", stdin=f"models: Qwen/Qwen3-0.6B\nengine: waves\nbatch_range: 7\n{WORKLOAD}"
+        "evaluate --sweep - --dry-run",
+        stdin=f"models: Qwen/Qwen3-0.6B\ndevice: TEST_DEVICE\nengine: waves\nbatch_range: 7\n{WORKLOAD}",
     )
     assert "3 scenarios (0 illegal), 21 probes" in told.err
     wrong = sweepdb("evaluate --sweep - --dry-run", stdin=f"{WORKLOAD}\nmodel: 7\n")
     assert (wrong.code, wrong.err) == (
-        2, "error: standard input: line 2: model must be a name or a list of names, not 7\n"
+        2, "error: Standard input: line 2: model must be a name or a list of names, not 7.\n"
     )  # fmt: skip
-    assert sweepdb("evaluate --sweep - --dry-run").err.startswith("error: standard input: no sweep file in it")
+    assert sweepdb("evaluate --sweep - --dry-run").err.startswith("error: Standard input: no sweep file in it")
 
 
 def test_the_schema_of_sweep_files_takes_what_is_taken_and_refuses_what_is_refused():
@@ -113,11 +117,11 @@ def test_bytes_that_are_no_text_are_named(tmp_path, command):
         (f"{EVALUATE} --input-length 10 --output-length nan", "--output-length must be a number, not nan"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --serving-model queue", "--serving-model queue is not one"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --jobs 0", "--jobs must be at least 1, not 0"),
-        ("query best --tpot-limits abc", "'--tpot-limits'"),
+        ("query best --tpot-limits abc", "--tpot-limits must be a number of ms, not 'abc'."),
         ("query best --tpot-definition most", "--tpot-definition most is not one of inclusive, exclusive"),
         ("query cost --price-date soon", "--price-date must be a date such as 2026-01-31, not 'soon'"),
-        ("sweeps --limit 0", "Invalid value for '--limit'"),
-        ("explain a1b2c3d4:1 --top 0", "Invalid value for '--top'"),
+        ("sweeps --limit 0", "--limit must be at least 1, not 0."),
+        ("explain a1b2c3d4:1 --top 0", "--top must be at least 1, not 0."),
         ("void a1b2c3d4", "Missing option '--reason'"),
     ],
 )
@@ -241,12 +245,12 @@ def test_a_bundle_whose_description_is_a_pipe_is_refused_not_waited_for(tmp_path
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        (None, None, "no such folder\nhint: a bundle is the folder that sweepdb export FOLDER writes"),
+        (None, None, "no such folder.\nhint: A bundle is the folder that sweepdb export FOLDER writes"),
         ("bundle.json", None, "is no bundle: it holds no bundle.json"),
         ("bundle.json", "{", "bundle.json: damaged: Expecting property name"),
         ("bundle.json", '{"format": 7, "files": "csv"}', "is a bundle of format 7 in csv files; this program reads"),
-        ("probes.parquet", None, "is not a whole bundle: it lacks probes.parquet\nhint: copy the whole bundle again"),
-        ("sweeps.jsonl", '{"key": "a"}', "sweeps.jsonl: not what was exported, by its sha256\nhint: copy the whole"),
+        ("probes.parquet", None, "is not a whole bundle: it lacks probes.parquet\nhint: Copy the whole bundle again"),
+        ("sweeps.jsonl", '{"key": "a"}', "sweeps.jsonl: not what was exported, by its sha256.\nhint: Copy the whole"),
         ("probes.parquet", "no Parquet", "probes.parquet: not what was exported, by its sha256"),
     ],
 )
@@ -267,7 +271,7 @@ def test_a_bundle_that_is_none_or_damaged_is_named_with_what_to_do(tmp_path, exa
     ("command", "columns"),
     quick(
         [
-            ("best", 12),
+            ("best", 13),
             ("capacity", 13),
             ("compare --num-devices 32", 3),
             ("coverage", 13),
@@ -365,7 +369,7 @@ def test_a_file_that_was_written_is_named(tmp_path, example_store, format_, said
 
 def test_voiding_one_of_two_sweeps_that_asked_alike_says_what_stays(example_copy):
     sweepdb(
-        "evaluate Qwen/Qwen3-32B --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2"
+        "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2"
         " --quantize-linear-action W8A8_DYNAMIC",
         example_copy,
     )
@@ -397,9 +401,7 @@ def test_evaluate_offers_the_formats_it_takes():
 
 def test_what_does_not_fit_with_no_reserve_is_not_told_to_relax_it(tmp_path):
     url = f"sqlite:///{tmp_path}/s.sqlite"
-    evaluate = (
-        "evaluate meta-llama/Llama-3.1-405B --num-devices 2 --input-length 100 --output-length 10 --mode aggregated"
-    )
+    evaluate = "evaluate meta-llama/Llama-3.1-405B --device TEST_DEVICE --num-devices 2 --input-length 100 --output-length 10 --mode aggregated"
     assert sweepdb(f"{evaluate} --batch-range 1", url).code == 2
     table = sweepdb("query best", url).out
     assert "note: none of these fits even with no memory reserved: evaluate more devices" in table
@@ -426,3 +428,367 @@ def test_what_was_assumed_says_that_it_was(tmp_path):
     assert any(line.startswith("assumed: kernel coefficients ") for line in lines)
     lines = sweepdb("query curve --top 1", url).out.splitlines()
     assert "2 more rows: --top N shows more of them, --format csv all" in lines
+
+
+# The first answers to plain questions. Expected outcomes are an engineer's, who knows the models and the devices.
+
+LLAMA = (
+    "plan meta-llama/Llama-3.1-405B-Instruct --device h100 --total-devices 16 --input-length 4000 --output-length 500"
+    " --ttft-limits 3000 --tpot-limits 50"
+)
+
+
+def columns_of(done):
+    """The rows of a plan's table by column; columns stand two spaces apart."""
+    lines = done.out.splitlines()
+    rule = next(number for number, line in enumerate(lines) if line.startswith("----"))
+    spans = [match.span() for match in re.finditer("-+", lines[rule])]
+    heads = [lines[rule - 1][start : end + 1].strip() for start, end in spans]
+    rows = itertools.takewhile(str.strip, lines[rule + 1 :])
+    return [dict(zip(heads, (row[start : end + 1].strip() for start, end in spans), strict=True)) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    """Task 1, one command: 405B on two nodes of eight H100."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('llama')}/store.sqlite"
+    return url, sweepdb(LLAMA, url)
+
+
+def test_405b_on_two_nodes_is_served_in_fp8_by_a_server_a_node(llama):
+    """405.9e9 weights in FP8 are 410 GB: a node of 8 x 80 GiB has 601 GB beside the reserve, so that TP8 fits each.
+
+    Twice TP8 stays inside NVLink; users.md measured 28 users, 7.5 x the rate of the best in BF16."""
+    done = llama[1]
+    assert done.code == 0
+    first = columns_of(done)[0]
+    assert (first["quantization"], first["deployment"], first["devices"]) == ("FP8", "aggregated 2 x TP8", "16")
+    assert first["basis"] == "measured"
+    assert 20 <= float(first["concurrency"]) <= 36
+    said = " ".join(done.out.split())
+    assert "2 x TP8 in FP8, carries most: 28 users" in said
+
+
+def test_the_answer_for_405b_says_what_the_smaller_format_saves_and_why(llama):
+    """BF16: 405.9e9 x 2 bytes = 812 GB, more than the 601 GB of a node. TP16 waits for the network at every layer."""
+    rows, said = columns_of(llama[1]), " ".join(llama[1].out.split())
+    assert {row["quantization"] for row in rows} == {"FP8", "BF16"}
+    assert re.search(r"FP8 \(nvidia/Llama-3\.1-405B-Instruct-FP8\) carries 28 users, \d+\.\d x as many", said)
+    assert "BF16 weights are 812 GB and need two nodes of 8 h100_sxm" in said
+    wide = next(row for row in rows if row["quantization"] == "BF16")
+    if "PP" in wide["deployment"]:
+        assert "pipeline stages cross the network" in said
+    else:  # an engine's model without stages
+        assert "tensor parallelism crosses the network" in said
+        assert "Pipeline parallelism was not looked at: " in said
+
+
+def test_the_second_command_starts_the_fp8_checkpoint(llama, tmp_path):
+    url, done = llama
+    (line,) = [line for line in done.out.splitlines() if line.startswith("next: sweepdb launch")]
+    words = line.removeprefix("next: sweepdb ").replace("--output started", f"--output {tmp_path}/started")
+    assert sweepdb(words, url).code == 0
+    written = "".join(file.read_text() for file in (tmp_path / "started").rglob("server*.sh"))
+    assert "nvidia/Llama-3.1-405B-Instruct-FP8" in written  # 410 GB to load, not 812 and quantising
+    assert "--quantization" not in written
+
+
+def test_a_format_that_is_named_is_asked_about_alone(llama):
+    done = sweepdb(f"{LLAMA} --quantize-linear-action NATIVE", llama[0])
+    assert {row["quantization"] for row in columns_of(done)} == {"BF16"}
+    assert "looked at too" not in done.err
+
+
+def test_one_explained_table_has_the_names_of_the_plain_one_and_says_a_note_once(llama):
+    plain, explained = sweepdb(LLAMA, llama[0]), sweepdb(f"{LLAMA} --explain", llama[0])
+    assert columns_of(plain) == columns_of(explained)
+    assert explained.out.count("no price of h100_sxm is stored") == 1
+
+
+def test_json_full_has_the_rows_the_expected_errors_and_the_sentences(llama):
+    found = json.loads(sweepdb(f"{LLAMA} --format json-full", llama[0]).out)
+    assert found["sentences"][0].startswith("Aggregated serving on h100_sxm, 2 x TP8 in FP8, carries most")
+    assert found["rows"][0]["quantization"] == "FP8"
+    assert found["expected_error"]
+
+
+@pytest.mark.survival  # 87 scenarios of a large mixture
+def test_deepseek_v3_on_16_h200_is_served_as_published(tmp_path):
+    """Its weights are published in FP8 (671e9 weights, 673 GB): 8 x 141 GB hold them, so nothing narrower is asked."""
+    done = sweepdb(
+        "plan deepseek-ai/DeepSeek-V3 --device h200 --total-devices 16 --input-length 4000 --output-length 500"
+        " --ttft-limits 3000 --tpot-limits 50",
+        f"sqlite:///{tmp_path}/store.sqlite",
+    )
+    rows = columns_of(done)
+    assert {row["quantization"] for row in rows} == {"FP8_BLOCK"}
+    assert "looked at too" not in done.err
+    assert all("EP8" in row["deployment"] for row in rows)  # experts stay inside a node
+    assert "need two nodes" not in done.out
+
+
+CHEAPEST = (
+    "plan openai/gpt-oss-120b --device h100,b200,mi300x --total-devices 1 --input-length 2000 --output-length 500"
+    " --tpot-limits 20"
+)
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory):
+    """Task 2, two commands: prices of several devices, then the question with its ranking."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('priced')}/store.sqlite"
+    assert sweepdb("prices set h100 2.5 b200 5 mi300x 2", url).code == 0
+    return url, sweepdb(f"{CHEAPEST} --rank-by cost", url)
+
+
+def test_the_cheapest_device_comes_first_with_its_price_and_what_it_rests_on(priced):
+    """MI300X was never measured: an H100 by its data sheet is twice as fast as measured, so its lead may be none."""
+    done = priced[1]
+    rows, said = columns_of(done), " ".join(done.out.split())
+    costs = [float(row["usd/M output"]) for row in rows]
+    assert costs == sorted(costs)
+    assert {row["device"]: row["basis"] for row in rows} == {
+        "h100_sxm": "measured",
+        "b200_sxm": "measured",
+        "mi300x": "data sheet",
+    }
+    assert rows[0]["device"] == "mi300x"
+    assert "is the cheapest: " in said
+    assert "USD per million output tokens" in said.partition("is the cheapest: ")[2][:160]
+    assert "mi300x was not measured: " in said
+    assert "among measured ones aggregated serving on b200_sxm" in said
+
+
+def test_prices_are_in_the_first_answer_when_rates_rank(priced):
+    done = sweepdb(CHEAPEST, priced[0])
+    rates = [float(row["requests/s"]) for row in columns_of(done)]
+    assert rates == sorted(rates, reverse=True)
+    assert "Cheapest per token is aggregated serving on mi300x" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("report", ["best", "devices", "cost", "deployments --num-devices 1"])
+def test_tables_that_compare_devices_say_what_each_rests_on(priced, report):
+    done = sweepdb(f"query {report} --tpot-limits 20 --format json", priced[0])
+    bases = {row["device"]: row["basis"] for row in json.loads(done.out)}
+    assert bases.items() <= {"h100_sxm": "measured", "b200_sxm": "measured", "mi300x": "data sheet"}.items()
+    assert "mi300x" in bases
+    assert "basis" in sweepdb(f"query {report} --tpot-limits 20", priced[0]).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("h100 2.5 h200", "behind h200 stands nothing, not its dollars an hour"),
+        ("h100 h200 3", "behind h100 stands h200, not its dollars an hour"),
+    ],
+)
+def test_a_price_that_is_missing_is_named(tmp_path, words, said):
+    done = sweepdb(f"prices set {words}", f"sqlite:///{tmp_path}/store.sqlite")
+    assert done.code == 2
+    assert said in done.err
+
+
+# Twenty requests a second in bursts to Qwen3-32B on H200, of which 95 % are to get a first token within 1 s and each
+# further one within 40 ms. By hand, as a queue of prompts (below): 4 x TP1 for prefill, which users who wait would
+# need, keep 19 %; one TP8 keeps 61 % even if answers cost nothing, two keep 98 %. So 16 devices at the least; answers
+# do cost, and steps that take 5 % longer need a third: 24.
+BURSTS = {"bins": [
+    {"min_tokens": 100, "max_tokens": 500, "weight": 3}, {"min_tokens": 500, "max_tokens": 2000, "weight": 5},
+    {"min_tokens": 2000, "max_tokens": 5000, "weight": 2},
+]}  # fmt: skip
+BURSTY = (
+    "plan Qwen/Qwen3-32B --device h200_sxm --rate 20 --arrivals gamma:3 --input-length lens.yaml --output-length 300"
+    " --ttft-limits 1000 --tpot-limits 40"
+)
+
+
+def share_within(prompts_per_s: float, rate: float, limit_s: float = 1.0) -> float:
+    """The share of prompts that a server of prompts alone has read in time: Lindley's recursion over bursts of our own."""
+    draws = np.random.default_rng(7)
+    count = 200_000
+    least, most, weights = np.array([100, 500, 2000]), np.array([500, 2000, 5000]), [0.3, 0.5, 0.2]
+    of = draws.choice(3, count, p=weights)
+    tokens = draws.uniform(least[of], most[of])
+    service = tokens / (0.3 * 300 + 0.5 * 1250 + 0.2 * 3500) / prompts_per_s
+    gaps = draws.gamma(1 / 9, 9 / rate, count)  # a standard deviation of three means
+    steps = np.concatenate(([0.0], np.cumsum(service[:-1] - gaps[1:])))
+    waited = steps - np.minimum.accumulate(np.minimum(steps, 0.0))
+    return float((waited + service <= limit_s).mean())
+
+
+@pytest.fixture(scope="module")
+def bursty(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bursty")
+    (folder / "lens.yaml").write_text(yaml.safe_dump(BURSTS), encoding="utf-8")
+    url = f"sqlite:///{folder}/store.sqlite"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield lambda more="", asked=BURSTY: sweepdb(f"{asked} {more}", url)
+
+
+@pytest.mark.survival
+def test_twenty_bursty_requests_a_second_take_16_to_24_h200(bursty):
+    outcome = bursty()
+    assert outcome.code == 0
+    said = " ".join(outcome.out.split("\n\n")[0].split())
+    assert said.startswith(
+        "Buy 16 h200_sxm (aggregated 4 x TP4 in FP8_BLOCK): 16 carry 20 requests/s with 95 % of them within the limits,"
+        " and leave room for the expected error of steps, +-5 %. Weights in FP8_BLOCK: Qwen/Qwen3-32B-FP8. As published"
+        " (BF16): 24 h200_sxm, aggregated 3 x TP8."
+    )
+    rows = json.loads(bursty("--format json").out)
+    assert all(16 <= row["devices_with_margin"] <= 24 for row in rows if row["mode"] == "aggregated")
+    first = next(row for row in rows if row["quantization"] == "BF16")
+    assert (first["devices"], first["devices_with_margin"], first["carries_target"]) == (16, 24, True)
+    assert (first["instances"], first["instances_with_margin"], first["num_devices"]) == (2, 3, 8)
+    assert share_within(5.97, 20 / 4) == pytest.approx(0.19, abs=0.02)
+    assert share_within(24.4, 20) == pytest.approx(0.61, abs=0.02)
+    assert share_within(24.4, 20 / 2) == pytest.approx(0.977, abs=0.005)
+    assert 0.95 < first["attained"] < share_within(24.4, 20 / 3)  # answers cost nothing there
+
+
+@pytest.mark.survival
+def test_what_is_sent_to_management_says_what_carries_arrivals(bursty):
+    page = bursty("--format html").out
+    assert "Buy 16 h200_sxm (aggregated 4 x TP4 in FP8_BLOCK): 16 carry 20 requests/s" in page
+    assert "As published (BF16): 24 h200_sxm, aggregated 3 x TP8." in page
+    assert "gamma:3.0, 20000 requests" in page
+    short = json.loads(bursty("--total-devices 8 --format json").out)
+    assert [row["carries_target"] for row in short] == [False] * 4
+    told = " ".join(bursty("--total-devices 8").out.split())
+    assert "The 8 there are do not carry that rate: they carry up to 12." in told
+
+
+@pytest.mark.survival
+def test_users_who_wait_and_requests_that_arrive_are_two_questions(bursty):
+    both = bursty("--concurrency 100")
+    assert both.code == 2
+    assert both.err.splitlines() == [
+        "error: --rate and --concurrency are two questions",
+        "hint: --rate for requests that arrive by themselves, --concurrency for users who wait for answers",
+    ]
+    old = bursty(asked=BURSTY.replace("--rate", "--qps"))
+    assert old.code == 0
+    assert "--qps is an old name, gone with the next release: --rate" in old.err
+    assert old.out == bursty().out
+
+
+SERVED = "--device h100 --input-length 2000 --output-length 300"
+
+
+@pytest.fixture(scope="module")
+def server_answer(tmp_path_factory):
+    """Task 4: a server that runs, 100 users, one command; the answer as text, and its rows."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('server')}/store.sqlite"
+    line = "vllm serve Qwen/Qwen3-8B -tp 4 --max-num-seqs 256 --port 9000"
+    asked = ["plan", "--from-deployment", line, *SERVED.split(), "--concurrency", "100", "--tpot-limits", "20"]
+    told = sweepdb(asked, url)
+    assert told.code == 0, told.err
+    return told, json.loads(sweepdb([*asked, "--format", "json"], url).out), url
+
+
+def test_my_server_at_100_users_is_answered_in_one_command(server_answer):
+    told, rows, _ = server_answer
+    started, *changes = rows
+    # --max-num-seqs is an upper bound: the row is of 100 users, not of 256.
+    assert (started["deployment"], started["users"], started["plan"]) == ("as started", 100, "1 x TP4 BF16")
+    assert started["probe"].endswith(":100")
+    # Little's law: users are the rate times the time of a whole request.
+    assert started["requests_per_s"] * started["e2e_ms"] / 1000 == pytest.approx(100, rel=0.02)
+    # A step reads a quarter of 8.2 billion weights in 2 bytes, and 36 layers x 2 heads x 128 x 2 x 2 bytes of some 2,150
+    # tokens of each user: 4.1 + 7.9 GB at 3.35 TB/s are 3.6 ms, below which no TPOT can be.
+    assert 3.6 < started["tpot_ms"] < 20
+    # A small model gains by replicas in place of tensor parallelism, and by weights in FP8: what an expert tries first.
+    best = changes[0]
+    assert best["output_tokens_per_s"] > started["output_tokens_per_s"]
+    assert best["plan"] in {"4 x TP1 FP8", "2 x TP2 FP8"}
+    assert best["users"] == 100
+    times = best["instances"]
+    (line,) = [line for line in told.out.splitlines() if line.startswith(f"change 1, {times} servers: ")]
+    assert line.endswith(
+        f": vllm serve Qwen/Qwen3-8B --max-num-seqs 256 --port 9000 --tensor-parallel-size {4 // times} --quantization fp8"
+    )
+    assert f"next: sweepdb launch {times}x {best['probe']} --output started" in told.out
+
+
+def test_my_server_s_cache_is_that_of_its_log(server_answer):
+    told, _, _ = server_answer
+    # 0.92 of 80 GiB less 4.1 GB of weights are 74.9 GB; 36,864 bytes a token and device: 2.03 million tokens, less what
+    # activations take. vLLM's log says as much: GPU KV cache size.
+    said = " ".join(told.out.split())
+    tokens, requests = (
+        int(told.replace(",", ""))
+        for told in re.search(r"holds about ([\d,]+) tokens, ([\d,]+) requests of 2,300", said).groups()
+    )
+    assert 0.96 * 2.03e6 < tokens < 2.03e6
+    assert requests == tokens // 2300
+    assert "with 0.92 of a device's memory, as the engine takes by itself" in said
+
+
+def test_a_ladder_of_users_goes_beyond_what_the_server_takes_at_once(server_answer):
+    _, _, url = server_answer
+    line = "vllm serve Qwen/Qwen3-8B -tp 4 --max-num-seqs 64"
+    asked = ["plan", "--from-deployment", "-", *SERVED.split(), "--concurrency", "10,100", "--format", "json"]
+    rows = [row for row in json.loads(sweepdb(asked, url, stdin=line).out) if row["deployment"] == "as started"]
+    assert [row["users"] for row in rows] == [10, 100]
+    # 36 of 100 wait for one of 64 places: over a third of a request's time, in which the others make their tokens.
+    waited = rows[1]["ttft_ms"] / rows[1]["e2e_ms"]
+    assert 0.3 < waited < 0.6
+    text = sweepdb(asked[:-2], url, stdin=line).out
+    assert "100 users, 36 of them waiting for a place: " in text
+    assert "--max-num-seqs 100" in text or "--quantization fp8" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "said"),
+    [
+        ("vllm serve Qwen/Qwen3-8B -tp 4", "", "--device is missing"),
+        ("vllm serve Qwen/Qwen3-8B -tp 4 --max-model-len 2k", SERVED, "lets in requests of 2,000 tokens, and these have 2,300"),
+        ("vllm serve Qwen/Qwen3-8B -tp 4", f"{SERVED} --total-devices 8", "--total-devices has no effect beside a server"),
+        ("vllm serve Qwen/Qwen3-8B -tp 4", f"{SERVED} --qps 8", "--qps has no effect beside a server"),
+        ("vllm serve Qwen/Qwen3-8B -tp 4 -tp", SERVED, "-tp lacks its value"),
+        ("mpirun -n 4 something", SERVED, "The command line starts no engine that is known"),
+    ],
+)  # fmt: skip
+def test_what_a_server_s_line_leaves_open_is_asked_in_one_sentence(line, options, said, tmp_path):
+    outcome = sweepdb(["plan", "--from-deployment", line, *options.split()], f"sqlite:///{tmp_path}/s.sqlite")
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_no_device_is_invented_and_those_that_fit_are_named(server_answer):
+    _, _, url = server_answer
+    for command in (
+        "evaluate meta-llama/Llama-3.3-70B-Instruct",
+        "plan meta-llama/Llama-3.3-70B-Instruct --total-devices 8",
+    ):
+        outcome = sweepdb(f"{command} --input-length 2000 --output-length 300", url)
+        assert outcome.code == 2
+        # 141 GB of BF16 on 80 GB devices: two would be full of weights, four leave room for keys and values.
+        assert "This store has h100_sxm; meta-llama/Llama-3.3-70B-Instruct fits on" in outcome.err
+        assert "4 x h100_sxm" in outcome.err
+
+
+def test_the_answer_of_plan_is_started_measured_and_compared_whole(tmp_path):
+    """Task 3: two commands, the second of which the first prints."""
+    url = f"sqlite:///{tmp_path}/s.sqlite"
+    asked = (
+        "plan Qwen/Qwen3-0.6B --device h100 --total-devices 2 --input-length 500 --output-length 50 --tpot-limits 20"
+    )
+    told = sweepdb(asked, url)
+    best = json.loads(sweepdb(f"{asked} --format json", url).out)[0]
+    (launch,) = re.findall(r"next: sweepdb (launch 2x \S+) --output started", told.out)
+    assert sweepdb(f"{launch} --output {tmp_path}/started", url).code == 0
+    expected = json.loads((tmp_path / "started" / "expected.json").read_text())
+    # What is launched is what was answered: all users, the rate and the tokens/s of both servers.
+    assert expected["deployment"]["users"] == best["users"]
+    assert expected["deployment"]["requests_per_s"] == pytest.approx(best["system_qps"], rel=1e-3)
+    assert expected["deployment"]["output_tokens_per_s"] == pytest.approx(best["output_tokens_per_s"], rel=1e-3)
+    start = (tmp_path / "started" / "start.sh").read_text()
+    assert start.count("server.sh") == 2
+    for script in (tmp_path / "started").glob("*.sh"):
+        subprocess.run(["bash", "-n", str(script)], check=True)
+    assert f'USERS="${{USERS:-{best["users"]:.0f}}}"' in (tmp_path / "started" / "bench.sh").read_text()
+    wrong = sweepdb(f"measurements import {tmp_path}/started/server.sh", url)
+    assert wrong.code != 0
+    assert "server.sh is a launch script, not a result" in wrong.err

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cli.help.commands import DescribedCommand, PlainValue
+from store.errors import InputError
 
 TEXTS = st.one_of(
     st.integers(-(10**18), 10**18).map(str),
@@ -44,7 +45,11 @@ PLAIN, USUAL = program(DescribedCommand), program(typer.core.TyperCommand)
 def test_every_word_is_read_as_typer_reads_it(option, text):
     arguments = [f"--{option}={text}"]
     plain, usual = (CliRunner().invoke(app, arguments) for app in (PLAIN, USUAL))
-    assert (plain.exit_code, plain.output) == (usual.exit_code, usual.output)
+    if option in {"whole", "number", "few"} and usual.exit_code == 2:  # a number that Typer refuses in pydantic's words
+        assert isinstance(plain.exception, InputError)
+        assert plain.exception.message.startswith(f"--{option} must be ")
+    else:
+        assert (plain.exit_code, plain.output) == (usual.exit_code, usual.output)
 
 
 def test_what_was_not_given_is_the_default():
@@ -52,10 +57,10 @@ def test_what_was_not_given_is_the_default():
 
 
 @pytest.mark.parametrize("option", ["whole", "number", "few"])
-def test_a_wrong_number_is_told_by_typer(option):
+def test_a_wrong_number_is_told_in_our_words(option):
     result = CliRunner().invoke(PLAIN, [f"--{option}", "many"])
-    assert result.exit_code == 2
-    assert f"Invalid value for '--{option}'" in result.output
+    whole = "" if option == "number" else "whole "
+    assert result.exception.message == f"--{option} must be a {whole}number, not 'many'."
 
 
 def test_the_seam_in_typer_is_there():

@@ -27,7 +27,11 @@ GPT_OSS = "openai/gpt-oss-120b"
 
 def built(**said):
     return build_request(
-        SweepOptions(**{"models": (DENSE,), "input_length": "3500", "output_length": 1500.0, **said}), None, None
+        SweepOptions(
+            **{"models": (DENSE,), "devices": ("TEST_DEVICE",), "input_length": "3500", "output_length": 1500.0, **said}
+        ),
+        None,
+        None,
     )
 
 
@@ -130,6 +134,23 @@ def test_lists_are_products_and_nothing_is_asked_twice():
 def test_pipeline_stages_are_served_by_the_usual_engine():
     found = built(devices=("h200_sxm",), num_devices=(8,), pp_sizes=(2,))
     assert [part.serving_model for part in found.parts] == ["vllm"]
+
+
+def test_weights_that_exceed_a_node_are_staged_across_nodes_where_nobody_says_how_to_split():
+    """405B in BF16 is 812 GB, and 8 H100 have 640; in FP8 they hold 406."""
+    asked = {"models": ("meta-llama/Llama-3.1-405B",), "devices": ("h100_sxm",), "num_devices": (16,)}
+    staged = built(**asked)
+    assert staged.parts[0].search.pp_sizes == (1, 2)
+    assert any("pipeline stages too" in line for line in staged.notes)
+    for other in (
+        {"linear": ("FP8",)},
+        {"num_devices": (8,)},
+        {"tp_sizes": (16,)},
+        {"pp_sizes": (1,)},
+        {"serving_models": ("waves",)},
+        {"host_hit_rate": 0.5},
+    ):
+        assert built(**{**asked, **other}).parts[0].search.pp_sizes == other.get("pp_sizes"), other
 
 
 def test_a_format_slower_than_sixteen_bits_is_warned_about():

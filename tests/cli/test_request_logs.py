@@ -44,7 +44,7 @@ def test_the_example_of_ten_requests_a_second_of_which_three_conform(tmp_path):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("query conforming", "report conforming reads logs"),
+        ("query conforming", "Report conforming reads logs"),
         ("query conforming FILE", "conforming needs a limit"),
         ("query conforming FILE --ttft-limits -1", "--ttft-limits must be a number of ms above 0, not -1"),
         ("query conforming FILE --ttft-limits 9 --num-devices 4", "does not take --num-devices"),

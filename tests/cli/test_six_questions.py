@@ -52,7 +52,8 @@ def test_every_question_is_answered_from_nothing(tmp_path, monkeypatch):
     whole = "\n".join(said)
     assert "carries most" in said[0]
     assert "sweepdb launch" in said[0]
-    assert "for the least money" in said[4]
+    assert "if predictions hold exactly" in said[4]
+    assert "USD an hour" in said[4]
     assert "held out of the fit" in whole
     assert "Rows of both sweeps" in whole
     assert "<svg" in (tmp_path / "frontier.html").read_text(encoding="utf-8")

@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer.main
+
+from cli.main import build_app, run
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -96,3 +99,13 @@ def test_a_process_ends_without_a_word_of_its_libraries(example_store, command):
     process = [sys.executable, "-c", "from cli.main import main; main()", *command, "--store", example_store]
     said = subprocess.run(process, cwd=ROOT, capture_output=True, text=True, check=False).stderr
     assert "leaked" not in said
+
+
+def test_a_list_of_commands_is_the_same_without_their_options(capsys):
+    # What builds no option of any command prints what the whole program does.
+    assert run(["--help"]) == 0
+    listed = capsys.readouterr().out
+    typer.main.get_command(build_app()).main(["--help"], prog_name="sweepdb", standalone_mode=False)
+    assert listed == capsys.readouterr().out
+    assert run([]) == 0
+    assert listed == capsys.readouterr().out

@@ -326,4 +326,4 @@ def test_a_refusal_is_one_sentence_and_exit_2(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["throughput_optimizer", "Qwen/Qwen3-32B", "--input-length", "100"])
     with pytest.raises(SystemExit, match="2"):
         throughput_optimizer.main()
-    assert capsys.readouterr().err.startswith("error: the following arguments are required: --output-length")
+    assert capsys.readouterr().err.startswith("error: The following arguments are required: --output-length")

@@ -135,9 +135,11 @@ def test_values_of_a_probe_by_mode():
 
 
 def test_what_a_model_refuses_has_no_prediction():
-    two_stages = deployment(plan=Plan(tp=1, pp=2))
-    asked = asked_of(two_stages, "asked")
-    assert predicted(two_stages, "asked", asked, evaluated([asked])) == {}
+    one = deployment()
+    asked = asked_of(one, "asked")
+    # No engine's scheduler is known under upstream's convention.
+    refused = replace(asked, scenario=replace(asked.scenario, convention="upstream"))
+    assert predicted(one, "asked", refused, evaluated([refused])) == {}
 
 
 @pytest.mark.parametrize("mode", ["prefill", "decode", "aggregated"])

@@ -13,10 +13,11 @@ from pipeline_player import Asked, Pipeline
 
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules
-from evaluator.arrivals.playing import play
+from evaluator.arrivals.playing import play, play_in_python
 from evaluator.arrivals.prices import with_engine
 from evaluator.arrivals.streams import ArrivalProcess
-from evaluator.evaluate import cost_model, evaluate_scenario
+from evaluator.evaluate import assumptions_of, cost_model, evaluate_scenario
+from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import EngineProfile, unfitted_engine, with_numbers
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
@@ -129,7 +130,9 @@ def test_requests_that_arrive_are_those_of_micro_batches_with_a_clock(stages, sh
         service_s=np.ones(count), replica=np.zeros(count, dtype=np.int64),
     )  # fmt: skip
     rules = PlayRules(admission=one.admission, token_budget=one.token_budget, seats=256)
-    said = play(rules, with_engine(table, one, table.decode_own, np.zeros(table.decode_own.size)), asked, EDGES)
+    prices = with_engine(table, one, table.decode_own, np.zeros(table.decode_own.size))
+    said = play(rules, prices, asked, EDGES)
+    assert said.end_s.tobytes() == play_in_python(rules, prices, asked, EDGES).end_s.tobytes()
     coming = [Asked(float(moment), *map(int, each)) for moment, each in zip(arrive, lengths, strict=True)]
     done = Pipeline(tables, budget, mixed=admission == "mixed").run(coming, None)
     first = np.mean([request.first - request.arrive for request in done])
@@ -160,6 +163,21 @@ def test_one_stage_is_the_table_of_steps_to_the_bit():
         assert np.array_equal(getattr(one, name), getattr(other, name))
 
 
+def test_the_last_stage_of_a_node_sends_to_the_next_node():
+    """Four stages of 4 devices on nodes of 8: one of three sends goes over the network."""
+    device, plan = load_device("h100_sxm", family="theoretical"), Plan(tp=4, pp=4)
+    kind = RequestKind(new_tokens=2048, output_length=300)
+    traces, extents = both_traces(QWEN3_32B, plan, linear=W8A8), TableExtents(kinds=(kind,), sequences=4, tokens=4096)
+    cost = cost_model(device, "physical")
+    inside, across = (round_table(traces, cost, extents, 16384, node_devices=one).linear_s(2048) for one in (32, 8))
+    network, nvlink = (
+        # 2,048 tokens of 5,120 numbers of 2 bytes
+        link.latency_s + 2048 * 5120 * 2 / (link.bandwidth_bytes_per_s * link.efficiency)
+        for link in device.links
+    )
+    assert across - inside == pytest.approx(network - nvlink, rel=1e-6)
+
+
 @pytest.mark.parametrize("serving_model", ["vllm", "sglang", "trtllm"])
 def test_decodes_alone_are_the_formulas_of_a_pipeline(serving_model):
     """Waves know the period of a full pipeline; an engine without host time has no other."""
@@ -169,6 +187,14 @@ def test_decodes_alone_are_the_formulas_of_a_pipeline(serving_model):
     waves = block(scenario(plan, "waves", phase="decode"), sizes)
     assert mine.tpot_exclusive_ms == pytest.approx(waves.decode_step_ms, rel=5e-4)  # half a token of keys apart
     assert mine.concurrency.tolist() == [4, 28, 128]  # a micro-batch for every stage
+
+
+def test_answers_say_that_stages_have_no_errors_of_their_own():
+    one = scenario(Plan(tp=4, pp=2))
+    said = assumptions_of(one, both_traces(one.model, one.plan, linear=W8A8))
+    assert any(line.startswith("2 pipeline stages") for line in said)
+    other = replace(one, plan=Plan(tp=4))
+    assert not any("stages" in line for line in assumptions_of(other, both_traces(one.model, other.plan, linear=W8A8)))
 
 
 def test_stages_carry_more_users_than_the_devices_of_one_stage_would():

@@ -5,7 +5,7 @@ CREATE OR REPLACE TEMP MACRO listed_deployments(target_qps, every_mode) AS TABLE
 WITH aggregated_side AS (
     SELECT
         question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms,
-        e2e_ms / asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms) AS e2e_ms, concurrency,
+        e2e_ms, concurrency,
         mean_length(shortest_length) * output_length AS answer_tokens,
         mean_length(shortest_length) * input_length_mean AS prompt_tokens, memory_free_bytes,
         prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
@@ -21,7 +21,7 @@ prefill_side AS (
         kv_bytes_per_request, memory_free_bytes
     FROM picked('prefill', 'qps')
     WHERE NOT by_engine
-        AND takes_prefill(device, num_devices)
+        AND takes_side(phase, device, num_devices)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
     ) = 1
@@ -34,7 +34,7 @@ decode_side AS (
         prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
     FROM picked('decode', 'qps')
     WHERE NOT by_engine
-        AND takes_decode(device, num_devices)
+        AND takes_side(phase, device, num_devices)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
     ) = 1

@@ -21,7 +21,7 @@ NO_OPTIONS = {"prefill_degradation": 1.0, "decode_degradation": 1.0, "allocation
 STUBS = {
     "engine_prefills": "SELECT * FROM prefill_rows",
     "engine_decodes": "SELECT * FROM decode_rows",
-    "picked": "SELECT * FROM picked_rows WHERE phase = wanted_phase",
+    "picked": "SELECT * FROM picked_rows WHERE wanted_phase IS NULL OR phase = wanted_phase",
 }
 COMPARED = """SELECT * FROM {} QUALIFY row_number() OVER (
     PARTITION BY question_group, mode ORDER BY system_qps DESC, devices, prefill_instances, first_key, second_key
@@ -133,13 +133,13 @@ def duck():
     for table, shape in (("prefill_rows", PREFILL), ("decode_rows", DECODE), ("picked_rows", PICKED)):
         fill(connection, table, [], shape)
     for name, sql in STUBS.items():
-        taken = "(wanted_phase, wanted_objective)" if name == "picked" else "()"
+        taken = "(wanted_phase, wanted_objective, every_row := FALSE)" if name == "picked" else "()"
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}{taken} AS TABLE {sql}")
-    for macro in macros_of("SELECT deployments(), engine_pairs(), takes_prefill(), takes_decode()"):
+    for macro in macros_of("SELECT deployments(), engine_pairs(), takes_side()"):
         if macro.name not in {*STUBS, "scoped", "judged_rows", "judged", "admitted", "ranked_rows", "stored_rows"}:
             connection.execute(macro.sql)
     ranked = macros()["ranked_pairs"].sql
-    first, last = ranked.index("-- Around the place"), ranked.index("ranked AS (\n")
+    first, last = ranked.index("turns AS ("), ranked.index("ranked AS (\n")
     connection.execute(
         f"CREATE TEMP TABLE allocated_pairs (question_group BIGINT, place BIGINT, prefill_rank BIGINT, decode_rank BIGINT,"
         f" prefill_qps DOUBLE, decode_qps DOUBLE, prefill_size BIGINT, decode_size BIGINT, pd_ratio DOUBLE);"

@@ -113,7 +113,26 @@ def test_capacity_is_the_fewest_devices_of_every_count(opened, ladders, sides, r
     few = opened.capacity(rate=rate, device="a100_sxm", top=2, **LIMITS).dicts()
     assert few == rows[:2]
     within = opened.capacity(rate=rate, device="a100_sxm", num_devices=3, top=100, **LIMITS).dicts()
-    assert [row["devices"] for row in within] == [row["devices"] for row in rows if row["devices"] <= 3]
+    assert [{**row, "carries_target": True} for row in within] == rows
+    assert [row["carries_target"] for row in within] == [row["devices"] <= 3 for row in rows]
+
+
+def test_the_number_to_buy_carries_the_rate_with_longer_steps(opened, ladders, sides) -> None:
+    rate = 55.0
+    for row in opened.capacity(rate=rate, device="a100_sxm", top=100, **LIMITS).dicts():
+        assert row["devices_slower"] == row["devices_with_margin"]
+        if row["devices_with_margin"] is None:
+            continue
+        assert row["devices_with_margin"] >= row["devices"]
+        assert 0.9 <= row["attained"] <= 1.0  # more devices than the rate takes at 90 %
+        if row["mode"] == "aggregated":
+            (one,) = [
+                one for one in opened.best(by="goodput", device="a100_sxm", top=100, **LIMITS).dicts()
+                if one["scenario"] == row["scenario"]
+            ]  # fmt: skip
+            assert row["instances_with_margin"] == ceil(rate / one["goodput_slower"])
+            assert row["goodput_per_instance"] == one["goodput"]
+            assert row["step_error"] == one["step_error"]
 
 
 def test_capacity_for_probes_is_as_it_was(opened) -> None:

@@ -40,7 +40,7 @@ def test_what_is_no_file_is_never_replaced(tmp_path, make, command):
     before = os.lstat(target)
     outcome = sweepdb(command.format(target))
     assert (outcome.code, outcome.out) == (2, "")
-    assert f"{target} is a {make.__name__}, which is never replaced\nhint: name a file" in outcome.err
+    assert f"{target} is a {make.__name__}, which is never replaced.\nhint: Name a file" in outcome.err
     assert (os.lstat(target).st_ino, os.lstat(target).st_mode) == (before.st_ino, before.st_mode)
     assert [path.name for path in tmp_path.iterdir()] == ["special"]
 

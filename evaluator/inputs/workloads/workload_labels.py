@@ -35,7 +35,10 @@ def workload_of(
     if not (math.isfinite(output_length) and 1 <= output_length <= LARGEST_LENGTH):
         raise InputError(f"`output_length` must lie between 1 and {LARGEST_LENGTH}, not {output_length:g}")
     if not 0 <= prefix_cache_hit_rate < 1:
-        raise InputError(f"`prefix_cache_hit_rate` must lie in [0, 1), not {prefix_cache_hit_rate:g}")
+        meant = f" Did you mean {prefix_cache_hit_rate / 100:g}?" if 1 < prefix_cache_hit_rate < 100 else ""
+        raise InputError(
+            f"`prefix_cache_hit_rate` must lie in [0, 1), not {prefix_cache_hit_rate:g}.", hint=meant.strip() or None
+        )
     _whole("`max_batched_tokens`", max_batched_tokens, 1, 2**40)
     made = Workload(
         input_length=input_length,

@@ -137,6 +137,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         run.cost,
         extents,
         engine.token_budget,
+        node_devices=scenario.device.grid[-1],
         windows=windows,
         replicas=scenario.plan.groups,
         encoding_s=prompt_encoding_s(run),

@@ -44,11 +44,14 @@ def round_table(
     extents: TableExtents,
     token_budget: int,
     *,
+    node_devices: int = 1,
     windows: Sequence[Span] = (),
     replicas: int = 1,
     encoding_s: float = 0.0,
 ) -> StepTable:
-    """The table of a model under a plan, whose rounds take `token_budget` tokens; of one stage its steps."""
+    """The table of a model under a plan, whose rounds take `token_budget` tokens; of one stage its steps.
+
+    Stages fill one node of `node_devices` after the other, and the last of a node sends to the next node."""
     stages = operators["prefill"].stages
     if stages == 1:
         return step_table(operators, cost, extents, windows=windows, replicas=replicas, encoding_s=encoding_s)
@@ -60,7 +63,7 @@ def round_table(
     )
     tables = [
         step_table(
-            {name: _of_stage(one, stage) for name, one in operators.items()},
+            {name: _of_stage(one, stage, node_devices) for name, one in operators.items()},
             cost,
             mine,
             windows=windows,
@@ -72,9 +75,9 @@ def round_table(
     return table_of_rounds(tables, budget, extents)
 
 
-def _of_stage(operators: OperatorSet, stage: int) -> OperatorSet:
+def _of_stage(operators: OperatorSet, stage: int, node_devices: int) -> OperatorSet:
     def here(every: Sequence[Operator]) -> tuple[Operator, ...]:
-        return tuple(replace(one, counts=(one.counts[stage],)) for one in every if one.counts[stage])
+        return tuple(_sent_on(one, stage, node_devices) for one in every if one.counts[stage])
 
     return replace(
         operators,
@@ -82,6 +85,16 @@ def _of_stage(operators: OperatorSet, stage: int) -> OperatorSet:
         operators=here(operators.operators),
         draft_operators=here(operators.draft_operators),
     )
+
+
+def _sent_on(operator: Operator, stage: int, node_devices: int) -> Operator:
+    """An operator of one stage. What it sends to the next one crosses nodes where the stage is the last of its own."""
+    here, sent = replace(operator, counts=(operator.counts[stage],)), operator.collective
+    if operator.kind != "send_receive" or sent is None:
+        return here
+    # Four stages of 4 devices on nodes of 8: the second one's neighbours are on the other node.
+    crosses = (stage + 1) * sent.stride % node_devices == 0
+    return replace(here, collective=replace(sent, stride=max(sent.stride, node_devices))) if crosses else here
 
 
 def table_of_rounds(tables: Sequence[StepTable], budget: int, extents: TableExtents) -> StepTable:

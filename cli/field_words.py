@@ -1,0 +1,92 @@
+"""Other programs' words for options, and what an unknown option is answered with: one that means the same.
+
+Not here: the options themselves."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+# Options by the words of other programs for them, without dashes; the first that a command has is meant.
+_MEANT: Mapping[str, str] = {
+    "total-devices, num-devices": "gpus num-devices num-gpus n-gpus gpu-count devices world-size accelerators",
+    "num-devices, total-devices": "gpus-per-instance gpus-per-node devices-per-instance",
+    "device": "gpu gpu-type hardware system accelerator hw",
+    "input-length": "isl input-len random-input-len prompt-length prompt-len prompt-tokens input-tokens context-length",
+    "output-length": "osl output-len random-output-len max-tokens output-tokens answer-length generation-length",
+    "ttft-limits": "ttft time-to-first-token max-ttft ttft-slo",
+    "tpot-limits": "tpot itl tpt inter-token-latency max-tpot max-itl tpot-slo time-per-output-token",
+    "e2e-limits": "e2e latency e2e-latency request-latency max-latency",
+    "tbt-limits": "tbt",
+    "min-tokens-per-s-per-user": "tokens-per-s-per-user min-tps-per-user speed interactivity",
+    "tp-sizes": "tp tp-size tensor-parallel-size tensor-parallel",
+    "pp-sizes": "pp pp-size pipeline-parallel-size pipeline-parallel",
+    "dp-sizes": "dp dp-size data-parallel-size data-parallel attention-dp",
+    "ep-sizes": "ep ep-size expert-parallel-size enable-expert-parallel expert-parallel moe-ep-size",
+    "moe-tp-sizes": "moe-tp moe-tp-size moe-tensor-parallel-size",
+    "concurrency, target-users, batch-range": "users num-users max-concurrency clients in-flight target-users",
+    "target-users, batch-range": "concurrency",
+    "rate, target-qps, rates": "rps request-rate rate qps target-qps requests-per-s requests-per-second",
+    "seats, batch-range": "max-num-seqs max-running-requests",
+    "batch-range": "batch-size batch batch-sizes max-batch-size",
+    "max-batched-tokens": "max-num-batched-tokens chunked-prefill-size max-num-tokens token-budget",
+    "reserved-memory-gb": "gpu-memory-utilization mem-fraction-static reserve memory-reserve",
+    "quantize-linear-action": "quantization quant dtype precision weight-dtype weights format",
+    "quantize-attention-action": "kv-cache-dtype kv-dtype kv-quantization kv-precision",
+    "quantize-experts-action": "moe-dtype expert-dtype",
+    "serving-model": "engine backend framework server",
+    "num-mtp-tokens": "num-speculative-tokens mtp nextn speculative-num-steps",
+    "prefix-cache-hit-rate": "cache-hit-rate prefix-cache prefix-hit-rate enable-prefix-caching",
+    "attainment": "slo-attainment percentile",
+    "arrivals": "burstiness traffic arrival",
+    "mode": "phase disaggregation disagg",
+    "output": "out file o",
+    "top": "limit n",
+    "store": "db database",
+}
+WORDS: Mapping[str, tuple[str, ...]] = {
+    word: tuple(options.split(", ")) for options, words in _MEANT.items() for word in words.split()
+}
+_ALIKE = 0.75  # of two spellings, from which on one may be the other mistyped
+_ASKING = ("plan", "evaluate", "query")
+
+
+def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tuple[str, str]:  # noqa: ANN401  Typer's own
+    """The error about an option that a command lacks, and what to type in its place."""
+    command = context.command_path
+    wrong = f"{command} has no option {typed}."
+    word = typed.lstrip("-").replace("_", "-")
+    if word == "model" and any(
+        each.param_type_name == "argument" and each.name == "model" for each in context.command.params
+    ):
+        return wrong, f"The model is the first word behind the command: {command} MODEL."
+    known = _options(context.command)
+    for meant in (word, *WORDS.get(word, ())):
+        if meant in known and meant != word:
+            return wrong, f"Type --{meant} in its place ({known[meant]})."
+    elsewhere = [
+        f"sweepdb {name} has --{meant}"
+        for name in _ASKING
+        if name != context.command.name and name in commands
+        for meant in _first((word, *WORDS.get(word, ())), _options(commands[name]))
+    ]
+    if elsewhere:
+        return wrong, f"{'; '.join(elsewhere)}. {command} --help lists what this command takes."
+    alike = difflib.get_close_matches(word, known, n=3, cutoff=_ALIKE)
+    offered = f"Do you mean {' or '.join(f'--{one}' for one in alike)}? " if alike else ""
+    return wrong, f"{offered}{command} --help lists the options."
+
+
+def _first(wanted: tuple[str, ...], known: Mapping[str, str]) -> Iterator[str]:
+    yield from [one for one in wanted if one in known][:1]
+
+
+def _options(command: Any) -> Mapping[str, str]:  # noqa: ANN401  Typer's own
+    """Options of a command by their names without dashes, each with its help."""
+    return {
+        name.lstrip("-"): (getattr(each, "help", None) or "").partition(" [")[0]
+        for each in command.params
+        for name in (*each.opts, *each.secondary_opts)
+        if each.param_type_name == "option" and name.startswith("--") and not getattr(each, "hidden", False)
+    }

@@ -1,0 +1,76 @@
+"""Requests beyond what a model, its devices or an engine can do: refused before anything is evaluated or stored.
+
+Not here: features that a serving model lacks (evaluator.features), and notes (sweepdb.evaluating.request_notes)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evaluator.inputs import PlanSearch, Workload, linear_format, rule_of
+from evaluator.request import SweepRequest
+from store.errors import InputError
+from sweepdb.evaluating.sweep_options import SweepOptions
+
+_GIB = 2**30
+
+
+def check_possible(options: SweepOptions, parts: Sequence[SweepRequest]) -> None:
+    """Refuse lengths beyond the model's positions, and formats that no kernel of the engine multiplies on a device."""
+    if options.convention == "upstream":
+        return
+    for part in parts:
+        for model in part.models:
+            most = model.spec.max_positions
+            for workload in part.workloads:
+                if most is not None and (asked := _longest(workload)) > most:
+                    raise InputError(
+                        f"{model.name} has {most:,} positions, and {asked:,.0f} tokens of prompt and answer are asked.",
+                        hint="Ask for shorter lengths. If you serve it extended (YaRN), name a folder with its"
+                        " config.json, in which max_position_embeddings says so.",
+                    )
+        _check_formats(part)
+
+
+def _longest(workload: Workload) -> float:
+    prompt = max((each.max_input_length for each in workload.bins), default=workload.input_length or 0)
+    return prompt + workload.output_length
+
+
+def _check_formats(part: SweepRequest) -> None:
+    engine = rule_of(part.serving_model)
+    for device in part.devices:
+        rates = dict(device.matrix_flops_per_s)
+        for name in (name for precision in part.precisions for name in precision.weights):
+            form = linear_format(name)
+            lacks = form.activation_bits < 16 and form.compute not in rates and form.name != "MXFP4"
+            if engine is not None and lacks and (form.compute == "int8" or engine == "trtllm"):
+                raise InputError(
+                    f"{device.name} has no {form.compute.upper()} arithmetic, and {engine} has no other kernel for"
+                    f" {form.name}.",
+                    hint="Weights alone can be narrow there: `quantize_linear_action=W8A16_DYNAMIC` or `W4A16`.",
+                )
+
+
+def check_search(options: SweepOptions, search: PlanSearch) -> None:
+    """Refuse sizes that a rule of plans leaves no room for."""
+    if options.search != "tp":
+        return
+    beside = [
+        name for name in ("pp", "dp", "ep", "moe_tp", "moe_dp") if set(getattr(search, f"{name}_sizes") or ()) - {1}
+    ]
+    if beside and options.convention != "upstream":
+        raise InputError(
+            f"`search=tp` takes tensor parallel plans alone, and `{beside[0]}_sizes` asks for others.",
+            hint=f"Leave out one of them: `search=every` takes every legal plan with these `{beside[0]}_sizes`.",
+        )
+
+
+def check_reserve(reserved_gib: object, parts: Sequence[SweepRequest]) -> None:
+    """Refuse to keep more memory free than a device has."""
+    for device in (device for part in parts for device in part.devices):
+        if isinstance(reserved_gib, int | float) and reserved_gib * _GIB >= device.memory_bytes:
+            raise InputError(
+                f"`reserved_memory_gb={reserved_gib:g}` leaves nothing: {device.name} has"
+                f" {device.memory_bytes / _GIB:g} GiB.",
+                hint="It is the memory of each device that stays free; 10 GiB by default.",
+            )

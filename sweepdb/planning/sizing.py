@@ -1,0 +1,185 @@
+"""`plan` for a rate: evaluates what the store lacks, simulates what can matter, asks `capacity`.
+
+Not here: what the answer says (sweepdb.planning.arriving), and which configurations matter (simulated)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from queries.asking import limit_table, question_of
+from queries.session import Session, open_session
+from store.errors import InputError
+from store.location import parse_url
+from store.reading import read_transaction
+from sweepdb.planning.arriving import Longer, Order, RatePlan, rows_of_a_device
+from sweepdb.planning.planning_options import REPORT_OF_RATES
+from sweepdb.planning.ranking import number_of
+from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
+from sweepdb.planning.stored_sweeps import stored_scenarios
+
+if TYPE_CHECKING:
+    from evaluator.sweep import Progress
+    from queries.asking import Answer
+    from store.location import StoreLocation
+    from sweepdb.evaluating.requests import BuiltRequest
+    from sweepdb.planning.formats import LookedAt
+    from sweepdb.planning.planning_options import Asked
+
+LONGER_BY = 1.25
+_SEATS = 256  # that a replica is simulated with at most
+_MISSED = 5
+_LARGEST = """
+SELECT sc.key, max(i.last_batch_size) AS batch
+FROM sweep_interval i JOIN sweep s ON s.id = i.sweep_id JOIN scenario sc ON sc.id = i.scenario_id
+WHERE s.key = ? AND i.last_batch_size > 0
+GROUP BY sc.key
+"""
+
+
+class _Largest(NamedTuple):
+    key: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """A rate that is asked about, and the stored rows that bound what can carry it."""
+
+    asked: Asked
+    about: LookedAt
+    store: str | None
+    closed: str  # the sweep of users who wait
+    jobs: int
+    progress: Callable[[Progress], None]
+    say: Callable[[Sequence[str]], None]
+
+    @property
+    def rate(self) -> float:
+        """The requests/s asked for."""
+        return number_of(self.asked.own.rate)
+
+    @property
+    def built(self) -> BuiltRequest:
+        """The request, with the requests that arrive."""
+        return self.about.built
+
+    @property
+    def order(self) -> Order:
+        """The order of what carries the rate."""
+        return Order(budget=self.asked.budget, rank_by=self.asked.own.rank_by)
+
+    @property
+    def location(self) -> StoreLocation:
+        """The store."""
+        return parse_url(self.store)
+
+    def planned(self, evaluated: int) -> RatePlan | None:
+        """The answer; None where no stored row is near the limits, so that nothing is worth a simulation."""
+        ttft, tpot = (number_of(self.asked.question.get(name), inf) for name in ("ttft_limits", "tpot_limits"))
+        ceilings = ceilings_of(self.location, self.closed, ttft_ms=ttft, tpot_ms=tpot)
+        if not ceilings:
+            return None
+        sweep = self._stored(ceilings) or self._simulated(ceilings)
+        with open_session(self.store) as session:
+            return self._answered(session, sweep, len(ceilings), evaluated)
+
+    def _stored(self, ceilings: Sequence[Ceiling]) -> str | None:
+        """The newest sweep that simulated all that can matter."""
+        assert self.built.arrivals is not None
+        for sweep, scenarios in stored_scenarios(self.built.parts, self.location, self.built.arrivals):
+            rounds = Rounds(ceilings, self.rate)
+            rounds.tried.update(scenarios)
+            return None if rounds.left(self._known(sweep, ceilings)) else sweep
+        return None
+
+    def _simulated(self, ceilings: Sequence[Ceiling]) -> str:
+        """The sweep of simulations, those that matter."""
+        from sweepdb.evaluating.running import evaluate_requests  # half a second of imports
+
+        rounds = Rounds(ceilings, self.rate)
+
+        def choose(sweep: str) -> list[str]:
+            found = rounds.next(self._known(sweep, ceilings) if rounds.tried else Known({}))
+            if found:
+                self.say((f"simulating {len(found)} of {len(ceilings)} configurations that can carry requests",))
+            return found
+
+        report = evaluate_requests(
+            self.built.parts,
+            self.store,
+            jobs=self.jobs,
+            on_progress=self.progress,
+            arrivals=self.built.arrivals,
+            rounds=choose,
+        )
+        if report.interrupted:  # what was stored is kept; the same call again goes on
+            raise KeyboardInterrupt
+        if not report.loads_stored + report.loads_known:
+            reason = report.unplayed[0].reason if report.unplayed else "no configuration takes them"
+            raise InputError(f"no requests that arrive could be simulated: {reason}")
+        return report.sweep
+
+    def _known(self, sweep: str, ceilings: Sequence[Ceiling]) -> Known:
+        with open_session(self.store) as session:
+            try:
+                return Known.of(self._capacity(session, sweep, {}).dicts(), ceilings)
+            except InputError:  # no requests could be simulated so far: the next round may
+                return Known({})
+
+    def _capacity(self, session: Session, sweep: str, other: Mapping[str, object]) -> Answer:
+        """The report `capacity` about the same question; a budget does not change what a rate takes."""
+        return session.ask(question_of(REPORT_OF_RATES, {**self.asked.of_rate, "sweep": sweep, **other}))
+
+    def _answered(self, session: Session, sweep: str, configurations: int, evaluated: int) -> RatePlan:
+        answer = self._capacity(session, sweep, {})
+        return RatePlan(
+            answer=answer,
+            rows=self.order.chosen(answer, self.about),
+            sweep=sweep,
+            budget=self.asked.budget,
+            configurations=configurations,
+            simulated=answer.scenarios_considered,
+            probes_evaluated=evaluated,
+            notes=(*self.asked.notes, *self.built.notes),
+            longer=tuple(self._longer(session, sweep)) if answer.rows else (),
+            within=self._within(session, sweep, answer),
+            missed=None if answer.rows else self._goodputs(session, sweep, {"mode": "aggregated", "top": _MISSED}),
+            references=self._references(),
+            store=session.location,
+            about=self.about,
+            order=self.order,
+        )
+
+    def _longer(self, session: Session, sweep: str) -> Iterator[Longer]:
+        """The same question, once for each limit on time, with that limit alone a quarter longer."""
+        for one in limit_table():
+            limit = self.asked.question.get(one.keyword)
+            if isinstance(limit, int | float) and one.metric is not None and not one.least:
+                longer = LONGER_BY * limit
+                answer = self._capacity(session, sweep, {one.keyword: longer})
+                yield Longer(about=one, limit=longer, best=self.order.first(rows_of_a_device(answer)))
+
+    def _within(self, session: Session, sweep: str, answer: Answer) -> float | None:
+        """The most requests/s of a budget that no deployment fits."""
+        if self.asked.budget is None or not answer.rows or any(row["carries_target"] for row in answer.dicts()):
+            return None
+        modes = dict.fromkeys(str(row["mode"]) for row in answer.dicts())
+        asked = {"num_devices": self.asked.budget, "top": 1}
+        found = [self._goodputs(session, sweep, {"mode": mode, **asked}).dicts() for mode in modes]
+        rates = [row.get("system_goodput", row["goodput"]) for rows in found for row in rows]
+        return max((rate for rate in rates if isinstance(rate, float)), default=None)
+
+    def _goodputs(self, session: Session, sweep: str, other: Mapping[str, object]) -> Answer:
+        own, question = self.asked.own, {**self.asked.question, "num_devices": None}
+        return session.ask(
+            question_of("best", {**question, "attainment": own.attainment, "sweep": sweep, "by": "goodput", **other})
+        )
+
+    def _references(self) -> dict[str, str]:
+        """The stored row of each scenario with as many requests as a simulation lets in."""
+        with read_transaction(self.location) as transaction:
+            rows = transaction.rows(_Largest, _LARGEST, (self.closed,))
+            return {row.key: f"{row.key[:8]}:{min(row.batch, _SEATS)}" for row in rows}
