@@ -178,7 +178,7 @@ class OperatorSetRecord:
 
     key: str
     payload: str  # canonical JSON of the operators
-    torch_version: str = "none"  # of programs that traced with torch
+    torch_version: str = "none"  # of a program that traced with torch; its column is older than that none is needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
