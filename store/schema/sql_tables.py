@@ -109,9 +109,3 @@ def __getattr__(name: str) -> sa.Table:
         return METADATA.tables[name.lower()]
     except KeyError:
         raise AttributeError(f"the store has no table {name}") from None
-
-
-def create_views(connection: sa.Connection) -> None:
-    """Create the public views of a store's own database."""
-    for name, select in store_views().items():
-        connection.exec_driver_sql(f"CREATE VIEW {name} AS {select}")

@@ -27,7 +27,7 @@ WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modles: [x]", "unknown key 'modles'.\nhint: Nearest: modes, models."),
+        ("modles: [x]", "unknown key 'modles'.\nhint: Nearest: modes, models"),
         ("models: [Qwen/Qwen3-0.6B]\nworkloads: 5", "line 2: workloads must be a list, not 5"),
         ("models: 7", "models must be a name or a list of names, not 7"),
         (f"num_devices: two\n{WORKLOAD}", "num_devices must be a whole number or a list of them, not 'two'"),
@@ -40,7 +40,7 @@ WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
         ),
         (
             "workloads: [{input_lenght: 1}]",
-            "line 1: workloads[0]: unknown key 'input_lenght'.\nhint: Nearest: input_length.",
+            "line 1: workloads[0]: unknown key 'input_lenght'.\nhint: Nearest: input_length",
         ),
         ("precisions: [3]", "precisions[0] must be a mapping"),
         ("a: [\n", "not a YAML file: line 2: "),
@@ -394,7 +394,7 @@ def test_a_check_goes_into_a_file_as_any_rows_do(tmp_path, example_store):
 
 
 def test_evaluate_offers_the_formats_it_takes():
-    assert "table or json" in " ".join(sweepdb("evaluate --help").out.split())
+    assert "table or json" in " ".join(sweepdb("evaluate --help-all").out.split())
     assert "is not one of table, json" in sweepdb(f"{EVALUATE} --input-length 1 --output-length 1 --format csv").err
 
 
@@ -665,8 +665,8 @@ def test_users_who_wait_and_requests_that_arrive_are_two_questions(bursty):
     both = bursty("--concurrency 100")
     assert both.code == 2
     assert both.err.splitlines() == [
-        "error: --rate and --concurrency are two questions",
-        "hint: --rate for requests that arrive by themselves, --concurrency for users who wait for answers",
+        "error: --rate and --concurrency are two questions.",
+        "hint: --rate for requests that arrive by themselves, --concurrency for users who wait for answers.",
     ]
     old = bursty(asked=BURSTY.replace("--rate", "--qps"))
     assert old.code == 0
