@@ -14,6 +14,23 @@ QUALIFY row_number() OVER (
     PARTITION BY question_group, phase, num_devices ORDER BY row(-qps, latency_ms, batch_size, scenario)
 ) = 1;
 
+-- Of a number of users the aggregated row of as many: so many instances, each with its share; of each size the fewest.
+CREATE OR REPLACE TEMP MACRO sides_of_users(target_users) AS TABLE
+WITH tight AS (
+    SELECT *, ceil(target_users / concurrency)::BIGINT AS needed
+    FROM admitted('aggregated')
+    WHERE target_users IS NOT NULL
+    QUALIFY row_number() OVER (PARTITION BY question_group, scenario_id, needed ORDER BY concurrency, batch_size) = 1
+)
+SELECT
+    question_group, phase, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms, concurrency,
+    input_length_mean, output_length, memory_free_bytes, shortest_length, kv_bytes_per_request,
+    prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
+FROM tight
+QUALIFY row_number() OVER (
+    PARTITION BY question_group, num_devices ORDER BY needed, qps DESC, latency_ms, batch_size, scenario
+) = 1;
+
 -- The prefill plans of an engine that no other one of their size beats: a prompt never waits longer where service, lone time
 -- and servers are no worse.
 CREATE OR REPLACE TEMP MACRO engine_prefill_front() AS TABLE
@@ -194,7 +211,7 @@ engine_best AS (
         FROM engine_counts
         WHERE NOT of_users OR users >= target_users
         QUALIFY NOT of_users OR row_number() OVER (
-            PARTITION BY question_group, of_users ORDER BY devices, system_qps DESC, prefill_number, decode_number
+            PARTITION BY question_group, of_users ORDER BY devices, users / system_qps, prefill_number, decode_number
         ) = 1
     )
     QUALIFY row_number() OVER (
@@ -247,8 +264,11 @@ aggregated_side AS (
     SELECT
         *, mean_length(shortest_length) * output_length AS answer_tokens,
         mean_length(shortest_length) * input_length_mean AS prompt_tokens
-    FROM sides
-    WHERE phase = 'aggregated'
+    FROM (
+        SELECT * FROM sides WHERE phase = 'aggregated'
+        UNION ALL BY NAME
+        SELECT * FROM sides_of_users(target_users)
+    )
 ),
 pairs AS (
     SELECT
@@ -327,27 +347,13 @@ aggregated_counts AS (
     JOIN aggregated_side AS s ON s.question_group = counts.question_group AND s.size = counts.size
     WHERE instances > 0
 ),
--- Around the place where both sides carry the same: with whole instances the best is beside it.
-pair_places AS (
+pair_turns AS (
     SELECT
-        pairs.*, devices AS within, unnest([-2, -1, 0, 1, 2]) AS beside,
-        divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS even_qps,
-        (devices - decode_size) // prefill_size AS most_prefills, (devices - prefill_size) // decode_size AS most_decodes
+        pairs.*, devices AS within,
+        unnest(counts_around(devices, prefill_size, decode_size, prefill_qps, decode_qps), recursive := TRUE)
     FROM pairs
     JOIN stops ON stops.question_group = pairs.question_group
     WHERE prefill_size + decode_size <= devices
-),
-pair_turns AS (
-    SELECT
-        *, least(greatest(floor(even_qps / prefill_qps)::BIGINT + beside, 1), most_prefills) AS prefills,
-        (within - prefills * prefill_size) // decode_size AS decodes
-    FROM pair_places
-    UNION ALL
-    SELECT
-        *, (within - least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes) * decode_size)
-            // prefill_size,
-        least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes)
-    FROM pair_places
 ),
 pair_counts AS (
     SELECT
@@ -358,7 +364,7 @@ pair_counts AS (
     FROM pair_turns
     QUALIFY row_number() OVER (
         PARTITION BY question_group, within
-        ORDER BY system_qps DESC, devices, prefill_instances, prefill_scenario, decode_scenario
+        ORDER BY row(-system_qps, devices, prefill_instances, prefill_scenario, decode_scenario)
     ) = 1
 )
 SELECT

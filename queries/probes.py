@@ -47,7 +47,7 @@ def find_probe(location: StoreLocation, text: str) -> tuple[tuple[str, ...], tup
         row = cursor.fetchone()
     if row is None:
         raise InputError(
-            f"no probe {text!r} in this store (or it is voided)", hint="its scenario has other batch sizes"
+            f"no probe {text!r} in this store, or sweepdb void has hidden it", hint="its scenario has other batch sizes"
         )
     return columns, tuple(row)
 

@@ -66,7 +66,8 @@ class _ScopeRow(Protocol):
 
 def suffices(asked: Report, values: Mapping[str, object]) -> bool:
     """Whether rows that can win are all that a report reads, asked with these values."""
-    return "winners" in asked.reads and values.get("objective") not in _GROWING and not values.get("all_pairs")
+    every = values.get("all_pairs") or values.get("target_users")  # of a number of users the row of as many is read
+    return "winners" in asked.reads and values.get("objective") not in _GROWING and not every
 
 
 def intervals_of(rows: Iterable[_ScopeRow]) -> Intervals:

@@ -14,8 +14,8 @@ PAGES = {"queries/dictionary.py"}  # writes a reference page, whose readers type
 OTHERS = {  # flags of other programs
     f"sweepdb/launching/{name}.py"
     for name in (
-        "benchmark_script", "dynamo_target", "manifests", "reading/command_lines", "reading/deployment_files",
-        "reading/dynamo", "routers", "sglang_flags", "shell_target", "trtllm_config", "vllm_flags",
+        "benchmark_script", "dynamo_target", "flags_of_rows", "manifests", "reading/command_lines", "reading/deployment_files",
+        "reading/dynamo", "several_servers", "sglang_flags", "shell_target", "trtllm_config", "vllm_flags",
     )
 }  # fmt: skip
 

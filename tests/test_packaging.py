@@ -79,7 +79,15 @@ def evaluated(tmp_path_factory):
     import sweepdb
 
     url = f"sqlite:///{tmp_path_factory.mktemp('packaging')}/store.sqlite"
-    sweepdb.evaluate("Qwen/Qwen3-0.6B", input_length=100, output_length=10, batch_range=2, mode="decode", store=url)
+    sweepdb.evaluate(
+        "Qwen/Qwen3-0.6B",
+        device="TEST_DEVICE",
+        input_length=100,
+        output_length=10,
+        batch_range=2,
+        mode="decode",
+        store=url,
+    )
     return url
 
 

@@ -35,7 +35,7 @@ from store.errors import InputError
 MOST_DEVICES = 64
 USUAL_ENGINE = "vllm"  # whose plans are traced in every format; others' in the published one
 FORMATS = ("FP8",)  # that engines quantise to as they load
-CACHES = ("DISABLED", "FP8")
+CACHES = ("DISABLED",)  # of formats that are named; the published one comes with the published format
 # Numbers as JSON has them, fractions as texts; the group is a text that is none, which stays.
 _NUMBER = re.compile(r'"-?\d+/\d+"|("[^"]*")|-?\d+')
 _TEXT = Workload(input_length=1, output_length=1)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +26,7 @@ from cli.shared_options import (
     joined_numbers,
     output_path,
 )
-from store.errors import NothingFits
+from store.errors import InputError, NothingFits
 from sweepdb.planning import plan_options
 from sweepdb.reporting import report_options
 from sweepdb.stores import is_standard_output, parse_url
@@ -40,8 +41,12 @@ _WRITTEN = {"input_length": str | None}
 
 @with_parameters(plan_options(), _WRITTEN, after="model")
 def plan(
-    model: Annotated[str, typer.Argument(help="id, directory or config.json")],
+    model: Annotated[str | None, typer.Argument(help="id, directory or config.json; of a server its own")] = None,
     *,
+    from_deployment: Annotated[
+        str | None,
+        typer.Option(help="about a server that runs: its command line, a file that starts it, or - (standard input)"),
+    ] = None,
     jobs: JobsOption = 8,
     wide: Annotated[bool, typer.Option("--wide", help="every column in the table")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="rules, cost model and assumptions too")] = False,
@@ -56,25 +61,16 @@ def plan(
     """The best whole deployments for a question, aggregated and with prefill and decode apart.
 
     Evaluates what the store lacks first; asked again with other limits, it evaluates nothing."""
+    given = joined_numbers(options, plan_options())
+    if from_deployment is not None:
+        return _plan_server(from_deployment, model, given, store, jobs, format_, output)
+    if model is None:
+        raise InputError("no model given", hint="sweepdb plan MODEL ...; --from-deployment is about a server that runs")
     check_format(format_, output, known=(*FORMATS, "html", "json-full"))
-    from cli.render.progress import READING, ProgressBar
-
-    with ProgressBar(sys.stderr).begin(READING) as bar:
+    with _asking(store, jobs) as asked:
         from sweepdb.planning import plan as planned
 
-        def say_notes(notes: Sequence[str]) -> None:
-            bar.clear()
-            for note in notes:
-                say(as_typed(note))
-
-        found = planned(
-            model,
-            store=store,
-            jobs=jobs,
-            progress=bar.show,
-            on_notes=say_notes,
-            **joined_numbers(options, plan_options()),
-        )
+        found = planned(model, **asked, **given)
     if found.probes_evaluated:
         say(f"sweep {found.sweep}: {found.probes_evaluated:,} probes stored")
     if format_ == "table":
@@ -112,6 +108,39 @@ def _write_page(found: DeploymentPlan | RatePlan, typed: Sequence[str], output: 
 def _say_notes(notes: Sequence[str]) -> None:
     for note in notes:
         say(as_typed(note))
+
+
+@contextmanager
+def _asking(store: str | None, jobs: int) -> Iterator[Any]:
+    """The keywords of a plan that show on a terminal how far it is."""
+    from cli.render.progress import READING, ProgressBar
+
+    with ProgressBar(sys.stderr).begin(READING) as bar:
+
+        def say_notes(notes: Sequence[str]) -> None:
+            bar.clear()
+            for note in notes:
+                say(as_typed(note))
+
+        yield {"store": store, "jobs": jobs, "progress": bar.show, "on_notes": say_notes}
+
+
+def _plan_server(  # noqa: PLR0917  what the command was given
+    started: str, model: str | None, given: Mapping[str, Any], store: str | None, jobs: int, format_: str,
+    output: Path | None,
+) -> int:  # fmt: skip
+    check_format(format_, output, known=FORMATS)
+    from cli.render.plans import server_lines
+
+    with _asking(store, jobs) as asked:
+        from sweepdb.planning import plan_server
+
+        found = plan_server(started, model, **asked, **given)
+    if format_ == "table":
+        write_text(map(as_typed, server_lines(found)), output)
+    else:
+        write_rows(found.columns, found.rows, format_, output)
+    return 0
 
 
 @with_parameters(report_options(), _WRITTEN, after="output")

@@ -40,9 +40,9 @@ _EVALUATED = {
         "routing",
     ),
     "Requests that arrive": (
-        "rate", "attainment", "qps", "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission",
-        "dispatch", "reject_ttft",
-        "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold", "trace_caches",
+        "rate", "attainment", "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch",
+        "reject_ttft", "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
+        "trace_caches",
     ),
     "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema"),
 }  # fmt: skip
@@ -74,8 +74,8 @@ FEW: Mapping[str, frozenset[str]] = {
         "batch_range", "serving_model", "max_batched_tokens", "arrivals", "dry_run",
     }),
     "plan": frozenset({
-        *_ASKED, "model", "input_length", "output_length", "prefix_cache_hit_rate", "from_deployment",
-        "total_devices", "rate", "arrivals", "attainment", "rank_by", "quantize_linear_action", "serving_model",
+        *_ASKED, "model", "input_length", "output_length", "from_deployment", "total_devices", "rate", "arrivals",
+        "attainment", "rank_by", "quantize_linear_action", "serving_model",
     }),
     "query": frozenset({
         *_ASKED, "report", "names", "mode", "rank_by", "by", "top", "vary", "num_devices", "rate", "attainment",

@@ -8,7 +8,7 @@ from cli.derived import spelled
 from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.planning import DeploymentPlan, NextCommand, RatePlan, holds_of, readable_row
+from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, RatePlan, ServerPlan, holds_of, readable_row
 
 _PROBES = ("probe", "prefill_probe", "decode_probe")
 # Columns of a person's tables: what is shown, and what it is called.
@@ -37,8 +37,37 @@ def plan_lines(plan: DeploymentPlan | RatePlan, *, wide: bool, explain: bool) ->
         yield from _rate_lines(plan, wide=wide, explain=explain)
     else:
         yield from _waiting_lines(plan, wide=wide, explain=explain)
+    yield from _next(plan)
+
+
+def _next(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
     for number, command in enumerate(plan.next_commands()):
         yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
+
+
+_SERVER = (
+    ("concurrency", "concurrency"), ("deployment", "deployment"), ("plan", "plan"), ("requests_per_s", "requests/s"),
+    ("output_tokens_per_s", "tokens/s"), ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"), ("e2e_ms", "e2e_ms"),
+    ("within_limits", "limits kept"), ("probe", "row"),
+)  # fmt: skip
+
+
+def server_lines(plan: ServerPlan) -> Iterator[str]:
+    """Everything about a server that runs: a table with it and its best changes, then sentences and lines to copy."""
+    spans = ttft_spans(plan.answer)
+    yield f"{STARTED}: {plan.named}\n"
+    yield from (f"{line}\n" for line in plan.answer.scope)
+    rows = [{**row, "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"])} for row in plan.dicts()]
+    yield from _table(rows, _SERVER)
+    yield "\n"
+    for sentence in plan.sentences():
+        yield Paragraph(sentence)
+    yield from _trust(plan)
+    yield "\n"
+    for name, line in plan.lines.items():
+        times = next((row["instances"] for row in plan.dicts() if row["deployment"] == name), 1)
+        yield f"{name}{f', {times} servers' if times != 1 else ''}: {line}\n"
+    yield from _next(plan)
 
 
 def _waiting_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
@@ -107,7 +136,7 @@ def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _trust(plan: DeploymentPlan | RatePlan) -> Iterator[str]:
+def _trust(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
     """How far such answers have been off, in a line a distinct figure."""
     for line in dict.fromkeys(expected_error_lines(plan.answer.expected_error)):
         yield Paragraph(f"Expected error: {line}", indent="  ")

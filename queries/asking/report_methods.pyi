@@ -158,6 +158,23 @@ class CompareKeywords(ScopeKeywords, total=False):
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
+class ConcurrencyKeywords(ScopeKeywords, total=False):
+    ttft_limits: float | None
+    tpot_limits: float | None
+    e2e_limits: float | None
+    min_tokens_per_s_per_user: float | None
+    reserved_memory_gb: float | None
+    confidence: float | None
+    tpot_definition: Literal["inclusive", "exclusive"] | None
+    prefill_qps: Literal["capacity", "ttft"] | None
+    decode_qps: Literal["minus-one", "full"] | None
+    throughput: Literal["once", "twice"] | None
+    kv_charge: Literal["full", "mean"] | None
+    num_devices: int | None
+    target_users: Required[float]
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
 class CostKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
@@ -507,6 +524,9 @@ class ReportMethods(ABC):
 
     def compare(self, **options: Unpack[CompareKeywords]) -> Answer:
         """The best aggregated deployment against the best split one on the same devices and limits, with the gain."""
+
+    def concurrency(self, **options: Unpack[ConcurrencyKeywords]) -> Answer:
+        """What so many users get of each aggregated plan: its row of as many, the most tokens/s first."""
 
     def cost(self, **options: Unpack[CostKeywords]) -> Answer:
         """The cheapest configuration of each device by the prices entered: tokens per $ and per kWh, and break-even

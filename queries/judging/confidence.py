@@ -1,6 +1,6 @@
 """How surely limits hold: what a measured value stays within, given the errors that are expected of a prediction.
 
-Not here: where limits are applied (queries/scoped.sql, queries/judging/confident.sql), and which errors these are
+Not here: where limits are applied (queries/scoped.sql), and which errors these are
 (queries.errors.expected)."""
 
 from __future__ import annotations

@@ -61,7 +61,10 @@ chosen AS (
     FROM carrying
     QUALIFY row_number() OVER (
         PARTITION BY lot, mode, budget
-        ORDER BY carries_target DESC NULLS LAST, enough, system_qps DESC, devices, prefill_instances, first_key,
+        -- of users the shortest whole request: more users than asked for wait longer
+        ORDER BY carries_target DESC NULLS LAST, enough,
+            CASE WHEN carries_target AND getvariable('target_users') IS NOT NULL THEN users / system_qps END,
+            system_qps DESC, devices, prefill_instances, first_key,
             second_key
     ) = 1
 ),

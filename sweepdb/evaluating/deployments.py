@@ -1,23 +1,44 @@
-"""Servers of a deployment file as options of `evaluate`, one set each. Not here: reading files (sweepdb.launching)."""
+"""Servers of a deployment file or command line as options of `evaluate`, one set each.
+
+Not here: reading them (sweepdb.launching.reading)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from pathlib import Path
 
+from evaluator.inputs import load_device
 from store.errors import InputError
 from sweepdb.evaluating.option_values import options_by_keyword, read_value
-from sweepdb.evaluating.sweep_options import SweepOptions
+from sweepdb.evaluating.sweep_options import BatchRange, SweepOptions
 from sweepdb.launching.reading import FoundServer, read_deployment
 
 _REFUSED_SHOWN = 5
 
 
+# What is asked about a server, and not how it was started: what is given beside a file takes the place of the file's.
+_ASKED = {
+    "model", "device", "input_length", "output_length", "prefix_cache_hit_rate", "host_hit_rate", "ssd_hit_rate",
+    "remote_hit_rate", "host_gb_per_s", "ssd_gb_per_s", "remote_gb_per_s", "serving_model", "encoder_split",
+    "encoder_devices",
+}  # fmt: skip
+# vLLM's tokens a step where `vllm serve` names none (EngineArgs, usage context of the API server): of devices with 70
+# GiB and more, A100 apart, and of others.
+_VLLM_BUDGETS = (8192, 2048)
+_VLLM_LARGE = 70 * 2**30
+
+
 def deployed_options(options: SweepOptions, named: str) -> tuple[list[SweepOptions], tuple[str, ...]]:
-    """A set of options for each server, and notes of what the file says that nobody maps. What was given beside the
-    file fills in what it does not say; a model that was given takes the place of the file's."""
+    """A set of options for each server, and notes of what the file says that nobody maps."""
+    servers, notes = deployed_servers(options, named)
+    sets = dict.fromkeys(options_of_server(options, server) for server in servers)
+    return list(sets), notes
+
+
+def deployed_servers(options: SweepOptions, named: str) -> tuple[tuple[FoundServer, ...], tuple[str, ...]]:
+    """The servers that FILE, FILE::NAME, a command line or standard input (-) starts, and what a reader should know."""
     file, _, only = named.partition("::")
-    found = read_deployment(Path(file), only=only or None)
+    found = read_deployment(file, only=only or None)
     if not found.servers:
         reasons = "; ".join(found.refused[:_REFUSED_SHOWN])
         raise InputError(f"{named}: no server of it can be evaluated: {reasons}")
@@ -34,14 +55,48 @@ def deployed_options(options: SweepOptions, named: str) -> tuple[list[SweepOptio
             if not getattr(options, f"{tier}_hit_rate") and f"{tier}_hit_rate" not in server.hit_rates:
                 notes[f"note: {server.where}: keys of prompts lie in the {tier}, too: `{tier}_hit_rate` says how many,"
                       " and none are assumed"] = None  # fmt: skip
-    sets = dict.fromkeys(_options_of(options, server) for server in found.servers)
-    return list(sets), (*notes, *refused)
+        if budget := _usual_budget(options, server):
+            notes[f"assumed: `max_batched_tokens={budget}`, vLLM's own where nothing is said"] = None
+    return found.servers, (*notes, *refused)
 
 
-def _options_of(options: SweepOptions, server: FoundServer) -> SweepOptions:
+def options_of_server(options: SweepOptions, server: FoundServer) -> SweepOptions:
+    """The options that stand for a server, of every number of users up to what it serves at once."""
     if options.models:
         server = replace(server, model=options.models[0])
-    given = {}
+    given: dict[str, object] = {}
+    usual = SweepOptions()
+    for keyword, value in _said(options, server).items():
+        item = options_by_keyword()[keyword]
+        read, own = read_value(item, value, f"{server.where}: {keyword}"), getattr(options, item.field)
+        if own == getattr(usual, item.field):
+            given[item.field] = read
+        elif keyword == "batch_range":
+            given[item.field] = _within(own, read, server)
+        elif keyword not in _ASKED and own != read:
+            raise InputError(
+                f"`{keyword}` has no effect beside {server.where}, which says {_shown(read)}",
+                hint=f"leave out `{keyword}`, or change what starts the server",
+            )
+    stated = replace(options, **given)  # type: ignore[arg-type]
+    _check_longest(stated, server)
+    return stated
+
+
+def _check_longest(stated: SweepOptions, server: FoundServer) -> None:
+    """Refuse requests that the server would."""
+    lengths = str(stated.input_length)
+    if server.longest is None or not lengths.isdecimal() or stated.output_length is None:
+        return
+    if (tokens := int(lengths) + math.ceil(stated.output_length)) > server.longest:
+        raise InputError(
+            f"{server.where} lets in requests of {server.longest:,} tokens, and these have {tokens:,}",
+            hint="shorter lengths, or a server that takes longer requests",
+        )
+
+
+def _said(options: SweepOptions, server: FoundServer) -> dict[str, object]:
+    """Keywords of a server; of images only where some are asked for."""
     said = server.options()
     if options.images is not None:
         if server.most_images is not None and options.images > server.most_images:
@@ -49,11 +104,34 @@ def _options_of(options: SweepOptions, server: FoundServer) -> SweepOptions:
                 f"`images={options.images}`: {server.where} takes {server.most_images} a request",
                 hint="fewer `images`, or another file",
             )
-        if server.encoder_split is not None and options.encoder_split is None:
+        if server.encoder_split is not None:
             said["encoder_split"] = server.encoder_split
-        if server.encoder_devices and options.encoder_devices is None:
+        if server.encoder_devices:
             said["encoder_devices"] = server.encoder_devices
-    for keyword, value in said.items():
-        item = options_by_keyword()[keyword]
-        given[item.field] = read_value(item, value, f"{server.where}: {keyword}")
-    return replace(options, **given)  # type: ignore[arg-type]
+    if budget := _usual_budget(options, server):
+        said["max_batched_tokens"] = budget
+    return said
+
+
+def _within(asked: BatchRange, most: object, server: FoundServer) -> BatchRange:
+    """Batch sizes that were asked for, of those that the server takes."""
+    first, last = asked
+    if server.most_requests is not None and max(first, last or 0) > server.most_requests:
+        raise InputError(
+            f"`batch_range` asks for {max(first, last or 0)} requests, and {server.where} takes"
+            f" {server.most_requests} of a replica at once"
+        )
+    return first, last or (most[1] if isinstance(most, tuple) else None)
+
+
+def _shown(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _usual_budget(options: SweepOptions, server: FoundServer) -> int | None:
+    """Tokens a step of a `vllm serve` that names none, on the device asked about; None where something says them."""
+    known = server.token_budget or options.max_batched_tokens or not server.words or server.engine != "vllm"
+    if known or len(options.devices) != 1:
+        return None
+    device = load_device(options.devices[0])
+    return _VLLM_BUDGETS[device.memory_bytes < _VLLM_LARGE or device.name.startswith("a100")]

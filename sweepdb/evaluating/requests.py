@@ -38,6 +38,7 @@ from evaluator.scenario import usual_precision, usual_search, usual_serving_mode
 from store.errors import InputError
 from store.schema import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
+from sweepdb.evaluating.likely_devices import no_device
 from sweepdb.evaluating.possible import check_possible, check_search
 from sweepdb.evaluating.request_notes import said_of_defaults, said_of_drafts, warnings_of
 from sweepdb.evaluating.service import Serving, client_of, find_serving, images_asked, launch_of, routing_of
@@ -93,6 +94,8 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
         raise InputError(
             "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
         )
+    if not options.devices:
+        raise no_device(options.models, store_url)
     convention = options.convention
     drafts = None if options.speculative is None else speculation(options.speculative, options.mtp_acceptance)
     if drafts is not None:

@@ -36,7 +36,7 @@ class SweepOptions:
     """Options of one `evaluate`, as plain values. An empty one, or None, is left to the device, model or engine."""
 
     models: tuple[str, ...] = option((), "id, directory or config.json; several by commas", keyword="model")
-    devices: tuple[str, ...] = option(("TEST_DEVICE",), "device names or profile files", keyword="device")
+    devices: tuple[str, ...] = option((), "device names or profile files; several by commas", keyword="device")
     num_devices: tuple[int, ...] = option(
         (), "devices of one instance; several sizes: 4,8,16 [default: 1]", unit="devices"
     )

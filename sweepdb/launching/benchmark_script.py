@@ -39,6 +39,9 @@ def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int |
     for one in commands:
         plan, side = one.instance.plan, "" if len(commands) == 1 else f"{one.role}_"
         sizes = {"tp": plan.tp, "pp": plan.pp, "dp": plan.dp, "ep": plan.ep, "moe_tp": plan.moe_tp}
+        if one.several:  # copies of a server are replicas of one that is larger
+            sizes["dp"] *= one.instances
+            sizes |= {"moe_dp": plan.moe_dp * one.instances} if one.instance.model.routed else {}
         stated |= {f"{side}{name}": size for name, size in sizes.items()}
         if side:
             stated[f"{side}instances"] = one.instances

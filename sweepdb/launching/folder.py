@@ -4,39 +4,40 @@ The same row and versions give the same bytes. Not here: flags (vllm_flags, sgla
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import json
-import pkgutil
 import re
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 
 from queries.asking import Answer, question_of
 from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.texts import escaped
 from store.whole_files import is_stream, written_whole
 from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
+from sweepdb.launching.engine_commands import command_of
 from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED, MEASURED_AS, WholeDeployment, whole_deployment
-from sweepdb.launching.manifests import dynamo_version, graph_name, manifests
+from sweepdb.launching.flags_of_rows import production
+from sweepdb.launching.manifests import dynamo_version, manifests
+from sweepdb.launching.readme import readme
 from sweepdb.launching.server_command import (
     ENGINE_NAMES,
     ENGINES,
     TARGETS,
-    Engine,
+    Files,
     Role,
     ServerCommand,
 )
-from sweepdb.launching.shell_target import SCRIPT, encoder_scripts, router_files, scripts
+from sweepdb.launching.several_servers import start_files
+from sweepdb.launching.shell_target import SCRIPT, encoder_scripts, router_files, scripts, scripts_of
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 
 _COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)
+_SEVERAL = re.compile(r"(\d+)x", re.IGNORECASE)
 _SCRIPT_MODE = 0o755
 _ROUTED = ("llm-d", "kserve", "dynamo")  # targets that bring a router of their own
 
@@ -78,36 +79,54 @@ def write_launch(
     commands = _commands(asked, instances, engine, engine_version, target)
     if target != "shell" and any(one.instance.plan.encoder_devices for one in commands):
         raise InputError("encoders on devices of their own are written as shell scripts", hint="`target=shell`")
-    files = {**scripts(commands), **encoder_scripts(commands)}
-    for one in commands:
-        files |= one.config_files()
-    files |= manifests(target, commands)
-    if target not in _ROUTED:
-        files |= router_files(commands)
-    not_set = _not_set(commands, routed=SCRIPT in files or target in _ROUTED)
     whole = whole_deployment(commands, location)
+    files = _started_files(commands, target)
+    not_set = _not_set(commands, routed=SCRIPT in files or target in _ROUTED)
     files["bench.sh"] = benchmark_script(commands, seats_taken(commands) if whole is None else whole.users)
     files["not_set.txt"] = "".join(f"{line}\n" for line in not_set)
-    files["README.md"] = _readme(commands, target, files)
+    files["README.md"] = readme(commands, target, files)
     files[EXPECTED] = _expected(commands, whole, location, files)
     _write(output, files, force=force)
     return Written(folder=output, files=tuple(sorted(files)), not_set=not_set)
 
 
+def _started_files(commands: list[ServerCommand], target: str) -> Files:
+    """The files that start the deployment: scripts or manifests with settings, and a router where there is one."""
+    files = {**scripts(commands), **encoder_scripts(commands)}
+    served = [production(one) for one in commands] if target == "shell" else []
+    files |= scripts(served)
+    for one in (*commands, *served):
+        files |= one.config_files()
+    files |= manifests(target, commands)
+    first = commands[0]
+    if target not in _ROUTED and not (target == "k8s" and first.several):  # its Service stands before the servers
+        files |= router_files(commands)
+    if target == "shell" and first.several and scripts_of(first) == first.instance.nodes:
+        files |= start_files(first, tuple(scripts([first])))
+    return files
+
+
 def read_rows(rows: str | Sequence[str]) -> AskedRows:
-    """References as they are typed: PROBE, or PREFILL DECODE with their instances; colons join them as well."""
+    """References as they are typed: PROBE, `2x PROBE` or `PROBE 2`, or PREFILL DECODE with their instances.
+
+    Colons join them as well."""
     words = [rows] if isinstance(rows, str) else list(rows)
-    parts = [part for word in words for part in word.split(":")]
-    counts = _COUNTS.fullmatch(parts[-1]) if len(parts) in {3, 5} else None
-    if counts is not None:
-        parts = parts[:-1]
+    typed = " ".join(words).split()
+    if typed and (several := _SEVERAL.match(typed[0])) is not None:  # 2x PROBE, or 2xPROBE
+        typed = [*filter(None, [typed[0][several.end() :]]), *typed[1:], several[1]]
+    parts = [part for word in typed for part in word.split(":")]
+    sides = _COUNTS.fullmatch(parts[-1]) if len(parts) in {3, 5} else None
+    times = [parts[-1]] if len(parts) == 3 and parts[-1].isdecimal() else []
+    counts = [sides[1], sides[2]] if sides is not None else times
+    parts = parts[:-1] if counts else parts
     probes = tuple(f"{key}:{batch}" for key, batch in zip(parts[::2], parts[1::2], strict=False))
-    if len(parts) not in {2, 4} or (counts is not None and len(probes) == 1):
+    if len(parts) not in {2, 4} or (counts and len(probes) != len(counts)):
         raise InputError(
             f"{' '.join(words)!r} is no row and no pair of rows",
-            hint="launch a1b2c3d4:19, or a prefill and a decode row with their instances: a1b2c3d4:1 e5f6a7b8:18 4P1D",
+            hint="launch a1b2c3d4:19, two servers of it (2x a1b2c3d4:19), or a prefill and a decode row with their"
+            " instances: a1b2c3d4:1 e5f6a7b8:18 4P1D",
         )
-    numbers = (1,) * len(probes) if counts is None else (int(counts[1]), int(counts[2]))
+    numbers = tuple(map(int, counts)) or (1,) * len(probes)
     if 0 in numbers:
         raise InputError("a side needs an instance at least")
     return AskedRows(probes=probes, counts=numbers)
@@ -130,16 +149,8 @@ def _commands(
     if chosen not in ENGINES:
         raise InputError(f"`engine={chosen}` is not one of {', '.join(ENGINES)}")
     version = dynamo_version(chosen, engine_version) if target == "dynamo" else engine_version
-    write = _commands_by_engine()[chosen]
-    return [write(one, role, count, version) for one, role, count in zip(instances, roles, asked.counts, strict=True)]
-
-
-@functools.cache
-def _commands_by_engine() -> Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]]:
-    """The writer of each engine's command: a module beside this one that has `COMMANDS` is found."""
-    package = __name__.rpartition(".")[0]
-    modules = (import_module(f"{package}.{item.name}") for item in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return {name: write for module in modules for name, write in getattr(module, "COMMANDS", {}).items()}
+    sides = zip(instances, roles, asked.counts, strict=True)
+    return [command_of(chosen, one, role, count, version) for one, role, count in sides]
 
 
 def _roles(instances: Sequence[StoredInstance]) -> tuple[Role, ...]:
@@ -230,48 +241,6 @@ def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> l
                 for error in answer.expected_error
             ]
     return [dict(items) for items in dict.fromkeys(tuple(sorted(one.items(), key=str)) for one in found)]
-
-
-def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
-    first = commands[0]
-    names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
-    model = escaped(first.instance.model_name)
-    lines = [
-        f"# {model} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}",
-        "",
-        "| role | instances | device | devices each | row |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {one.role} | {one.instances} | {one.instance.scenario.device.name} | {one.devices} |"
-            f" {one.instance.probe} |"
-            for one in commands
-        ),
-        "",
-        "1. Read not_set.txt: what the prediction assumes and no flag says.",
-        f"2. Start the instances: {_started(target, commands, files)}.",
-        "3. bench.sh measures the row's own requests at BASE_URL and prints the commands that bring the result back.",
-        f"4. Compare with {EXPECTED}: under {DEPLOYMENT} what the client should see, means over requests of its mean",
-        "   lengths; under roles each row as it is stored, for the lengths named; and how far such were off.",
-        "",
-        "Batches, token budgets, lengths and shares of memory are those of the stored row. A server that runs out of",
-        "memory while it starts has CUDA graphs larger than what was left free: lower its share by a hundredth.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _started(target: str, commands: list[ServerCommand], files: Mapping[str, str]) -> str:
-    if target == "shell":
-        return ", ".join(name for name in sorted(files) if name.endswith(".sh") and name != "bench.sh")
-    forwarded = f"kubectl port-forward service/{graph_name(commands)}-frontend 8000:8000"
-    how = {
-        "compose": "docker compose up",
-        "k8s": "kubectl apply -f kubernetes.yaml",
-        "llm-d": "helm install NAME llm-d-modelservice/llm-d-modelservice -f values.yaml",
-        "kserve": "kubectl apply -f llminferenceservice.yaml",
-        "dynamo": f"kubectl apply -f dynamo.yaml, where the operator of Dynamo is; reach them by {forwarded}",
-    }
-    return how[target]
 
 
 def _write(output: Path, files: Mapping[str, str], *, force: bool) -> None:

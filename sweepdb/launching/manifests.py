@@ -196,6 +196,12 @@ def _resource(command: ServerCommand) -> str:
 
 def _compose(commands: list[ServerCommand]) -> Files:
     _one_host(commands, "Compose")
+    devices, most = sum(one.instances * one.instance.devices for one in commands), commands[0].instance.devices_a_node
+    if devices > most:
+        raise InputError(
+            f"{devices} devices are more than the {most} of a host, and Compose starts one",
+            hint="`target=shell` or k8s",
+        )
     services: dict[str, object] = {}
     first = 0
     for one in commands:
@@ -206,7 +212,7 @@ def _compose(commands: list[ServerCommand]) -> Files:
                 "image": one.image,
                 "entrypoint": _words(one),
                 "ipc": "host",
-                "ports": [f"{PORTS[one.role] + number}:{PORTS[one.role]}"],
+                "ports": [f"{PORTS[one.role] + one.several + number}:{PORTS[one.role]}"],
                 "environment": ["HF_TOKEN"],
                 "volumes": ["${HF_HOME:-~/.cache/huggingface}:/root/.cache/huggingface", f".:{IN_THE_IMAGE}:ro"],
                 "deploy": {

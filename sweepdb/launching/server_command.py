@@ -24,6 +24,8 @@ TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve", "dynamo")
 ENGINE_NAMES: Mapping[str, str] = {name: launcher.title for name, launcher in LAUNCHERS.items()}
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
 CONFIG_FILE = "engine.yaml"
+PRODUCTION = "production-"  # before the names of files that start a server as one would run it
+PORT = "${PORT:-8000}"  # where one of several servers listens: start.sh says
 Settings = dict[str, str | None]  # flag to value, None for a flag that takes none
 Files = dict[str, str]  # text by name
 
@@ -44,6 +46,12 @@ class ServerCommand:
     config: Mapping[str, object] | None = None  # what a file of settings says
     devices: str  # how the devices come about, as arithmetic
     not_set: tuple[str, ...] = ()
+    prefix: str = ""  # before the names of its files
+
+    @property
+    def several(self) -> bool:
+        """Whether it is one of several that do both, which start.sh starts behind a router."""
+        return self.role == "server" and self.instances > 1
 
     def words(self, node: int = 0) -> list[tuple[str, str | None]]:
         """Flags with values, in the order in which they are written."""
@@ -54,7 +62,7 @@ class ServerCommand:
         """The file of settings, where it has one."""
         if self.config is None:
             return {}
-        return {f"{self.role}-{CONFIG_FILE}": yaml.safe_dump(dict(self.config), sort_keys=False)}
+        return {f"{self.prefix}{self.role}-{CONFIG_FILE}": yaml.safe_dump(dict(self.config), sort_keys=False)}
 
 
 def one_by_one(flags: Iterable[tuple[str, str | None]]) -> list[str]:
@@ -113,6 +121,20 @@ def trtllm_share(instance: StoredInstance) -> float:
     """TensorRT-LLM's share is of what weights and activations leave free."""
     free = instance.bytes_of("device_memory") - instance.bytes_of("weight", "activation")
     return share_of(instance.cache_bytes, free)
+
+
+def cache_room(engine: Engine, share: float, *, device: int, weights: int, activations: int) -> int:
+    """Bytes of a device that an engine keeps for keys and values at its own kind of share: the shares above, undone."""
+    rooms = {
+        "vllm": share * device - weights - activations,
+        "sglang": share * device - weights,
+        "trtllm": share * (device - weights - activations),
+    }
+    return max(int(rooms[engine]), 0)
+
+
+# Shares where nothing is said: vLLM's and TensorRT-LLM's own, and about what SGLang works out on 80 GB.
+USUAL_SHARES: Mapping[Engine, float] = {"vllm": 0.92, "sglang": 0.87, "trtllm": 0.9}
 
 
 def assumed_of(instance: StoredInstance) -> tuple[str, ...]:

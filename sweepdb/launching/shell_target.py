@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import yaml
 
-from sweepdb.launching.server_command import ENGINE_NAMES, PORTS, Engine, Files, ServerCommand
+from sweepdb.launching.server_command import ENGINE_NAMES, PORT, PORTS, Engine, Files, ServerCommand
+from sweepdb.launching.several_servers import server_router
 from sweepdb.launching.sglang_flags import ENCODER_PORT, encoder_settings
 from sweepdb.launching.stored_instance import StoredInstance
 
@@ -19,7 +20,7 @@ _WIDE = " \\\n  "
 
 def scripts(commands: list[ServerCommand]) -> dict[str, str]:
     """The scripts by file name."""
-    return {script_name(one, host): _script(one, host) for one in commands for host in range(_scripts_of(one))}
+    return {script_name(one, host): _script(one, host) for one in commands for host in range(scripts_of(one))}
 
 
 def encoder_scripts(commands: list[ServerCommand]) -> dict[str, str]:
@@ -46,14 +47,15 @@ def _encoder_script(command: ServerCommand) -> str:
     )
 
 
-def _scripts_of(command: ServerCommand) -> int:
+def scripts_of(command: ServerCommand) -> int:
     """One a host, but for TensorRT-LLM, whose launcher starts all ranks from one place."""
     return 1 if command.engine == "trtllm" else max(command.instance.nodes, 1)
 
 
 def script_name(command: ServerCommand, host: int) -> str:
     """`server.sh`, or `decode-host1.sh` where an instance spans hosts."""
-    return f"{command.role}.sh" if _scripts_of(command) == 1 else f"{command.role}-host{host}.sh"
+    name = f"{command.prefix}{command.role}"
+    return f"{name}.sh" if scripts_of(command) == 1 else f"{name}-host{host}.sh"
 
 
 def quoted(value: str) -> str:
@@ -66,6 +68,8 @@ def quoted(value: str) -> str:
 def command_lines(command: ServerCommand, host: int) -> str:
     """The command with a flag a line."""
     words = [name if value is None else f"{name} {_value(name, value)}" for name, value in command.words(host)]
+    if command.several:
+        words = [f'--port "{PORT}"' if word.startswith("--port ") else word for word in words]
     return _WIDE.join([shlex.join(command.program), *words])
 
 
@@ -76,17 +80,17 @@ def _value(name: str, value: str) -> str:
 
 def _script(command: ServerCommand, host: int) -> str:
     instance = command.instance
-    spans = f", host {host} of {instance.nodes}" if _scripts_of(command) > 1 else ""
+    spans = f", host {host} of {instance.nodes}" if scripts_of(command) > 1 else ""
     lines = [
         "#!/usr/bin/env bash",
         f"# {command.role}{spans}: {ENGINE_NAMES[command.engine]} {command.version} (image {command.image})",
-        f"# Row {instance.probe}, {instance.batch_size} requests a replica and stage. Instances: {command.instances}.",
+        f"# {_of_the_row(command)} Instances: {command.instances}.",
         f"# Devices of one instance: {command.devices}.",
         "set -euo pipefail",
     ]
     if instance.plan.encoder_devices:
         lines.insert(4, "# Write the addresses of its encoders in place of the names ENCODER_0 and so on.")
-    if _scripts_of(command) > 1:
+    if scripts_of(command) > 1:
         lines.append(': "${MASTER_ADDR:?the address of host 0}"')
     if command.engine == "vllm" and command.role != "server":
         lines += _NIXL
@@ -97,6 +101,13 @@ def _script(command: ServerCommand, host: int) -> str:
         lines += _launcher_lines(instance)
         launcher = '"${launcher[@]}" trtllm-llmapi-launch '
     return "\n".join([*lines, f"exec {launcher}{command_lines(command, host)}", ""])
+
+
+def _of_the_row(command: ServerCommand) -> str:
+    instance = command.instance
+    if command.prefix:
+        return f"To serve with: the plan, formats and token budget of row {instance.probe}, without its limits."
+    return f"Row {instance.probe}, {instance.batch_size} requests a replica and stage."
 
 
 # Where the other side fetches keys and values from: by default this host alone.
@@ -129,6 +140,8 @@ _PLACES = "router.yaml"
 
 def router_files(commands: list[ServerCommand]) -> Files:
     """The script of a router, and what it reads; nothing for one instance, or where its engine brings no router."""
+    if commands[0].several:
+        return server_router(commands[0])
     write = _ROUTERS.get(commands[0].engine)
     return {} if write is None or sum(one.instances for one in commands) == 1 else write(commands)
 
@@ -152,31 +165,23 @@ def _router(words: list[str], *flags: tuple[str, ...], edit: str = "in this file
 
 
 def _by_role(commands: list[ServerCommand]) -> Iterator[tuple[str, ...]]:
-    """Flags that name the instances: a list of servers, or one a prefill and decode instance."""
+    """Flags that name each prefill and decode instance."""
     for one in commands:
-        urls = [f"http://{address}" for address in _addresses(one)]
-        if one.role == "server":
-            yield "--worker-urls", *urls
-        else:
-            yield from ((f"--{one.role}", url) for url in urls)
+        yield from ((f"--{one.role}", f"http://{address}") for address in _addresses(one))
 
 
 def _sglang_router(commands: list[ServerCommand]) -> Files:
-    apart = [("--pd-disaggregation",)] if len(commands) > 1 else []
-    words = ["python3", "-m", "sglang_router.launch_router"]
-    return {SCRIPT: _router(words, *apart, *_by_role(commands), ("--port", _PORT))}
+    words = ["python3", "-m", "sglang_router.launch_router", "--pd-disaggregation"]
+    return {SCRIPT: _router(words, *_by_role(commands), ("--port", _PORT))}
 
 
 def _vllm_router(commands: list[ServerCommand]) -> Files:
-    apart = [("--vllm-pd-disaggregation",)] if len(commands) > 1 else []
     evenly = ("--policy", "round_robin")  # as the prediction spreads requests
     where = (("--host", "0.0.0.0"), ("--port", _PORT))  # noqa: S104  a router is there to be reached
-    return {SCRIPT: _router(["vllm-router"], *apart, *_by_role(commands), evenly, *where)}
+    return {SCRIPT: _router(["vllm-router"], ("--vllm-pd-disaggregation",), *_by_role(commands), evenly, *where)}
 
 
 def _trtllm_router(commands: list[ServerCommand]) -> Files:
-    if len(commands) == 1:
-        return {}
     sides = {"prefill": "context_servers", "decode": "generation_servers"}
     places: dict[str, object] = {"hostname": "0.0.0.0", "port": int(_PORT), "backend": "pytorch"}  # noqa: S104  the same
     for one in commands:

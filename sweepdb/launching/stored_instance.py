@@ -138,8 +138,10 @@ class StoredInstance:
         return sum(int(self.predicted[f"{part}_bytes"]) for part in parts)
 
 
-def read_instance(location: StoreLocation, reference: str, draft_model: str | None = None) -> StoredInstance:
-    """The row of a reference such as a1b2c3d4:175. One that does not fit its device cannot be launched.
+def read_instance(
+    location: StoreLocation, reference: str, draft_model: str | None = None, *, fitting: bool = True
+) -> StoredInstance:
+    """The row of a reference such as a1b2c3d4:175. One that does not fit its device cannot be launched (`fitting`).
 
     `draft_model` is the id or folder of a draft that stands beside the model: a row knows its shape and its gains, and
     the id of one that comes with the program."""
@@ -163,7 +165,7 @@ def read_instance(location: StoreLocation, reference: str, draft_model: str | No
         values=values,
     )
     free = found.bytes_of("device_memory") - found.bytes_of("weight", "kv_cache", "activation")
-    if free < RESERVE_GIB * GIB:
+    if fitting and free < RESERVE_GIB * GIB:
         raise InputError(
             f"{reference} leaves {free / GIB:.1f} GiB of a device free, and {RESERVE_GIB:g} GiB are wanted",
             hint="take a row that an answer gives: all of them fit",

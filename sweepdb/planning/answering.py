@@ -17,6 +17,7 @@ from store.location import parse_url
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.possible import check_reserve
 from sweepdb.evaluating.requests import BuiltRequest
+from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
 from sweepdb.planning.formats import LookedAt, request_in_formats
 from sweepdb.planning.held_back import crosses_nodes, holds_of
@@ -77,7 +78,9 @@ def _found(
     check_reserve(asked.question.get("reserved_memory_gb"), built.parts)
     on_notes(asked.notes)
     waiting = replace(built, arrivals=None) if rated else built
-    sweep, evaluated = _evaluated(asked, waiting, store, jobs=jobs, progress=progress, on_notes=on_notes)
+    sweep, evaluated = stored_or_evaluated(
+        asked.evaluated, waiting, store, jobs=jobs, progress=progress, on_notes=on_notes
+    )
     if rated:
         from sweepdb.evaluating.running import progress_of
         from sweepdb.planning.sizing import Sizing
@@ -136,8 +139,8 @@ def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPl
     )
 
 
-def _evaluated(
-    asked: Asked,
+def stored_or_evaluated(
+    evaluated: SweepOptions,
     built: BuiltRequest,
     store: str | None,
     *,
@@ -151,7 +154,7 @@ def _evaluated(
     from sweepdb.evaluating.running import check_outcome, progress_of, run_request  # half a second of imports
 
     on_notes(built.notes)
-    report = run_request(asked.evaluated, built, store, label=None, jobs=jobs, on_progress=progress_of(progress))
+    report = run_request(evaluated, built, store, label=None, jobs=jobs, on_progress=progress_of(progress))
     if report.interrupted:  # what was stored is kept; the same call again goes on
         raise KeyboardInterrupt
     check_outcome(report)

@@ -155,7 +155,7 @@ class DeploymentPlan(Framed):
         """The rows of the best deployment as `launch` takes them."""
         best = self.best or {}
         if best.get("mode") != "pd":
-            return self.probes
+            return counted_row(best.get("instances"), best.get("probe"))
         return (*self.probes, f"{best['prefill_instances']}P{best['decode_instances']}D")
 
     def __repr__(self) -> str:
@@ -191,7 +191,8 @@ class DeploymentPlan(Framed):
             "rate": "with the most to spare",
             "latency": "in the shortest time",
         }[self.ranking]
-        return f"carries {wanted} {how}: {devices}, up to {rate}"
+        most = "up to " if pairs.target_users is None else ""
+        return f"carries {wanted} {how}: {devices}, {most}{rate}"
 
     def _arriving(self) -> Iterator[str]:
         """Rates of deployments when requests do not wait for answers, the highest first."""
@@ -259,6 +260,11 @@ class DeploymentPlan(Framed):
             limit = f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit}"
             same = abs(gain - 1.0) < 0.005 and not other
             yield f"{limit} changes nothing." if same else f"{limit} gives {gain:.2f} x {of_what}{other}."
+
+
+def counted_row(instances: object, probe: object) -> tuple[str, ...]:
+    """A row as `launch` takes it, with its instances where there are several."""
+    return (str(probe),) if instances == 1 else (f"{instances}x", str(probe))
 
 
 def _is_of(row: Row, played: Row) -> bool:

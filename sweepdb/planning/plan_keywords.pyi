@@ -44,9 +44,8 @@ class PlanKeywords(TypedDict, total=False):
     seed: int | None
     rate: float | None
     attainment: float | None
-    concurrency: float | None
+    concurrency: float | Sequence[float] | None
     rank_by: Literal["cost", "rate", "devices", "latency"] | None
-    qps: float | None
     ttft_limits: float | None
     tpot_limits: float | None
     e2e_limits: float | None

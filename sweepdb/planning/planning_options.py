@@ -6,6 +6,7 @@ Not here: how they are declared (sweepdb.evaluating.sweep_options, queries.askin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
@@ -16,12 +17,15 @@ from queries.asking import (
     Declared,
     above_zero,
     check_declared,
+    check_question,
     declared,
+    in_new_words,
     keywords_of,
     limit_table,
     one_of,
     option,
     option_table,
+    question_of,
     question_report,
     within,
 )
@@ -42,7 +46,12 @@ _EVALUATED = (
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
 ATTAINMENT = 0.95
+REPORT_OF_RATES = "capacity"
+_EVERY = 1000  # rows: more than configurations compete
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
+
+
+_USERS = above_zero(MOST_RATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +61,7 @@ class PlanOptions:
     rate: float | None = option(
         None,
         "requests/s that arrive: simulations say how many devices carry them",
+        was=("qps",),
         unit="requests/s",
         check=above_zero(MOST_RATE),
     )
@@ -61,20 +71,18 @@ class PlanOptions:
         unit="ratio",
         check=within(0.001, 0.999),
     )
-    concurrency: float | None = option(
+    concurrency: tuple[float, ...] | None = option(
         None,
-        "users who wait for their answers: requests in flight to serve, by the fewest devices or the least money",
+        "users who wait for their answers: requests in flight to serve, by the fewest devices or the least money;"
+        " several of a server (`from_deployment`)",
         unit="requests",
-        check=above_zero(MOST_RATE),
+        check=lambda given: next((wrong for one in given or () if (wrong := _USERS(one)) is not None), None),
     )
     rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
         None,
         "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e)"
         " [default: cost of a rate or of users where prices are stored, else its devices; rate without either]",
         check=one_of(*RANKINGS),
-    )
-    qps: float | None = option(
-        None, "old name of rate, for one release", unit="requests/s", check=above_zero(MOST_RATE)
     )
 
     def __post_init__(self) -> None:
@@ -97,6 +105,11 @@ class Asked:
     budget: int | None  # devices that there are
     notes: tuple[str, ...]
 
+    @property
+    def of_rate(self) -> Mapping[str, object]:
+        """The keywords of the report about a rate."""
+        return {**self.question, "rate": self.own.rate, "attainment": self.own.attainment, "top": _EVERY}
+
 
 @cache
 def plan_options() -> Mapping[str, Declared]:
@@ -111,11 +124,10 @@ def plan_options() -> Mapping[str, Declared]:
 
 def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     """Keywords as the two things that a plan does; what is None was not given."""
-    values = {keyword: value for keyword, value in given.items() if value is not None}
-    for keyword in values:
-        if keyword not in plan_options():
-            raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
+    values = _given(given)
     own, notes = _own(values)
+    if own.concurrency is not None and len(own.concurrency) > 1:
+        raise InputError("several `concurrency` are asked of one server", hint="`from_deployment`, or one number")
     total = values.get("total_devices")
     if total is None and own.rate is None and own.concurrency is None:
         raise InputError(
@@ -131,20 +143,49 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     if len(evaluated.models) > 1:
         raise InputError("plan is about one model", hint="`evaluate` takes several, `query deployments` compares them")
     question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
-    of_both = {"target_users": own.concurrency, "num_devices": total}
+    of_both = {"target_users": own.concurrency[0] if own.concurrency else None, "num_devices": total}
     kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
     budget = None if total is None else int(number_of(total))
-    return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
+    asked = Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
+    if own.rate is not None:
+        check_question(question_of(REPORT_OF_RATES, asked.of_rate))
+    return asked
+
+
+def _given(given: Mapping[str, object]) -> dict[str, object]:
+    """The keywords that are given; one that plan has not is refused."""
+    values = in_new_words(given, plan_options().values())
+    for keyword in values:
+        if keyword not in plan_options():
+            raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
+    return values
+
+
+# Of a server that runs its devices are known, and users wait for their answers.
+_NOT_OF_A_SERVER = (
+    "rate", "attainment", "total_devices", "arrivals", "rates", "requests", "seed", "reserved_memory_gb",
+    "rank_by", *_ASKED,
+)  # fmt: skip
+
+
+def server_asked(
+    model: object, given: Mapping[str, object]
+) -> tuple[SweepOptions, tuple[int, ...], Mapping[str, object]]:
+    """Keywords about a server that runs: what is evaluated, the numbers of users, and limits."""
+    values = _given(given)
+    for keyword in _NOT_OF_A_SERVER:
+        if keyword in values:
+            raise InputError(f"`{keyword}` has no effect beside a server", hint=f"leave out `{keyword}`")
+    own = PlanOptions(concurrency=_read(plan_options()["concurrency"], values.get("concurrency")))
+    evaluated = options_of(
+        {"model": model, **{keyword: values[keyword] for keyword in _EVALUATED if keyword in values}}
+    )
+    question = {key: one for key, one in values.items() if key in option_table() and key not in _EVALUATED}
+    return evaluated, tuple(map(math.ceil, own.concurrency or ())), question
 
 
 def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
-    """The options of plan alone, with what an old word or no word at all stands for."""
-    notes: tuple[str, ...] = ()
-    if "qps" in values:
-        if "rate" in values:
-            raise InputError("`qps` is the old name of `rate`: give one of them")
-        values["rate"] = values.pop("qps")
-        notes = ("note: `qps` is an old name, gone with the next release: `rate`",)
+    """The options of plan alone, with what is assumed where nothing is said."""
     stated = "attainment" in values
     read = {item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)}
     own = PlanOptions(**{field: value for field, value in read.items() if value is not None})
@@ -156,13 +197,13 @@ def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
                 "`arrivals` are requests that arrive by themselves, `concurrency` is users who wait",
                 hint="`rate` in place of `concurrency`, or leave `arrivals` out",
             )
-        return own, notes
+        return own, ()
     if own.rank_by not in {None, "cost", "devices"}:
         raise InputError(f"a rate is not ranked by {own.rank_by}", hint="`rank_by=cost` or devices")
-    if "arrivals" not in values:
-        values["arrivals"] = "poisson"
-        notes += ("assumed: requests arrive as a Poisson process (`arrivals=gamma:3` for bursts, or trace:FILE)",)
-    return own, notes
+    if "arrivals" in values:
+        return own, ()
+    values["arrivals"] = "poisson"
+    return own, ("assumed: requests arrive as a Poisson process (`arrivals=gamma:3` for bursts, or trace:FILE)",)
 
 
 def _read(item: Declared, given: object) -> Any:  # noqa: ANN401  of the type that the option declares

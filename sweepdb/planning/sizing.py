@@ -15,6 +15,7 @@ from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_transaction
 from sweepdb.planning.arriving import Longer, Order, RatePlan, rows_of_a_device
+from sweepdb.planning.planning_options import REPORT_OF_RATES
 from sweepdb.planning.ranking import number_of
 from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
 from sweepdb.planning.stored_sweeps import stored_scenarios
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
     from sweepdb.planning.formats import LookedAt
     from sweepdb.planning.planning_options import Asked
 
-REPORT = "capacity"
 LONGER_BY = 1.25
-_EVERY = 1000  # rows: more than configurations compete
 _SEATS = 256  # that a replica is simulated with at most
 _MISSED = 5
 _LARGEST = """
@@ -132,9 +131,7 @@ class Sizing:
 
     def _capacity(self, session: Session, sweep: str, other: Mapping[str, object]) -> Answer:
         """The report `capacity` about the same question; a budget does not change what a rate takes."""
-        own = self.asked.own
-        asked = {**self.asked.question, "rate": own.rate, "attainment": own.attainment, "sweep": sweep, "top": _EVERY}
-        return session.ask(question_of(REPORT, {**asked, **other}))
+        return session.ask(question_of(REPORT_OF_RATES, {**self.asked.of_rate, "sweep": sweep, **other}))
 
     def _answered(self, session: Session, sweep: str, configurations: int, evaluated: int) -> RatePlan:
         answer = self._capacity(session, sweep, {})

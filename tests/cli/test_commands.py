@@ -138,18 +138,34 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
         (f"{EVALUATE} --tpot-limits 50", 2, "Limits belong to query"),
         ("evaluate NoSuch/Model-9B --input-length 10 --output-length 10", 2, "Unknown model"),
         ("evaluate Qwen/Qwen3-0.6B --device H900 --input-length 10 --output-length 10", 2, "Unknown device"),
-        ("evaluate Qwen/Qwen3-0.6B --output-length 10", 2, "--input-length is missing"),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 0 --output-length 10", 2, "--input-length must lie between 1"),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --num-devices 0", 2, "at least 1"),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --prefix-cache-hit-rate 1", 2, "[0, 1)"),
-        ("evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --num-devices 4096", 2, "grid holds"),
+        ("evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --output-length 10", 2, "--input-length is missing"),
         (
-            "evaluate deepseek-ai/DeepSeek-V3 --input-length 9 --output-length 9 --num-mtp-tokens 3 --mtp-acceptance-rate 0.9",
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 0 --output-length 10",
+            2,
+            "--input-length must lie between 1",
+        ),
+        (
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --num-devices 0",
+            2,
+            "at least 1",
+        ),
+        (
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --prefix-cache-hit-rate 1",
+            2,
+            "[0, 1)",
+        ),
+        (
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --num-devices 4096",
+            2,
+            "grid holds",
+        ),
+        (
+            "evaluate deepseek-ai/DeepSeek-V3 --device TEST_DEVICE --input-length 9 --output-length 9 --num-mtp-tokens 3 --mtp-acceptance-rate 0.9",
             2,
             "3 MTP tokens need 3 acceptance rates",
         ),
         (
-            "evaluate Qwen/Qwen3-0.6B --input-length 10 --output-length 10 --quantize-linear-action W3",
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --quantize-linear-action W3",
             2,
             "Unknown linear",
         ),
@@ -211,7 +227,7 @@ def test_an_explicit_illegal_plan_is_a_row_with_its_reason(tmp_path):
 
 def test_a_model_that_fits_nowhere_is_told_with_what_to_change(tmp_path):
     outcome = sweepdb(
-        "evaluate meta-llama/Llama-3.1-405B --num-devices 1 --input-length 100 --output-length 10 --batch-range 1",
+        "evaluate meta-llama/Llama-3.1-405B --device TEST_DEVICE --num-devices 1 --input-length 100 --output-length 10 --batch-range 1",
         f"sqlite:///{tmp_path}/s.sqlite",
     )
     assert outcome.code == 2

@@ -10,7 +10,7 @@ import pytest
 from conftest_cli import sweepdb
 from quick import quick
 
-EVALUATE = "evaluate Qwen/Qwen3-0.6B --input-length 9 --output-length 3 --batch-range 2"
+EVALUATE = "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 9 --output-length 3 --batch-range 2"
 HUGE = "9" * 40
 
 

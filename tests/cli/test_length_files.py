@@ -35,7 +35,7 @@ BAD = {
     "": "the file must be a mapping of keys to values, not None",
     "\x00": "not a YAML file: ",
 }
-RUN = "Qwen/Qwen3-32B --num-devices 8 --output-length 10 --compile --batch-range 24"
+RUN = "Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --output-length 10 --compile --batch-range 24"
 
 
 @pytest.fixture(scope="module")
@@ -241,11 +241,13 @@ def test_a_workload_goes_by_its_name_in_every_command(optimizer, folder, tmp_pat
     assert named.out.splitlines()[:-1] == number.out.splitlines()[:-1]
     # evaluate and sweep files
     (tmp_path / "sweep.yaml").write_text(
-        f"models: [Qwen/Qwen3-8B]\nbatch_range: 4\nmodes: [decode]\nworkloads: [{{workload: spread}}, {{workload: alike}},"
+        f"models: [Qwen/Qwen3-8B]\ndevice: TEST_DEVICE\nbatch_range: 4\nmodes: [decode]\nworkloads: [{{workload: spread}}, {{workload: alike}},"
         f" {{input_length: {file}, output_length: 10}}]"
     )
     assert sweepdb(f"evaluate --sweep {tmp_path}/sweep.yaml --label named", address).code == 0
-    again = sweepdb("evaluate Qwen/Qwen3-8B --workload spread,alike --batch-range 4 --mode decode", address)
+    again = sweepdb(
+        "evaluate Qwen/Qwen3-8B --device TEST_DEVICE --workload spread,alike --batch-range 4 --mode decode", address
+    )
     assert again.code == 0
     assert "0 probes stored, 8 already there" in again.err
     # questions, by file, by name and by both spellings
@@ -284,7 +286,12 @@ def test_a_file_is_a_scope_of_every_report(evaluate, folder):
 
 def test_every_report_says_where_a_batch_misses_bins(evaluate, folder):
     file, address = f"{folder}/lengths.yaml", f"sqlite:///{folder}/store.sqlite"
-    assert evaluate(f"Qwen/Qwen3-8B --num-devices 2 --output-length 20 --batch-range 7 --input-length {file}").code == 0
+    assert (
+        evaluate(
+            f"Qwen/Qwen3-8B --device TEST_DEVICE --num-devices 2 --output-length 20 --batch-range 7 --input-length {file}"
+        ).code
+        == 0
+    )
     scope = "--model Qwen3-8B --output-length 20"
     # A batch of one holds the bin of 500 tokens, of two those of 500 and 2000: -76 % and -39 % of 2050.
     for report, options in (("prefill", ""), ("devices", "--mode prefill"), ("by-length", "")):
@@ -313,7 +320,7 @@ def test_options_that_a_name_would_overrule_are_refused(evaluate, folder, option
         f"workloads add spread --input-length {folder}/lengths.yaml --output-length 10",
         f"sqlite:///{folder}/store.sqlite",
     )
-    assert_one_sentence(evaluate(f"Qwen/Qwen3-8B {options}"), complaint)
+    assert_one_sentence(evaluate(f"Qwen/Qwen3-8B --device TEST_DEVICE {options}"), complaint)
 
 
 def test_a_trace_leaves_its_hash_with_the_workload(folder, tmp_path):
@@ -326,5 +333,10 @@ def test_a_trace_leaves_its_hash_with_the_workload(folder, tmp_path):
     trace.unlink()  # it is not needed any more
     shown = sweepdb("workloads show log", address)
     assert shown.err.strip() == said
-    assert sweepdb("evaluate Qwen/Qwen3-8B --workload log --batch-range 3 --mode decode", address).code == 0
+    assert (
+        sweepdb(
+            "evaluate Qwen/Qwen3-8B --device TEST_DEVICE --workload log --batch-range 3 --mode decode", address
+        ).code
+        == 0
+    )
     assert_one_sentence(sweepdb("workloads add a,b --input-length 5 --output-length 5", address), "'a,b' is no name")

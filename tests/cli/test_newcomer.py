@@ -20,7 +20,7 @@ import yaml
 from conftest_cli import sweepdb
 from quick import quick
 
-EVALUATE = "evaluate Qwen/Qwen3-0.6B --dry-run"
+EVALUATE = "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --dry-run"
 WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
 
 
@@ -63,7 +63,8 @@ def test_a_sweep_file_names_the_key_that_is_wrong(tmp_path, text, said):
 
 def test_a_sweep_comes_by_standard_input():
     told = sweepdb(
-        "evaluate --sweep - --dry-run", stdin=f"models: Qwen/Qwen3-0.6B\nengine: waves\nbatch_range: 7\n{WORKLOAD}"
+        "evaluate --sweep - --dry-run",
+        stdin=f"models: Qwen/Qwen3-0.6B\ndevice: TEST_DEVICE\nengine: waves\nbatch_range: 7\n{WORKLOAD}",
     )
     assert "3 scenarios (0 illegal), 21 probes" in told.err
     wrong = sweepdb("evaluate --sweep - --dry-run", stdin=f"{WORKLOAD}\nmodel: 7\n")
@@ -368,7 +369,7 @@ def test_a_file_that_was_written_is_named(tmp_path, example_store, format_, said
 
 def test_voiding_one_of_two_sweeps_that_asked_alike_says_what_stays(example_copy):
     sweepdb(
-        "evaluate Qwen/Qwen3-32B --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2"
+        "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2"
         " --quantize-linear-action W8A8_DYNAMIC",
         example_copy,
     )
@@ -400,9 +401,7 @@ def test_evaluate_offers_the_formats_it_takes():
 
 def test_what_does_not_fit_with_no_reserve_is_not_told_to_relax_it(tmp_path):
     url = f"sqlite:///{tmp_path}/s.sqlite"
-    evaluate = (
-        "evaluate meta-llama/Llama-3.1-405B --num-devices 2 --input-length 100 --output-length 10 --mode aggregated"
-    )
+    evaluate = "evaluate meta-llama/Llama-3.1-405B --device TEST_DEVICE --num-devices 2 --input-length 100 --output-length 10 --mode aggregated"
     assert sweepdb(f"{evaluate} --batch-range 1", url).code == 2
     table = sweepdb("query best", url).out
     assert "note: none of these fits even with no memory reserved: evaluate more devices" in table
@@ -670,5 +669,126 @@ def test_users_who_wait_and_requests_that_arrive_are_two_questions(bursty):
     ]
     old = bursty(asked=BURSTY.replace("--rate", "--qps"))
     assert old.code == 0
-    assert "note: --qps is an old name, gone with the next release: --rate" in old.err
+    assert "--qps is an old name, gone with the next release: --rate" in old.err
     assert old.out == bursty().out
+
+
+SERVED = "--device h100 --input-length 2000 --output-length 300"
+
+
+@pytest.fixture(scope="module")
+def server_answer(tmp_path_factory):
+    """Task 4: a server that runs, 100 users, one command; the answer as text, and its rows."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('server')}/store.sqlite"
+    line = "vllm serve Qwen/Qwen3-8B -tp 4 --max-num-seqs 256 --port 9000"
+    asked = ["plan", "--from-deployment", line, *SERVED.split(), "--concurrency", "100", "--tpot-limits", "20"]
+    told = sweepdb(asked, url)
+    assert told.code == 0, told.err
+    return told, json.loads(sweepdb([*asked, "--format", "json"], url).out), url
+
+
+def test_my_server_at_100_users_is_answered_in_one_command(server_answer):
+    told, rows, _ = server_answer
+    started, *changes = rows
+    # --max-num-seqs is an upper bound: the row is of 100 users, not of 256.
+    assert (started["deployment"], started["users"], started["plan"]) == ("as started", 100, "1 x TP4 BF16")
+    assert started["probe"].endswith(":100")
+    # Little's law: users are the rate times the time of a whole request.
+    assert started["requests_per_s"] * started["e2e_ms"] / 1000 == pytest.approx(100, rel=0.02)
+    # A step reads a quarter of 8.2 billion weights in 2 bytes, and 36 layers x 2 heads x 128 x 2 x 2 bytes of some 2,150
+    # tokens of each user: 4.1 + 7.9 GB at 3.35 TB/s are 3.6 ms, below which no TPOT can be.
+    assert 3.6 < started["tpot_ms"] < 20
+    # A small model gains by replicas in place of tensor parallelism, and by weights in FP8: what an expert tries first.
+    best = changes[0]
+    assert best["output_tokens_per_s"] > started["output_tokens_per_s"]
+    assert best["plan"] in {"4 x TP1 FP8", "2 x TP2 FP8"}
+    assert best["users"] == 100
+    times = best["instances"]
+    (line,) = [line for line in told.out.splitlines() if line.startswith(f"change 1, {times} servers: ")]
+    assert line.endswith(
+        f": vllm serve Qwen/Qwen3-8B --max-num-seqs 256 --port 9000 --tensor-parallel-size {4 // times} --quantization fp8"
+    )
+    assert f"next: sweepdb launch {times}x {best['probe']} --output started" in told.out
+
+
+def test_my_server_s_cache_is_that_of_its_log(server_answer):
+    told, _, _ = server_answer
+    # 0.92 of 80 GiB less 4.1 GB of weights are 74.9 GB; 36,864 bytes a token and device: 2.03 million tokens, less what
+    # activations take. vLLM's log says as much: GPU KV cache size.
+    said = " ".join(told.out.split())
+    tokens, requests = (
+        int(told.replace(",", ""))
+        for told in re.search(r"holds about ([\d,]+) tokens, ([\d,]+) requests of 2,300", said).groups()
+    )
+    assert 0.96 * 2.03e6 < tokens < 2.03e6
+    assert requests == tokens // 2300
+    assert "with 0.92 of a device's memory, as the engine takes by itself" in said
+
+
+def test_a_ladder_of_users_goes_beyond_what_the_server_takes_at_once(server_answer):
+    _, _, url = server_answer
+    line = "vllm serve Qwen/Qwen3-8B -tp 4 --max-num-seqs 64"
+    asked = ["plan", "--from-deployment", "-", *SERVED.split(), "--concurrency", "10,100", "--format", "json"]
+    rows = [row for row in json.loads(sweepdb(asked, url, stdin=line).out) if row["deployment"] == "as started"]
+    assert [row["users"] for row in rows] == [10, 100]
+    # 36 of 100 wait for one of 64 places: over a third of a request's time, in which the others make their tokens.
+    waited = rows[1]["ttft_ms"] / rows[1]["e2e_ms"]
+    assert 0.3 < waited < 0.6
+    text = sweepdb(asked[:-2], url, stdin=line).out
+    assert "100 users, 36 of them waiting for a place: " in text
+    assert "--max-num-seqs 100" in text or "--quantization fp8" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "said"),
+    [
+        ("vllm serve Qwen/Qwen3-8B -tp 4", "", "--device is missing"),
+        ("vllm serve Qwen/Qwen3-8B -tp 4 --max-model-len 2k", SERVED, "lets in requests of 2,000 tokens, and these have 2,300"),
+        ("vllm serve Qwen/Qwen3-8B -tp 4", f"{SERVED} --total-devices 8", "--total-devices has no effect beside a server"),
+        ("vllm serve Qwen/Qwen3-8B -tp 4", f"{SERVED} --qps 8", "--qps has no effect beside a server"),
+        ("vllm serve Qwen/Qwen3-8B -tp 4 -tp", SERVED, "-tp lacks its value"),
+        ("mpirun -n 4 something", SERVED, "The command line starts no engine that is known"),
+    ],
+)  # fmt: skip
+def test_what_a_server_s_line_leaves_open_is_asked_in_one_sentence(line, options, said, tmp_path):
+    outcome = sweepdb(["plan", "--from-deployment", line, *options.split()], f"sqlite:///{tmp_path}/s.sqlite")
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_no_device_is_invented_and_those_that_fit_are_named(server_answer):
+    _, _, url = server_answer
+    for command in (
+        "evaluate meta-llama/Llama-3.3-70B-Instruct",
+        "plan meta-llama/Llama-3.3-70B-Instruct --total-devices 8",
+    ):
+        outcome = sweepdb(f"{command} --input-length 2000 --output-length 300", url)
+        assert outcome.code == 2
+        # 141 GB of BF16 on 80 GB devices: two would be full of weights, four leave room for keys and values.
+        assert "This store has h100_sxm; meta-llama/Llama-3.3-70B-Instruct fits on" in outcome.err
+        assert "4 x h100_sxm" in outcome.err
+
+
+def test_the_answer_of_plan_is_started_measured_and_compared_whole(tmp_path):
+    """Task 3: two commands, the second of which the first prints."""
+    url = f"sqlite:///{tmp_path}/s.sqlite"
+    asked = (
+        "plan Qwen/Qwen3-0.6B --device h100 --total-devices 2 --input-length 500 --output-length 50 --tpot-limits 20"
+    )
+    told = sweepdb(asked, url)
+    best = json.loads(sweepdb(f"{asked} --format json", url).out)[0]
+    (launch,) = re.findall(r"next: sweepdb (launch 2x \S+) --output started", told.out)
+    assert sweepdb(f"{launch} --output {tmp_path}/started", url).code == 0
+    expected = json.loads((tmp_path / "started" / "expected.json").read_text())
+    # What is launched is what was answered: all users, the rate and the tokens/s of both servers.
+    assert expected["deployment"]["users"] == best["users"]
+    assert expected["deployment"]["requests_per_s"] == pytest.approx(best["system_qps"], rel=1e-3)
+    assert expected["deployment"]["output_tokens_per_s"] == pytest.approx(best["output_tokens_per_s"], rel=1e-3)
+    start = (tmp_path / "started" / "start.sh").read_text()
+    assert start.count("server.sh") == 2
+    for script in (tmp_path / "started").glob("*.sh"):
+        subprocess.run(["bash", "-n", str(script)], check=True)
+    assert f'USERS="${{USERS:-{best["users"]:.0f}}}"' in (tmp_path / "started" / "bench.sh").read_text()
+    wrong = sweepdb(f"measurements import {tmp_path}/started/server.sh", url)
+    assert wrong.code != 0
+    assert "server.sh is a launch script, not a result" in wrong.err

@@ -27,7 +27,11 @@ GPT_OSS = "openai/gpt-oss-120b"
 
 def built(**said):
     return build_request(
-        SweepOptions(**{"models": (DENSE,), "input_length": "3500", "output_length": 1500.0, **said}), None, None
+        SweepOptions(
+            **{"models": (DENSE,), "devices": ("TEST_DEVICE",), "input_length": "3500", "output_length": 1500.0, **said}
+        ),
+        None,
+        None,
     )
 
 

@@ -115,6 +115,51 @@ def test_users_are_those_in_flight(notebook, stored):
     assert any(row["carries_target"] for row in wanted.values())
 
 
+def test_a_number_of_users_is_answered_with_the_row_of_as_many(notebook, stored):
+    """The fewest devices that carry 100 users; of their rows that whose whole request is shortest, by brute force."""
+    found = by_place(notebook.deployments(target_users=100.0, **LIMITS))
+    for device in DEVICES:
+        rows = [(math.ceil(100 / row["concurrency"]), row, qps) for row, qps in admitted(read_rows(stored), device)]
+        fewest = min(times * row["num_devices"] for times, row, _ in rows)
+        carrying = [
+            (row["concurrency"] / qps, times, row) for times, row, qps in rows
+            if times * row["num_devices"] == fewest
+        ]  # fmt: skip
+        _, times, best = min(carrying, key=lambda one: one[0])
+        mine = found[device, "aggregated"]
+        assert (mine["devices_used"], mine["instances"]) == (fewest, times)
+        assert (mine["tpot_ms"], mine["ttft_ms"]) == (best["tpot_exclusive_ms"], best["ttft_ms"])
+        assert mine["users"] == times * best["concurrency"]
+
+
+def test_concurrency_shows_every_plan_with_the_users_asked_for(notebook, stored):
+    """Each scenario's row of the fewest users that are enough, within the budget's copies; misses of limits are said."""
+    with queries.open(stored) as opened:
+        found = {row["probe"].partition(":")[0]: row for row in
+                 opened.concurrency(target_users=30, num_devices=8, top=1000, **LIMITS).dicts()}  # fmt: skip
+    wanted = {}
+    for row in read_rows(stored):
+        free = row["device_memory_bytes"] - row["weight_bytes"] - row["activation_bytes"] - row["kv_cache_bytes"]
+        copies = 8 // row["num_devices"]
+        if row["phase"] == "aggregated" and free >= 10 * GIB and copies * row["concurrency"] >= 30:
+            key = row["scenario"][:8]
+            if key not in wanted or row["concurrency"] < wanted[key]["concurrency"]:
+                wanted[key] = row
+    assert found.keys() == wanted.keys()
+    assert wanted
+    for key, row in wanted.items():
+        mine, copies = found[key], 8 // row["num_devices"]
+        assert (mine["users"], mine["ttft_ms"]) == (copies * row["concurrency"], row["ttft_ms"])
+        kept = row["ttft_ms"] <= LIMITS["ttft_limits"] and row["tpot_exclusive_ms"] <= LIMITS["tpot_limits"]
+        assert mine["within_limits"] == kept
+        # Little's law for requests of the client's mean length
+        assert mine["system_qps"] * mine["e2e_ms"] / 1000 == pytest.approx(mine["users"])
+    ranked = sorted(found.values(), key=lambda row: row["rank"])
+    assert [(row["within_limits"], row["system_rate"]) for row in ranked] == sorted(
+        ((row["within_limits"], row["system_rate"]) for row in ranked), reverse=True
+    )
+
+
 def test_costs_count_idle_devices_of_a_budget_and_only_used_ones_of_a_rate(notebook):
     for options, devices_of in (
         ({"num_devices": 13}, lambda _: 13),

@@ -19,12 +19,13 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
 from evaluator.request import planned_scenarios
 from store.errors import InputError
-from sweepdb.evaluating.deployments import _options_of
+from sweepdb.evaluating.deployments import options_of_server
 from sweepdb.evaluating.requests import build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.launching import write_launch
 from sweepdb.launching.reading import read_deployment
 
+ROW = (6, 6)  # of the servers that take as many: without it, every number of users up to that
 NEEDED = {"device": "h200_sxm", "input_length": 2000, "output_length": 500}
 
 
@@ -38,12 +39,12 @@ def url(tmp_path_factory):
 def test_what_was_launched_comes_back_as_the_same_rows(case, url, tmp_path):
     which, options = CASES[case]
     write_launch(rows_of(url, which), tmp_path / "out", store=url, **options)
-    back = sweepdb.evaluate(from_deployment=str(tmp_path / "out"), store=url)
+    back = sweepdb.evaluate(from_deployment=str(tmp_path / "out"), batch_range=ROW, store=url)
     assert back.probes_stored == 0
     assert back.probes_known == (2 if which == ("pair",) else 1)
     file = next((tmp_path / "out" / name for name in FILES.get(options.get("target"), ())), None)
     if file is not None:
-        again = sweepdb.evaluate(from_deployment=str(file), store=url, **NEEDED)
+        again = sweepdb.evaluate(from_deployment=str(file), batch_range=ROW, store=url, **NEEDED)
         assert (again.probes_stored, again.probes_known) == (0, back.probes_known)
 
 
@@ -63,7 +64,7 @@ def test_other_engines_come_back_as_rows_of_theirs(engine, tmp_path):
         write_launch(probe, tmp_path / plan, target="k8s", store=url)
         write_launch(probe, tmp_path / plan, target="dynamo", force=True, store=url)
         for file in ("", "dynamo.yaml", "kubernetes.yaml") if engine == "sglang" else ("", "dynamo.yaml"):
-            back = sweepdb.evaluate(from_deployment=str(tmp_path / plan / file), store=url, **NEEDED)
+            back = sweepdb.evaluate(from_deployment=str(tmp_path / plan / file), batch_range=ROW, store=url, **NEEDED)
             assert (back.probes_stored, back.probes_known) == (0, 1), plan
 
 
@@ -74,7 +75,7 @@ def test_a_script_of_ones_own_is_read_and_what_nobody_maps_is_named(tmp_path):
         "  --kv-cache-dtype fp8 --enforce-eager --enable-lora --made-up 3 &\n"
     )
     (server,) = read_deployment(script).servers
-    assert (server.engine, server.model, server.tp, server.batch_sizes) == ("vllm", "Qwen/Qwen3-32B", 4, (32,))
+    assert (server.engine, server.model, server.tp, server.most_requests) == ("vllm", "Qwen/Qwen3-32B", 4, 32)
     assert (server.token_budget, server.attention, server.compile) == (8192, "FP8", False)
     assert server.not_mapped == ["--made-up", "--enable-lora"]
     url = f"sqlite:///{tmp_path}/store.sqlite"
@@ -82,8 +83,12 @@ def test_a_script_of_ones_own_is_read_and_what_nobody_maps_is_named(tmp_path):
     assert done.code == 0
     assert f"note: {script}: not mapped: --made-up, --enable-lora" in done.err
     with sweepdb.open(url) as store:
-        rows = store.sql("SELECT DISTINCT plan, batch_size, max_batched_tokens, attention_quantization FROM probe")
-    assert rows.rows == (("tp4pp1dp1", 32, 8192, "FP8"),)
+        rows = store.sql(
+            "SELECT plan, max_batched_tokens, attention_quantization, min(batch_size), max(batch_size), count(*)"
+            " FROM probe GROUP BY ALL"
+        )
+    # --max-num-seqs is the most that it takes: every number of users up to it.
+    assert rows.rows == (("tp4pp1dp1", 8192, "FP8", 1, 32, 32),)
 
 
 def test_sglang_divides_its_group_and_its_batch_among_attention_replicas(tmp_path):
@@ -94,7 +99,7 @@ def test_sglang_divides_its_group_and_its_batch_among_attention_replicas(tmp_pat
     )
     (server,) = read_deployment(script).servers
     assert (server.tp, server.dp, server.ep, server.moe_tp) == (2, 8, 16, 1)
-    assert (server.batch_sizes, server.token_budget) == ((64,), 8192)
+    assert (server.most_requests, server.token_budget) == (64, 8192)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +244,7 @@ def test_public_configurations_are_scenarios_that_can_be_evaluated():
             asked = SweepOptions(
                 **(lengths if server.input_length is None else {}), host_hit_rate=0.5 * bool(server.tiers)
             )
-            options = _options_of(asked, server)
+            options = options_of_server(asked, server)
             if options not in known:
                 planned = planned_scenarios(build_request(options, None, None).parts)
                 reasons = [one.illegal or unsupported(one.scenario) for one in planned]

@@ -212,7 +212,7 @@ def test_a_graph_of_the_version_before_is_read(tmp_path):
     (tmp_path / "old.yaml").write_text(OLD)
     decode, prefill = read_deployment(tmp_path / "old.yaml").servers
     assert (decode.role, decode.instances, decode.model, decode.tp) == ("decode", 2, "Qwen/Qwen3-32B", 4)
-    assert decode.batch_sizes == (64,)
+    assert decode.most_requests == 64
     assert (prefill.role, prefill.instances, prefill.tp, prefill.not_mapped) == ("prefill", 1, 2, ["--made-up"])
 
 

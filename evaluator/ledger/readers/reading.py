@@ -53,6 +53,7 @@ def read_measurements(path: Path) -> ReadResult:
         raise InputError(f"{path}: no such file or directory")
     if path.stat().st_size > LARGEST_FILE_BYTES:
         raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes")
+    _refuse_launch_files(path)
     found = _read_csv(path) if path.suffix.lower() in {".csv", ".tsv"} else read_documents(path)
     file = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
     return replace(
@@ -60,6 +61,17 @@ def read_measurements(path: Path) -> ReadResult:
         records=tuple(read_from(record, file) for record in found.records),
         whole=() if found.problems else (file,),
     )
+
+
+def _refuse_launch_files(path: Path) -> None:
+    """Refuse scripts, and YAML of settings and manifests: they start a server and are no result."""
+    with path.open("rb") as file:
+        script = path.suffix == ".sh" or file.read(2) == b"#!"
+    if script or path.suffix in {".yaml", ".yml"}:
+        raise InputError(
+            f"{path} is a launch {'script' if script else 'file'}, not a result",
+            hint="name what the benchmark wrote, or the folder that launch wrote, with results/ in it",
+        )
 
 
 def _read_folder(folder: Path) -> ReadResult:

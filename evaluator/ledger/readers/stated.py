@@ -18,7 +18,7 @@ from store.writing import PROVENANCE
 TEXTS = ("model", "device", "engine", "engine_version", "precision", "kv_precision")
 NUMBERS = ("input_length", "output_length", "concurrency", "request_rate")
 SIZES = (  # of which batch_size are requests at once, at most
-    "tp", "pp", "dp", "ep", "moe_tp", "batch_size", "dcp", "pcp", "micro_batches",
+    "tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "batch_size", "dcp", "pcp", "micro_batches",
 )  # fmt: skip
 COUNTS = ("num_devices",)
 NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES)

@@ -6,7 +6,10 @@ settings (deployment_files)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from store.errors import InputError
 from sweepdb.launching.flag_tables import Flag, FlagTable, flag_table, versions
@@ -37,6 +40,7 @@ _SILENT = {
 
 _COMPONENTS: Mapping[str, Engine] = {"dynamo.vllm": "vllm", "dynamo.sglang": "sglang", "dynamo.trtllm": "trtllm"}
 
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kK]?)")
 _STATES = {"float32": "FP32", "bfloat16": "BF16"}  # which vLLM and SGLang name alike
 
 
@@ -90,6 +94,19 @@ class _Said:
         except ValueError:
             raise InputError(f"{self._where}: {name} {text} is no whole number") from None
 
+    def share(self, name: str) -> float | None:
+        """A value that is a share."""
+        text = self.text(name)
+        try:
+            return None if text is None else float(text)
+        except ValueError:
+            raise InputError(f"{self._where}: {name} {text} is no number") from None
+
+    def tokens(self, name: str) -> int | None:
+        """A length in tokens, as 4096, 4k (thousands) or 4K (of 1,024); None for others, which an engine works out."""
+        found = _LENGTH.fullmatch(self.text(name) or "")
+        return None if found is None else int(float(found[1]) * {"k": 1000, "K": 1024}.get(found[2], 1))
+
     def settings(self, name: str) -> dict[str, object]:
         """A value that is a mapping as JSON; empty where it is none."""
         try:
@@ -105,32 +122,69 @@ class _Said:
 
 def _values(words: Sequence[str], table: FlagTable, where: str) -> tuple[dict[str, str | None], str | None, list[str]]:
     """Values by a flag's full name, the model where it stands alone, and flags that the engine does not know."""
-    values: dict[str, str | None] = {}
-    unknown: list[str] = []
-    model: str | None = None
+    parts = list(_parts(words, table, where))
+    values = {one.name: one.value for one in parts if one.name is not None}
+    others = [one.words[0].partition("=")[0] for one in parts if one.name is None]
+    model = next((word for word in others if not word.startswith("-")), None)
+    return values, model, [word.replace("_", "-") for word in others if word.startswith("-")]
+
+
+class _Part(NamedTuple):
+    """A flag with its value as it was typed, or a word that is no flag that is known."""
+
+    words: tuple[str, ...]
+    name: str | None = None  # in full
+    value: str | None = None
+
+
+def _parts(words: Sequence[str], table: FlagTable, where: str) -> Iterator[_Part]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         name = f"--{name[2:].replace('_', '-')}" if name.startswith("--") else name
         if not name.startswith("-"):
-            model = model or word
+            yield _Part((word,))
             continue
-        flag = _flag(table, name) or _of_older(table, name)
+        typed, flag = [word], _flag(table, name) or _of_older(table, name)
         if flag is None:
-            unknown.append(name)
             if not equals and rest and not rest[0].startswith("-"):
-                rest.pop(0)
+                typed.append(rest.pop(0))
+            yield _Part(tuple(typed))
             continue
         if flag.takes != "nothing" and not equals:
             if not rest:
                 raise InputError(f"{where}: {name} lacks its value")
-            value = rest.pop(0)
+            typed.append(rest.pop(0))
             while flag.takes == "strs" and rest and not rest[0].startswith("-"):
-                value += f" {rest.pop(0)}"
+                typed.append(rest.pop(0))
+            value = " ".join(typed[1:])
         full = name if name in flag.names and name.startswith(("--no-", "--disable-")) else flag.names[0]
-        values[full] = None if flag.takes == "nothing" else value
-    return values, model, unknown
+        yield _Part(tuple(typed), full, None if flag.takes == "nothing" else value)
+
+
+_ENDS = {"&", "&&", "|", "||", ";", ">", ">>", "<"}
+
+
+def changed_line(
+    words: Sequence[str], changes: Mapping[str, str | None], without: Collection[str], model: Sequence[str] = ()
+) -> str:
+    """A command line as it was typed, but for some flags: those that change are written in full at its end.
+
+    Variables before it are left out, since they may name devices; so is what a shell does with its output."""
+    engine, start = engine_of_words(list(words)) or ("", 0)
+    first = next(place for place, word in enumerate(words) if "=" not in word or word.startswith("-"))
+    ends = (place for place, word in enumerate(words) if word in _ENDS or word.startswith(("2>", "1>", ">")))
+    last = next((place for place in ends if place >= start), len(words))
+    kept = [
+        word
+        for part in _parts(words[start:last], flag_table(engine), "the command line")
+        if part.name not in changes and part.name not in without
+        for word in part.words
+    ]
+    kept = [model[-1] if word in model else word for word in kept]
+    added = [word for name, value in changes.items() for word in ([name] if value is None else [name, value])]
+    return shlex.join([*words[first:start], *kept, *added])
 
 
 def _flag(table: FlagTable, name: str) -> Flag | None:
@@ -160,8 +214,9 @@ def _read_vllm(server: FoundServer, said: _Said) -> None:
     copies = said.settings("--eplb-config").get("num_redundant_experts")
     server.redundant_experts = copies if balanced and isinstance(copies, int) else 0
     most = said.whole("--max-num-seqs")
-    server.batch_sizes = () if most is None else (max(most // server.pp, 1),)
+    server.most_requests = None if most is None else max(most // server.pp, 1)
     server.token_budget = said.whole("--max-num-batched-tokens")
+    server.memory_share, server.longest = said.share("--gpu-memory-utilization"), said.tokens("--max-model-len")
     server.attention = _cache(said, "--mamba-ssm-cache-dtype")
     server.linear = "FP8" if said.text("--quantization") == "fp8" else None
     server.compile = "--enforce-eager" not in said
@@ -220,7 +275,8 @@ def _read_sglang(server: FoundServer, said: _Said) -> None:
     server.dcp = said.whole("--dcp-size") or 1
     server.redundant_experts = said.whole("--ep-num-redundant-experts") or 0
     most = said.whole("--max-running-requests")
-    server.batch_sizes = () if most is None else (max(most // (replicas * server.pp), 1),)
+    server.most_requests = None if most is None else max(most // (replicas * server.pp), 1)
+    server.memory_share, server.longest = said.share("--mem-fraction-static"), said.tokens("--context-length")
     budget = said.whole("--chunked-prefill-size")
     server.token_budget = None if budget is None else budget // replicas
     server.attention = _cache(said, "--mamba-ssm-dtype")
@@ -272,8 +328,10 @@ def read_settings(document: Mapping[str, object], where: str, role: str) -> Foun
     server.ep = number(document.get("moe_expert_parallel_size"), 1)
     server.moe_tp = number(document.get("moe_tensor_parallel_size"), max(group // server.ep, 1))
     most = number(document.get("max_batch_size"), 0)  # of each pipeline stage
-    server.batch_sizes = (most,) if most else ()
+    server.most_requests = most or None
     server.token_budget = number(document.get("max_num_tokens"), 0) or None
+    server.longest, share = number(document.get("max_seq_len"), 0) or None, cache.get("free_gpu_memory_fraction")
+    server.memory_share = float(share) if isinstance(share, int | float) else None
     server.attention = "FP8" if cache.get("dtype") == "fp8" else None
     server.tiers = ("host",) if number(cache.get("host_cache_size"), 0) else ()
     server.compile = "cuda_graph_config" in document

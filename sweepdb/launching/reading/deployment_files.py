@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -130,20 +131,44 @@ _LONGEST = 20_000_000  # bytes of a file that is read
 _CONFIG = re.compile(r"(server|prefill|decode)-engine\.yaml")
 
 
-def read_deployment(path: Path, *, only: str | None = None) -> ReadDeployment:
-    """The servers of a file, or of a folder that `launch` has written. `only` picks one of several configurations."""
+def read_deployment(named: str | Path, *, only: str | None = None) -> ReadDeployment:
+    """The servers of a file, a folder of `launch`, a command line itself, or standard input (-).
+
+    `only` picks one of several configurations."""
+    path = Path(named)
+    if str(named) == "-":
+        return _of_text(_standard_input(), "standard input")
+    if _is_command(str(named)) and not path.exists():
+        return _of_text(str(named), "the command line")
     if path.is_dir():
         return _of_folder(path)
     text = _text(path)
-    if path.suffix in {".yaml", ".yml"}:
-        return _of_yaml(path, text, only)
-    servers = list(_of_script(text, str(path)))
-    if not servers:
-        raise InputError(
-            f"{path} starts no engine that is known",
-            hint="a script with `vllm serve` or sglang.launch_server, or YAML of TensorRT-LLM, KServe, llm-d, Dynamo",
-        )
-    return ReadDeployment(servers=tuple(servers))
+    return _of_yaml(path, text, only) if path.suffix in {".yaml", ".yml"} else _of_text(text, str(path))
+
+
+def _of_text(text: str, where: str) -> ReadDeployment:
+    """The servers of a script; of standard input of YAML, too."""
+    servers = list(_of_script(text, where))
+    if servers:
+        return ReadDeployment(servers=tuple(servers))
+    if where == "standard input" and ":" in text:
+        return _of_yaml(Path(where), text, None)
+    raise InputError(
+        f"{where} starts no engine that is known",
+        hint="a script with `vllm serve` or sglang.launch_server, or YAML of TensorRT-LLM, KServe, llm-d, Dynamo",
+    )
+
+
+def _is_command(text: str) -> bool:
+    """Whether a text is a command line and no name of a file: it starts an engine, or a program with flags."""
+    return engine_of_words(_split(text)) is not None or " -" in text
+
+
+def _standard_input() -> str:
+    text = sys.stdin.read(_LONGEST + 1)
+    if len(text) > _LONGEST or not text.strip():
+        raise InputError(f"standard input is no deployment file: {len(text):,} bytes")
+    return text
 
 
 def _text(path: Path) -> str:
@@ -166,7 +191,9 @@ def _of_script(text: str, where: str) -> Iterator[FoundServer]:
             continue
         if (found := engine_of_words(words)) is not None:
             engine, start = found
-            yield read_words(words[start:], engine, where)
+            server = read_words(words[start:], engine, where)
+            server.words = tuple(words)
+            yield server
 
 
 def _of_folder(path: Path) -> ReadDeployment:

@@ -18,6 +18,7 @@ class FoundServer:
 
     where: str  # the file, and the part of it
     engine: Engine
+    words: tuple[str, ...] = ()  # of its command line, where it has one
     role: Role = "server"
     instances: int = 1
     model: str | None = None
@@ -31,8 +32,11 @@ class FoundServer:
     redundant_experts: int = 0
     pcp: int = 1
     micro_batches: int = 1
-    batch_sizes: tuple[int, ...] = ()  # requests of one replica and stage
+    batch_sizes: tuple[int, ...] = ()  # requests of one replica and stage that were measured
+    most_requests: int | None = None  # that a replica and stage serves at once: an upper bound
     token_budget: int | None = None
+    memory_share: float | None = None  # of the engine's own kind: vLLM's of a device, TensorRT-LLM's of what is free
+    longest: int | None = None  # tokens of a request that it lets in
     linear: str | None = None
     experts: str | None = None
     attention: str | None = None
@@ -55,6 +59,7 @@ class FoundServer:
         if self.model is None:
             raise InputError(f"{self.where} names no model", hint="name it before the file: evaluate MODEL ...")
         routed = load_model(self.model)[1].routed
+        first, last = min(self.batch_sizes, default=1), max(self.batch_sizes, default=self.most_requests)
         self.measured_drafts()
         group = self.tp * self.dp * self.pcp
         ep = (1 if self.ep is None else self.ep) if routed else 1
@@ -73,7 +78,7 @@ class FoundServer:
             "redundant_experts": self.redundant_experts or None,
             "pcp_sizes": self.pcp if self.pcp > 1 else None,
             "micro_batches": self.micro_batches if self.micro_batches > 1 else None,
-            "batch_range": (min(self.batch_sizes), max(self.batch_sizes)) if self.batch_sizes else None,
+            "batch_range": None if last is None else (first, last),
             "max_batched_tokens": self.token_budget,
             "quantize_linear_action": self.linear,
             "quantize_experts_action": self.experts,

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Write the addresses of the instances in place of the names in this file.
 set -euo pipefail
-exec python3 -m sglang_router.launch_router \
-  --pd-disaggregation \
+exec python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://PREFILL_0:8100 \
   --prefill http://PREFILL_1:8100 \
   --prefill http://PREFILL_2:8100 \

@@ -1,0 +1,89 @@
+"""Flags of a stored row apart from its plan: a server to run has others, and two rows differ in the rest.
+
+Not here: which flags a row has (vllm_flags, sglang_flags, trtllm_config)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from store.location import StoreLocation
+from sweepdb.launching.engine_commands import command_of
+from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, ServerCommand, cache_room
+from sweepdb.launching.stored_instance import StoredInstance, read_instance
+
+# Flags that bind a server to the row: its users, the longest of its requests, their memory, and no cache of prompts.
+OF_A_ROW = {
+    "--max-num-seqs", "--max-model-len", "--gpu-memory-utilization", "--max-cudagraph-capture-size",
+    "--no-enable-prefix-caching", "--disable-prefix-caching",
+    "--max-running-requests", "--context-length", "--mem-fraction-static", "--cuda-graph-max-bs-decode",
+    "--cuda-graph-max-bs", "--disable-radix-cache",
+    "max_batch_size", "max_seq_len",
+}  # fmt: skip
+_ALSO_APART = {"--port", "--extra_llm_api_options", "kv_cache_config", "cuda_graph_config"}
+EAGER = ("--enforce-eager", "--disable-cuda-graph", "--disable-decode-cuda-graph", "--cuda-graph-backend-decode")
+SEATS: Mapping[Engine, str] = {"vllm": "--max-num-seqs", "sglang": "--max-running-requests", "trtllm": "max_batch_size"}
+_SHARE = 0.9  # of a device, and of what is free of it under TensorRT-LLM
+_LENGTH_FLAGS: Mapping[str, str] = {"vllm": "--max-model-len", "sglang": "--context-length"}
+
+
+def production(command: ServerCommand) -> ServerCommand:
+    """The command without what reproduces the row alone. Requests are as long as model and cache allow."""
+    instance, engine = command.instance, command.engine
+    kept: dict[str, str | None] = {name: one for name, one in command.settings.items() if name not in OF_A_ROW}
+    longest = longest_held(instance, engine)
+    if engine == "vllm":
+        kept["--gpu-memory-utilization"] = f"{_SHARE:g}"
+    if longest is not None and engine in _LENGTH_FLAGS:
+        kept[_LENGTH_FLAGS[engine]] = str(longest)
+    config = None
+    if command.config is not None:
+        cache = {**_mapping(command.config["kv_cache_config"]), "free_gpu_memory_fraction": _SHARE}
+        config = {name: one for name, one in command.config.items() if name not in {"max_batch_size", "max_seq_len"}}
+        config |= {"kv_cache_config": {**cache, "enable_block_reuse": True}}
+        config |= {} if longest is None else {"max_seq_len": longest}
+        config |= {"cuda_graph_config": {"enable_padding": True}} if "cuda_graph_config" in config else {}
+        kept["--extra_llm_api_options"] = f"{PRODUCTION}{command.role}-{CONFIG_FILE}"
+    return replace(command, settings=kept, config=config, prefix=PRODUCTION)
+
+
+def longest_held(instance: StoredInstance, engine: str) -> int | None:
+    """Tokens of the longest request that the cache holds, in thousands; None where it holds the model's longest."""
+    most = instance.model.max_positions
+    room = cache_room(
+        engine,
+        _SHARE,
+        device=instance.bytes_of("device_memory"),
+        weights=instance.bytes_of("weight"),
+        activations=instance.bytes_of("activation"),
+    )
+    one = instance.cache_bytes / instance.requests_a_replica
+    held = int(room / one * instance.longest_tokens) if one else None
+    if held is None or most is None or held >= most:
+        return None
+    return max(held // 1000 * 1000, instance.context_tokens)
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return {str(name): one for name, one in value.items()} if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFlags:
+    """Flags, or keys of settings, with their new values; those that a server has no more."""
+
+    changes: Mapping[str, str | None]
+    without: tuple[str, ...]
+
+
+def changed_flags(location: StoreLocation, started: str, other: str, engine: Engine) -> ChangedFlags:
+    """The difference from the server of one row to that of another."""
+    before, after = (_settings(read_instance(location, probe, fitting=False), engine) for probe in (started, other))
+    changes = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    return ChangedFlags(changes, tuple(name for name in before if name not in after))
+
+
+def _settings(instance: StoredInstance, engine: Engine) -> dict[str, str | None]:
+    command: ServerCommand = command_of(engine, instance, "server", 1, None)
+    config = {name: str(value) for name, value in (command.config or {}).items()}
+    return {name: value for name, value in {**command.settings, **config}.items() if name not in OF_A_ROW | _ALSO_APART}

@@ -1,0 +1,69 @@
+"""README.md of a folder of `launch`: what runs where, how it starts and is measured, which flags are of the row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from store.texts import escaped
+from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED
+from sweepdb.launching.manifests import graph_name
+from sweepdb.launching.server_command import ENGINE_NAMES, PRODUCTION, ServerCommand
+from sweepdb.launching.several_servers import START
+
+_REPRODUCES = """\
+These flags reproduce the row, so that a benchmark can be compared with it: no more requests at once than it has, none
+longer, memory for no more, and prompts that are not cached unless the row caches them."""
+_TO_SERVE = """\
+To serve with, start the scripts whose names begin with production- (or PRODUCTION=1 ./start.sh). They keep
+plan, formats and token budget, and take the engine's own number of requests, 0.9 of the memory, the longest requests
+that fit, and a prefix cache."""
+_TO_SERVE_ELSEWHERE = """\
+To serve, drop or raise these limits: `sweepdb launch` for the target shell writes scripts without them."""
+
+
+def readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
+    """The text."""
+    first = commands[0]
+    names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
+    rows = "\n".join(
+        f"| {one.role} | {one.instances} | {one.instance.scenario.device.name} | {one.devices} | {one.instance.probe} |"
+        for one in commands
+    )
+    title = (
+        f"{escaped(first.instance.model_name)} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}"
+    )
+    return f"""# {title}
+
+| role | instances | device | devices each | row |
+|---|---|---|---|---|
+{rows}
+
+1. Read not_set.txt: what the prediction assumes and no flag says.
+2. Start the instances: {_started(target, commands, files)}.
+3. bench.sh measures the row's own requests at BASE_URL and prints the commands that bring the result back.
+4. Compare with {EXPECTED}: under {DEPLOYMENT} what the client should see, means over requests of its mean
+   lengths; under roles each row as it is stored, for the lengths named; and how far such were off.
+
+{_REPRODUCES}
+{_TO_SERVE if target == "shell" else _TO_SERVE_ELSEWHERE}
+
+A server that runs out of memory while it starts has CUDA graphs larger than what was left free: lower its share by a
+hundredth.
+"""
+
+
+def _started(target: str, commands: list[ServerCommand], files: Mapping[str, str]) -> str:
+    if target == "shell" and START in files:
+        return f"./{START}, which says how on several hosts; clients ask port 8000 of host 0"
+    if target == "shell":
+        mine = (name for name in sorted(files) if name.endswith(".sh") and not name.startswith(PRODUCTION))
+        return ", ".join(name for name in mine if name != "bench.sh")
+    forwarded = f"kubectl port-forward service/{graph_name(commands)}-frontend 8000:8000"
+    how = {
+        "compose": "docker compose up",
+        "k8s": "kubectl apply -f kubernetes.yaml",
+        "llm-d": "helm install NAME llm-d-modelservice/llm-d-modelservice -f values.yaml",
+        "kserve": "kubectl apply -f llminferenceservice.yaml",
+        "dynamo": f"kubectl apply -f dynamo.yaml, where the operator of Dynamo is; reach them by {forwarded}",
+    }
+    return how[target]

@@ -1,0 +1,118 @@
+"""Several servers of one row as one deployment: a script that starts those of a host, and the router before all.
+
+Routers are the engines' own: vllm-router and SGLang's. TensorRT-LLM brings one for prefill and decode apart alone, so
+nginx stands before its servers. Requests go round, as the prediction spreads them. Not here: one server
+(shell_target)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sweepdb.launching.server_command import Engine, Files, ServerCommand
+
+START = "start.sh"
+_FIRST_PORT = 8001  # the router has 8000
+_VLLM = 'exec vllm-router --worker-urls "${urls[@]}" --policy round_robin --host 0.0.0.0 --port 8000'
+_SGLANG = (
+    'exec python3 -m sglang_router.launch_router --worker-urls "${urls[@]}" --policy round_robin --host 0.0.0.0'
+    " --port 8000"
+)
+_NGINX = """{
+  echo "pid $PWD/router.pid; error_log stderr; events { worker_connections 4096; }"
+  echo "http { access_log off; upstream servers {"
+  printf '  server %s;\\n' "${urls[@]#http://}"
+  echo "} server { listen 8000; location / { proxy_pass http://servers; proxy_http_version 1.1;"
+  echo "  proxy_set_header Connection ''; proxy_buffering off; proxy_read_timeout 1h; } } }"
+} > router.conf
+exec nginx -p "$PWD" -c router.conf -g 'daemon off;'"""
+_PROGRAMS: Mapping[Engine, str] = {"vllm": _VLLM, "sglang": _SGLANG, "trtllm": _NGINX}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an instance runs: its first host, its port there, and its devices where it has not all of them."""
+
+    host: int
+    port: int
+    devices: tuple[int, ...]
+
+
+def _places(command: ServerCommand) -> Iterator[_Place]:
+    instance = command.instance
+    held, each = instance.devices_a_node, instance.devices
+    a_host = max(held // each, 1)
+    for number in range(command.instances):
+        host, place = (number * instance.nodes, 0) if a_host == 1 else divmod(number, a_host)
+        devices = range(place * each, (place + 1) * each) if each < held else ()
+        yield _Place(host, _FIRST_PORT + place, tuple(devices))
+
+
+def hosts_of(command: ServerCommand) -> int:
+    """Hosts of all instances."""
+    return max(place.host for place in _places(command)) + command.instance.nodes
+
+
+def _hosts_lines(command: ServerCommand) -> list[str]:
+    """The shell's list of hosts: this one alone, or as they are named."""
+    count = hosts_of(command)
+    if count == 1:
+        return ['read -r -a hosts <<< "${HOSTS:-127.0.0.1}"']
+    example = " ".join(f"ADDRESS{number}" for number in range(count))
+    return [
+        f': "${{HOSTS:?the addresses of the {count} hosts, by blanks: HOSTS=\\"{example}\\"}}"',
+        'read -r -a hosts <<< "$HOSTS"',
+        f'[ "${{#hosts[@]}}" = {count} ] || {{ echo "HOSTS names ${{#hosts[@]}} hosts, not {count}" >&2; exit 2; }}',
+    ]
+
+
+def server_router(command: ServerCommand) -> Files:
+    """router.sh: it waits until every server answers."""
+    urls = " ".join(f'"http://${{hosts[{place.host}]}}:{place.port}"' for place in _places(command))
+    lines = [
+        "#!/usr/bin/env bash",
+        f"# One address for {command.instances} servers: http://THIS_HOST:8000. start.sh starts it on host 0.",
+        "set -euo pipefail",
+        'cd "$(dirname "$0")"',
+        *_hosts_lines(command),
+        f"urls=({urls})",
+        'for url in "${urls[@]}"; do',
+        '  until curl -sf -o /dev/null "$url/health"; do sleep 2; done',
+        "done",
+        _PROGRAMS[command.engine],
+        "",
+    ]
+    return {"router.sh": "\n".join(lines)}
+
+
+def start_files(command: ServerCommand, scripts: tuple[str, ...]) -> Files:
+    """start.sh: the servers of one host, on host 0 the router, too. `scripts` start the parts of one instance."""
+    count, started = hosts_of(command), dict[int, list[str]]()
+    for number, place in enumerate(_places(command)):
+        for part, script in enumerate(scripts):
+            said = [f"PORT={place.port}"]
+            if place.devices:
+                said.insert(0, f"CUDA_VISIBLE_DEVICES={','.join(map(str, place.devices))}")
+            if len(scripts) > 1:
+                said.append(f'MASTER_ADDR="${{hosts[{place.host}]}}"')
+            line = f'  {" ".join(said)} "./${{kind}}{script}" > server-{number}.log 2>&1 &'
+            started.setdefault(place.host + part, []).append(line)
+    each = f"NODE=0 ./start.sh on the first host, up to NODE={count - 1}, each with the same HOSTS"
+    lines = [
+        "#!/usr/bin/env bash",
+        f"# Starts {command.instances} servers and the router before them: {each if count > 1 else './start.sh'}.",
+        "# PRODUCTION=1 serves without the limits that reproduce the row. Whatever ends first ends all of them.",
+        "set -euo pipefail",
+        'cd "$(dirname "$0")"',
+        'NODE="${NODE:-0}" kind="${PRODUCTION:+production-}"',
+        *_hosts_lines(command),
+        "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT",
+        'case "$NODE" in',
+        *(line for host, each in sorted(started.items()) for line in (f"{host})", *each, "  ;;")),
+        f'*) echo "NODE=$NODE is not one of 0 to {count - 1}" >&2; exit 2 ;;',
+        "esac",
+        'if [ "$NODE" = 0 ]; then ./router.sh & fi',
+        "wait -n",
+        "",
+    ]
+    return {START: "\n".join(lines)}

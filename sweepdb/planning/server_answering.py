@@ -1,0 +1,308 @@
+"""`plan` of a server that somebody starts, as a function: evaluates what the store lacks, then answers from rows.
+
+Not here: what the answer says in words (sweepdb.planning.server_plan)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Unpack
+
+from evaluator.inputs import LAUNCHERS, load_device, load_model
+from queries.asking import question_of
+from queries.probes import find_probe
+from queries.session import Session, open_session
+from store.errors import InputError
+from store.location import StoreLocation, parse_url
+from sweepdb.evaluating.deployments import deployed_servers, options_of_server
+from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
+from sweepdb.evaluating.requests import BuiltRequest, build_request
+from sweepdb.evaluating.sweep_options import SweepOptions
+from sweepdb.launching import EAGER, SEATS, USUAL_SHARES, cache_room, changed_flags
+from sweepdb.launching.reading import FoundServer, changed_line
+from sweepdb.planning.answering import stored_or_evaluated
+from sweepdb.planning.formats import request_in_formats
+from sweepdb.planning.labels import read_label, short_plan
+from sweepdb.planning.planning_options import plan_options, server_asked
+from sweepdb.planning.ranking import Row, number_of
+from sweepdb.planning.server_plan import SERVER_COLUMNS, STARTED, CacheRoom, ServerPlan
+
+if TYPE_CHECKING:
+    from evaluator.sweep import Progress
+    from queries.asking import Answer
+    from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
+
+_GIB = 2**30
+_CHANGES = 3  # shown where one number of users is asked about; of several the best of each
+
+
+def plan_server(
+    started: str,
+    model: str | None = None,
+    *,
+    store: str | None = None,
+    jobs: int = JOBS,
+    progress: bool | Callable[[Progress], None] = False,
+    on_notes: Callable[[Sequence[str]], None] = lambda _: None,
+    **options: Unpack[PlanKeywords],
+) -> ServerPlan:
+    """Predict a server for numbers of users, beside what its cache holds and the best changes of its flags.
+
+    `started` is how it is started: a command line, a file, or - for standard input. Keywords are those of `plan`;
+    `concurrency` may be several numbers of users. Where none is given, powers of four up to what it serves."""
+    check_jobs(jobs)
+    asked, ladder, limits = server_asked(model, options)
+    server, notes = _one_server(asked, started)
+    formats, asked = asked.linear, replace(asked, linear=())
+    stated = options_of_server(asked, server)
+
+    evaluated, told = 0, set(notes)
+    on_notes(notes)
+
+    def sweep_of(one: SweepOptions, built: BuiltRequest | None = None) -> str:
+        nonlocal evaluated
+        built = built or build_request(one, None, store)
+        fresh = [note for note in built.notes if note not in told]
+        told.update(fresh)
+        sweep, count = stored_or_evaluated(
+            one, built, store, jobs=jobs, progress=progress, on_notes=lambda _: on_notes(fresh)
+        )
+        evaluated += count
+        return sweep
+
+    sweep, location = sweep_of(stated), parse_url(store)
+    with open_session(store) as session:
+        room, reserve = _room(session, location, server, sweep)
+    users = ladder or _usual_ladder(min(room.requests, server.instances * _most(stated, room)))
+    changed = _changed(stated, server, formats, max(users))
+    about = request_in_formats(changed, store)
+    others = sweep_of(changed, about.built)
+    question = {**limits, "num_devices": _devices(stated, server), "reserved_memory_gb": reserve, "top": 1000}
+    with open_session(store) as session:
+        crowded = [
+            (_waiting(stated, server, room, n), [*_crowded(session, others, changed, n, reserve)]) for n in users
+        ]
+    waited = [(sweep if mine is None else sweep_of(mine), [sweep_of(one) for one in those]) for mine, those in crowded]
+    with open_session(store) as session:
+        first = session.ask(question_of("concurrency", {**question, "sweep": sweep, "target_users": 1})).dicts()[0]
+        asking = _Asking(
+            session=session, location=location, server=server, question=question, started=str(first["probe"]),
+            origins=about.origins,
+        )  # fmt: skip
+        rows = [row for n, (mine, those) in zip(users, waited, strict=True)
+                for row in asking.rows(n, mine, [others, *those], 1 if len(users) > 1 else _CHANGES)]  # fmt: skip
+        answer = asking.of(sweep, 1)
+    return ServerPlan(
+        columns=SERVER_COLUMNS,
+        rows=tuple(tuple(row[name] for name in SERVER_COLUMNS) for row in rows),
+        named=started,
+        device=load_device(stated.devices[0]).name,
+        room=room,
+        at_once=min(room.requests, server.instances * _most(stated, room)),
+        lines=asking.lines,
+        answer=answer,
+        sweep=sweep,
+        probes_evaluated=evaluated,
+        notes=notes,
+        store=location,
+    )
+
+
+with_keywords(plan_server, plan_options())
+
+
+def _one_server(asked: SweepOptions, started: str) -> tuple[FoundServer, tuple[str, ...]]:
+    servers, notes = deployed_servers(asked, started)
+    if len(servers) > 1 or servers[0].role != "server":
+        raise InputError(
+            f"plan is about one server that does prefill and decode, and this starts {len(servers)}:"
+            f" {', '.join(one.where for one in servers[:3])}",
+            hint="`evaluate` takes all of them",
+        )
+    if len(asked.devices) > 1:
+        raise InputError("a server is on one device", hint="`device`: that which it runs on")
+    return servers[0], notes
+
+
+def _devices(stated: SweepOptions, server: FoundServer) -> int:
+    return stated.num_devices[0] * server.instances
+
+
+def _most(stated: SweepOptions, room: CacheRoom) -> int:
+    """Requests that one instance takes at once."""
+    most = stated.batch_range[1]
+    return room.requests if most is None else most * (stated.dp_sizes or (1,))[0] * (stated.pp_sizes or (1,))[0]
+
+
+def _usual_ladder(most: int) -> tuple[int, ...]:
+    found = [4**power for power in range(10) if 4**power < most]
+    return (*found, most)
+
+
+def _room(session: Session, location: StoreLocation, server: FoundServer, sweep: str) -> tuple[CacheRoom, float]:
+    """The room of the cache, and GiB of a device that this leaves free: activations are those of as many requests."""
+    share = server.memory_share or USUAL_SHARES[server.engine]
+    stated = _row_of(session, location, sweep, 1)
+    if stated is None:
+        raise InputError(f"{server.where}: not even one request fits its device")
+    one = _bytes(stated, "kv_cache")
+    requests, replicas = 1, server.dp * server.pp * server.instances
+    for _ in range(2):
+        device, weights, activations = (_bytes(stated, name) for name in ("device_memory", "weight", "activation"))
+        room = cache_room(server.engine, share, device=device, weights=weights, activations=activations)
+        requests = room // one * replicas
+        if not requests:
+            raise InputError(f"{server.where}: {share:g} of the device's memory holds no request beside the weights")
+        most = min(requests, (server.most_requests or requests) * replicas)
+        stated = _row_of(session, location, sweep, most) or stated
+    tokens = math.ceil(number_of(stated["input_length_mean"]) + number_of(stated["output_length"]))
+    found = CacheRoom(
+        tokens=int(room / one * tokens) * replicas,
+        requests=requests,
+        request_tokens=tokens,
+        share=share,
+        stated=server.memory_share is not None,
+    )
+    return found, max(device - weights - activations - room, 0) / _GIB
+
+
+def _row_of(session: Session, location: StoreLocation, sweep: str, users: int) -> Row | None:
+    """Every column of the stored row of so many users, however little memory it leaves."""
+    asked = {"sweep": sweep, "target_users": users, "reserved_memory_gb": 0}
+    rows = session.ask(question_of("concurrency", asked)).dicts()
+    return dict(zip(*find_probe(location, str(rows[0]["probe"])), strict=True)) if rows else None
+
+
+def _bytes(row: Row, part: str) -> int:
+    return int(number_of(row[f"{part}_bytes"]))
+
+
+def _changed(stated: SweepOptions, server: FoundServer, formats: tuple[str, ...], users: float) -> SweepOptions:
+    """Other plans and formats on the same devices, with as many users."""
+    usual = SweepOptions()
+    sizes = ("tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes", "dcp_sizes", "pcp_sizes",
+             "redundant_experts", "micro_batches")  # fmt: skip
+    return replace(
+        stated,
+        **{name: getattr(usual, name) for name in sizes},
+        num_devices=(),
+        total_devices=_devices(stated, server),
+        linear=formats or stated.linear,
+        compile=True,
+        batch_range=(1, math.ceil(users)),
+    )
+
+
+def _waiting(stated: SweepOptions, server: FoundServer, room: CacheRoom, users: float) -> SweepOptions | None:
+    """The server with more users than it serves at once, the others waiting; None where all are served."""
+    replicas = (stated.dp_sizes or (1,))[0] * server.instances
+    seats = min(room.requests // replicas, _most(stated, room) // (stated.dp_sizes or (1,))[0])
+    each = math.ceil(users / replicas)
+    if each <= seats:
+        return None
+    return replace(stated, seats=seats, batch_range=(each, each))
+
+
+def _crowded(
+    session: Session, others: str, changed: SweepOptions, users: int, reserve: float
+) -> Iterator[SweepOptions]:
+    """Each other plan with more users than its cache holds, the others waiting."""
+    asked: dict[str, object] = {"sweep": others, "mode": "aggregated", "reserved_memory_gb": reserve}
+    answer = session.ask(question_of("curve", asked))
+    rows = sorted(answer.dicts(), key=lambda row: int(number_of(row["concurrency"])))
+    most = {str(row["probe"]).partition(":")[0]: row for row in rows}
+    for row in most.values():
+        sizes = read_label(str(row["plan"]))
+        devices = sizes["tp"] * sizes["pp"] * sizes["dp"] * sizes["pcp"]
+        replicas = (changed.total_devices or devices) // devices * sizes["dp"]
+        seats, each = int(number_of(row["concurrency"])) // sizes["dp"], math.ceil(users / replicas)
+        if each <= seats:
+            continue
+        model, form = (_titled(answer, row)[place] for place in (0, 2))
+        native = load_model(model)[1].native_linear.upper()
+        linear = () if form.partition(",")[0] == native else (form.partition(",")[0],)
+        yield replace(
+            changed, models=(model,), num_devices=(devices,), total_devices=None, tp_sizes=(sizes["tp"],),
+            dp_sizes=(sizes["dp"],), ep_sizes=(sizes["ep"],), moe_tp_sizes=(sizes["moetp"],),
+            moe_dp_sizes=(sizes["moedp"],), pp_sizes=(sizes["pp"],), linear=linear, seats=seats,
+            batch_range=(each, each),
+        )  # fmt: skip
+
+
+def _titled(answer: Answer, row: Row) -> list[str]:
+    """Model, lengths, formats and the rest of a row, as the title of its group has them."""
+    return answer.scope[int(number_of(row["question_group"]))].split(" · ")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Asking:
+    """Rows about numbers of users; each change of flags gets its number where it is first shown."""
+
+    session: Session
+    location: StoreLocation
+    server: FoundServer
+    question: Mapping[str, object]
+    started: str  # a row of the server
+    origins: Mapping[str, str]  # of narrower formats: a checkpoint, or how weights come about
+    lines: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def limited(self) -> bool:
+        """Whether a limit on time is given."""
+        return bool(question_of("concurrency", {**self.question, "target_users": 1}).limits.said())
+
+    def of(self, sweep: str, users: float) -> Answer:
+        """The report about so many users."""
+        return self.session.ask(question_of("concurrency", {**self.question, "sweep": sweep, "target_users": users}))
+
+    def rows(self, users: float, started: str, others: Sequence[str], most: int) -> Iterator[Row]:
+        """The server with so many users, then the best changes."""
+        found = self._rows_of(started, users)
+        yield self._row(users, STARTED, found[0] if found else {}, self.server.instances)
+        own = {str(row["probe"]) for row in found}
+        ranked = sorted(
+            (row for sweep in others for row in self._rows_of(sweep, users) if row["probe"] not in own),
+            key=lambda row: (not row["within_limits"], -number_of(row["system_rate"]), str(row["probe"])),
+        )
+        for row in ranked[:most]:
+            yield self._row(users, self._change(row), row, int(number_of(row["instances"])))
+
+    def _rows_of(self, sweep: str, users: float) -> list[Row]:
+        """Rows, each with the format of its group."""
+        answer = self.of(sweep, users)
+        return [{**row, "form": _titled(answer, row)[2]} for row in answer.dicts()]
+
+    def _row(self, users: float, named: str, row: Row, instances: int) -> Row:
+        plan = f"{instances} x {short_plan(str(row['plan']))} {row['form']}" if row else None
+        return {
+            "concurrency": users, "deployment": named, "instances": instances, "plan": plan, "users": row.get("users"),
+            "output_tokens_per_s": row.get("system_rate"), "requests_per_s": row.get("system_qps"),
+            "ttft_ms": row.get("ttft_ms"), "tpot_ms": row.get("tpot_ms"), "e2e_ms": row.get("e2e_ms"),
+            "within_limits": row.get("within_limits") if self.limited else None, "probe": row.get("probe"),
+        }  # fmt: skip
+
+    def _change(self, row: Row) -> str:
+        """The name of a change, with the line that starts it."""
+        engine = self.server.engine
+        changed = changed_flags(self.location, self.started, str(row["probe"]), engine)
+        changes, seats = dict(changed.changes), self.server.most_requests
+        origin = self.origins.get(str(row["form"]), "")
+        model = (str(self.server.model), origin) if "/" in origin else ()
+        without = changed.without if self.server.compile else (*changed.without, *EAGER)
+        each = math.ceil(number_of(row["users"]) / int(number_of(row["instances"])))
+        if seats is not None and each > seats * self.server.dp:
+            changes[SEATS[engine]] = str(each)
+        if self.server.words and engine in LAUNCHERS:
+            line = changed_line(self.server.words, changes, without, model)
+        else:
+            said = [name if value is None else f"{name} {value}" for name, value in changes.items()]
+            line = "; ".join([*model[1:], *said, *(f"without {name}" for name in without)])
+        return self._next(line)
+
+    def _next(self, line: str) -> str:
+        name = f"change {len(self.lines) + 1}"
+        known = next((one for one, said in self.lines.items() if said == line), None)
+        if known is None:
+            self.lines[name] = line
+        return known or name

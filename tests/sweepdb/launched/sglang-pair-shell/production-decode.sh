@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# decode: SGLang 0.5.23 (image lmsysorg/sglang:v0.5.23)
+# To serve with: the plan, formats and token budget of row dc72a603:6, without its limits. Instances: 2.
+# Devices of one instance: tensor 1 x attention replicas 8 x pipeline 1 = 8.
+set -euo pipefail
+exec python3 -m sglang.launch_server \
+  --model-path Qwen/Qwen3-30B-A3B \
+  --port 8200 \
+  --tp-size 8 \
+  --pp-size 1 \
+  --ep-size 8 \
+  --attn-dp-size 8 \
+  --chunked-prefill-size 32768 \
+  --disaggregation-mode decode \
+  --disaggregation-transfer-backend nixl

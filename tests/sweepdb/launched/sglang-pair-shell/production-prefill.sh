@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# prefill: SGLang 0.5.23 (image lmsysorg/sglang:v0.5.23)
+# To serve with: the plan, formats and token budget of row c9cf03f0:6, without its limits. Instances: 3.
+# Devices of one instance: tensor 4 x attention replicas 1 x pipeline 1 = 4.
+set -euo pipefail
+exec python3 -m sglang.launch_server \
+  --model-path Qwen/Qwen3-30B-A3B \
+  --port 8100 \
+  --tp-size 4 \
+  --pp-size 1 \
+  --ep-size 4 \
+  --chunked-prefill-size 4096 \
+  --disaggregation-mode prefill \
+  --disaggregation-transfer-backend nixl

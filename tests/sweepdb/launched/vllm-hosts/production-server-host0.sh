@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# server, host 0 of 2: vLLM 0.32.0 (image vllm/vllm-openai:v0.32.0)
+# To serve with: the plan, formats and token budget of row 29e362f3:6, without its limits. Instances: 1.
+# Devices of one instance: tensor 4 x pipeline 1 x data 4 = 16.
+set -euo pipefail
+: "${MASTER_ADDR:?the address of host 0}"
+exec vllm serve Qwen/Qwen3-30B-A3B \
+  --port 8000 \
+  --tensor-parallel-size 4 \
+  --pipeline-parallel-size 1 \
+  --data-parallel-size 4 \
+  --enable-expert-parallel \
+  --max-num-batched-tokens 4096 \
+  --gpu-memory-utilization 0.9 \
+  --data-parallel-size-local 2 \
+  --data-parallel-start-rank 0 \
+  --data-parallel-address "${MASTER_ADDR}" \
+  --data-parallel-rpc-port 13345

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# prefill: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
+# To serve with: the plan, formats and token budget of row c9cf03f0:6, without its limits. Instances: 3.
+# Devices of one instance: tensor 4 x pipeline 1 x data 1 = 4.
+set -euo pipefail
+export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"
+export VLLM_NIXL_SIDE_CHANNEL_PORT="${VLLM_NIXL_SIDE_CHANNEL_PORT:-5600}"
+exec vllm serve Qwen/Qwen3-30B-A3B \
+  --port 8100 \
+  --tensor-parallel-size 4 \
+  --pipeline-parallel-size 1 \
+  --data-parallel-size 1 \
+  --enable-expert-parallel \
+  --max-num-batched-tokens 4096 \
+  --kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}' \
+  --gpu-memory-utilization 0.9

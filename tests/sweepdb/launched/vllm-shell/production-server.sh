@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# server: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
+# To serve with: the plan, formats and token budget of row bc67717a:6, without its limits. Instances: 1.
+# Devices of one instance: tensor 2 x pipeline 1 x data 4 = 8.
+set -euo pipefail
+exec vllm serve Qwen/Qwen3-30B-A3B \
+  --port 8000 \
+  --tensor-parallel-size 2 \
+  --pipeline-parallel-size 1 \
+  --data-parallel-size 4 \
+  --enable-expert-parallel \
+  --max-num-batched-tokens 4096 \
+  --gpu-memory-utilization 0.9
