@@ -14,6 +14,6 @@ if TYPE_CHECKING:
     from sweepdb.reporting.page_file import plain_page, report_page
     from sweepdb.reporting.page_text import paragraph, preformatted, table_text
     from sweepdb.reporting.pictures import explained_picture, picture_with, validated_picture
-    from sweepdb.reporting.rate_page import rate_page
+    from sweepdb.reporting.rate_file import rate_page
 
 __getattr__, __dir__ = lazy_face(__name__)

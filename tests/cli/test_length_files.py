@@ -271,7 +271,7 @@ def test_a_file_is_a_scope_of_every_report(evaluate, folder):
         assert {row.get("workload", "~2050/10 (3 bins) budget 4096") for row in rows} == {
             "~2050/10 (3 bins) budget 4096"
         }
-    assert_one_sentence(sweepdb(f"query best --input-length {folder}/none.yaml", address), "no workload")
+    assert_one_sentence(sweepdb(f"query best --input-length {folder}/none.yaml", address), "No workload")
     for report, phases in (("best", 1), ("prefill", 1), ("decode", 1), ("pd-ratio", 2)):
         shown = sweepdb(
             f"query {report} --top 1 --composition {scope.replace('--format json --wide', '')}", address
@@ -305,13 +305,13 @@ def test_every_report_says_where_a_batch_misses_bins(evaluate, folder):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("--workload spread --input-length 5", "give --workload or --input-length, not both"),
+        ("--workload spread --input-length 5", "Give --workload or --input-length, not both"),
         ("--workload spread --output-length 5", "A named workload brings its own settings: drop --output-length"),
         ("--workload spread --max-batched-tokens 5", "A named workload brings its own settings: drop --max-batched"),
         ("--workload nobody", "This store has no workload named 'nobody'"),
         (
             "--input-length nowhere.yaml --output-length 5",
-            "--input-length nowhere.yaml: neither a number of tokens nor",
+            "--input-length nowhere.yaml is neither a number of tokens nor a file.",
         ),
     ],
 )

@@ -67,7 +67,7 @@ def rule_of(point: MeasurementRecord) -> str:
         ("Qwen3-30B-A3B-Instruct-2507", "Qwen/Qwen3-30B-A3B"),
         ("Qwen3-14B-FP8", "Qwen/Qwen3-14B"),
         ("Qwen3-235B-A22B-Instruct-2507-FP8", "Qwen/Qwen3-235B-A22B"),
-        ("meta-llama/Llama-3.1-405B-Instruct-FP8", "meta-llama/Llama-3.1-405B-Instruct"),
+        ("meta-llama/Llama-3.1-405B-Instruct-FP8", "meta-llama/Llama-3.1-405B-Instruct-FP8"),  # its own weights
         ("nvidia/DeepSeek-R1-NVFP4", "deepseek-ai/DeepSeek-R1"),
         ("moonshotai/Kimi-K2.5", "moonshotai/Kimi-K2.5"),
         ("Qwen2-7B", "Qwen/Qwen2.5-7B"),

@@ -271,7 +271,7 @@ def test_a_folder_with_files_is_left_alone(url, tmp_path):
     probe = rows_of(url, CASES["trtllm-compose"][0])[0]
     done = command(["launch", probe, "--output", str(tmp_path)], url)
     assert (done.code, done.err.splitlines()) == (2, [
-        f"error: {tmp_path} is not empty", "hint: --force writes into it all the same, or name another"
+        f"error: {tmp_path} is not empty.", "hint: --force writes into it all the same, or name another."
     ])  # fmt: skip
     done = command(["launch", probe, "--output", str(tmp_path), "--force", "--target", "compose"], url)
     assert done.code == 0
