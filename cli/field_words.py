@@ -27,7 +27,7 @@ _MEANT: Mapping[str, str] = {
     "moe-tp-sizes": "moe-tp moe-tp-size moe-tensor-parallel-size",
     "concurrency, target-users, batch-range": "users num-users max-concurrency clients in-flight target-users",
     "target-users, batch-range": "concurrency",
-    "qps, rate, target-qps, rates": "rps request-rate rate qps target-qps requests-per-s requests-per-second",
+    "rate, target-qps, rates": "rps request-rate rate qps target-qps requests-per-s requests-per-second",
     "seats, batch-range": "max-num-seqs max-running-requests",
     "batch-range": "batch-size batch batch-sizes max-batch-size",
     "max-batched-tokens": "max-num-batched-tokens chunked-prefill-size max-num-tokens token-budget",
@@ -53,7 +53,7 @@ _ASKING = ("plan", "evaluate", "query")
 
 
 def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tuple[str, str]:  # noqa: ANN401  Typer's own
-    """What is wrong with an option that a command has not, and what to type in its place."""
+    """The error about an option that a command lacks, and what to type in its place."""
     command = context.command_path
     wrong = f"{command} has no option {typed}."
     word = typed.lstrip("-").replace("_", "-")

@@ -148,7 +148,7 @@ def say_error(error: SweepdbError) -> None:
 
 
 _NAMED = re.compile(
-    r"(?:sweepdb|pip|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
+    r"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
 )  # a command, a name: to be typed as it is
 # What a full stop would spoil: a path, a file, an option's value or a command at the end.
 _TO_COPY = re.compile(r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$")

@@ -8,8 +8,8 @@ from alembic import context
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from migrations.views import create_views, drop_views
-from store.schema import METADATA
+from migrations.views import drop_views
+from store.schema import METADATA, create_views
 
 
 def run() -> None:

@@ -10,7 +10,7 @@ from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation
 from store.migrating import make_engine, make_reading_engine
-from store.schema import store_views
+from store.schema import create_views, store_views
 
 _COMPARED = "sweepdb_view_of_today"
 
@@ -21,12 +21,6 @@ def drop_views(connection: Connection) -> None:
     for name in store_views():
         if name in present:
             connection.exec_driver_sql(f"DROP VIEW {name}")
-
-
-def create_views(connection: Connection) -> None:
-    """Create all of them."""
-    for name, select in store_views().items():
-        connection.exec_driver_sql(f"CREATE VIEW {name} AS {select}")
 
 
 def differing_views(location: StoreLocation) -> tuple[str, ...]:

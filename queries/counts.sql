@@ -25,6 +25,30 @@ CREATE OR REPLACE TEMP MACRO needed_decodes(prefills, decodes, prefill_qps, deco
 CREATE OR REPLACE TEMP MACRO divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS
     devices / (prefill_size / prefill_qps + decode_size / decode_qps);
 
+-- Whole numbers of both sides around the place where they carry the same, where the best within so many devices lie: some of
+-- either side, and of the other what there is room for. `exact` leaves no device idle, so only every few numbers do.
+CREATE OR REPLACE TEMP MACRO around(place, least, most) AS
+    [least(greatest(place + beside, least), most) FOR beside IN [-2, -1, 0, 1, 2]];
+CREATE OR REPLACE TEMP MACRO counts_around(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS
+    [{'prefills': x, 'decodes': (devices - x * prefill_size) // decode_size} FOR x IN around(
+        floor(divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) / prefill_qps)::BIGINT, 1,
+        (devices - decode_size) // prefill_size
+    )] || [{'prefills': (devices - y * decode_size) // prefill_size, 'decodes': y} FOR y IN around(
+        floor(divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) / decode_qps)::BIGINT, 1,
+        (devices - prefill_size) // decode_size
+    )];
+CREATE OR REPLACE TEMP MACRO exact_counts(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS
+    flatten([
+        [{'prefills': first + (decode_size // gcd(prefill_size, decode_size)) * turn, 'decodes': (devices - (first + (decode_size // gcd(prefill_size, decode_size)) * turn) * prefill_size) // decode_size}
+            FOR turn IN around(
+                floor(
+                    (divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) / prefill_qps - first) / (decode_size // gcd(prefill_size, decode_size))
+                )::BIGINT, 0, ((devices - decode_size) // prefill_size - first) // (decode_size // gcd(prefill_size, decode_size))
+            )]
+        FOR first IN range(1, least(decode_size, (devices - decode_size) // prefill_size) + 1)
+        IF (devices - first * prefill_size) % decode_size = 0
+    ][:1]);
+
 -- The largest of 0 .. most for which a condition holds that holds of every smaller number, too, is found by halving: these
 -- are the steps.
 CREATE OR REPLACE TEMP MACRO halving_steps(most) AS

@@ -347,27 +347,13 @@ aggregated_counts AS (
     JOIN aggregated_side AS s ON s.question_group = counts.question_group AND s.size = counts.size
     WHERE instances > 0
 ),
--- Around the place where both sides carry the same: with whole instances the best is beside it.
-pair_places AS (
+pair_turns AS (
     SELECT
-        pairs.*, devices AS within, unnest([-2, -1, 0, 1, 2]) AS beside,
-        divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS even_qps,
-        (devices - decode_size) // prefill_size AS most_prefills, (devices - prefill_size) // decode_size AS most_decodes
+        pairs.*, devices AS within,
+        unnest(counts_around(devices, prefill_size, decode_size, prefill_qps, decode_qps), recursive := TRUE)
     FROM pairs
     JOIN stops ON stops.question_group = pairs.question_group
     WHERE prefill_size + decode_size <= devices
-),
-pair_turns AS (
-    SELECT
-        *, least(greatest(floor(even_qps / prefill_qps)::BIGINT + beside, 1), most_prefills) AS prefills,
-        (within - prefills * prefill_size) // decode_size AS decodes
-    FROM pair_places
-    UNION ALL
-    SELECT
-        *, (within - least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes) * decode_size)
-            // prefill_size,
-        least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes)
-    FROM pair_places
 ),
 pair_counts AS (
     SELECT
@@ -378,7 +364,7 @@ pair_counts AS (
     FROM pair_turns
     QUALIFY row_number() OVER (
         PARTITION BY question_group, within
-        ORDER BY system_qps DESC, devices, prefill_instances, prefill_scenario, decode_scenario
+        ORDER BY row(-system_qps, devices, prefill_instances, prefill_scenario, decode_scenario)
     ) = 1
 )
 SELECT

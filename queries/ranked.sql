@@ -71,46 +71,15 @@ pairs AS (
         AND p.size_rank <= pairs_kept(most_listed) // d.size_rank
     WHERE p.phase = 'prefill' AND d.phase = 'decode'
 ),
--- Around the place where both sides carry the same, where the best whole numbers lie: every few numbers of prefill
--- instances where no device may be idle.
-allocation_places AS (
-    SELECT
-        *, unnest([-2, -1, 0, 1, 2]) AS beside,
-        divided_qps(getvariable('num_devices'), prefill_size, decode_size, prefill_qps, decode_qps) AS even_qps,
-        (getvariable('num_devices') - decode_size) // prefill_size AS most_prefills,
-        (getvariable('num_devices') - prefill_size) // decode_size AS most_decodes,
-        decode_size // gcd(prefill_size, decode_size) AS step,
-        list_filter(
-            range(1, decode_size + 1), lambda x: (getvariable('num_devices') - x * prefill_size) % decode_size = 0
-        )[1] AS first
-    FROM pairs
-    WHERE getvariable('num_devices') IS NOT NULL AND prefill_size + decode_size <= getvariable('num_devices')
-),
 turns AS (
     SELECT
-        *, least(greatest(floor(even_qps / prefill_qps)::BIGINT + beside, 1), most_prefills) AS prefills,
-        (getvariable('num_devices') - prefills * prefill_size) // decode_size AS decodes
-    FROM allocation_places
-    WHERE getvariable('allocation_rule') <> 'exact'
-    UNION ALL
-    SELECT
-        *,
-        (
-            getvariable('num_devices')
-            - least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes) * decode_size
-        ) // prefill_size,
-        least(greatest(floor(even_qps / decode_qps)::BIGINT + beside, 1), most_decodes)
-    FROM allocation_places
-    WHERE getvariable('allocation_rule') <> 'exact'
-    UNION ALL
-    SELECT
-        *,
-        first + step * least(
-            greatest(floor((even_qps / prefill_qps - first) / step)::BIGINT + beside, 0), (most_prefills - first) // step
-        ) AS exactly,
-        (getvariable('num_devices') - exactly * prefill_size) // decode_size
-    FROM allocation_places
-    WHERE getvariable('allocation_rule') = 'exact' AND first <= most_prefills
+        *, unnest(CASE
+            WHEN getvariable('allocation_rule') = 'exact'
+                THEN exact_counts(getvariable('num_devices'), prefill_size, decode_size, prefill_qps, decode_qps)
+            ELSE counts_around(getvariable('num_devices'), prefill_size, decode_size, prefill_qps, decode_qps)
+        END, recursive := TRUE)
+    FROM pairs
+    WHERE getvariable('num_devices') IS NOT NULL AND prefill_size + decode_size <= getvariable('num_devices')
 ),
 allocated AS (
     SELECT

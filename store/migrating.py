@@ -42,7 +42,7 @@ from store.faults import store_faults
 from store.location import StoreLocation, parse_url
 from store.reading.connecting import BUSY_TIMEOUT_S, connect_sqlite, read_revision, require_store_file
 from store.revision import HEAD_REVISION, REVISIONS, revision_error
-from store.schema.sql_tables import METADATA, STORE_IDENTITY, create_tables
+from store.schema.sql_tables import METADATA, STORE_IDENTITY, create_tables, create_views
 from store.waiting import limit_s, patiently
 from store.whole_files import refuse_special
 
@@ -299,6 +299,7 @@ def _temporary_beside(path: Path) -> Path:
 
 def _initialise(connection: Connection) -> None:
     create_tables(connection)
+    create_views(connection)
     # As `alembic stamp head` does, whose import costs more than all the rest of a new store.
     connection.execute(CreateTable(_ALEMBIC_VERSION))
     connection.execute(insert(_ALEMBIC_VERSION).values(version_num=HEAD_REVISION))

@@ -14,10 +14,9 @@ from sqlalchemy import Connection, Engine
 
 from store.errors import StoreError
 from store.faults import store_faults
-from store.interrupts import interrupts_held
 from store.location import StoreLocation, parse_url
 from store.migrating import create_if_missing, make_engine, make_reading_engine
-from store.reading import read_store_id
+from store.reading import interrupts_held, read_store_id
 from store.revision import check_revision
 from store.running_lock import RunningLock
 

@@ -104,7 +104,7 @@ def test_a_report_is_one_file(with_report, example_store):
         "rank", "plan", "batch_size", "concurrency", "probe",
     ]  # fmt: skip
     code, _, said = run(with_report, "query", "crowded", "--mode", "pd", "--store", example_store)
-    assert (code, said.splitlines()[1]) == (2, "hint: --mode aggregated or decode")
+    assert (code, said.splitlines()[1]) == (2, "hint: --mode aggregated or decode.")
     program = f"import queries; print(queries.open({example_store!r}).crowded(top=1).rows[0][1])"
     asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
     assert asked.stdout.strip() == "1"

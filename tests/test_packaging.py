@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import site
 import subprocess
@@ -14,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from document_commands import commands_of
 from generator import MODELS, PLANS
 from queries_stores import mission_records, write_sweep
 
@@ -38,7 +40,24 @@ sys.modules["torch"] = None
 import sweepdb
 assert "face-wheel" in sweepdb.__file__, sweepdb.__file__
 with sweepdb.open(sys.argv[1]) as store:
-    print(len(store.best(tpot_limits=1e6).df()), store.sql("SELECT count(*) AS n FROM probe").dicts()[0]["n"])
+    print(len(store.best(tpot_limits=1e6).dicts()), store.sql("SELECT count(*) AS n FROM probe").dicts()[0]["n"])
+"""
+EXTRAS = ["torch", "pandas", "polars", "pyarrow", "huggingface_hub", "starlette", "vl_convert", "transformers"]
+# Each on one node: two batch sizes of every plan that vLLM launches. What does not fit there is stored all the same.
+EVERY_MODEL = """
+import json, sys
+from contextlib import suppress
+import sweepdb
+from store.errors import InputError
+asked = {"device": "h200_sxm", "num_devices": 8, "input_length": 1000, "output_length": 100, "batch_range": 2}
+told = {}
+for name in sys.argv[2:]:
+    with suppress(InputError):
+        sweepdb.evaluate(name, **asked, store=sys.argv[1])
+    with sweepdb.open(sys.argv[1]) as store:
+        store.best(model=name)
+        told[name] = store.sql(f"SELECT count(*) AS n FROM probe WHERE model = '{name}'").dicts()[0]["n"]
+print(json.dumps(told))
 """
 
 
@@ -130,8 +149,8 @@ def test_timing_kernels_says_what_to_install(tmp_path):
     ((code, _, err),) = without_torch(["calibrate", "--measure", "cpu", "--output", str(tmp_path / "mine.yaml")])
     assert code == 2
     assert err.splitlines()[-2:] == [
-        "error: kernels are timed with torch, which is not installed",
-        "hint: pip install 'sweepdb[measure]'",
+        "error: Kernels are timed with torch, which is not installed.",
+        "hint: pip install 'sweepdb[measure]'.",
     ]
 
 
@@ -170,10 +189,11 @@ def test_the_wheel_holds_the_program_and_nothing_else(wheel):
     assert set(here) <= set(names), set(here) - set(names)
 
 
-@pytest.mark.survival
-def test_the_wheel_answers_a_question_in_an_empty_environment(wheel, tmp_path):
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment = tmp_path / "face-wheel"
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Runs a program of an environment that has the wheel and what it depends on, without any extra, in an empty folder."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SWEEPDB"))}
+    environment = tmp_path_factory.mktemp("wheel") / "face-wheel"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = environment / "bin" / "python"
     folder = Path(
@@ -184,21 +204,45 @@ def test_the_wheel_answers_a_question_in_an_empty_environment(wheel, tmp_path):
     install = ["install", "--quiet", "--no-deps", "--no-index", str(wheel)]
     pip = [sys.executable, "-m", "pip", "--python", str(python)]
     subprocess.run([*pip, *install], check=True, capture_output=True, env=outside)
-    # What it depends on is taken from this environment, whose own sweepdb stands behind the one just installed.
+    # What it depends on is taken from this environment, whose own sweepdb stands behind the one just installed; what
+    # only extras bring is not to be had.
     (folder / "dependencies.pth").write_text("\n".join(site.getsitepackages()), encoding="utf-8")
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    url = f"sqlite:///{tmp_path}/store.sqlite"
-    write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:4]), key="a", sizes=20)
+    (folder / "extras.pth").write_text(f"import sys; sys.modules.update(dict.fromkeys({EXTRAS}))\n", encoding="utf-8")
+    empty = tmp_path_factory.mktemp("empty")
 
-    def run(*command):
+    def run(program, *arguments):
+        command = [environment / "bin" / program, *arguments]
         done = subprocess.run(command, cwd=empty, capture_output=True, text=True, env=outside, check=False)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
 
-    rows, probes = map(int, run(python, "-c", ASKED, url).split())
+    return run
+
+
+@pytest.mark.survival
+def test_the_wheel_answers_a_question_in_an_empty_environment(installed, tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:4]), key="a", sizes=20)
+    rows, probes = map(int, installed("python", "-c", ASKED, url).split())
     assert rows > 0
     assert probes == 4 * 2 * 3 * 20  # plans, devices, phases, batch sizes
-    assert "best:" in run(environment / "bin" / "sweepdb", "query", "best", "--store", url)
-    assert "created" not in run(environment / "bin" / "sweepdb", "models")
-    assert list(empty.iterdir()) == []
+    assert "best:" in installed("sweepdb", "query", "best", "--store", url)
+    assert "created" not in installed("sweepdb", "models")
+    assert installed("python", "-c", "import os; print(os.listdir())") == "[]\n"
+
+
+@pytest.mark.survival
+def test_the_wheel_alone_runs_what_the_readme_shows(installed, tmp_path):
+    store = ["--store", f"sqlite:///{tmp_path}/store.sqlite"]
+    for command in commands_of(ROOT / "README.md"):
+        _, *arguments = shlex.split(command, comments=True)
+        assert installed("sweepdb", *arguments, *store) or arguments[0] == "evaluate"
+
+
+@pytest.mark.survival
+def test_the_wheel_alone_evaluates_every_model_of_the_catalogue(installed, tmp_path):
+    models = [row["model"] for row in json.loads(installed("sweepdb", "models", "--format", "json"))]
+    assert len(models) > 100
+    told = json.loads(installed("python", "-c", EVERY_MODEL, f"sqlite:///{tmp_path}/store.sqlite", *models))
+    assert {name: probes for name, probes in told.items() if probes == 0} == {}
+    assert list(told) == models

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from evaluator.evaluate import capture_requests
@@ -35,7 +35,7 @@ from store.errors import InputError
 MOST_DEVICES = 64
 USUAL_ENGINE = "vllm"  # whose plans are traced in every format; others' in the published one
 FORMATS = ("FP8",)  # that engines quantise to as they load
-CACHES = ("DISABLED", "FP8")
+CACHES = ("DISABLED",)  # of formats that are named; the published one comes with the published format
 # Numbers as JSON has them, fractions as texts; the group is a text that is none, which stays.
 _NUMBER = re.compile(r'"-?\d+/\d+"|("[^"]*")|-?\d+')
 _TEXT = Workload(input_length=1, output_length=1)
@@ -44,17 +44,25 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes each time
 
 def wanted(spec: ModelSpec) -> Iterator[CaptureRequest]:
     """Every set of operators that ships of a model."""
+    plans = {launchers: _plans(spec, launchers) for launchers in ((USUAL_ENGINE,), tuple(LAUNCHERS))}
+    for precision, launchers in formats_of(spec).items():
+        yield from steps_of(spec, plans[launchers], precision)
+    if spec.vision is not None and not isinstance(spec.vision, str):
+        for plan in sorted({Plan(tp=plan.tp, pp=plan.pp) for plan in plans[tuple(LAUNCHERS)]}):
+            yield from (_encoder(spec, plan, split) for split in get_args(EncoderSplit))
+
+
+def formats_of(spec: ModelSpec) -> dict[Precision, tuple[str, ...]]:
+    """The formats that ship of a model, with the engines whose plans they ship for."""
     published = _published(spec)
-    for precision in dict.fromkeys((published, replace(published, drafts=spec.native_drafts))):
-        yield from _steps(spec, _plans(spec, LAUNCHERS), precision)
-    usual = _plans(spec, (USUAL_ENGINE,))
+    found: dict[Precision, tuple[str, ...]] = dict.fromkeys(
+        (published, replace(published, drafts=spec.native_drafts)), tuple(LAUNCHERS)
+    )
     for cache in CACHES:
         named = [check_precision(Precision(linear=name, experts=name, attention=cache)) for name in FORMATS]
         for precision in (replace(published, attention=cache), *named):
-            yield from _steps(spec, usual, precision)
-    if spec.vision is not None and not isinstance(spec.vision, str):
-        for plan in sorted({Plan(tp=plan.tp, pp=plan.pp) for plan in _plans(spec, LAUNCHERS)}):
-            yield from (_encoder(spec, plan, split) for split in ("weights", "data"))
+            found.setdefault(precision, (USUAL_ENGINE,))
+    return found
 
 
 def _published(spec: ModelSpec) -> Precision:
@@ -72,7 +80,8 @@ def _plans(spec: ModelSpec, engines: Iterable[str]) -> list[Plan]:
     return sorted({choice.plan for choices in found for choice in choices if choice.illegal is None})
 
 
-def _steps(spec: ModelSpec, plans: Iterable[Plan], precision: Precision) -> Iterator[CaptureRequest]:
+def steps_of(spec: ModelSpec, plans: Iterable[Plan], precision: Precision) -> Iterator[CaptureRequest]:
+    """The sets of both kinds of steps."""
     for plan in plans:
         yield from capture_requests(
             _scenario(spec, plan, precision, Workload(input_length=1, output_length=1))
@@ -184,7 +193,7 @@ def of_models(names: tuple[str, ...], anew: bool) -> tuple[str, dict[str, Any], 
 
 def _model_of(spec: ModelSpec) -> str:
     """The name of a model's member."""
-    return next(_steps(spec, [Plan()], Precision())).place[0]
+    return next(steps_of(spec, [Plan()], Precision())).place[0]
 
 
 def write(members: Mapping[str, dict[str, Any]], path: Path) -> None:

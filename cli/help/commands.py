@@ -190,6 +190,12 @@ class DescribedCommand(TyperCommand):
             for heading in in_order(sections):
                 with formatter.section(heading):
                     formatter.write_dl(sections[heading])
+            if asked is not None:
+                from cli.help.report_help import columns_of
+
+                for heading, rows in columns_of(asked).items():
+                    with formatter.section(heading):
+                        formatter.write_dl(rows)
         if name == "query" and asked is None:
             with formatter.section("Reports"):
                 listed = textwrap.wrap(", ".join(report_names()), formatter.width - 2, break_on_hyphens=False)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 EXAMPLES: Mapping[str, tuple[str, str]] = {
     "plan": (
         "plan Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500",
-        "plan deepseek-ai/DeepSeek-V3 --device h200_sxm,b200_sxm --rate 50 --input-length 4000 --output-length 1000",
+        "plan Qwen/Qwen3-32B --device h200_sxm,b200_sxm --rate 20 --tpot-limits 40",
     ),
     "report": (
         "report --output answer.html --num-devices 8 --ttft-limits 2000 --tpot-limits 50",

@@ -25,7 +25,7 @@ _EVALUATED = {
     ),
     "Devices": (
         "device", "num_devices", "total_devices", "prefill_devices_per_instance", "decode_devices_per_instance",
-        "family", "kv_transfer_gb_per_s", "price_date", "rate", "qps", "attainment", "concurrency", "rank_by",
+        "family", "kv_transfer_gb_per_s", "price_date", "concurrency", "rank_by",
     ),
     "Weights and graph": (
         "quantize_linear_action", "quantize_experts_action", "quantize_mixers_action", "quantize_head_action",
@@ -40,8 +40,9 @@ _EVALUATED = {
         "routing",
     ),
     "Requests that arrive": (
-        "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch", "reject_ttft",
-        "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold", "trace_caches",
+        "rate", "attainment", "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch",
+        "reject_ttft", "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
+        "trace_caches",
     ),
     "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema"),
 }  # fmt: skip
@@ -73,9 +74,8 @@ FEW: Mapping[str, frozenset[str]] = {
         "batch_range", "serving_model", "max_batched_tokens", "arrivals", "dry_run",
     }),
     "plan": frozenset({
-        *_ASKED, "model", "input_length", "output_length", "prefix_cache_hit_rate", "from_deployment",
-        "total_devices", "rate",
-        "qps", "arrivals", "attainment", "rank_by", "quantize_linear_action", "serving_model",
+        *_ASKED, "model", "input_length", "output_length", "from_deployment", "total_devices", "rate", "arrivals",
+        "attainment", "rank_by", "quantize_linear_action", "serving_model",
     }),
     "query": frozenset({
         *_ASKED, "report", "names", "mode", "rank_by", "by", "top", "vary", "num_devices", "rate", "attainment",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sweepdb.asking import OLD_NAMES, asked_reports, keywords_of, option_table
+from sweepdb.asking import OLD_NAMES, asked_reports, keywords_of, option_table, report
 
 if TYPE_CHECKING:
     from sweepdb.asking import Report
@@ -51,6 +51,19 @@ def few_takers() -> dict[str, str]:
         for one in keywords_of(item):
             takers.setdefault(one.name, []).append(item.name)
     return {name: ", ".join(found) for name, found in takers.items() if len(found) <= _FEW}
+
+
+def columns_of(asked: Report) -> dict[str, list[tuple[str, str]]]:
+    """The columns that tables of a report show, with what they mean, under the name of each of its forms."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    told: set[tuple[str, str]] = set()
+    for form in (asked, *(report(other.report) for other in asked.others)):
+        shown = {one.name for columns in form.shows.values() for one in columns}
+        rows = [(one.name, one.meaning) for one in form.columns if one.name in shown]
+        if rows := [one for one in rows if one not in told]:
+            found[f"Columns of {form.name}"] = rows
+            told.update(rows)
+    return found
 
 
 def report_examples(asked: Report) -> Sequence[str]:

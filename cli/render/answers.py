@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from cli.derived import spelled
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
 from sweepdb.asking import (
@@ -46,7 +47,8 @@ def answer_lines(answer: Answer, *, wide: bool, explain: bool = False) -> Iterat
         yield from _groups(answer.nearest_columns, nearest, answer, None if wide else nearest_columns(answer))
     else:
         yield "\n(no rows)\n"
-    notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer), *price_notes(answer), *memory_notes(answer))))
+    of_answers = (bias_notes, price_notes, memory_notes, unit_notes)
+    notes = tuple(dict.fromkeys((*answer.notes, *(note for each in of_answers for note in each(answer)))))
     for line in answer.verdict:
         yield from ("\n", Paragraph(line))
     told = [note for note in notes if note.startswith("note:") or _LEFT_OUT in note]
@@ -85,6 +87,14 @@ def memory_notes(answer: Answer) -> Iterator[str]:
         )
 
 
+def unit_notes(answer: Answer) -> Iterator[str]:
+    """A limit that no device can keep may be meant in seconds."""
+    for one, limit in () if answer.rows else answer.question.limits.given:
+        if one.option.unit == "ms" and not one.least and limit < 1:
+            typed = f"{spelled(one.keyword)} {1000 * limit:g}"
+            yield f"note: limits are in ms: for {limit:g} s, type {typed}, or {limit:g}s"
+
+
 def is_long(answer: Answer) -> bool:
     """Whether a report has a row for every stored batch size or step."""
     return report(answer.report).layout == "long"
@@ -115,7 +125,7 @@ def price_notes(answer: Answer) -> Iterator[str]:
 
 
 def price_note(device: object) -> str:
-    """What to enter of a device without a price."""
+    """The command that enters a price of a device."""
     return (
         f"note: no price of {device} is stored; enter one:"
         f" sweepdb prices set {device} --usd-per-device-hour USD --watts-per-device WATTS"

@@ -121,7 +121,7 @@ def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
 
 
 def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:
-    """What costs lack, and what the rows assume where they are to be explained."""
+    """The prices that costs lack, and with `explain` what the rows assume."""
     yield from dict.fromkeys(price_notes(plan.answer))
     for note in dict.fromkeys(plan.answer.notes if explain else ()):
         yield note if note.startswith("note:") else f"assumed: {note}"

@@ -127,7 +127,7 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
 
 
 def _point_lines(validation: Validation) -> Iterator[str]:
-    """What was measured of each point, what is predicted, and the difference; one prediction where both are equal."""
+    """Each point's measured value, its prediction and the difference; one prediction where both are equal."""
     by_point: dict[tuple[str, str], dict[Knowledge, Comparison]] = defaultdict(dict)
     for one in validation.comparisons:
         by_point[one.record_key[:8], one.metric][one.knowledge] = one

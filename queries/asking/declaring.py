@@ -87,7 +87,7 @@ def in_new_words(given: Mapping[str, object], items: Iterable[Declared]) -> dict
 
 
 def old_word_note(old: str, new: str) -> str:
-    """What is said to whoever uses an old name."""
+    """The note to whoever uses an old name."""
     return f"`{old}` is an old name, gone with the next release: `{new}`"
 
 

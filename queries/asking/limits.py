@@ -279,7 +279,7 @@ def _ruled(one: Limit, column_of: Callable[[Limit, str], str], by: str = "ruled_
 
 
 def _bound(value: str, one: Limit, factor: str, *, confident: bool) -> str:
-    """What a limit is compared with, in SQL."""
+    """SQL of the value that a limit is compared with."""
     return f"{value} {'/' if one.least else '*'} {factor}" if confident else value
 
 

@@ -102,6 +102,13 @@ def instance_budget(question: Question) -> int | None:
     return None if allocates else question.pairs.num_devices
 
 
+def check_question(question: Question) -> None:
+    """Refuse what a report would refuse before it looks at the store."""
+    asked = answered_instead(question)
+    check_options(asked)
+    check_used(asked)
+
+
 def check_options(question: Question) -> None:
     """Refuse a question that lacks what its report needs, or names what the report says it does not take."""
     asked, given = report(question.report), given_options(question)

@@ -176,7 +176,7 @@ def _devices() -> Mapping[str, ShippedDevice]:
 
 
 def basis_of(subject: Subject) -> str:
-    """What the rates of a device rest on: its measured kernels, those of another device, or its data sheet."""
+    """The basis of a device's rates: its measured kernels, those of another device, or its data sheet."""
     if subject.family == "theoretical":
         return DATA_SHEET
     shipped = _devices().get(subject.device)

@@ -1,6 +1,6 @@
 """How surely limits hold: what a measured value stays within, given the errors that are expected of a prediction.
 
-Not here: where limits are applied (queries/scoped.sql, queries/judging/confident.sql), and which errors these are
+Not here: where limits are applied (queries/scoped.sql), and which errors these are
 (queries.errors.expected)."""
 
 from __future__ import annotations
@@ -159,10 +159,7 @@ class _Said:
     ) -> None:
         self._limits = answer.question.limits
         self._predicted, self._subjects, self._factors = predicted, subjects, factors
-        limit = self._limits.ttft_ms
-        self._crossing = {
-            one.probe for one in answer.ttft_intervals if limit is not None and one.least_ms <= limit < one.most_ms
-        }
+        self._crossing = {one.probe for one in answer.ttft_intervals if one.parted_by(self._limits.ttft_ms)}
         self._levels: dict[tuple[int, bool], tuple[_Level, ...]] = {}  # by the subject's identity: hashing is slow
 
     def added(

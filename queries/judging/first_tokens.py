@@ -39,13 +39,17 @@ class TtftInterval:
     e2e_ms: float
     output_tokens_per_s: float  # of one instance
 
+    def parted_by(self, limit_ms: float | None) -> bool:
+        """Whether a limit lies between, so that some users keep it and others do not."""
+        return limit_ms is not None and self.least_ms <= limit_ms < self.most_ms
+
     def said(self, limit_ms: float | None) -> str:
         """The interval in a sentence, and whether a limit lies in it."""
-        between = limit_ms is not None and self.least_ms <= limit_ms < self.most_ms
         least, most, whole = map(four_figures, (self.least_ms, self.most_ms, self.e2e_ms))
+        parted = f" (the limit of {limit_ms:g} ms lies between)" if self.parted_by(limit_ms) else ""
         return (
             f"note: TTFT of {self.probe} is {least} to {most} ms, by whether users of equal"
-            f" lengths stay in step or drift apart{f' (the limit of {limit_ms:g} ms lies between)' if between else ''};"
+            f" lengths stay in step or drift apart{parted};"
             f" end to end {whole} ms, {self.output_tokens_per_s:,.0f} output tokens/s an instance"
         )
 

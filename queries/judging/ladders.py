@@ -186,7 +186,7 @@ class Ladders:
         if bursts > keeping:
             yield (
                 "bursts: shares of sides multiply as if TTFT and TPOT had nothing to do with each other; read"
-                " `goodput_least` and `goodput_most`, or evaluate with `keep_requests` to join requests"
+                " goodput_least and goodput_most of `best`, or evaluate with `keep_requests` to join requests"
             )
 
     def statements(self, asked: Report) -> LoadStatements:

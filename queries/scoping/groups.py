@@ -8,10 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from store.records import PrecisionRecord
 from store.schema import SERVICE, TITLES, Served
+
+if TYPE_CHECKING:
+    from store.records import PrecisionRecord
 
 COLUMNS = (  # of a scenario, in the order of Found
     "sc.id", "sc.key", "m.name", "COALESCE(w.name, w.label)", "w.key", "pr.linear_quantization",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, VIEW_COLUMNS, ReadColumn, filled, read_column
     from store.schema.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views
     from store.schema.service_columns import SERVICE, TITLES, Served
-    from store.schema.sql_tables import DEVICE, METADATA, SWEEP
+    from store.schema.sql_tables import DEVICE, METADATA, SWEEP, create_views
     from store.schema.tables import TABLES
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -11,6 +11,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
 from store.schema.declaring import Column, Kind, Table
+from store.schema.raw_relations import store_views
 from store.schema.tables import TABLES
 
 NAMING = {  # deterministic, so that migrations can address constraints
@@ -95,6 +96,12 @@ def create_tables(connection: sa.Connection) -> None:
         body = "FOR EACH ROW EXECUTE FUNCTION refuse_change()" if on_server else aborted
         for name, change in table.refusals.items():
             connection.exec_driver_sql(f"CREATE TRIGGER {name} BEFORE {change.upper()} ON {table.name} {body}")
+
+
+def create_views(connection: sa.Connection) -> None:
+    """Create the public views of a store's own database."""
+    for name, select in store_views().items():
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS {select}")
 
 
 def __getattr__(name: str) -> sa.Table:

@@ -351,11 +351,11 @@ _EVALUATED = (  # what an evaluation leaves
     ),
     Table(
         "operator_set",
-        "operators that scenarios consist of",
+        "captured operators, so that torch is needed once",
         (
             Column("key", DIGEST, "sha256", "content key of what was captured", primary=True),
             document("payload", "operators as closed forms"),
-            Column("torch_version", DIGEST, "none", "torch that captured them; none since none is needed"),
+            Column("torch_version", DIGEST, "none", "torch that captured them"),
             moment("created_at", "when they were captured"),
         ),
     ),

@@ -1,4 +1,4 @@
-"""What a request asks for that its model, devices or engine cannot do: refused before anything is evaluated or stored.
+"""Requests beyond what a model, its devices or an engine can do: refused before anything is evaluated or stored.
 
 Not here: features that a serving model lacks (evaluator.features), and notes (sweepdb.evaluating.request_notes)."""
 

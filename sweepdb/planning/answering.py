@@ -20,7 +20,7 @@ from sweepdb.evaluating.requests import BuiltRequest
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
 from sweepdb.planning.formats import LookedAt, request_in_formats
-from sweepdb.planning.held_back import holds_of
+from sweepdb.planning.held_back import crosses_nodes, holds_of
 from sweepdb.planning.planning_options import Asked, asked_of, plan_options
 from sweepdb.planning.ranking import ranked
 from sweepdb.planning.stored_sweeps import stored_sweep
@@ -54,6 +54,26 @@ def plan(
     asked = asked_of(model, options)
     question_of(REPORT, asked.question)  # refuses what cannot be asked before anything is evaluated
     about = request_in_formats(asked.evaluated, store)
+    found = _found(asked, about, store, jobs=jobs, progress=progress, on_notes=on_notes)
+    if isinstance(found, DeploymentPlan) and crosses_nodes(found):
+        staged = request_in_formats(asked.evaluated, store, crossing=True)
+        before = found.probes_evaluated
+        if staged.built.parts != about.built.parts or staged.without_stages != about.without_stages:
+            found = _found(asked, staged, store, jobs=jobs, progress=progress, on_notes=lambda _: None)
+            return replace(found, probes_evaluated=before + found.probes_evaluated)
+    return found
+
+
+def _found(
+    asked: Asked,
+    about: LookedAt,
+    store: str | None,
+    *,
+    jobs: int,
+    progress: bool | Callable[[Progress], None],
+    on_notes: Callable[[Sequence[str]], None],
+) -> DeploymentPlan | RatePlan:
+    """The answer about a request, after what the store lacks of it is evaluated."""
     built, rated = about.built, asked.own.rate is not None
     check_reserve(asked.question.get("reserved_memory_gb"), built.parts)
     on_notes(asked.notes)

@@ -84,7 +84,7 @@ class RatePlan(Framed):
         return {one.keyword: limit for one, limit in self.answer.question.limits.given if not one.least}
 
     def sentences(self) -> Iterator[str]:
-        """What to buy first, then how requests arrive, what comes next and what longer limits would bring."""
+        """The number to buy first, then how requests arrive, what comes next and what longer limits would bring."""
         best = self.best
         if best is None:
             yield f"No deployment that was simulated keeps {self._share} of any rate within the limits."
@@ -108,7 +108,8 @@ class RatePlan(Framed):
 
     def next_commands(self) -> Iterator[NextCommand]:
         """Commands that go on from here."""
-        scope: dict[str, object] = {"sweep": self.sweep, **self.limits, "attainment": self._asked.attainment}
+        found: dict[str, object] = {"sweep": self.sweep, **self.limits}
+        scope = {**found, "attainment": self._asked.attainment}
         if self.best is None:
             yield NextCommand(words=("query", "best"), options={"by": "goodput", **scope})
             return
@@ -118,7 +119,7 @@ class RatePlan(Framed):
         yield NextCommand(words=("launch", *self.probes, *counts), options={"output": "started"})
         yield NextCommand(words=("explain", *self.probes))
         yield NextCommand(words=("query", "capacity"), options={"rate": self._asked.rate, **scope})
-        yield NextCommand(words=("query", "attainment"), options={**scope, "mode": "aggregated"})
+        yield NextCommand(words=("query", "attainment"), options={**found, "mode": "aggregated"})
         yield NextCommand(words=("query", "sensitivity"), options={"by": "goodput", "vary": "tpot", **scope})
 
     def __repr__(self) -> str:
@@ -159,7 +160,7 @@ class RatePlan(Framed):
         )
 
     def _short(self, best: Row) -> Iterator[str]:
-        """What a budget lacks, and what it carries instead."""
+        """Whether a budget carries the rate, and the rate that it does carry."""
         if self.budget is None or number_of(best["devices_with_margin"], number_of(best["devices"])) <= self.budget:
             return
         if best["carries_target"]:
@@ -172,7 +173,7 @@ class RatePlan(Framed):
         return bool(self.about.origins) and best["quantization"] != self.about.published
 
     def _as_published(self, best: Row) -> Row | None:
-        """What is to buy in the format that weights are published in, where a narrower one needs fewer."""
+        """The deployment to buy in the format that weights are published in, where a narrower one wins."""
         rows = [row for row in self.dicts() if row["quantization"] == self.about.published]
         return self.order.first(rows) if self._narrower(best) else None
 
@@ -261,7 +262,7 @@ class Order:
         """Of the rows of `capacity` the best of each device, mode and format, ranked by what is to buy.
 
         Of narrower formats that nobody named, the best alone."""
-        rows = rows_of(answer)
+        rows = rows_of_a_device(answer)
         kept: dict[tuple[object, ...], Row] = {}
         for row in sorted(rows, key=self.key(rows)):
             form = row["quantization"] == about.published if about.origins else row["quantization"]
@@ -273,7 +274,7 @@ class Order:
         return tuple(ranked)
 
 
-def rows_of(answer: Answer) -> list[Row]:
+def rows_of_a_device(answer: Answer) -> list[Row]:
     """The rows of `capacity` on one device each, with their formats."""
     of_one = [row for row in answer.dicts() if row["prefill_device"] in {None, row["device"]}]
     return [{**row, "quantization": quantization_of(answer, row)} for row in of_one]

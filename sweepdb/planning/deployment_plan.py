@@ -73,7 +73,7 @@ class DeploymentPlan(Framed):
 
     @property
     def ranking(self) -> str:
-        """What ranks the rows."""
+        """The measure that ranks the rows."""
         return self.rank_by or usual_ranking(self.answer.dicts())
 
     @property
@@ -89,12 +89,10 @@ class DeploymentPlan(Framed):
 
     def tables(self) -> Iterator[tuple[str, list[dict[str, object]]]]:
         """The rows of each subject, with its title; formats are a column."""
-        about = self.looked_at
-        model = self.answer.scope[0].partition(" · ")[0] if about is None else about.built.parts[0].models[0].name
-        for subject in subjects(self.answer) if self.rows else ():
+        for subject in subjects(self.answer):
             rows = [row for row in self.dicts() if subject_of(self.answer, row) == subject]
             if rows:
-                yield f"{model} · {subject}", rows
+                yield subject, rows
 
     def beside(self, best: Row) -> list[dict[str, object]]:
         """The rows that are about the same as the best, itself among them."""
@@ -214,9 +212,11 @@ class DeploymentPlan(Framed):
         for one in self.answer.ttft_intervals:
             if one.probe == best.get("probe"):
                 least, most, whole = map(four_figures, (one.least_ms, one.most_ms, one.e2e_ms))
+                limit = self.answer.question.limits.ttft_ms
+                parted = f" The TTFT limit of {limit:g} ms lies between." if one.parted_by(limit) else ""
                 yield (
-                    f"Its first tokens take {least} to {most} ms, by whether users of equal lengths stay in step or"
-                    f" drift apart; a whole request takes {whole} ms."
+                    f"Its first tokens take {least} to {most} ms: less if users drift apart, more if they stay in"
+                    f" step.{parted} A whole request takes {whole} ms."
                 )
 
     def _runner_up(self, best: Row) -> Iterator[str]:
@@ -231,7 +231,7 @@ class DeploymentPlan(Framed):
         yield f"Next comes {described(second)}, with {times:.2f} x {of_what}: {judged(worse, errors)}."
 
     def _times(self, row: Row, best: Row) -> tuple[float, str]:
-        """What ranks a row, in times of the best's, and what that is."""
+        """The ranked measure of a row as a multiple of the best's, and its name."""
         hourly = "usd_per_hour" if best["carries_target"] else "usd_per_million_output_tokens"
         measure, what = {
             "cost": (hourly, "the money"),
@@ -251,7 +251,7 @@ class DeploymentPlan(Framed):
 
     def _held_back(self, best: Row) -> Iterator[str]:
         """The gain from one longer limit, and another deployment where that wins then."""
-        for one in self.relaxed:
+        for one in self.relaxed if self.ranking != "latency" else ():  # longer limits make no request shorter
             wider = self._first(one.answer)
             if wider is None:
                 continue

@@ -53,7 +53,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookedAt:
-    """What a plan evaluates: the request, and facts that its answer explains itself by."""
+    """The request that a plan evaluates, and facts that its answer explains itself by."""
 
     built: BuiltRequest
     published: str = ""  # title of the published format

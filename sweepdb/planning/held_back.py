@@ -23,7 +23,7 @@ _GIB = 2**30
 
 
 def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """What the best narrower format carries beside the best as published."""
+    """The best narrower format beside the best as published."""
     about = plan.looked_at
     if about is None or not about.origins:
         return
@@ -81,8 +81,15 @@ def _needs_nodes(device: str, weights: Weights, best: Row | None) -> str:
     )
 
 
+def crosses_nodes(plan: DeploymentPlan) -> bool:
+    """Whether an instance of the best deployment spans nodes."""
+    best, about = plan.best, plan.looked_at
+    weights = None if best is None or about is None else about.weights.get(str(best["device"]))
+    return best is not None and weights is not None and bool(_crossing(best, weights.node_devices))
+
+
 def _crossing(row: Row, node: int) -> str:
-    """What of an instance goes over the network between nodes; empty where each has room in one."""
+    """The part of an instance that crosses the network between nodes; empty where each fits in one."""
     names = ("plan", "prefill_plan", "decode_plan")
     sizes = [read_label(str(row[name])) for name in names if row[name] is not None]
     if any(one["tp"] > node for one in sizes):
@@ -105,7 +112,7 @@ def of_memory(plan: DeploymentPlan, best: Row) -> Iterator[str]:
 
 
 def of_bases(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """What wins among measured devices, where the winner's numbers are of a data sheet."""
+    """The best measured device, where the winner's numbers are of a data sheet."""
     if best.get("basis") != DATA_SHEET:
         return
     measured = next((row for row in plan.beside(best) if row["basis"] != DATA_SHEET), None)
@@ -134,7 +141,7 @@ def _money(row: Row) -> str:
 
 
 def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """What to do where limits may be missed, or where nobody knows."""
+    """The advice where limits may be missed, or where nobody knows."""
     said = holds_of(best, plan.answer.question.limits)
     if said is None and plan.answer.question.limits.on_times:
         yield "Whether its limits hold is not known: nobody measured near (`-` in holds)."

@@ -46,7 +46,6 @@ class PlanKeywords(TypedDict, total=False):
     attainment: float | None
     concurrency: float | Sequence[float] | None
     rank_by: Literal["cost", "rate", "devices", "latency"] | None
-    qps: float | None
     ttft_limits: float | None
     tpot_limits: float | None
     e2e_limits: float | None

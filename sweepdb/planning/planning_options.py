@@ -17,12 +17,15 @@ from queries.asking import (
     Declared,
     above_zero,
     check_declared,
+    check_question,
     declared,
+    in_new_words,
     keywords_of,
     limit_table,
     one_of,
     option,
     option_table,
+    question_of,
     question_report,
     within,
 )
@@ -30,7 +33,7 @@ from store.errors import InputError
 from store.light_dataclass import dataclass
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.planning.ranking import RANKINGS
+from sweepdb.planning.ranking import RANKINGS, number_of
 
 _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
@@ -43,6 +46,8 @@ _EVALUATED = (
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
 ATTAINMENT = 0.95
+REPORT_OF_RATES = "capacity"
+_EVERY = 1000  # rows: more than configurations compete
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
 
 
@@ -56,6 +61,7 @@ class PlanOptions:
     rate: float | None = option(
         None,
         "requests/s that arrive: simulations say how many devices carry them",
+        was=("qps",),
         unit="requests/s",
         check=above_zero(MOST_RATE),
     )
@@ -78,9 +84,6 @@ class PlanOptions:
         " [default: cost of a rate or of users where prices are stored, else its devices; rate without either]",
         check=one_of(*RANKINGS),
     )
-    qps: float | None = option(
-        None, "old name of rate, for one release", unit="requests/s", check=above_zero(MOST_RATE)
-    )
 
     def __post_init__(self) -> None:
         """Refuse what no option takes."""
@@ -101,6 +104,11 @@ class Asked:
     own: PlanOptions
     budget: int | None  # devices that there are
     notes: tuple[str, ...]
+
+    @property
+    def of_rate(self) -> Mapping[str, object]:
+        """The keywords of the report about a rate."""
+        return {**self.question, "rate": self.own.rate, "attainment": self.own.attainment, "top": _EVERY}
 
 
 @cache
@@ -137,13 +145,16 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
     of_both = {"target_users": own.concurrency[0] if own.concurrency else None, "num_devices": total}
     kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
-    budget = None if total is None else int(str(total))
-    return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
+    budget = None if total is None else int(number_of(total))
+    asked = Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
+    if own.rate is not None:
+        check_question(question_of(REPORT_OF_RATES, asked.of_rate))
+    return asked
 
 
 def _given(given: Mapping[str, object]) -> dict[str, object]:
     """The keywords that are given; one that plan has not is refused."""
-    values = {keyword: value for keyword, value in given.items() if value is not None}
+    values = in_new_words(given, plan_options().values())
     for keyword in values:
         if keyword not in plan_options():
             raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
@@ -152,7 +163,7 @@ def _given(given: Mapping[str, object]) -> dict[str, object]:
 
 # Of a server that runs its devices are known, and users wait for their answers.
 _NOT_OF_A_SERVER = (
-    "rate", "qps", "attainment", "total_devices", "arrivals", "rates", "requests", "seed", "reserved_memory_gb",
+    "rate", "attainment", "total_devices", "arrivals", "rates", "requests", "seed", "reserved_memory_gb",
     "rank_by", *_ASKED,
 )  # fmt: skip
 
@@ -174,13 +185,7 @@ def server_asked(
 
 
 def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
-    """The options of plan alone, with what an old word or no word at all stands for."""
-    notes: tuple[str, ...] = ()
-    if "qps" in values:
-        if "rate" in values:
-            raise InputError("`qps` is the old name of `rate`: give one of them")
-        values["rate"] = values.pop("qps")
-        notes = ("note: `qps` is an old name, gone with the next release: `rate`",)
+    """The options of plan alone, with what is assumed where nothing is said."""
     stated = "attainment" in values
     read = {item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)}
     own = PlanOptions(**{field: value for field, value in read.items() if value is not None})
@@ -192,13 +197,13 @@ def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
                 "`arrivals` are requests that arrive by themselves, `concurrency` is users who wait",
                 hint="`rate` in place of `concurrency`, or leave `arrivals` out",
             )
-        return own, notes
+        return own, ()
     if own.rank_by not in {None, "cost", "devices"}:
         raise InputError(f"a rate is not ranked by {own.rank_by}", hint="`rank_by=cost` or devices")
-    if "arrivals" not in values:
-        values["arrivals"] = "poisson"
-        notes += ("assumed: requests arrive as a Poisson process (`arrivals=gamma:3` for bursts, or trace:FILE)",)
-    return own, notes
+    if "arrivals" in values:
+        return own, ()
+    values["arrivals"] = "poisson"
+    return own, ("assumed: requests arrive as a Poisson process (`arrivals=gamma:3` for bursts, or trace:FILE)",)
 
 
 def _read(item: Declared, given: object) -> Any:  # noqa: ANN401  of the type that the option declares

@@ -51,12 +51,12 @@ def quantization_of(answer: Answer, row: Row) -> str:
 
 
 def subject_of(answer: Answer, row: Row) -> str:
-    """What a row is about, without model and format: two checkpoints of one model are compared."""
+    """The subject of a row, without model and format: two checkpoints of one model are compared."""
     return _without_format(_parts(answer, row))
 
 
 def subjects(answer: Answer) -> tuple[str, ...]:
-    """What the rows of an answer are about, in the order of its groups."""
+    """The subjects of an answer's rows, in the order of its groups."""
     return tuple(dict.fromkeys(_without_format(title.split(_BETWEEN)) for title in answer.scope))
 
 
@@ -65,11 +65,11 @@ def _parts(answer: Answer, row: Row) -> list[str]:
 
 
 def _without_format(parts: list[str]) -> str:
-    return _BETWEEN.join([parts[1], *parts[3:]])
+    return _BETWEEN.join([*parts[:2], *parts[3:]])
 
 
 def usual_ranking(rows: Iterable[Row]) -> str:
-    """What ranks where nothing is said: money of what carries the target, its devices without prices, else rate."""
+    """The ranking where nothing is said: money of what carries the target, its devices without prices, else rate."""
     carrying = [row for row in rows if row["carries_target"]]
     if not carrying:
         return "rate"

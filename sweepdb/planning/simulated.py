@@ -15,6 +15,7 @@ from queries.connect import StoreConnection
 from store.location import StoreLocation
 from store.reading import read_transaction
 from store.schema import FORMULA_MODELS
+from sweepdb.planning.ranking import number_of
 
 SLACK = 1.25  # of limits on times, in bounds
 FIRST = 4  # of each lot and phase in the first round; each further one takes twice as many
@@ -59,41 +60,38 @@ class Ceiling(NamedTuple):
 class Known:
     """The fewest devices of what was simulated, by lot and mode; what is missing carries nothing."""
 
-    devices: Mapping[tuple[str, str], int]
+    devices: Mapping[tuple[str, str], float]
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, object]], ceilings: Collection[Ceiling]) -> Known:
-        """Those of rows of the report `capacity`."""
+        """Read rows of the report `capacity`."""
         lots = {one.scenario: one.lot for one in ceilings}
-        found: dict[tuple[str, str], int] = {}
+        found: dict[tuple[str, str], float] = {}
         for row in rows:
             keys = [row[name] for name in ("scenario", "prefill_scenario", "decode_scenario") if row[name] is not None]
             of_row = {lots.get(str(key), "") for key in keys}
             if len(of_row) == 1:  # sides of two devices or formats compete with none
                 place = (of_row.pop(), str(row["mode"]))
-                found[place] = min(int(str(row["devices"])), found.get(place, 2**62))
+                found[place] = min(number_of(row["devices"]), found.get(place, inf))
         return cls(found)
 
 
-def ceilings_of(
-    location: StoreLocation, sweep: str, *, ttft_ms: float | None, tpot_ms: float | None
-) -> tuple[Ceiling, ...]:
+def ceilings_of(location: StoreLocation, sweep: str, *, ttft_ms: float, tpot_ms: float) -> tuple[Ceiling, ...]:
     """The scenarios of a sweep that can keep any requests within the limits, from their stored rows."""
     with read_transaction(location) as transaction:
         ids = list(transaction.values(int, _IDS, (sweep,)))
     with StoreConnection(location) as connection:
         connection.narrow_to(ids)
-        asked = {"scenarios": ids, "tpot_ms": inf if tpot_ms is None else SLACK * tpot_ms,
+        asked = {"scenarios": ids, "tpot_ms": SLACK * tpot_ms,
                  "formulas": sorted(FORMULA_MODELS)}  # fmt: skip
         rows = [Ceiling(*row) for row in connection.execute(_CEILINGS, asked).fetchall()]
-    longest = inf if ttft_ms is None else SLACK * ttft_ms
-    found = [one for one in rows if one.most_per_s > 0 and one.lone_ttft_ms <= longest]
+    found = [one for one in rows if one.most_per_s > 0 and one.lone_ttft_ms <= SLACK * ttft_ms]
     phases = {(one.lot, one.phase) for one in found}
     return tuple(sorted(one for one in found if one.other is None or (one.lot, one.other) in phases))
 
 
 class Rounds:
-    """What is simulated next, until nothing is left that could need as few devices as the best so far."""
+    """Simulations in rounds, until nothing is left that could need as few devices as the best so far."""
 
     def __init__(self, ceilings: Sequence[Ceiling], rate: float) -> None:
         self._ceilings, self._rate = ceilings, rate
@@ -101,7 +99,7 @@ class Rounds:
         self.tried: set[str] = set()
 
     def left(self, known: Known) -> list[Ceiling]:
-        """What could still matter, the most promising first."""
+        """Scenarios that could still matter, the most promising first."""
         found = [one for one in _that_matter(self._ceilings, self._rate, known) if one.scenario not in self.tried]
         return sorted(found, key=lambda one: (one.fewest(self._rate), -one.most_per_s / one.num_devices))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking import limit_table, question_of
@@ -13,7 +14,9 @@ from queries.session import Session, open_session
 from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_transaction
-from sweepdb.planning.arriving import Longer, Order, RatePlan, rows_of
+from sweepdb.planning.arriving import Longer, Order, RatePlan, rows_of_a_device
+from sweepdb.planning.planning_options import REPORT_OF_RATES
+from sweepdb.planning.ranking import number_of
 from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
 from sweepdb.planning.stored_sweeps import stored_scenarios
 
@@ -25,9 +28,7 @@ if TYPE_CHECKING:
     from sweepdb.planning.formats import LookedAt
     from sweepdb.planning.planning_options import Asked
 
-REPORT = "capacity"
 LONGER_BY = 1.25
-_EVERY = 1000  # rows: more than configurations compete
 _SEATS = 256  # that a replica is simulated with at most
 _MISSED = 5
 _LARGEST = """
@@ -58,7 +59,7 @@ class Sizing:
     @property
     def rate(self) -> float:
         """The requests/s asked for."""
-        return float(str(self.asked.own.rate))
+        return number_of(self.asked.own.rate)
 
     @property
     def built(self) -> BuiltRequest:
@@ -77,8 +78,7 @@ class Sizing:
 
     def planned(self, evaluated: int) -> RatePlan | None:
         """The answer; None where no stored row is near the limits, so that nothing is worth a simulation."""
-        limits = {name: self.asked.question.get(name) for name in ("ttft_limits", "tpot_limits")}
-        ttft, tpot = (float(str(limit)) if limit is not None else None for limit in limits.values())
+        ttft, tpot = (number_of(self.asked.question.get(name), inf) for name in ("ttft_limits", "tpot_limits"))
         ceilings = ceilings_of(self.location, self.closed, ttft_ms=ttft, tpot_ms=tpot)
         if not ceilings:
             return None
@@ -131,9 +131,7 @@ class Sizing:
 
     def _capacity(self, session: Session, sweep: str, other: Mapping[str, object]) -> Answer:
         """The report `capacity` about the same question; a budget does not change what a rate takes."""
-        own = self.asked.own
-        asked = {**self.asked.question, "rate": own.rate, "attainment": own.attainment, "sweep": sweep, "top": _EVERY}
-        return session.ask(question_of(REPORT, {**asked, **other}))
+        return session.ask(question_of(REPORT_OF_RATES, {**self.asked.of_rate, "sweep": sweep, **other}))
 
     def _answered(self, session: Session, sweep: str, configurations: int, evaluated: int) -> RatePlan:
         answer = self._capacity(session, sweep, {})
@@ -162,10 +160,10 @@ class Sizing:
             if isinstance(limit, int | float) and one.metric is not None and not one.least:
                 longer = LONGER_BY * limit
                 answer = self._capacity(session, sweep, {one.keyword: longer})
-                yield Longer(about=one, limit=longer, best=self.order.first(rows_of(answer)))
+                yield Longer(about=one, limit=longer, best=self.order.first(rows_of_a_device(answer)))
 
     def _within(self, session: Session, sweep: str, answer: Answer) -> float | None:
-        """What a budget carries that no deployment fits."""
+        """The most requests/s of a budget that no deployment fits."""
         if self.asked.budget is None or not answer.rows or any(row["carries_target"] for row in answer.dicts()):
             return None
         modes = dict.fromkeys(str(row["mode"]) for row in answer.dicts())

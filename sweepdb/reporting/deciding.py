@@ -15,7 +15,7 @@ from queries.session import open_session
 from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_store_id, read_transaction
-from sweepdb.planning import DeploymentPlan, asked_plan
+from sweepdb.planning import DeploymentPlan, asked_plan, subjects
 from sweepdb.planning.planning_options import REPORT, report_options
 from sweepdb.reporting.page_text import amount
 from sweepdb.reporting.stops import Stops, answered_stops, moved
@@ -60,17 +60,27 @@ def decide(given: Mapping[str, object], store: str | None = None) -> Decision:
     """Ask stored rows for all that a report says, by keywords of `deployments`. Evaluates nothing."""
     values = {keyword: value for keyword, value in given.items() if value not in (None, (), False)}
     with open_session(store) as session:
-        return _decision(session, asked_plan(session, values), values)
+        plan, values = _in_one_format(session, asked_plan(session, values), values)
+        return _decision(session, plan, values)
 
 
 def of_plan(plan: DeploymentPlan) -> Decision:
     """The same of a plan that was made."""
     values = _given(plan)
     with open_session(plan.store.url) as session:
-        if len(plan.answer.scope) > 1:  # of several formats, that of the winner
-            values |= _named(_first_row(session, plan.answer))
-            plan = asked_plan(session, values)
+        plan, values = _in_one_format(session, plan, values)
         return _decision(session, plan, values)
+
+
+def _in_one_format(
+    session: Session, plan: DeploymentPlan, values: dict[str, object]
+) -> tuple[DeploymentPlan, dict[str, object]]:
+    """The same question about the format of the winner, where nothing but formats of one model differ."""
+    answer = plan.answer
+    if len(answer.scope) == 1 or len(subjects(answer)) > 1 or plan.best is None:
+        return plan, values
+    narrowed = {**values, **_named(_stored_row(session, plan.best))}
+    return asked_plan(session, narrowed), narrowed
 
 
 def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, object]) -> Decision:
@@ -81,7 +91,7 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
             hint="choose with `model`, `workload`, `sweep` or a format; stored: " + "; ".join(groups[:4]),
         )
     frontier = session.ask(question_of(_FRONTIER, {**_of_frontier(values), "max_points": _POINTS}))
-    first = _first_row(session, plan.answer)
+    first = _stored_row(session, next(iter(plan.answer.dicts()), None))
     return Decision(
         plan=plan,
         frontier=frontier,
@@ -94,10 +104,9 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
     )
 
 
-def _first_row(session: Session, answer: Answer) -> dict[str, object]:
-    """The stored row of the winner, of separate phases that which writes answers; nothing where none wins."""
-    first = next(iter(answer.dicts()), None)
-    reference = first and (first["probe"] or first["decode_probe"])
+def _stored_row(session: Session, won: Mapping[str, object] | None) -> dict[str, object]:
+    """The stored row of a deployment, of separate phases that which writes answers; nothing where none wins."""
+    reference = won and (won["probe"] or won["decode_probe"])
     if not reference:
         return {}
     columns, row = find_probe(session.location, str(reference))

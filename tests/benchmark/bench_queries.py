@@ -112,8 +112,9 @@ def pairing(rows, budget):
         " false AS by_engine"
         f" FROM range({rows}) i, (VALUES ('prefill'), ('decode')) s(side)"
     )
-    for name in ("pair_objective", "pairs_kept", "least_count", "needed_prefills", "needed_decodes", "divided_qps"):
-        connection.execute(macros()[name].sql)
+    for macro in macros_of("SELECT pair_objective(), pairs_kept(), counts_around(), exact_counts(), needed_prefills()"):
+        connection.execute(macro.sql)
+    connection.execute(macros()["needed_decodes"].sql)
     connection.execute("CREATE MACRO sides() AS TABLE SELECT * FROM admitted_sides")
     text = re.sub(r"\bmost_listed\b", "20", re.sub(r"\bsame_device\b", "FALSE", macros()["ranked_pairs"].sql))
     engine = text[text.index("WITH candidates") : text.index(",\nseeded AS (")]

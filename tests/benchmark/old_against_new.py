@@ -53,7 +53,7 @@ def questions(python: str, store: Path, count: int, seed: int, only: str) -> lis
         options |= {
             name: drawn.choice(values)
             for name, values in OTHERS.items()
-            if name in taken[report] and drawn.random() < 0.07
+            if name in taken[report] and drawn.random() < (0.4 if name == "by" else 0.07)
         }
         options |= {name: drawn.choice(values) for name, values in NEEDED.get(report, {}).items()}
         if drawn.random() < 0.5 and "model" in taken[report]:

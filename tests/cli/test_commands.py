@@ -191,7 +191,7 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
         ("query best --device TESTDEVICE", "Nearest: TEST_DEVICE"),
         ("query best --tpot-limits -5", "must be a number above 0, not -5"),
         ("query best --ttft-limits nan", "--ttft-limits must be a number above 0, not nan"),
-        ("query prefill --tpot-limits 50", "prefill rows have no such metric"),
+        ("query prefill --tpot-limits 50", "Prefill rows have no such metric"),
         ("query best --preset nonsense", "is not one of sweepdb, upstream"),
         ("query best --top 0", "--top must be a positive whole number, not 0"),
         (
@@ -204,7 +204,7 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
         ("query capacity --rank-by qps", "Report capacity makes no use of --rank-by"),
         ("query decode --price-date 2026-01-01 --vary ttft", "makes no use of --vary, --price-date"),
         ("explain nonsense", "is not a probe"),
-        ("show abcdef12:1", "no scenario"),
+        ("show abcdef12:1", "No scenario"),
     ],
 )
 def test_a_bad_question_says_what_to_type(example_store, line, said):

@@ -10,6 +10,7 @@ import pytest
 import typer.main
 from conftest_cli import sweepdb
 
+from cli.derived import OLD_FLAGS
 from cli.help.examples import EXAMPLES
 from cli.help.headings import COMMANDS, FEW, HEADINGS, OTHERS, heading_of
 from cli.joined_arguments import joined
@@ -76,7 +77,7 @@ def test_the_help_of_a_report_has_its_options_alone(report):
 def test_help_shows_what_matters_and_help_all_every_option(program, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     options = {
-        one.name: one.opts[-1]
+        one.name: next((flag for flag in reversed(one.opts) if flag not in OLD_FLAGS), one.opts[-1])
         for one in program.commands[command].params
         if one.param_type_name == "option" and not one.hidden and one.name != "help"
     }

@@ -124,7 +124,7 @@ def test_a_bad_file_leaves_the_others_and_alone_is_an_error(mine, tmp_path, sqli
     assert (both.code, both.err.splitlines()[0]) == (4, f"{missing}: {missing}: no such file or directory")
     assert "20 new of 20" in both.err
     alone = sweepdb(f"measurements import {missing}", sqlite_url)
-    assert (alone.code, alone.err) == (2, f"error: {missing}: no such file or directory\n")
+    assert (alone.code, alone.err) == (2, f"error: {missing}: no such file or directory.\n")
 
 
 def test_list_filters_and_labels_every_row_as_measured(mine, tmp_path, sqlite_url):

@@ -271,7 +271,7 @@ def test_a_bundle_that_is_none_or_damaged_is_named_with_what_to_do(tmp_path, exa
     ("command", "columns"),
     quick(
         [
-            ("best", 12),
+            ("best", 13),
             ("capacity", 13),
             ("compare --num-devices 32", 3),
             ("coverage", 13),
@@ -669,7 +669,7 @@ def test_users_who_wait_and_requests_that_arrive_are_two_questions(bursty):
     ]
     old = bursty(asked=BURSTY.replace("--rate", "--qps"))
     assert old.code == 0
-    assert "note: --qps is an old name, gone with the next release: --rate" in old.err
+    assert "--qps is an old name, gone with the next release: --rate" in old.err
     assert old.out == bursty().out
 
 

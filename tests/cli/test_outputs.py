@@ -214,7 +214,7 @@ def test_a_device_takes_it_or_says_why_not(ground, tmp_path, line, option):
     taken, refused = told(ground, line, option, null), told(ground, line, option, full)
     assert taken.code == 0, taken.err
     assert refused.code == 3
-    assert f"error: {full}: cannot be written: No space left on device\n" in refused.err
+    assert f"error: {full}: cannot be written: No space left on device.\n" in refused.err
     assert (state(null), state(full)) == before
 
 

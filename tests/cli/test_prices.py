@@ -41,7 +41,7 @@ def test_a_listing_can_be_imported_again_and_corrects(url, tmp_path):
     ("arguments", "complaint"),
     [
         ("prices set TEST_DEVIC --usd-per-device-hour 1", "Nearest known: TEST_DEVICE"),
-        ("prices set TEST_DEVICE", "Neither dollars an hour nor watts"),
+        ("prices set TEST_DEVICE", "neither dollars an hour nor watts"),
         ("prices set TEST_DEVICE --usd-per-device-hour -1", "usd_per_device_hour is -1.0"),
         ("prices set TEST_DEVICE --watts-per-device nan", "watts_per_device is nan"),
         ("prices set TEST_DEVICE --watts-per-device 1 --from 2026-02-30", "is no date"),

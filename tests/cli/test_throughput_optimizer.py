@@ -148,7 +148,7 @@ def test_curves_have_the_axes_of_their_mode_and_one_device_only(optimizer, monke
         ("--tpot-limits -5", "--tpot-limits must be a number of at least 0, not -5"),
         ("--ttft-limits nan", "--ttft-limits must be a number of at least 0, not nan"),
         ("--reserved-memory-gb -1", "--reserved-memory-gb must be a number of at least 0, not -1"),
-        ("--tp-sizes 3", "No plan could be evaluated on TEST_DEVICE: tp 3"),
+        ("--tp-sizes 3", "no plan could be evaluated on TEST_DEVICE: tp 3"),
     ],
 )
 def test_what_the_seeds_refuse_is_refused_by_name(optimizer, options, complaint):
@@ -276,7 +276,7 @@ def test_the_published_mixed_lengths_are_reproduced(optimizer, tmp_path):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("--disagg", "A length distribution with --disagg needs --ttft-limits"),
+        ("--disagg", "a length distribution with --disagg needs --ttft-limits"),
         ("--disagg --ttft-limits 500 --tpot-limits 50", "with --disagg does not support --tpot-limits"),
         (
             "--enable-optimize-prefill-decode-ratio --prefill-devices-per-instance 4 --decode-devices-per-instance 2",
@@ -326,4 +326,4 @@ def test_a_refusal_is_one_sentence_and_exit_2(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["throughput_optimizer", "Qwen/Qwen3-32B", "--input-length", "100"])
     with pytest.raises(SystemExit, match="2"):
         throughput_optimizer.main()
-    assert capsys.readouterr().err.startswith("error: the following arguments are required: --output-length")
+    assert capsys.readouterr().err.startswith("error: The following arguments are required: --output-length")

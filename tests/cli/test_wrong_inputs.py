@@ -57,7 +57,8 @@ REFUSED = {
     "query best --tpt 100": ["--tpot-limits"],
     "query best --tpot-limit-ms 100": ["Do you mean --tpot-limit"],
     # two that exclude each other
-    f"{PLAN} --qps 5 --concurrency 10": ["not both"],
+    f"{PLAN} --rate 5 --concurrency 10": ["--rate and --concurrency are two questions."],
+    f"{PLAN} --rate 5 --e2e-limits 9000": ["makes no use of --e2e-limits"],
     f"{EVALUATE} --total-devices 8": ["not both"],
     f"{EVALUATE} --compile --eager": ["--compile and --eager contradict each other."],
     f"{EVALUATE} --search tp --dp-sizes 2": ["--search tp takes tensor parallel plans alone", "--search every"],
@@ -79,6 +80,8 @@ REFUSED = {
     f"plan Qwen/Qwen3-32B --device h100 --total-devices 0 {LENGTHS}": ["--total-devices"],
     f"plan Qwen/Qwen3-32B --device h100 --total-devices eight {LENGTHS}": ["must be a whole number of devices, not 'eight'."],
     f"{EVALUATE} --max-batched-tokens 0": ["--max-batched-tokens must lie between 1"],
+    # measurements
+    "measurements import x.json --set device=h100_xsm": ["unknown device 'h100_xsm'", "h100_sxm"],
     # commands and reports
     "query beest": ["Nearest: best"],
     "evalute": ["evaluate"],
@@ -126,6 +129,20 @@ def test_a_limit_has_its_unit_behind_it(typed, limit, example_store):
         sweepdb(f"query best --tpot-limits {limit} --format json", example_store).out
     )
     assert asked.code == 0
+
+
+def test_a_limit_that_no_device_keeps_may_be_meant_in_seconds(example_store):
+    told = sweepdb("query best --tpot-limits 0.05", example_store).out
+    assert "limits are in ms: for 0.05 s, type --tpot-limits 50, or 0.05s" in " ".join(told.split())
+    assert "limits are in ms" not in sweepdb("query best --tpot-limits 1.5", example_store).out
+
+
+def test_a_file_of_no_client_stores_nothing_and_says_so(tmp_path):
+    file = tmp_path / "server.sh"
+    file.write_text("vllm serve Qwen/Qwen3-32B -tp 4\n", encoding="utf-8")
+    outcome = sweepdb(f"measurements import {file}", f"sqlite:///{tmp_path}/s.sqlite")
+    assert "server.sh:1: not JSON" in outcome.err
+    assert "1 line could not be read; nothing was stored." in outcome.err
 
 
 def test_awq_is_the_format_that_engines_run_it_as():

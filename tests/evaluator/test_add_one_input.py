@@ -22,7 +22,7 @@ def mirror(x: Tensor) -> Tensor:
 """
 FORMULA = """
 
-@formula("sweepdb::mirror")
+@formula("mirror")
 def _mirror(call: Call) -> Work:
     \"\"\"Reads and writes every element once.\"\"\"
     size = size_bytes(call.result)
@@ -46,7 +46,8 @@ def test_an_operator_is_its_definition_its_formula_and_its_call(tmp_path):
     copy = copied(
         tmp_path,
         {
-            f"{capture}/library.py": ("operators = getattr(torch.ops, NAMESPACE)\n", OPERATOR),
+            f"{capture}/library.py": ("@defined\ndef send(", OPERATOR),
+            f"{capture}/capture_request.py": ("UPSTREAM_CAPTURE_VERSION = 2", "CAPTURE_VERSION = 5\n"),
             f"{capture}/formulas.py": ("__all__ = [\n", FORMULA),
             f"{capture}/decoder.py": (call, "    x = operators.mirror(x)\n"),
         },

@@ -13,7 +13,7 @@ from pipeline_player import Asked, Pipeline
 
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules
-from evaluator.arrivals.playing import play
+from evaluator.arrivals.playing import play, play_in_python
 from evaluator.arrivals.prices import with_engine
 from evaluator.arrivals.streams import ArrivalProcess
 from evaluator.evaluate import assumptions_of, cost_model, evaluate_scenario
@@ -130,7 +130,9 @@ def test_requests_that_arrive_are_those_of_micro_batches_with_a_clock(stages, sh
         service_s=np.ones(count), replica=np.zeros(count, dtype=np.int64),
     )  # fmt: skip
     rules = PlayRules(admission=one.admission, token_budget=one.token_budget, seats=256)
-    said = play(rules, with_engine(table, one, table.decode_own, np.zeros(table.decode_own.size)), asked, EDGES)
+    prices = with_engine(table, one, table.decode_own, np.zeros(table.decode_own.size))
+    said = play(rules, prices, asked, EDGES)
+    assert said.end_s.tobytes() == play_in_python(rules, prices, asked, EDGES).end_s.tobytes()
     coming = [Asked(float(moment), *map(int, each)) for moment, each in zip(arrive, lengths, strict=True)]
     done = Pipeline(tables, budget, mixed=admission == "mixed").run(coming, None)
     first = np.mean([request.first - request.arrive for request in done])

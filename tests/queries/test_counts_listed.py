@@ -139,7 +139,7 @@ def duck():
         if macro.name not in {*STUBS, "scoped", "judged_rows", "judged", "admitted", "ranked_rows", "stored_rows"}:
             connection.execute(macro.sql)
     ranked = macros()["ranked_pairs"].sql
-    first, last = ranked.index("-- Around the place"), ranked.index("ranked AS (\n")
+    first, last = ranked.index("turns AS ("), ranked.index("ranked AS (\n")
     connection.execute(
         f"CREATE TEMP TABLE allocated_pairs (question_group BIGINT, place BIGINT, prefill_rank BIGINT, decode_rank BIGINT,"
         f" prefill_qps DOUBLE, decode_qps DOUBLE, prefill_size BIGINT, decode_size BIGINT, pd_ratio DOUBLE);"

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from store.interrupts import interrupts_held, interrupts_noticed
 from store.opening import open_store
+from store.reading.interrupts import interrupts_held, interrupts_noticed
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,6 @@ where it is part of it."""
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from evaluator.calibration.figures import DeviceFigures
@@ -61,17 +59,19 @@ def _compute(values: Values, x: Inputs, figures: DeviceFigures, peak: Array) -> 
     m, n, k = np.asarray(x["m"], float), np.asarray(x["n"], float), np.asarray(x["k"], float)
     count = x.get("count", 1.0)
     unit_rate = peak * values["compute_efficiency"] / figures.compute_units
-    tiles = [
-        (count * np.ceil(m / tile[0]) * np.ceil(n / tile[1]), element_seconds(tile, values=values, unit_rate=unit_rate))
-        for tile in (TILES if values["least_rows"] > 1 else SMALL_TILES + TILES)
-    ]
+    tiles = TILES if values["least_rows"] > 1 else SMALL_TILES + TILES
+    shape = np.broadcast_shapes(*map(np.shape, (m, n, k, count, unit_rate)))
+    blocks, an_element = np.empty((2, len(tiles), *shape))  # a row a tile
+    for row, tile in enumerate(tiles):
+        blocks[row] = count * np.ceil(m / tile[0]) * np.ceil(n / tile[1])
+        an_element[row] = element_seconds(tile, values=values, unit_rate=unit_rate)
+    each = np.empty_like(blocks)
     fastest: Array | None = None
     for split in SPLITS:
         inner = np.ceil(k / split) + values["prologue"]
-        seconds = functools.reduce(
-            np.minimum,
-            (np.ceil(split * blocks / figures.compute_units) * inner * an_element for blocks, an_element in tiles),
-        )
+        # Into one array: most of the time here goes to making new ones.
+        np.ceil(np.divide(np.multiply(split, blocks, out=each), figures.compute_units, out=each), out=each)
+        seconds = np.minimum.reduce(np.multiply(np.multiply(each, inner, out=each), an_element, out=each), axis=0)
         if split > 1:  # partial sums in float32, written and read again
             sums = split * m * n * count * 4 / (figures.memory_bytes_per_s * values["split_bandwidth"])
             seconds = values["split_us"] * 1e-6 + sums + seconds

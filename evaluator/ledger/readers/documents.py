@@ -67,7 +67,7 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
         if not all(line.lstrip().startswith("{") for _, line in lines) or len(lines) < 2:
             line = getattr(error, "lineno", 1)
-            yield path.name, Problem(where=f"{path.name}:{line}", what=f"not JSON: {getattr(error, 'msg', error)}")
+            yield path.name, Problem(where=f"{path.name}:{line}", what="not JSON")
             return
         for number, line in lines:
             yield f"{path.name}:{number}", _parsed(line, f"{path.name}:{number}")
@@ -81,8 +81,8 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
 def _parsed(line: str, where: str) -> object:
     try:
         return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return Problem(where=where, what=f"not JSON: {getattr(error, 'msg', error)}")
+    except (ValueError, RecursionError):
+        return Problem(where=where, what="not JSON")
 
 
 def _understood(document: object) -> tuple[str, Items]:

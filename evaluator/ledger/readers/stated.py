@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from evaluator.canonical import content_key
+from evaluator.inputs.devices.device_profiles import list_shipped, resolve
 from evaluator.ledger.readers.building import FIELD, LONGEST_TEXT, BadItem, circumstances_of, inner, kept, number, whole
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
@@ -23,6 +25,7 @@ NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES)
 SIDES = ("prefill", "decode")
 OF_SIDES = tuple(f"{side}_{name}" for side in SIDES for name in ("instances", *SIZES))
 SHORTEST = "shortest_length"  # of what a launched folder states
+_MISSPELT = 0.8  # of two names, from which on one is taken for the other mistyped
 CORRECTED = "corrected"  # among the fields that a record keeps beside its columns: what was there before
 Stated = Mapping[str, str | int | float]
 
@@ -44,8 +47,19 @@ def parse_stated(pairs: Iterable[str]) -> Stated:
             raise InputError(f"`set={name}=...`: more than {LONGEST_TEXT[name]} characters")
         if found is None or (not isinstance(found, str) and found <= 0):
             raise InputError(f"`set={pair}`: must be above 0")
+        if name == "device":
+            _refuse_misspelt(value, pair)
         stated[name] = found
     return stated
+
+
+def _refuse_misspelt(device: str, pair: str) -> None:
+    """A device that nobody knows may be anything, but for one that is nearly the name of a known one."""
+    try:
+        resolve(device)
+    except InputError as unknown:
+        if difflib.get_close_matches(device, list_shipped(), cutoff=_MISSPELT):
+            raise InputError(f"`set={pair}`: {unknown.message}", hint=unknown.hint) from None
 
 
 def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
