@@ -92,7 +92,7 @@ def test_help_shows_what_matters_and_help_all_every_option(program, command, mon
 
 def test_an_option_of_few_reports_names_them():
     told = " ".join(sweepdb("query --help-all").out.split())
-    assert "requests in flight to serve (cost, deployments)" in told
+    assert "requests in flight to serve (concurrency, cost, deployments)" in told
     assert (
         "rows a group [default: 10; 40 of curves and steps] --"
         not in told.partition("Output:")[0].partition("--top")[2]
