@@ -665,8 +665,8 @@ def test_users_who_wait_and_requests_that_arrive_are_two_questions(bursty):
     both = bursty("--concurrency 100")
     assert both.code == 2
     assert both.err.splitlines() == [
-        "error: --rate and --concurrency are two questions",
-        "hint: --rate for requests that arrive by themselves, --concurrency for users who wait for answers",
+        "error: --rate and --concurrency are two questions.",
+        "hint: --rate for requests that arrive by themselves, --concurrency for users who wait for answers.",
     ]
     old = bursty(asked=BURSTY.replace("--rate", "--qps"))
     assert old.code == 0
