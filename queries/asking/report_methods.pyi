@@ -119,7 +119,6 @@ class CapacityKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
-    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     price_date: str | None
@@ -149,7 +148,6 @@ class CompareKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
-    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     attainment: float | None
@@ -195,7 +193,6 @@ class CostKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
-    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     mode: Literal["aggregated", "decode", "pd"] | None
@@ -259,7 +256,6 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
-    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     price_date: str | None
@@ -491,13 +487,6 @@ class WhyKeywords(TypedDict, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
-    prefill_device: str | None
-    decode_device: str | None
-    prefill_devices_per_instance: int | None
-    decode_devices_per_instance: int | None
-    all_pairs: bool | None
-    prefill_degradation: float | None
-    decode_degradation: float | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
