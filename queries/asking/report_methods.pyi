@@ -40,9 +40,9 @@ class ScopeKeywords(TypedDict, total=False):
     all_versions: bool | None
 
 class AttainmentKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
     confidence: float | None
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
@@ -54,10 +54,10 @@ class AttainmentKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class BestKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -77,9 +77,9 @@ class BestKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class ByLengthKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -100,10 +100,10 @@ class ByLengthKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class CapacityKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -119,7 +119,6 @@ class CapacityKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
-    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     price_date: str | None
@@ -131,10 +130,10 @@ class CapacityKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class CompareKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -149,7 +148,6 @@ class CompareKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
-    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     attainment: float | None
@@ -159,9 +157,9 @@ class CompareKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class ConcurrencyKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -176,10 +174,10 @@ class ConcurrencyKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class CostKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -195,7 +193,6 @@ class CostKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
-    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     mode: Literal["aggregated", "decode", "pd"] | None
@@ -224,9 +221,9 @@ class CurveKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class DecodeKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -241,9 +238,9 @@ class DecodeKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class DeploymentsKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -259,7 +256,6 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
-    all_pairs: bool | None
     prefill_degradation: float | None
     decode_degradation: float | None
     price_date: str | None
@@ -272,10 +268,10 @@ class DeviceProfilesKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class DevicesKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -304,9 +300,9 @@ class DevicesKeywords(ScopeKeywords, total=False):
 
 class DiffKeywords(TypedDict, total=False):
     sweeps: Required[tuple[str, str] | list[str]]
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -320,9 +316,9 @@ class DiffKeywords(TypedDict, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class MixKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -338,9 +334,9 @@ class MixKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class NearestKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -355,10 +351,10 @@ class NearestKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class ParetoKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -379,9 +375,9 @@ class ParetoKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class PdCountsKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -405,9 +401,9 @@ class PdCountsKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class PdRatioKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -438,9 +434,9 @@ class PercentilesKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class PrefillKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -455,10 +451,10 @@ class PrefillKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class SensitivityKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -479,9 +475,9 @@ class SensitivityKeywords(ScopeKeywords, total=False):
 
 class WhyKeywords(TypedDict, total=False):
     probes: Required[tuple[str, str] | list[str]]
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -491,13 +487,6 @@ class WhyKeywords(TypedDict, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
-    prefill_device: str | None
-    decode_device: str | None
-    prefill_devices_per_instance: int | None
-    decode_devices_per_instance: int | None
-    all_pairs: bool | None
-    prefill_degradation: float | None
-    decode_degradation: float | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
