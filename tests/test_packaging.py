@@ -143,7 +143,18 @@ def test_evaluating_needs_no_torch_even_of_a_model_that_no_catalogue_has(tmp_pat
               "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 3072, "vocab_size": 1000,
               "tie_word_embeddings": True}  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    asked = ["--input-length", "200", "--output-length", "10", "--mode", "decode", "--batch-range", "3"]
+    asked = [
+        "--device",
+        "H200_SXM",
+        "--input-length",
+        "200",
+        "--output-length",
+        "10",
+        "--mode",
+        "decode",
+        "--batch-range",
+        "3",
+    ]
     store = ["--store", f"sqlite:///{tmp_path}/new.sqlite"]
     commands = [["evaluate", model, *asked, *store] for model in (str(tmp_path / "config.json"), "Qwen/Qwen3-0.6B")]
     for command, (code, _, err) in zip(commands, without_torch(*commands), strict=True):

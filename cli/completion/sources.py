@@ -137,9 +137,7 @@ def _shown(line: Line, start: str) -> Iterable[Offer]:
 
 def _named(line: Line, start: str) -> Iterable[Offer]:
     """The second argument of commands whose first is what to do."""
-    if line.command == "workloads" and line.first == "show":
-        return _stored("workload")(line, start)
-    return _devices(line, start) if line.command == "prices" and line.first == "set" else []
+    return _stored("workload")(line, start) if line.command == "workloads" and line.first == "show" else []
 
 
 def _actions(line: Line, _start: str) -> Iterable[Offer]:
@@ -191,6 +189,7 @@ _BY_COMMAND: Mapping[tuple[str, str], Source] = {
     ("evaluate", "sweep"): _words(),
     ("evaluate", "mode"): _words("prefill", "decode", "aggregated"),
     ("launch", "engine"): _launchers,
+    ("prices", "names"): lambda line, start: _devices(line, start) if line.first == "set" else [],
     ("validate", "engine"): _serving_models,
     ("validate", "against"): _words("aic"),
     ("models", "name"): _models,

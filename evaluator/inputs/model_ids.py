@@ -12,8 +12,5 @@ def catalogue_ids() -> tuple[str, ...]:
     folder = resources.files("evaluator") / "inputs" / "catalogue"
     texts = (item.read_text(encoding="utf-8") for item in folder.iterdir() if item.name.endswith(".yaml"))
     return tuple(
-        line.rstrip().removesuffix(":")
-        for text in texts
-        for line in text.splitlines()
-        if line[:1] not in {"", " ", "#", "-"} and line.rstrip().endswith(":")
+        line.partition(":")[0] for text in texts for line in text.splitlines() if line[:1] not in {"", " ", "#", "-"}
     )

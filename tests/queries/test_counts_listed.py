@@ -22,7 +22,9 @@ STUBS = {
     "engine_prefills": "SELECT * FROM prefill_rows",
     "engine_decodes": "SELECT * FROM decode_rows",
     "picked": "SELECT * FROM picked_rows WHERE wanted_phase IS NULL OR phase = wanted_phase",
+    "admitted": "SELECT * FROM picked_rows WHERE phase = wanted_phase",
 }
+TAKEN = {"picked": "(wanted_phase, wanted_objective, every_row := FALSE)", "admitted": "(wanted_phase)"}
 COMPARED = """SELECT * FROM {} QUALIFY row_number() OVER (
     PARTITION BY question_group, mode ORDER BY system_qps DESC, devices, prefill_instances, first_key, second_key
 ) = 1 ORDER BY ALL"""
@@ -133,9 +135,9 @@ def duck():
     for table, shape in (("prefill_rows", PREFILL), ("decode_rows", DECODE), ("picked_rows", PICKED)):
         fill(connection, table, [], shape)
     for name, sql in STUBS.items():
-        taken = "(wanted_phase, wanted_objective, every_row := FALSE)" if name == "picked" else "()"
+        taken = TAKEN.get(name, "()")
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}{taken} AS TABLE {sql}")
-    for macro in macros_of("SELECT deployments(), engine_pairs(), exact_counts()"):
+    for macro in macros_of("SELECT deployments(), engine_pairs(), takes_side(), exact_counts()"):
         if macro.name not in {*STUBS, "scoped", "judged_rows", "judged", "admitted", "ranked_rows", "stored_rows"}:
             connection.execute(macro.sql)
     ranked = macros()["ranked_pairs"].sql
