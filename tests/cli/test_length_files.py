@@ -205,8 +205,8 @@ def test_s34_what_the_seed_refuses_sweepdb_evaluates(optimizer, evaluate, folder
     accepted = optimizer(f"{RUN} --input-length {file} --disagg --ttft-limits 3000")
     assert accepted.code == 0
     refused = {
-        "--disagg": "A length distribution with --disagg needs --ttft-limit here",
-        "--disagg --ttft-limit 3000 --tpot-limit 50": (
+        "--disagg": "A length distribution with --disagg needs --ttft-limits here",
+        "--disagg --ttft-limits 3000 --tpot-limits 50": (
             "A length distribution with --disagg does not support --tpot-limits here"
         ),
         "--disagg --ttft-limits 3000 --max-batched-tokens 2000 --prefill-rule seed002": (
