@@ -151,7 +151,7 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
     if not has_compiled_play():
         said.append(
             "note: simulations run in Python here, about 100 times slower, with the same numbers: install a C compiler"
-            " (apt-get install gcc; on macOS xcode-select --install)"
+            " (apt-get install gcc; on macOS the command line tools of Xcode)"
         )
     return tuple(said)
 
