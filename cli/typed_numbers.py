@@ -52,7 +52,7 @@ def _read(text: str, kind: Callable[[str], Any], unit: str) -> int | float | Non
 
 def _hint(text: str, keyword: str, unit: str) -> str | None:
     if "," in text:
-        asked = keyword.removesuffix("_limits")
+        asked = keyword.removesuffix("_limit")
         again = f", or `sweepdb query sensitivity --vary {asked}` for every limit at once" if asked != keyword else ""
         return f"It takes one value. Ask once for each{again}."
     if re.fullmatch(r"[0-9.]+[kKmM]", text):

@@ -3,7 +3,7 @@
 For example:
 
     import queries
-    queries.open("sqlite:///sweepdb.sqlite").best(tpot_limits=50).df()
+    queries.open("sqlite:///sweepdb.sqlite").best(tpot_limit=50).df()
 """
 
 from __future__ import annotations

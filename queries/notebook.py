@@ -21,7 +21,7 @@ from store.location import parse_url
 
 
 class Notebook(ReportMethods):
-    """A store open for questions; `best(tpot_limits=50)` is `sweepdb query best` with that limit."""
+    """A store open for questions; `best(tpot_limit=50)` is `sweepdb query best` with that limit."""
 
     def __init__(self, url: str | os.PathLike[str] | None = None) -> None:
         self._session = Session(parse_url(url))

@@ -4,10 +4,10 @@ import sweepdb
 
 sweepdb.evaluate("Qwen/Qwen3-32B-FP8", device="h200_sxm", num_devices=8, input_length=3500, output_length=1500)
 with sweepdb.open() as store:
-    store.best(tpot_limits=50).df()
+    store.best(tpot_limit=50).df()
 
 sweepdb.plan("Qwen/Qwen3-32B-FP8", device="h200_sxm", total_devices=8, input_length=3500, output_length=1500,
-             tpot_limits=50).best
+             tpot_limit=50).best
 
 Nothing prints unless `progress=True`. What is wrong with a call is an InputError that names the keyword."""
 

@@ -14,7 +14,7 @@ def main() -> None:
     with sync_playwright() as driver, serving(url) as address:
         chromium = launched(driver.chromium)
         watched = Watched(chromium.new_page(viewport={"width": 1180, "height": 760}), address)
-        watched.open("/?tpot_limits=30&price=3")
+        watched.open("/?tpot_limit=30&price=3")
         watched.page.screenshot(path=path)
         chromium.close()
 

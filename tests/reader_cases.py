@@ -290,7 +290,7 @@ CASES = (
           beside=(("config.json", json.dumps(config_of("Qwen/Qwen3-30B-A3B")).encode()),)),
     _json("vllm.json", VLLM, _points, command=("measurements", "import", "FILE")),
     _json("vllm-detailed.json", VLLM_DETAILED, _logs,
-          command=("query", "conforming", "FILE", "--ttft-limits", "200")),
+          command=("query", "conforming", "FILE", "--ttft-limit", "200")),
     _json("guidellm-requests.json", GUIDELLM_REQUESTS, _logs),
     ReaderCase(name="profile_export.jsonl", read=_logs,
                base="".join(json.dumps(one) + "\n" for one in AIPERF_REQUESTS).encode()),

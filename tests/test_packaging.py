@@ -40,7 +40,7 @@ sys.modules["torch"] = None
 import sweepdb
 assert "face-wheel" in sweepdb.__file__, sweepdb.__file__
 with sweepdb.open(sys.argv[1]) as store:
-    print(len(store.best(tpot_limits=1e6).dicts()), store.sql("SELECT count(*) AS n FROM probe").dicts()[0]["n"])
+    print(len(store.best(tpot_limit=1e6).dicts()), store.sql("SELECT count(*) AS n FROM probe").dicts()[0]["n"])
 """
 EXTRAS = ["torch", "pandas", "polars", "pyarrow", "huggingface_hub", "starlette", "vl_convert", "transformers"]
 # Each on one node: two batch sizes of every plan that vLLM launches. What does not fit there is stored all the same, and
@@ -125,7 +125,7 @@ def test_asking_reading_and_explaining_need_no_torch(evaluated, tmp_path):
         str(tmp_path / "bundle"),
     )
     commands = [
-        ["query", "decode", "--tpot-limits", "1000", *here],
+        ["query", "decode", "--tpot-limit", "1000", *here],
         ["sql", "SELECT count(*) FROM probe", *here],
         ["explain", probe, *here],
         ["sweeps", *here],

@@ -51,17 +51,17 @@ def evaluate(
     jobs: JobsOption = 8,
     workers: WorkersOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much would be evaluated, and stop")] = False,
-    ttft_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
-    tpot_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
+    ttft_limit: Annotated[str | None, typer.Option(hidden=True)] = None,
+    tpot_limit: Annotated[str | None, typer.Option(hidden=True)] = None,
     reserved_memory_gb: Annotated[str | None, typer.Option(hidden=True)] = None,
     format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
     store: StoreOption = None,
     **options: Any,  # noqa: ANN401  those that sweepdb.evaluating.sweep_options declares
 ) -> int:
     """Evaluate every plan and batch size, and store every point."""
-    if any(value is not None for value in (ttft_limits, tpot_limits, reserved_memory_gb)):
+    if any(value is not None for value in (ttft_limit, tpot_limit, reserved_memory_gb)):
         raise InputError(
-            "limits belong to query", hint="evaluate stores every point; then: sweepdb query --tpot-limits 50"
+            "limits belong to query", hint="evaluate stores every point; then: sweepdb query --tpot-limit 50"
         )
     check_format(format_, None, known=("table", "json"))
     if sweep_schema:
@@ -109,16 +109,16 @@ def _next_question(phases: AbstractSet[str], *, played: bool) -> str:
     if played:
         if phases in ({"prefill"}, {"decode"}):
             return (
-                "best --by goodput --mode prefill --ttft-limits 1000"
+                "best --by goodput --mode prefill --ttft-limit 1000"
                 if "prefill" in phases
-                else "best --by goodput --mode decode --tpot-limits 50"
+                else "best --by goodput --mode decode --tpot-limit 50"
             )
-        return f"best --by goodput {'' if 'aggregated' in phases else '--mode pd '}--ttft-limits 1000 --tpot-limits 50"
+        return f"best --by goodput {'' if 'aggregated' in phases else '--mode pd '}--ttft-limit 1000 --tpot-limit 50"
     if "aggregated" in phases:
-        return "best --tpot-limits 50"
+        return "best --tpot-limit 50"
     if phases == {"prefill", "decode"}:
-        return "pd-ratio --ttft-limits 1000 --tpot-limits 50"
-    return "prefill --ttft-limits 1000" if phases == {"prefill"} else "decode --tpot-limits 50"
+        return "pd-ratio --ttft-limit 1000 --tpot-limit 50"
+    return "prefill --ttft-limit 1000" if phases == {"prefill"} else "decode --tpot-limit 50"
 
 
 def _dry_run(parts: Sequence[SweepRequest], format_: str, store: str | None) -> int:

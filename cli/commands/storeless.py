@@ -9,7 +9,7 @@ from typing import Any
 from cli.output import write_rows
 from store.errors import InputError
 
-_LIMITS = {"ttft_limits": "ttft_ms", "tpot_limits": "tpot_ms", "e2e_limits": "e2e_ms"}
+_LIMITS = {"ttft_limit": "ttft_ms", "tpot_limit": "tpot_ms", "e2e_limit": "e2e_ms"}
 _OF_PREFIXES = ("model", "device", "input_length", "num_devices", "kv_transfer_gb_per_s")
 
 
@@ -35,7 +35,7 @@ def _conforming(files: Sequence[str], options: Mapping[str, Any], format_: str, 
     from sweepdb.measuring import CONFORMING_COLUMNS, conforming
 
     if not files:
-        raise InputError("report conforming reads logs", hint="query conforming FILE... --ttft-limits 200")
+        raise InputError("report conforming reads logs", hint="query conforming FILE... --ttft-limit 200")
     limits = {name: options[keyword] for keyword, name in _LIMITS.items()}
     found = conforming([Path(name) for name in files], **limits)
     write_rows(

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 EXAMPLES: Mapping[str, tuple[str, str]] = {
     "plan": (
         "plan Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500",
-        "plan Qwen/Qwen3-32B --device h200_sxm,b200_sxm --rate 20 --tpot-limits 40",
+        "plan Qwen/Qwen3-32B --device h200_sxm,b200_sxm --rate 20 --tpot-limit 40",
     ),
     "report": (
-        "report --output answer.html --num-devices 8 --ttft-limits 2000 --tpot-limits 50",
+        "report --output answer.html --num-devices 8 --ttft-limit 2000 --tpot-limit 50",
         "report --output answer.html --model Qwen/Qwen3-32B-FP8 --target-qps 50",
     ),
     "launch": (
@@ -26,8 +26,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "worker": ("worker 10.0.0.5:8786", "worker 10.0.0.5:8786 --count 32"),
     "explain": ("explain a1b2c3d4:175", "explain a1b2c3d4:175 e5f6a7b8:40 --step decode --top 10"),
     "query": (
-        "query best --ttft-limits 1000 --tpot-limits 30",
-        "query pd-ratio --tpot-limits 50 --num-devices 32 --format csv --output answer.csv",
+        "query best --ttft-limit 1000 --tpot-limit 30",
+        "query pd-ratio --tpot-limit 50 --num-devices 32 --format csv --output answer.csv",
     ),
     "verify": ("verify proof.json", "verify proof.json answer.json --signed-by key.pem"),
     "sql": (

@@ -55,9 +55,9 @@ _SHARED = {
 }  # fmt: skip
 # What `--help` shows of commands with many options; `--help-all` shows the rest, too.
 _ASKED = (
-    "ttft_limits",
-    "tpot_limits",
-    "e2e_limits",
+    "ttft_limit",
+    "tpot_limit",
+    "e2e_limit",
     "confidence",
     "device",
     "concurrency",

@@ -112,7 +112,7 @@ class Limits:
             name="ttft", arriving=True, short="ttft", called="TTFT", phases=_TIMED, metric="ttft_ms",
             predicted={"ttft_ms": "ttft"}, slider=Slider("TTFT at most", 10, 60_000, usual=2_000),
         ),
-        keyword="ttft_limits", also=("--ttft-limit",), variable="ttft_limit_ms",
+        keyword="ttft_limit", was=("ttft_limits",), variable="ttft_limit_ms",
     )  # fmt: skip
     tpot_ms: float | None = _limit(
         "most ms per output token",
@@ -121,12 +121,12 @@ class Limits:
             predicted={"tpot_inclusive_ms": "tpot_inclusive", "tpot_exclusive_ms": "tpot_exclusive"},
             slider=Slider("TPOT at most", 1, 500, usual=50),
         ),
-        keyword="tpot_limits", also=("--tpot-limit",), variable="tpot_limit_ms",
+        keyword="tpot_limit", was=("tpot_limits",), variable="tpot_limit_ms",
     )  # fmt: skip
     tbt_ms: float | None = _limit(
         "most ms between two tokens, for the wanted share of them",
         Limit(name="tbt", arriving=True, short="time between tokens", called="time between tokens", phases=_DECODED),
-        keyword="tbt_limits", also=("--tbt-limit",), variable="tbt_limit_ms",
+        keyword="tbt_limit", was=("tbt_limits",), variable="tbt_limit_ms",
     )  # fmt: skip
     e2e_ms: float | None = _limit(
         "most ms of a whole request",
@@ -134,7 +134,7 @@ class Limits:
             name="e2e", short="e2e", called="end-to-end time", phases=("aggregated",), apart=True, metric="e2e_ms",
             predicted={"e2e_ms": "tpot_inclusive"}, slider=Slider("Request at most", 100, 1_000_000),
         ),
-        keyword="e2e_limits", also=("--e2e-limit",), variable="e2e_limit_ms",
+        keyword="e2e_limit", was=("e2e_limits",), variable="e2e_limit_ms",
     )  # fmt: skip
     min_tokens_per_s_per_user: float | None = _limit(
         "least tokens/s of one user",
@@ -166,7 +166,7 @@ class Limits:
                 f"`confidence` reads limits whose errors are known, and those of {unknown} are not"
                 if unknown
                 else "`confidence` reads limits, and none is given",
-                hint="add `ttft_limits` or `tpot_limits`",
+                hint="add `ttft_limit` or `tpot_limit`",
             )
 
     @property

@@ -92,7 +92,7 @@ def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) 
         if one.apart and "decode" in phases:
             raise InputError(
                 f"`{one.keyword}` holds for aggregated rows only; this report pairs separate phases too",
-                hint="limit `ttft_limits` and `tpot_limits` instead",
+                hint="limit `ttft_limit` and `tpot_limit` instead",
             )
 
 

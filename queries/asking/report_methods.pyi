@@ -40,9 +40,9 @@ class ScopeKeywords(TypedDict, total=False):
     all_versions: bool | None
 
 class AttainmentKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
     confidence: float | None
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
@@ -54,10 +54,10 @@ class AttainmentKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class BestKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -77,9 +77,9 @@ class BestKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class ByLengthKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -100,10 +100,10 @@ class ByLengthKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class CapacityKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -130,10 +130,10 @@ class CapacityKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class CompareKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -157,9 +157,9 @@ class CompareKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class ConcurrencyKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -174,10 +174,10 @@ class ConcurrencyKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class CostKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -221,9 +221,9 @@ class CurveKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class DecodeKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -238,9 +238,9 @@ class DecodeKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class DeploymentsKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -268,10 +268,10 @@ class DeviceProfilesKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class DevicesKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -300,9 +300,9 @@ class DevicesKeywords(ScopeKeywords, total=False):
 
 class DiffKeywords(TypedDict, total=False):
     sweeps: Required[tuple[str, str] | list[str]]
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -316,9 +316,9 @@ class DiffKeywords(TypedDict, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class MixKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -334,9 +334,9 @@ class MixKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class NearestKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -351,10 +351,10 @@ class NearestKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class ParetoKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -375,9 +375,9 @@ class ParetoKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class PdCountsKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -401,9 +401,9 @@ class PdCountsKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class PdRatioKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -434,9 +434,9 @@ class PercentilesKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class PrefillKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -451,10 +451,10 @@ class PrefillKeywords(ScopeKeywords, total=False):
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class SensitivityKeywords(ScopeKeywords, total=False):
-    ttft_limits: float | None
-    tpot_limits: float | None
-    tbt_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    tbt_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
@@ -475,9 +475,9 @@ class SensitivityKeywords(ScopeKeywords, total=False):
 
 class WhyKeywords(TypedDict, total=False):
     probes: Required[tuple[str, str] | list[str]]
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None

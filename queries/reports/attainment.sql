@@ -2,7 +2,7 @@
 -- modes: aggregated, prefill, decode
 -- reads: loads | ladder
 -- layout: long
--- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, tbt_attained if tbt_limits, load_status, load
+-- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, tbt_attained if tbt_limit, load_status, load
 -- column: question_group, device, plan
 -- column: arrivals_per_s | requests/s | offered to one instance
 -- column: load_share | ratio | arrivals_per_s over the instance's saturation
@@ -29,7 +29,7 @@ ORDER BY question_group, ladder.device, ladder.plan, ladder.settings_key, shares
 -- summary: goodput, and with a rate the share of requests, of each plan as both limits get tighter and looser by one factor; of more than 50 plans, those that can be among the best (top)
 -- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- layout: long
--- shows: device, plan, scale, ttft_limit_ms if ttft_limits, tpot_limit_ms if tpot_limits, tbt_limit_ms if tbt_limits, goodput, attained if rate, said, settings_key
+-- shows: device, plan, scale, ttft_limit_ms if ttft_limit, tpot_limit_ms if tpot_limit, tbt_limit_ms if tbt_limit, goodput, attained if rate, said, settings_key
 -- column: question_group, device, plan
 -- column: scale | ratio | of every limit over the one that was given: a quarter to four, four values an octave
 -- column: ttft_limit_ms | ms | so scaled; NULL: no limit

@@ -1,6 +1,6 @@
 -- summary: the closest configurations when nothing satisfies the limits: which limit binds, and how far to relax it
 -- modes: aggregated, prefill, decode
--- shows: rank, phase, device, plan, batch_size, binding_limit, miss, relax_to, admitted_then, ttft_ms, tpot_ms, memory_free_gib, e2e_ms if e2e_limits or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
+-- shows: rank, phase, device, plan, batch_size, binding_limit, miss, relax_to, admitted_then, ttft_ms, tpot_ms, memory_free_gib, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- reads: narrow
 -- column: question_group
 -- column: rank | none | 1 misses by the least

@@ -128,11 +128,11 @@ def conforming(
     e2e_ms: float | None = None,
 ) -> list[Conforming]:
     """Every log of these files, and how many of its requests met all limits at once."""
-    for keyword, limit in (("ttft_limits", ttft_ms), ("tpot_limits", tpot_ms), ("e2e_limits", e2e_ms)):
+    for keyword, limit in (("ttft_limit", ttft_ms), ("tpot_limit", tpot_ms), ("e2e_limit", e2e_ms)):
         if limit is not None and not limit > 0.0:
             raise InputError(f"`{keyword}` must be a number of ms above 0, not {limit:g}")
     if ttft_ms is None and tpot_ms is None and e2e_ms is None:
-        raise InputError("`conforming` needs a limit", hint="add `ttft_limits=200` or `tpot_limits=50`")
+        raise InputError("`conforming` needs a limit", hint="add `ttft_limit=200` or `tpot_limit=50`")
     found = read_files(list(files))
     logs = [(record.source, found.requests[record.key]) for record in found.records if record.key in found.requests]
     if not logs:

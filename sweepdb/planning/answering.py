@@ -173,7 +173,7 @@ def _relaxed(session: Session, question: Mapping[str, object]) -> Iterator[Relax
 
 def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[Answer]:
     """How many requests a second the deployments keep within the limits when they arrive; nothing without limits."""
-    limits = {keyword: asked.question.get(keyword) for keyword in ("ttft_limits", "tpot_limits")}
+    limits = {keyword: asked.question.get(keyword) for keyword in ("ttft_limit", "tpot_limit")}
     given = {keyword: limit for keyword, limit in limits.items() if limit is not None}
     modes = {row["mode"] for row in found.dicts()} if given else set()
     share = asked.own.attainment

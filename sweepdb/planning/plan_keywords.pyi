@@ -46,9 +46,9 @@ class PlanKeywords(TypedDict, total=False):
     attainment: float | None
     concurrency: float | Sequence[float] | None
     rank_by: Literal["cost", "rate", "devices", "latency"] | None
-    ttft_limits: float | None
-    tpot_limits: float | None
-    e2e_limits: float | None
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None

@@ -78,7 +78,7 @@ class Sizing:
 
     def planned(self, evaluated: int) -> RatePlan | None:
         """The answer; None where no stored row is near the limits, so that nothing is worth a simulation."""
-        ttft, tpot = (number_of(self.asked.question.get(name), inf) for name in ("ttft_limits", "tpot_limits"))
+        ttft, tpot = (number_of(self.asked.question.get(name), inf) for name in ("ttft_limit", "tpot_limit"))
         ceilings = ceilings_of(self.location, self.closed, ttft_ms=ttft, tpot_ms=tpot)
         if not ceilings:
             return None

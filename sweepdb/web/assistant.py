@@ -38,8 +38,8 @@ _KEPT = ("report", "summary", "columns", "rows", "groups", "nearest", "limits", 
 _ABOUT = (
     "Answers about serving large language models, from rows that are stored: every parallel plan at every batch size,"
     " predicted by an analytic model, and measured points. Nothing is evaluated or written. Call scope first; ask"
-    " takes a report (best, pareto, deployments, pd-ratio, sensitivity ...) and options: tpot_limits (ms),"
-    " ttft_limits (ms), by (goodput: requests that arrive), num_devices, model, device, workload, top."
+    " takes a report (best, pareto, deployments, pd-ratio, sensitivity ...) and options: tpot_limit (ms),"
+    " ttft_limit (ms), by (goodput: requests that arrive), num_devices, model, device, workload, top."
     " Say the expected error with every number."
 )
 Options = dict[str, Any]

@@ -76,7 +76,7 @@ def expected_error(url: str) -> None:
         for name, report, options in ASKED:
             with Session(parse_url(url)) as session:
                 for number in range(RUNS + 2):
-                    session.ask(question_of(report, {**options, "tpot_limits": 40.0 + number}))
+                    session.ask(question_of(report, {**options, "tpot_limit": 40.0 + number}))
             show(f"expected_error_of_{name}", cpu[-RUNS:], wall[-RUNS:], aim=f"<= {ERROR_AIM_MS}")
     finally:
         session_module.with_expected_errors = told
@@ -88,7 +88,7 @@ def moved(url: str, aims: dict[str, int]) -> None:
         with Session(parse_url(url)) as session:
             cpu, wall = [], []
             for number in range(RUNS + 2):
-                question = question_of(report, {**options, "tpot_limits": 40.0 + number})
+                question = question_of(report, {**options, "tpot_limit": 40.0 + number})
                 before, started = spent(resource.RUSAGE_SELF), time.perf_counter()
                 answer = session.ask(question)
                 cpu.append(spent(resource.RUSAGE_SELF) - before)
@@ -102,7 +102,7 @@ def moved(url: str, aims: dict[str, int]) -> None:
 
 def processes(url: str) -> None:
     """A whole process that answers under a new limit, and the least that such a process could cost."""
-    asked = [sys.executable, "-m", "cli.main", "query", "best", "--tpot-limits", "50", "--store", url]
+    asked = [sys.executable, "-m", "cli.main", "query", "best", "--tpot-limit", "50", "--store", url]
     one = [*asked, "--model", ONE["model"], "--workload", "1024/1024"]
     floor = 0.0
     for name, command in (

@@ -121,17 +121,17 @@ def in_session(url: str, limits: list[dict[str, float]], name: str = "best", **m
 
 def main() -> None:
     """Three stores, and a question of each."""
-    limits = [{"by": "goodput", "ttft_limits": 150.0 + 10 * n, "tpot_limits": 15.0 + n} for n in range(6)]
+    limits = [{"by": "goodput", "ttft_limit": 150.0 + 10 * n, "tpot_limit": 15.0 + n} for n in range(6)]
     with tempfile.TemporaryDirectory() as folder:
         many, few, pairs = (f"sqlite:///{folder}/{name}.sqlite" for name in ("many", "few", "pairs"))
         cells = filled(many, {"aggregated": 1_000})
-        seconds = whole_process(many, "best(by='goodput', ttft_limits=200, tpot_limits=20)")
+        seconds = whole_process(many, "best(by='goodput', ttft_limit=200, tpot_limit=20)")
         show("goodput_whole_process_cpu", seconds, "s", loads=24_000, cells=cells, aim="<= 0.25")
         show("goodput_many_in_session", in_session(many, limits), "s", loads=24_000, cells=cells)
         asked = [{**one, "rate": 1.0 + 0.1 * n} for n, one in enumerate(limits)]
         seconds = in_session(many, asked, name="attainment", scale=True)
         show("attainment_scale_in_session", seconds, "s", loads=24_000, cells=cells, aim="<= 1")
-        asked = [{"by": "goodput", "ttft_limits": one["ttft_limits"]} for one in limits]
+        asked = [{"by": "goodput", "ttft_limit": one["ttft_limit"]} for one in limits]
         seconds = in_session(many, asked, name="sensitivity", vary="tpot")
         show("goodput_sensitivity_in_session", seconds, "s", loads=24_000, cells=cells, aim="<= 1")
         cells = filled(few, {"aggregated": 12})

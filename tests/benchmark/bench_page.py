@@ -68,7 +68,7 @@ def moves(chromium, address, path, process, name):
             show(f"{name}_first_picture_{which}", 1000 * first, "ms", aim="<= 1500")
             if which == "cold":
                 continue
-            slider = watched.page.locator("#tpot_limits_range")
+            slider = watched.page.locator("#tpot_limit_range")
             slider.focus()
             took, before = [], spent(process)
             for number in range(MOVES + 3):
@@ -88,7 +88,7 @@ def answers(address, process):
     for report in ("pareto", "best"):
         took, before = [], spent(process)
         for number in range(MOVES):
-            asked = f"{report}?model={MODEL}&convention=physical&tpot_limits={60 - number}&max_points=400"
+            asked = f"{report}?model={MODEL}&convention=physical&tpot_limit={60 - number}&max_points=400"
             asked = asked if report == "pareto" else asked.replace("&max_points=400", "")
             started = time.perf_counter()
             urllib.request.urlopen(f"{address}/api/v1/answer/{asked}").read()
@@ -115,7 +115,7 @@ def main():
         chromium = launched(driver.chromium)
         if chromium is None:
             sys.exit("there is no Chromium: apt-get install chromium")
-        moves(chromium, address, f"/?model={MODEL}&tpot_limits=60", process, "page")
+        moves(chromium, address, f"/?model={MODEL}&tpot_limit=60", process, "page")
         answers(address, process)
         chromium.close()
 

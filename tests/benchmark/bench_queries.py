@@ -44,7 +44,7 @@ def new_limit(probes):
             if r.status == "ok"
         ]
         write_sweep(url, records, key="a", sizes=-(-probes // len(records)))
-        program = f"import queries; print(queries.open({url!r}).best(tpot_limits=50).probes_considered)"
+        program = f"import queries; print(queries.open({url!r}).best(tpot_limit=50).probes_considered)"
         times = []
         for _ in range(5):
             started = time.perf_counter()

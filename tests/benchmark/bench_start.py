@@ -28,7 +28,7 @@ SWEEPDB = [sys.executable, "-m", "cli.main"]
 EXAMPLE = ["Qwen/Qwen3-32B-FP8", "--device", "h200_sxm", "--total-devices", "8", "--input-length", "3500",
            "--output-length", "1500"]  # fmt: skip
 PLANNED = ["Qwen/Qwen3-32B-FP8", "--device", "h200_sxm", "--total-devices", "16", "--input-length", "3500",
-           "--output-length", "1500", "--ttft-limits", "2000", "--tpot-limits", "30"]  # fmt: skip
+           "--output-length", "1500", "--ttft-limit", "2000", "--tpot-limit", "30"]  # fmt: skip
 
 
 def spent(command: list[str]) -> tuple[float, float]:
@@ -52,7 +52,7 @@ def show(name: str, value: float, unit: str, **details: object) -> None:
 
 def paired(runs: int, url: str) -> None:
     """Help and a question, each run beside one of the floor."""
-    question = [*SWEEPDB, "query", "best", "--tpot-limits", "30", "--store", url]
+    question = [*SWEEPDB, "query", "best", "--tpot-limit", "30", "--store", url]
     for name, command, most_s, most_floors in (
         ("start_help", [*SWEEPDB, "--help"], 0.15, None),
         ("start_question", question, None, 1.8),
@@ -72,7 +72,7 @@ def whole(folder: str) -> str:
     """The README's example and a plan, each from an empty store; returns the store of the example."""
     url = f"sqlite:///{folder}/example.sqlite"
     first = spent([*SWEEPDB, "evaluate", *EXAMPLE, "--store", url])
-    then = spent([*SWEEPDB, "query", "best", "--tpot-limits", "30", "--store", url])
+    then = spent([*SWEEPDB, "query", "best", "--tpot-limit", "30", "--store", url])
     wall, cpu = (one + other for one, other in zip(first, then, strict=True))
     show("evaluate_and_ask", wall, "s", aim="<= 1.5", cpu_s=round(cpu, 3))
     show("evaluate_and_ask_cpu", cpu, "s CPU", aim="<= 1.7")

@@ -32,12 +32,12 @@ SHARE = 0.25  # of a session's memory, as sweepdb.web.pool gives
 MOST_POINTS = 400  # of a frontier, as the page asks
 FRONTIER = {"max_points": MOST_POINTS}
 ASKED = (
-    ("first picture", "pareto", {**FRONTIER, "tpot_limits": 50.0}),
-    ("its table", "best", {"tpot_limits": 50.0}),
-    ("second picture", "pareto", {**FRONTIER, "tpot_limits": 60.0}),
-    ("second table", "best", {"tpot_limits": 60.0}),
-    ("moved picture", "pareto", {**FRONTIER, "tpot_limits": 40.0}),
-    ("moved table", "best", {"tpot_limits": 40.0}),
+    ("first picture", "pareto", {**FRONTIER, "tpot_limit": 50.0}),
+    ("its table", "best", {"tpot_limit": 50.0}),
+    ("second picture", "pareto", {**FRONTIER, "tpot_limit": 60.0}),
+    ("second table", "best", {"tpot_limit": 60.0}),
+    ("moved picture", "pareto", {**FRONTIER, "tpot_limit": 40.0}),
+    ("moved table", "best", {"tpot_limit": 40.0}),
 )
 
 

@@ -39,7 +39,7 @@ run("db current")()
 timed("start", run("db current"))
 timed("seal", run("db seal"))
 for _ in range(2):
-    timed("question", run("query best --tpot-limits 50 --format csv"))
+    timed("question", run("query best --tpot-limit 50 --format csv"))
 timed("check", run("db check"))
 found["snapshot_bytes"] = sum(item.stat().st_size for item in path.parent.rglob("*.parquet"))
 found["store_bytes"] = path.stat().st_size

@@ -20,7 +20,7 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-LIMITS = {"ttft_limits": (30.0, 3000.0), "tpot_limits": (2.0, 80.0), "e2e_limits": (200.0, 20_000.0)}
+LIMITS = {"ttft_limit": (30.0, 3000.0), "tpot_limit": (2.0, 80.0), "e2e_limit": (200.0, 20_000.0)}
 OTHERS = {
     "num_devices": (2, 8, 32, 64), "top": (1, 3, 10, 40), "confidence": (0.8,), "reserved_memory_gb": (0.0, 30.5),
     "kv_charge": ("full", "mean"), "preset": ("upstream", "seed000", "seed001"), "kv_transfer_gb_per_s": (10.0, 50.0),

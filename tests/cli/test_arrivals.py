@@ -20,7 +20,7 @@ def test_loads_are_counted_and_rates_may_be_auto(sqlite_url, capsys):
     assert run([*asked, "--rates", "auto"]) == 0
     told = capsys.readouterr().err
     assert "24 loads stored" in told
-    assert "next: sweepdb query best --by goodput --ttft-limits 1000 --tpot-limits 50" in told
+    assert "next: sweepdb query best --by goodput --ttft-limit 1000 --tpot-limit 50" in told
     assert run([*asked, "--rates", "1,2.5"]) == 0
     assert "2 loads stored" in capsys.readouterr().err
     assert run(asked) == 0
@@ -33,16 +33,16 @@ def test_answers_about_loads_count_loads(sqlite_url, capsys, tmp_path):
     assert (
         run([*EVALUATE, "--arrivals", "poisson", "--requests", "1000", "--rates", "1,2,4", "--store", sqlite_url]) == 0
     )
-    asked = ["query", "best", "--by", "goodput", "--ttft-limits", "500", "--store", sqlite_url]
+    asked = ["query", "best", "--by", "goodput", "--ttft-limit", "500", "--store", sqlite_url]
     capsys.readouterr()
     assert run(asked) == 0
     out = capsys.readouterr().out
     assert "best by goodput: 3 loads of 1 scenarios looked at" in out
     assert "limits of 90 % of the requests: ttft <= 500 ms\n" in out
-    assert run([*asked, "--tpot-limits", "20", "--marginal", "--attainment", "0.8"]) == 0
+    assert run([*asked, "--tpot-limit", "20", "--marginal", "--attainment", "0.8"]) == 0
     said = "limits of 80 % of the requests: ttft <= 500 ms, tpot <= 20 ms, each limit by itself\n"
     assert said in capsys.readouterr().out
-    assert run(["query", "goodput", "--ttft-limits", "500", "--store", sqlite_url]) == 0
+    assert run(["query", "goodput", "--ttft-limit", "500", "--store", sqlite_url]) == 0
     told = capsys.readouterr()
     assert told.out == out
     assert told.err.startswith("note: goodput is an old name, gone with the next release: ask best with --by goodput\n")

@@ -69,7 +69,7 @@ def test_latent_keys_are_few():
         ("", "Report bandwidth needs --model, --device and --input-length, in tokens"),
         ("--model Qwen/Qwen3-32B --device h100_sxm --input-length 0", "must be at least 1"),
         ("--model Qwen/Qwen3-32B --device h100_sxm --input-length 9 --kv-transfer-gb-per-s nan", "above 0, not nan"),
-        ("--model Qwen/Qwen3-32B --device h100_sxm --input-length 9 --ttft-limits 9", "does not take --ttft-limits"),
+        ("--model Qwen/Qwen3-32B --device h100_sxm --input-length 9 --ttft-limit 9", "does not take --ttft-limit"),
         ("--model Qwen/Qwen3-32B --device no_such --input-length 9", "Unknown device"),
     ],
 )

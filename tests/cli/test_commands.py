@@ -24,7 +24,7 @@ def test_a_first_sweep_says_what_was_stored_and_what_to_type_next(tmp_path):
     assert outcome.code == 0
     assert outcome.out == ""
     assert "6 scenarios, 48 probes stored" in outcome.err
-    assert f"next: sweepdb query best --tpot-limits 50 --store {shlex.quote(url)}" in outcome.err
+    assert f"next: sweepdb query best --tpot-limit 50 --store {shlex.quote(url)}" in outcome.err
     again = sweepdb(f"{EVALUATE} --batch-range 8", url)
     assert "0 probes stored, 48 already there" in again.err
     wider = sweepdb(f"{EVALUATE} --batch-range 10", url)
@@ -45,7 +45,7 @@ def test_a_dry_run_counts_and_stores_nothing(tmp_path):
 
 
 def test_best_answers_with_its_rules_in_the_header(example_store):
-    outcome = sweepdb("query best --tpot-limits 50", example_store)
+    outcome = sweepdb("query best --tpot-limit 50", example_store)
     assert outcome.code == 0
     assert "limits: tpot <= 50 ms, 10 GiB reserved" in outcome.out
     assert "rules: tpot inclusive, prefill QPS capacity, decode QPS minus-one" in outcome.out
@@ -53,7 +53,7 @@ def test_best_answers_with_its_rules_in_the_header(example_store):
 
 
 def test_json_rows_are_numbers_and_nulls_and_obey_the_limits(example_store):
-    rows = json.loads(sweepdb("query best --tpot-limits 50 --format json", example_store).out)
+    rows = json.loads(sweepdb("query best --tpot-limit 50 --format json", example_store).out)
     assert [row["rank"] for row in rows] == [1, 2, 3, 4]
     assert all(isinstance(row["tpot_inclusive_ms"], float) and row["tpot_inclusive_ms"] <= 50 for row in rows)
     assert rows[0]["decode_step_p90_ms"] is None
@@ -62,17 +62,17 @@ def test_json_rows_are_numbers_and_nulls_and_obey_the_limits(example_store):
 
 
 def test_nothing_fits_is_exit_0_an_empty_array_and_a_nearest_miss(example_store):
-    outcome = sweepdb("query best --tpot-limits 1 --format json", example_store)
+    outcome = sweepdb("query best --tpot-limit 1 --format json", example_store)
     assert (outcome.code, json.loads(outcome.out)) == (0, [])
-    full = json.loads(sweepdb("query best --tpot-limits 1 --format json-full", example_store).out)
+    full = json.loads(sweepdb("query best --tpot-limit 1 --format json-full", example_store).out)
     assert full["rows"] == []
     assert full["nearest"][0]["binding_limit"] == "tpot"
     assert set(full) == {
         "question", "definitions", "left_out", "versions", "expected_error", "probes_considered", "rows", "nearest",
     }  # fmt: skip
-    table = sweepdb("query best --tpot-limits 1", example_store)
+    table = sweepdb("query best --tpot-limit 1", example_store)
     assert "Nothing satisfies the limits. The nearest misses:" in table.out
-    assert sweepdb("query best --tpot-limits 1 --fail-empty", example_store).code == 5
+    assert sweepdb("query best --tpot-limit 1 --fail-empty", example_store).code == 5
 
 
 def test_csv_and_files(example_store, tmp_path):
@@ -88,7 +88,7 @@ def test_csv_and_files(example_store, tmp_path):
 
 
 def test_explained_operators_sum_to_the_stored_step(example_store):
-    probe = json.loads(sweepdb("query best --tpot-limits 50 --format json", example_store).out)[0]
+    probe = json.loads(sweepdb("query best --tpot-limit 50 --format json", example_store).out)[0]
     rows = json.loads(sweepdb(f"explain {probe['probe']} --format json", example_store).out)
     for step in ("prefill", "decode"):
         total = sum(row["time_ms"] for row in rows if row["step"] == step)
@@ -135,7 +135,7 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        (f"{EVALUATE} --tpot-limits 50", 2, "Limits belong to query"),
+        (f"{EVALUATE} --tpot-limit 50", 2, "Limits belong to query"),
         ("evaluate NoSuch/Model-9B --input-length 10 --output-length 10", 2, "Unknown model"),
         ("evaluate Qwen/Qwen3-0.6B --device H900 --input-length 10 --output-length 10", 2, "Unknown device"),
         ("evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --output-length 10", 2, "--input-length is missing"),
@@ -189,18 +189,18 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
         ("query bset", "Nearest: best"),
         ("query best --model Qwen/Qwen3-33B", "Nearest: Qwen/Qwen3-32B"),
         ("query best --device TESTDEVICE", "Nearest: TEST_DEVICE"),
-        ("query best --tpot-limits -5", "must be a number above 0, not -5"),
-        ("query best --ttft-limits nan", "--ttft-limits must be a number above 0, not nan"),
-        ("query prefill --tpot-limits 50", "Prefill rows have no such metric"),
+        ("query best --tpot-limit -5", "must be a number above 0, not -5"),
+        ("query best --ttft-limit nan", "--ttft-limit must be a number above 0, not nan"),
+        ("query prefill --tpot-limit 50", "Prefill rows have no such metric"),
         ("query best --preset nonsense", "is not one of sweepdb, upstream"),
         ("query best --top 0", "--top must be a positive whole number, not 0"),
         (
-            "query coverage --tpot-limits 50",
-            "Report coverage makes no use of --tpot-limits\nhint: Coverage lists what is",
+            "query coverage --tpot-limit 50",
+            "Report coverage makes no use of --tpot-limit\nhint: Coverage lists what is",
         ),
         ("query coverage --reserved-memory-gb 4", "Report coverage makes no use of --reserved-memory-gb"),
         ("query best --mode decode --target-qps 3", "Report best makes no use of --target-qps, --mode"),
-        ("query pd-ratio --e2e-limits 9", "--e2e-limits"),
+        ("query pd-ratio --e2e-limit 9", "--e2e-limit"),
         ("query capacity --rank-by qps", "Report capacity makes no use of --rank-by"),
         ("query decode --price-date 2026-01-01 --vary ttft", "makes no use of --vary, --price-date"),
         ("explain nonsense", "is not a probe"),
@@ -261,7 +261,7 @@ def test_a_sweep_file_is_a_product(tmp_path):
 
 def test_a_proof_holds_on_a_copy_and_fails_on_another_store(example_store, tmp_path):
     proof = tmp_path / "proof.json"
-    assert sweepdb(f"query best --tpot-limits 50 --proof {proof}", example_store).code == 0
+    assert sweepdb(f"query best --tpot-limit 50 --proof {proof}", example_store).code == 0
     copy = tmp_path / "copy.sqlite"
     import sqlite3
 
@@ -344,7 +344,7 @@ def test_a_bundle_carries_a_store_over_once(example_store, tmp_path):
     ]
     assert f"1 sweep and {count:,} probes added" in first.err
     assert "0 sweeps and 0 probes added" in sweepdb(f"import {folder}", other).err
-    line = "query best --tpot-limits 50 --format csv"
+    line = "query best --tpot-limit 50 --format csv"
     here, there = (list(csv.DictReader(io.StringIO(sweepdb(line, url).out))) for url in (example_store, other))
     local = {"stored_at"}
     assert [{k: v for k, v in row.items() if k not in local} for row in here] == [

@@ -61,7 +61,7 @@ def offered(program, example_store, monkeypatch):
         ("export somewhere --format |", ["parquet", "csv"]),
         ("prices |", ["list", "set", "import"]),
         ("prices set TEST", ["TEST_DEVICE"]),
-        ("query best --tpot-limits |", []),
+        ("query best --tpot-limit |", []),
         ("evaluate --sweep |", []),
         ("nonsense |", []),
         ("query best X Y --nonsense |", []),

@@ -72,14 +72,14 @@ def test_three_lines_are_shown_and_the_others_counted():
 
 def test_a_device_without_measurements_says_so_wherever_rows_go(example_store):
     # the test device was never built
-    table = sweepdb("query best --tpot-limits 50", example_store)
+    table = sweepdb("query best --tpot-limit 50", example_store)
     said = f"{HEAD}no measurements near this (TEST_DEVICE, dense, aggregated, theoretical, physical, waves)"
     assert said in table.out.splitlines()
     for format_ in ("csv", "json", "jsonl"):
-        outcome = sweepdb(f"query best --tpot-limits 50 --format {format_}", example_store)
+        outcome = sweepdb(f"query best --tpot-limit 50 --format {format_}", example_store)
         assert HEAD not in outcome.out
         assert said in outcome.err.splitlines()
-    full = json.loads(sweepdb("query best --tpot-limits 50 --format json-full", example_store).out)
+    full = json.loads(sweepdb("query best --tpot-limit 50 --format json-full", example_store).out)
     assert [one["metric"] for one in full["expected_error"]] == ["tpot_inclusive_ms", "ttft_ms", "output_tokens_per_s"]
     assert {one["note"] for one in full["expected_error"]} == {"no measurements near this"}
     assert {one["median_ape_percent"] for one in full["expected_error"]} == {None}
@@ -120,10 +120,10 @@ def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_sto
 
 def test_limits_of_pairs_are_read_with_a_confidence_too(measured_store):
     asked = (
-        "query pd-ratio --serving-model vllm_sync --num-devices 8 --reserved-memory-gb 0 --tpot-limits 60 --format json"
+        "query pd-ratio --serving-model vllm_sync --num-devices 8 --reserved-memory-gb 0 --tpot-limit 60 --format json"
     )
-    plain = json.loads(sweepdb(f"{asked} --ttft-limits 4000", measured_store).out)
-    sure = json.loads(sweepdb(f"{asked} --ttft-limits 4000 --confidence 0.9", measured_store).out)
+    plain = json.loads(sweepdb(f"{asked} --ttft-limit 4000", measured_store).out)
+    sure = json.loads(sweepdb(f"{asked} --ttft-limit 4000 --confidence 0.9", measured_store).out)
     assert plain
     assert sure
     assert {row["prefill_holds"] for row in sure} == {"yes"}
@@ -131,12 +131,12 @@ def test_limits_of_pairs_are_read_with_a_confidence_too(measured_store):
     assert max(row["system_qps"] for row in sure) <= max(row["system_qps"] for row in plain)
     # A limit that no measured value keeps so surely leaves no pair.
     least = min(row["ttft_ms"] for row in plain)
-    assert json.loads(sweepdb(f"{asked} --ttft-limits {least} --confidence 0.95", measured_store).out) == []
+    assert json.loads(sweepdb(f"{asked} --ttft-limit {least} --confidence 0.95", measured_store).out) == []
 
 
 @pytest.mark.parametrize("confidence", ["0.8", "1.2", "often"])
 def test_a_confidence_on_the_command_line(measured_store, confidence):
-    asked = f"query best --serving-model vllm_sync --tpot-limits 40 --confidence {confidence}"
+    asked = f"query best --serving-model vllm_sync --tpot-limit 40 --confidence {confidence}"
     outcome = sweepdb(asked, measured_store)
     if confidence != "0.8":
         assert outcome.code == 2

@@ -116,8 +116,8 @@ def test_the_version_for_programs():
 
 
 def test_quiet_leaves_answers_and_errors(example_copy):
-    told = sweepdb("query best --tpot-limits 50 --format csv", example_copy)
-    silent = sweepdb("query best --tpot-limits 50 --format csv -q", example_copy)
+    told = sweepdb("query best --tpot-limit 50 --format csv", example_copy)
+    silent = sweepdb("query best --tpot-limit 50 --format csv -q", example_copy)
     assert told.err.startswith("expected error")
     assert (silent.out, silent.err) == (told.out, "")
     assert sweepdb("--quiet void nothing --reason x", example_copy).err.startswith("error: ")

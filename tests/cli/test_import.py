@@ -229,7 +229,7 @@ def test_what_travels_is_the_same_bit_for_bit(example_copy, tmp_path, request, k
     for name in ("scenarios", "blocks", "operator_set", "calibration", "price", "measurement", "validation", "name"):
         one, other = (sorted(map(str, lines(tmp_path / side, name))) for side in ("first", "second"))
         assert one == other, name
-    questions = ("query best --ttft-limits 2000 --tpot-limits 50", "query pareto", "query pd-ratio --tpot-limits 50")
+    questions = ("query best --ttft-limit 2000 --tpot-limit 50", "query pareto", "query pd-ratio --tpot-limit 50")
     for question in questions:
         assert answered(question, example_copy) == answered(question, url)
     best = sweepdb("query best --format jsonl --all", example_copy).out

@@ -175,10 +175,8 @@ def test_s32_an_aggregate_row_stands_above_a_row_for_each_bin(optimizer, folder)
 def test_s32_aggregate_and_bins_are_two_tables_of_the_store(folder, optimizer):
     optimizer(f"{RUN} --input-length {folder}/lengths.yaml --disagg --ttft-limits 3000")
     address = f"sqlite:///{folder}/store.sqlite"
-    (row,) = json.loads(sweepdb("query prefill --last --top 1 --ttft-limits 3000 --format json --wide", address).out)[
-        :1
-    ]
-    shown = sweepdb("query prefill --last --top 1 --ttft-limits 3000 --composition", address).out
+    (row,) = json.loads(sweepdb("query prefill --last --top 1 --ttft-limit 3000 --format json --wide", address).out)[:1]
+    shown = sweepdb("query prefill --last --top 1 --ttft-limit 3000 --composition", address).out
     whole, *lines = [line.split() for line in shown.splitlines() if line.startswith(row["probe"])]
     assert whole[2:9] == [
         "all",
@@ -192,7 +190,7 @@ def test_s32_aggregate_and_bins_are_two_tables_of_the_store(folder, optimizer):
     assert all(line[9:] == ["-", "-", "-"] for line in lines)
     samples = {int(line[2]): int(line[6]) for line in lines}
     whole, *bins = json.loads(
-        sweepdb("query prefill --last --top 1 --ttft-limits 3000 --composition --format json-full", address).out
+        sweepdb("query prefill --last --top 1 --ttft-limit 3000 --composition --format json-full", address).out
     )["composition"]
     assert (whole["num_input_tokens"], whole["samples"]) == ("all", row["concurrency"])
     assert {item["num_input_tokens"]: item["samples"] for item in bins} == samples
@@ -232,7 +230,7 @@ def test_a_workload_goes_by_its_name_in_every_command(optimizer, folder, tmp_pat
     file = f"{folder}/lengths.yaml"
     for name, length in (("spread", file), ("alike", "640")):
         assert sweepdb(f"workloads add {name} --input-length {length} --output-length 10", address).code == 0
-    run = "--disagg --ttft-limits 3000"
+    run = "--disagg --ttft-limit 3000"
     # the drop-in command: a name stands for the file, or for the number
     assert table(optimizer(f"{RUN} --input-length spread {run}")) == table(
         optimizer(f"{RUN} --input-length {file} {run}")

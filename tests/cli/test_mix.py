@@ -80,8 +80,8 @@ def splits(best, budget):
 @pytest.mark.parametrize("budget", [5, 12])
 def test_the_printed_choices_are_those_that_trying_all_of_them_finds(url, budget):
     printed = run(
-        f"query mix --mix chat=60 --mix retrieval=40 --num-devices {budget} --ttft-limits {TTFT_LIMIT}"
-        f" --tpot-limits {TPOT_LIMIT} --format json",
+        f"query mix --mix chat=60 --mix retrieval=40 --num-devices {budget} --ttft-limit {TTFT_LIMIT}"
+        f" --tpot-limit {TPOT_LIMIT} --format json",
         url,
     )
     rows = {(row["choice"], row["workload"]): row for row in json.loads(printed.out)}

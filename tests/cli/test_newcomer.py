@@ -117,7 +117,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path, command):
         (f"{EVALUATE} --input-length 10 --output-length nan", "--output-length must be a number, not nan"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --serving-model queue", "--serving-model queue is not one"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --jobs 0", "--jobs must be at least 1, not 0"),
-        ("query best --tpot-limits abc", "--tpot-limits must be a number of ms, not 'abc'."),
+        ("query best --tpot-limit abc", "--tpot-limit must be a number of ms, not 'abc'."),
         ("query best --tpot-definition most", "--tpot-definition most is not one of inclusive, exclusive"),
         ("query cost --price-date soon", "--price-date must be a date such as 2026-01-31, not 'soon'"),
         ("sweeps --limit 0", "--limit must be at least 1, not 0."),
@@ -219,7 +219,7 @@ def test_a_group_without_its_command_prints_its_help():
 
 
 def test_a_curve_says_that_no_limit_on_time_holds(example_store):
-    header = sweepdb("query curve --tpot-limits 50 --top 1", example_store).out.splitlines()[1]
+    header = sweepdb("query curve --tpot-limit 50 --top 1", example_store).out.splitlines()[1]
     assert header == "limits: 10 GiB reserved (a curve shows every point that fits memory, whatever its times)"
 
 
@@ -412,7 +412,7 @@ def test_what_does_not_fit_with_no_reserve_is_not_told_to_relax_it(tmp_path):
 def test_a_limit_that_is_asked_is_a_column_to_be_seen(example_store):
     lowest = json.loads(sweepdb("query best --rank-by e2e --top 1 --format json", example_store).out)[0]["e2e_ms"]
     for limit in (lowest * 2, lowest / 2):  # something fits, nothing fits
-        table = sweepdb(f"query best --e2e-limits {limit} --min-tokens-per-s-per-user 1 --top 1", example_store).out
+        table = sweepdb(f"query best --e2e-limit {limit} --min-tokens-per-s-per-user 1 --top 1", example_store).out
         assert "e2e_ms" in table
         assert "per_user" in table
     assert "e2e_ms" not in sweepdb("query best --top 1", example_store).out
@@ -434,7 +434,7 @@ def test_what_was_assumed_says_that_it_was(tmp_path):
 
 LLAMA = (
     "plan meta-llama/Llama-3.1-405B-Instruct --device h100 --total-devices 16 --input-length 4000 --output-length 500"
-    " --ttft-limits 3000 --tpot-limits 50"
+    " --ttft-limit 3000 --tpot-limit 50"
 )
 
 
@@ -517,7 +517,7 @@ def test_deepseek_v3_on_16_h200_is_served_as_published(tmp_path):
     """Its weights are published in FP8 (671e9 weights, 673 GB): 8 x 141 GB hold them, so nothing narrower is asked."""
     done = sweepdb(
         "plan deepseek-ai/DeepSeek-V3 --device h200 --total-devices 16 --input-length 4000 --output-length 500"
-        " --ttft-limits 3000 --tpot-limits 50",
+        " --ttft-limit 3000 --tpot-limit 50",
         f"sqlite:///{tmp_path}/store.sqlite",
     )
     rows = columns_of(done)
@@ -529,7 +529,7 @@ def test_deepseek_v3_on_16_h200_is_served_as_published(tmp_path):
 
 CHEAPEST = (
     "plan openai/gpt-oss-120b --device h100,b200,mi300x --total-devices 1 --input-length 2000 --output-length 500"
-    " --tpot-limits 20"
+    " --tpot-limit 20"
 )
 
 
@@ -568,11 +568,11 @@ def test_prices_are_in_the_first_answer_when_rates_rank(priced):
 
 @pytest.mark.parametrize("report", ["best", "devices", "cost", "deployments --num-devices 1"])
 def test_tables_that_compare_devices_say_what_each_rests_on(priced, report):
-    done = sweepdb(f"query {report} --tpot-limits 20 --format json", priced[0])
+    done = sweepdb(f"query {report} --tpot-limit 20 --format json", priced[0])
     bases = {row["device"]: row["basis"] for row in json.loads(done.out)}
     assert bases.items() <= {"h100_sxm": "measured", "b200_sxm": "measured", "mi300x": "data sheet"}.items()
     assert "mi300x" in bases
-    assert "basis" in sweepdb(f"query {report} --tpot-limits 20", priced[0]).out
+    assert "basis" in sweepdb(f"query {report} --tpot-limit 20", priced[0]).out
 
 
 @pytest.mark.parametrize(
@@ -598,7 +598,7 @@ BURSTS = {"bins": [
 ]}  # fmt: skip
 BURSTY = (
     "plan Qwen/Qwen3-32B --device h200_sxm --rate 20 --arrivals gamma:3 --input-length lens.yaml --output-length 300"
-    " --ttft-limits 1000 --tpot-limits 40"
+    " --ttft-limit 1000 --tpot-limit 40"
 )
 
 
@@ -681,7 +681,7 @@ def server_answer(tmp_path_factory):
     """Task 4: a server that runs, 100 users, one command; the answer as text, and its rows."""
     url = f"sqlite:///{tmp_path_factory.mktemp('server')}/store.sqlite"
     line = "vllm serve Qwen/Qwen3-8B -tp 4 --max-num-seqs 256 --port 9000"
-    asked = ["plan", "--from-deployment", line, *SERVED.split(), "--concurrency", "100", "--tpot-limits", "20"]
+    asked = ["plan", "--from-deployment", line, *SERVED.split(), "--concurrency", "100", "--tpot-limit", "20"]
     told = sweepdb(asked, url)
     assert told.code == 0, told.err
     return told, json.loads(sweepdb([*asked, "--format", "json"], url).out), url
@@ -772,9 +772,7 @@ def test_no_device_is_invented_and_those_that_fit_are_named(server_answer):
 def test_the_answer_of_plan_is_started_measured_and_compared_whole(tmp_path):
     """Task 3: two commands, the second of which the first prints."""
     url = f"sqlite:///{tmp_path}/s.sqlite"
-    asked = (
-        "plan Qwen/Qwen3-0.6B --device h100 --total-devices 2 --input-length 500 --output-length 50 --tpot-limits 20"
-    )
+    asked = "plan Qwen/Qwen3-0.6B --device h100 --total-devices 2 --input-length 500 --output-length 50 --tpot-limit 20"
     told = sweepdb(asked, url)
     best = json.loads(sweepdb(f"{asked} --format json", url).out)[0]
     (launch,) = re.findall(r"next: sweepdb (launch 2x \S+) --output started", told.out)

@@ -54,7 +54,7 @@ def _stored(name):
 
 def test_an_answer_is_drawn_with_its_rows(url):
     with queries.open(url) as store:
-        answer = store.pareto(tpot_limits=60)
+        answer = store.pareto(tpot_limit=60)
         picture = picture_of(answer)
         assert len(picture["data"]["values"]) == len(answer.rows)
         assert {row["probe"] for row in picture["data"]["values"]} == set(answer.df()["probe"])
@@ -63,7 +63,7 @@ def test_an_answer_is_drawn_with_its_rows(url):
         with pytest.raises(InputError, match="pd-ratio has no picture"):
             picture_of(store.pd_ratio())
         with pytest.raises(InputError, match="nothing to draw"):
-            picture_of(store.best(tpot_limits=1e-6))
+            picture_of(store.best(tpot_limit=1e-6))
 
 
 def test_the_command_writes_pictures(url, tmp_path):

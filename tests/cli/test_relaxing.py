@@ -41,7 +41,7 @@ def test_typing_the_value_of_a_near_miss_admits_it(example_store):
     # The lowest latency of all, limited to 0.0004 ms less: nothing fits, by a hair.
     query = "SELECT min(tpot_inclusive_ms) FROM aggregated WHERE batch_size = 1"
     lowest = float(sweepdb(["sql", query, "--format", "csv"], example_store).out.splitlines()[1])
-    table = sweepdb(f"query best --tpot-limits {lowest - 0.0004:.9f}", example_store).out
+    table = sweepdb(f"query best --tpot-limit {lowest - 0.0004:.9f}", example_store).out
     nearest = next(line for line in table.splitlines() if line.split()[:2] == ["1", "aggregated"])
     (relaxed,) = [word for word in nearest.split() if word.startswith(f"{lowest:.3f}")]
-    assert len(sweepdb(f"query best --tpot-limits {relaxed} --format csv", example_store).out.splitlines()) == 2
+    assert len(sweepdb(f"query best --tpot-limit {relaxed} --format csv", example_store).out.splitlines()) == 2

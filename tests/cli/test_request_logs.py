@@ -20,7 +20,7 @@ def conforming(path, limits, **more):
 def test_the_share_that_met_all_limits(tmp_path):
     path = tmp_path / "run.json"
     path.write_text(json.dumps(VLLM_DETAILED))
-    (found,) = conforming(path, "--ttft-limits 200 --tpot-limits 25")
+    (found,) = conforming(path, "--ttft-limit 200 --tpot-limit 25")
     # TTFT 100, 300, 150 ms and TPOT 20, 60, 30 ms; the fourth failed.
     assert (found["requests"], found["failed"]) == (4, 1)
     assert (found["share_ttft"], found["share_tpot"], found["share"]) == (0.5, 0.25, 0.25)
@@ -34,7 +34,7 @@ def test_the_example_of_ten_requests_a_second_of_which_three_conform(tmp_path):
     slow, fast = (0.4, 2.4, 41), (0.15, 1.15, 41)  # TPOT 50 ms and 25 ms
     requests = [lifecycle(0.1 * place, *(fast if place % 10 < 3 else slow)) for place in range(1000)]
     path.write_text(json.dumps(requests))
-    (found,) = conforming(path, "--ttft-limits 200 --tpot-limits 50")
+    (found,) = conforming(path, "--ttft-limit 200 --tpot-limit 50")
     assert found["share"] == pytest.approx(0.3)
     # 1,000 requests from 0 to the last end at 99.9 + 2.4 s
     assert found["conforming_per_s"] == pytest.approx(300 / 102.3)
@@ -46,9 +46,9 @@ def test_the_example_of_ten_requests_a_second_of_which_three_conform(tmp_path):
     [
         ("query conforming", "Report conforming reads logs"),
         ("query conforming FILE", "conforming needs a limit"),
-        ("query conforming FILE --ttft-limits -1", "--ttft-limits must be a number of ms above 0, not -1"),
-        ("query conforming FILE --ttft-limits 9 --num-devices 4", "does not take --num-devices"),
-        ("query conforming no.json --ttft-limits 9", "no such file"),
+        ("query conforming FILE --ttft-limit -1", "--ttft-limit must be a number of ms above 0, not -1"),
+        ("query conforming FILE --ttft-limit 9 --num-devices 4", "does not take --num-devices"),
+        ("query conforming no.json --ttft-limit 9", "no such file"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_sentence(command, said, tmp_path):
@@ -62,7 +62,7 @@ def test_what_is_asked_wrongly_is_one_sentence(command, said, tmp_path):
 def test_a_result_without_requests_is_no_log(tmp_path):
     path = tmp_path / "run.json"
     path.write_text(json.dumps({name: value for name, value in VLLM_DETAILED.items() if name != "ttfts"}))
-    assert "no log of requests" in sweepdb(f"query conforming {path} --ttft-limits 200").err
+    assert "no log of requests" in sweepdb(f"query conforming {path} --ttft-limit 200").err
 
 
 def test_a_stored_log_is_replayed_at_its_own_times(tmp_path):

@@ -24,11 +24,11 @@ from sweepdb.evaluating import Progress
 
 ROOT = Path(__file__).parents[2]
 QUESTIONS = [
-    "query best --tpot-limits 50",
-    "query best --tpot-limits 50 --wide",
-    "query pd-ratio --num-devices 64 --tpot-limits 50 --ttft-limits 2000",
-    "query capacity --num-devices 32 --tpot-limits 50",
-    "query best --tpot-limits 0.5",
+    "query best --tpot-limit 50",
+    "query best --tpot-limit 50 --wide",
+    "query pd-ratio --num-devices 64 --tpot-limit 50 --ttft-limit 2000",
+    "query capacity --num-devices 32 --tpot-limit 50",
+    "query best --tpot-limit 0.5",
     "query curve --top 3",
     "sql SELECT\\ *\\ FROM\\ probe\\ LIMIT\\ 3",
     "sweeps",
@@ -53,7 +53,7 @@ def test_every_line_is_as_wide_as_the_terminal_at_most(example_store, question, 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_no_number_and_no_reference_is_broken(example_store, width):
-    arguments = arguments_of("query best --tpot-limits 50", example_store)
+    arguments = arguments_of("query best --tpot-limit 50", example_store)
     piped = sweepdb(arguments).out
     shown = on_terminal(arguments, width)
     for reference in re.findall(r"\b[0-9a-f]{8}:\d+\b", piped):
@@ -63,7 +63,7 @@ def test_no_number_and_no_reference_is_broken(example_store, width):
 
 
 def test_what_is_left_out_is_named_and_what_is_common_is_said_once(example_store):
-    arguments = arguments_of("query best --tpot-limits 50", example_store)
+    arguments = arguments_of("query best --tpot-limit 50", example_store)
     narrow, wide = on_terminal(arguments, 80), on_terminal(arguments, 160)
     assert "in every row: " in narrow
     assert "TEST_DEVICE" not in narrow.partition("────")[2]
@@ -73,8 +73,8 @@ def test_what_is_left_out_is_named_and_what_is_common_is_said_once(example_store
 
 
 def test_a_table_of_every_column_is_turned_and_loses_none(example_store):
-    arguments = arguments_of("query best --tpot-limits 50 --wide --top 1", example_store)
-    columns = sweepdb(arguments_of("query best --tpot-limits 50 --top 1 --format csv", example_store)).out.splitlines()[
+    arguments = arguments_of("query best --tpot-limit 50 --wide --top 1", example_store)
+    columns = sweepdb(arguments_of("query best --tpot-limit 50 --top 1 --format csv", example_store)).out.splitlines()[
         0
     ]
     shown = on_terminal(arguments, 80)
@@ -84,7 +84,7 @@ def test_a_table_of_every_column_is_turned_and_loses_none(example_store):
 
 
 def test_the_room_to_the_nearest_limit_is_a_column(example_store):
-    arguments = arguments_of("query best --tpot-limits 50 --ttft-limits 100000", example_store)
+    arguments = arguments_of("query best --tpot-limit 50 --ttft-limit 100000", example_store)
     shown = on_terminal(arguments, 160)
     rows = re.findall(r"^ +\d+  TEST_DEVICE.*", shown, re.MULTILINE)
     limits = [float(row["tpot_ms"]) for row in json.loads(sweepdb([*arguments, "--format", "json"]).out)]
@@ -95,12 +95,12 @@ def test_the_room_to_the_nearest_limit_is_a_column(example_store):
     assert "slack" not in sweepdb(arguments).out
     unlimited = arguments_of("query curve --top 3", example_store)
     assert "slack" not in on_terminal(unlimited, 160)
-    missed = on_terminal(arguments_of("query best --tpot-limits 0.5", example_store), 160)
+    missed = on_terminal(arguments_of("query best --tpot-limit 0.5", example_store), 160)
     assert re.search(r"-\d+ % tpot", missed)
 
 
 def test_plans_are_written_as_people_write_them(example_store):
-    shown = on_terminal(arguments_of("query best --tpot-limits 50", example_store), 160)
+    shown = on_terminal(arguments_of("query best --tpot-limit 50", example_store), 160)
     assert re.search(r"\bTP8\b", shown)
     assert "tp8pp1dp1" not in shown
     pairs = on_terminal(arguments_of(QUESTIONS[2], example_store), 160)
@@ -108,7 +108,7 @@ def test_plans_are_written_as_people_write_them(example_store):
 
 
 def test_rules_and_assumptions_come_when_asked_for(example_store):
-    question = "query best --tpot-limits 50"
+    question = "query best --tpot-limit 50"
     short = on_terminal(arguments_of(question, example_store), 120)
     whole = on_terminal(arguments_of(f"{question} --explain", example_store), 120)
     assert "limits: tpot <= 50 ms, 10 GiB reserved\n" in short
@@ -122,7 +122,7 @@ def test_rules_and_assumptions_come_when_asked_for(example_store):
 
 
 def test_colours_are_of_a_terminal_that_has_them(example_store, monkeypatch):
-    arguments = arguments_of("query best --tpot-limits 50", example_store)
+    arguments = arguments_of("query best --tpot-limit 50", example_store)
     coloured = re.compile(r"\x1b\[[\d;]*3\dm")
     assert coloured.search(on_terminal(arguments, 100, styled=True))
     monkeypatch.setenv("NO_COLOR", "1")
@@ -131,7 +131,7 @@ def test_colours_are_of_a_terminal_that_has_them(example_store, monkeypatch):
 
 def test_a_file_is_plain_although_a_terminal_asks(example_store, tmp_path):
     file = tmp_path / "answer.txt"
-    arguments = arguments_of("query best --tpot-limits 50", example_store)
+    arguments = arguments_of("query best --tpot-limit 50", example_store)
     assert on_terminal([*arguments, "--output", str(file)], 80) == ""
     assert file.read_text(encoding="utf-8") == sweepdb(arguments).out
 
@@ -151,7 +151,7 @@ def test_pieces_without_a_terminal_are_their_text():
 def test_rich_is_imported_by_terminals_alone(example_store):
     told = (
         "import sys; from cli.main import run\n"
-        "run(['query', 'best', '--tpot-limits', '50', '--store', sys.argv[1]])\n"
+        "run(['query', 'best', '--tpot-limit', '50', '--store', sys.argv[1]])\n"
         "print({'rich'} & {*sys.modules}, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", told, example_store], cwd=ROOT, capture_output=True, text=True)

@@ -126,7 +126,7 @@ def test_answers_say_first_tokens_as_an_interval_where_rows_hold_two(served):
     # The same host, but for what was fitted of it: users of the locked engine wait as long as these would in step.
     assert told["most_ms"] == pytest.approx(locked["ttft_ms"], rel=0.1)
     limit = 0.5 * (told["least_ms"] + told["most_ms"])
-    said = sweepdb(f"query best --serving-model sglang --ttft-limits {limit:.1f} --format table", url).out
+    said = sweepdb(f"query best --serving-model sglang --ttft-limit {limit:.1f} --format table", url).out
     assert f"{told['least_ms']:.1f}-{told['most_ms']:.1f}" in said
     assert "lies between" in " ".join(said.split())
     assert " e2e_ms " in said  # beside it
@@ -136,7 +136,7 @@ def test_answers_say_first_tokens_as_an_interval_where_rows_hold_two(served):
 
 
 @pytest.mark.parametrize(
-    "report", quick(["pareto", "nearest --ttft-limits 1", "curve --top 100", "deployments", "devices"], 2)
+    "report", quick(["pareto", "nearest --ttft-limit 1", "curve --top 100", "deployments", "devices"], 2)
 )
 def test_every_report_that_names_probes_and_first_tokens_says_intervals(served, report):
     url, _ = served

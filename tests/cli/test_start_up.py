@@ -57,9 +57,9 @@ def test_reading_imports_no_writer_and_no_numerics(example_store):
     # numpy too: every row of the example is sealed.
     # pydantic too: plain values are read without it.
     asked = (
-        ["query", "best", "--tpot-limits", "50"],
+        ["query", "best", "--tpot-limit", "50"],
         ["query", "pd-ratio", "--num-devices", "16"],
-        ["query", "best", "--tpot-limits", "0.001"],
+        ["query", "best", "--tpot-limit", "0.001"],
         ["sql", "SELECT count(*) FROM probe"],
         ["sweeps"],
     )
@@ -83,7 +83,7 @@ def test_a_second_evaluation_needs_no_torch(example_copy):
 
 def test_reading_makes_no_records(example_store):
     program = PROGRAM.replace('name.partition(".")[0]', "name")
-    ((code, said, modules),) = run_by(program, [["query", "best", "--tpot-limits", "50", "--store", example_store]])
+    ((code, said, modules),) = run_by(program, [["query", "best", "--tpot-limit", "50", "--store", example_store]])
     assert code == 0, said
     assert "queries.session" in modules
     assert not {"store.records", "queries.composition"} & set(modules)

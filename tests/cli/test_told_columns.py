@@ -13,9 +13,9 @@ from queries.session import Session
 from store.location import parse_url
 
 ASKED = [
-    ("best", {"tpot_limits": 60.0, "top": 4}),
+    ("best", {"tpot_limit": 60.0, "top": 4}),
     ("best", {"num_devices": 16}),
-    ("best", {"tpot_limits": 1e-6}),
+    ("best", {"tpot_limit": 1e-6}),
     ("prefill", {"rank_by": "qps"}),
     ("decode", {"min_tokens_per_s_per_user": 30.0}),
     ("pd-ratio", {"num_devices": 16}),
@@ -48,13 +48,13 @@ def test_a_table_is_the_same_without_the_columns_that_it_does_not_show(session, 
 
 
 def test_of_a_row_that_is_ranked_a_table_needs_a_quarter(session):
-    question = question_of("best", {"tpot_limits": 60.0})
+    question = question_of("best", {"tpot_limit": 60.0})
     assert len(session.ask(question, for_table=True).columns) * 4 < len(session.ask(question).columns)
 
 
 def test_a_first_answer_is_cut_as_later_ones_are(session):
     with Session(session.location) as fresh:
-        question = question_of("best", {"tpot_limits": 60.0})
+        question = question_of("best", {"tpot_limit": 60.0})
         first = fresh.ask(question, for_table=True)
         full = fresh.ask(question)
     assert first.rows == tuple(tuple(row[full.columns.index(name)] for name in first.columns) for row in full.rows)

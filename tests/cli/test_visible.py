@@ -79,7 +79,7 @@ def test_text_and_notes_are_escaped(capsys):
 def test_names_of_the_user_are_shown_escaped(example_copy):
     unknown = sweepdb(["evaluate", RED, "--device", RED], example_copy)
     assert unknown.code == 2
-    labelled = sweepdb(["query", "best", "--tpot-limits", "50", "--workload", RED], example_copy)
+    labelled = sweepdb(["query", "best", "--tpot-limit", "50", "--workload", RED], example_copy)
     cell = sweepdb(["sql", "SELECT chr(27) || 'x' AS a, 'y' AS \"b\x1b\""], example_copy)
     assert "\\x1bx" in cell.out
     for outcome in (unknown, labelled, cell):

@@ -25,9 +25,9 @@ from store.errors import SweepdbError
 from store.location import parse_url
 
 QUESTIONS = {  # an answer with rows, one of pairs, and one without rows, which has nearest misses
-    "best": "best --all --tpot-limits 60 --top 2",
-    "pairs": "pd-ratio --all --tpot-limits 60 --num-devices 8 --top 2",
-    "nearest": "best --all --tpot-limits 1e-9",
+    "best": "best --all --tpot-limit 60 --top 2",
+    "pairs": "pd-ratio --all --tpot-limit 60 --num-devices 8 --top 2",
+    "nearest": "best --all --tpot-limit 1e-9",
 }
 FORMATS = ("csv", "json", "jsonl", "json-full", "parquet")
 

@@ -32,9 +32,9 @@ NO_LIE = {
     "signature": "only the public key tells whose it is: with `--signed-by` it is noticed",
 }
 QUESTIONS = (
-    "best --tpot-limits 60 --top 2",
-    "pd-ratio --tpot-limits 60 --num-devices 8 --top 2",
-    "best --tpot-limits 1e-9",
+    "best --tpot-limit 60 --top 2",
+    "pd-ratio --tpot-limit 60 --num-devices 8 --top 2",
+    "best --tpot-limit 1e-9",
 )
 INPUTS = ("question", "scenarios", "moment", "store")  # what asking again depends on
 
@@ -199,7 +199,7 @@ def test_under_a_signature_nothing_at_all_may_change(proven, location, folder, k
 def test_a_moment_may_be_moved_to_where_the_proof_would_have_been_the_same(location, folder):
     grown = f"sqlite:///{folder}/grown.sqlite"
     shutil.copy(location.path, folder / "grown.sqlite")
-    question = "best --model llama-3.1-8b --tpot-limits 60"
+    question = "best --model llama-3.1-8b --tpot-limit 60"
     assert sweepdb(f"query {question} --all --proof {folder}/before.json", grown).code == 0
     before = json.loads((folder / "before.json").read_text())
     write_sweep(grown, mission_records(models=(MODELS[6],), plans=PLANS[:1]), key="b", sizes=2)

@@ -100,7 +100,7 @@ ASKED = {
     "sensitivity": {"vary": ("ttft",)},
     "mix": {"mix": (("3500/1500", 0.5), ("1024/1024", 0.5))},
     "cost": {"mode": "decode"},
-    "nearest": {"ttft_limits": 1e-6},
+    "nearest": {"ttft_limit": 1e-6},
 }
 
 
@@ -157,7 +157,7 @@ def test_each_group_is_limited_by_the_tpot_of_its_serving_model(tmp_path):
     notebook = queries.open(url)
     tpot = {row["serving_model"]: row["tpot_ms"] for row in notebook.best(all=True).dicts()}
     assert tpot == {"waves": 20.0, "vllm": 10.0}
-    limited = notebook.best(all=True, tpot_limits=15)
+    limited = notebook.best(all=True, tpot_limit=15)
     assert {row["serving_model"] for row in limited.dicts()} == {"vllm"}
     assert "rules: tpot exclusive (vllm), inclusive (waves)," in "".join(header_lines(limited))
     assert "rules: tpot exclusive," in "".join(header_lines(notebook.best(serving_model="vllm")))

@@ -53,11 +53,11 @@ def test_changed_fields_of_a_profile_are_named_with_both_values(url):
 
 
 def test_winners_are_the_best_of_each_sweep(url):
-    lines = [one for one in lines_of(url, "march", "april", tpot_limits=40.0) if one.startswith("Best ")]
+    lines = [one for one in lines_of(url, "march", "april", tpot_limit=40.0) if one.startswith("Best ")]
     with sweepdb.open(url) as store:
         for phase, found in (("decode", store.decode), ("aggregated", store.best)):
             before, after = (
-                found(sweep=name, tpot_limits=40.0, rank_by="throughput", top=1).dicts()[0] for name in ("march", "april")
+                found(sweep=name, tpot_limit=40.0, rank_by="throughput", top=1).dicts()[0] for name in ("march", "april")
             )  # fmt: skip
             (line,) = (one for one in lines if f" {phase} " in one)
             assert (

@@ -118,9 +118,9 @@ def test_best_is_the_best_of_the_rows_that_keep_their_limits_with_the_confidence
 ):
     rows = [row for row in stored[1] if row["phase"] == "aggregated"]
     asked = {
-        "ttft": {"ttft_limits": middle(rows, "aggregated", "ttft_ms")},
-        "tpot": {"tpot_limits": 1.3 * middle(rows, "aggregated", "tpot_exclusive_ms")},
-        "e2e": {"e2e_limits": middle(rows, "aggregated", "e2e_ms")},
+        "ttft": {"ttft_limit": middle(rows, "aggregated", "ttft_ms")},
+        "tpot": {"tpot_limit": 1.3 * middle(rows, "aggregated", "tpot_exclusive_ms")},
+        "e2e": {"e2e_limit": middle(rows, "aggregated", "e2e_ms")},
         "user": {"min_tokens_per_s_per_user": 800.0 / middle(rows, "aggregated", "tpot_exclusive_ms")},
     }
     options = {name: value for limit in limited for name, value in asked[limit].items()}
@@ -156,11 +156,11 @@ REPORTS = ("best", "prefill", "decode", "curve", "nearest", "pareto", "pd-ratio"
 @pytest.mark.parametrize("name", REPORTS)
 def test_every_report_of_probes_says_whether_limits_hold(stored, shipped, notebook, name):
     rows = stored[1]
-    limits = {"ttft_limits": 2 * middle(rows, "aggregated", "ttft_ms")}
+    limits = {"ttft_limit": 2 * middle(rows, "aggregated", "ttft_ms")}
     if name != "prefill":
-        limits["tpot_limits"] = 1.5 * middle(rows, "aggregated", "tpot_exclusive_ms")
+        limits["tpot_limit"] = 1.5 * middle(rows, "aggregated", "tpot_exclusive_ms")
     if name == "decode":
-        del limits["ttft_limits"]
+        del limits["ttft_limit"]
     if name == "cost":
         limits["mode"] = "aggregated"
     if name == "capacity":
@@ -185,10 +185,10 @@ def test_without_limits_nothing_is_said_to_hold(notebook):
 
 def test_what_holds_with_ninety_percent_passes_with_that_confidence(stored, notebook):
     limit = 1.5 * middle(stored[1], "aggregated", "tpot_exclusive_ms")
-    every = notebook.curve(tpot_limits=limit, reserved_memory_gb=0, mode="aggregated")
+    every = notebook.curve(tpot_limit=limit, reserved_memory_gb=0, mode="aggregated")
     for confidence, said in ((0.9, {"yes"}), (0.5, {"yes", "likely"})):
         passing = notebook.nearest(
-            tpot_limits=limit, reserved_memory_gb=0, mode="aggregated", confidence=confidence, top=1
+            tpot_limit=limit, reserved_memory_gb=0, mode="aggregated", confidence=confidence, top=1
         )
         kept = {row["probe"] for row in every.dicts() if row["holds"] in said}
         missing = {row["probe"] for row in passing.dicts()}
@@ -199,12 +199,12 @@ def test_what_holds_with_ninety_percent_passes_with_that_confidence(stored, note
 def test_the_nearest_miss_is_admitted_when_its_limit_is_relaxed_so_far(stored, notebook):
     asked = {"reserved_memory_gb": 0, "confidence": 0.8}
     tight = 0.5 * min(row["ttft_ms"] for row in stored[1] if row["phase"] == "aggregated")
-    answer = notebook.best(ttft_limits=tight, **asked)
+    answer = notebook.best(ttft_limit=tight, **asked)
     assert not answer.rows
     first = answer.nearest_dicts()[0]
     assert first["relax_to"] > first["ttft_ms"]  # measured values may exceed predicted ones
     assert first["holds"] == "no"
-    relaxed = notebook.best(ttft_limits=first["relax_to"], **asked)
+    relaxed = notebook.best(ttft_limit=first["relax_to"], **asked)
     assert first["probe"] in {row["probe"] for row in relaxed.dicts()}
     assert len(relaxed.rows) == 1
     assert first["admitted_then"] >= 1
@@ -252,14 +252,14 @@ def test_a_ratio_lies_between_the_levels_that_are_kept():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"confidence": 0.99, "tpot_limits": 50}, "`confidence` must be at most 0.95, not 0.99"),
-        ({"confidence": 0.0, "tpot_limits": 50}, "`confidence` must lie in 0.05..0.95, not 0"),
+        ({"confidence": 0.99, "tpot_limit": 50}, "`confidence` must be at most 0.95, not 0.99"),
+        ({"confidence": 0.0, "tpot_limit": 50}, "`confidence` must lie in 0.05..0.95, not 0"),
         ({"confidence": 0.8}, "`confidence` reads limits, and none is given"),
         (
-            {"confidence": 0.8, "tbt_limits": 20},
-            "`confidence` reads limits whose errors are known, and those of `tbt_limits`",
+            {"confidence": 0.8, "tbt_limit": 20},
+            "`confidence` reads limits whose errors are known, and those of `tbt_limit`",
         ),
-        ({"confidence": 0.8, "tpot_limits": 50, "device": UNKNOWN[0]}, "nobody measured anything near these rows"),
+        ({"confidence": 0.8, "tpot_limit": 50, "device": UNKNOWN[0]}, "nobody measured anything near these rows"),
     ],
 )
 def test_what_cannot_be_read_with_a_confidence_is_refused(notebook, options, said):
@@ -271,7 +271,7 @@ def test_what_cannot_be_read_with_a_confidence_is_refused(notebook, options, sai
 
 def test_reports_without_limits_refuse_a_confidence(notebook):
     with pytest.raises(InputError, match="report curve makes no use of `confidence`"):
-        notebook.curve(confidence=0.8, tpot_limits=50)
+        notebook.curve(confidence=0.8, tpot_limit=50)
 
 
 def test_a_question_with_a_confidence_is_proved_and_verified(stored, tmp_path):

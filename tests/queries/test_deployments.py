@@ -13,7 +13,7 @@ import queries
 import sweepdb
 from store.errors import InputError
 
-LIMITS = {"ttft_limits": 400.0, "tpot_limits": 40.0}
+LIMITS = {"ttft_limit": 400.0, "tpot_limit": 40.0}
 DEVICES = [device[0] for device in SERVED_DEVICES]
 PROMPT, ANSWER, CACHED, _ = WORKLOADS[1]
 PRICES = dict(zip(DEVICES, (2.0, 3.0), strict=True))
@@ -45,8 +45,8 @@ def admitted(rows, device):
         if (
             (row["device"], row["phase"]) == (device, "aggregated")
             and free >= 10 * GIB
-            and row["ttft_ms"] <= LIMITS["ttft_limits"]
-            and row["tpot_exclusive_ms"] <= LIMITS["tpot_limits"]
+            and row["ttft_ms"] <= LIMITS["ttft_limit"]
+            and row["tpot_exclusive_ms"] <= LIMITS["tpot_limit"]
         ):
             mean = (1.0 + (row["shortest_length"] or 1.0)) / 2
             longer = (1.0 - mean) * row["output_length"] * row["tpot_exclusive_ms"]
@@ -150,7 +150,7 @@ def test_concurrency_shows_every_plan_with_the_users_asked_for(notebook, stored)
     for key, row in wanted.items():
         mine, copies = found[key], 8 // row["num_devices"]
         assert (mine["users"], mine["ttft_ms"]) == (copies * row["concurrency"], row["ttft_ms"])
-        kept = row["ttft_ms"] <= LIMITS["ttft_limits"] and row["tpot_exclusive_ms"] <= LIMITS["tpot_limits"]
+        kept = row["ttft_ms"] <= LIMITS["ttft_limit"] and row["tpot_exclusive_ms"] <= LIMITS["tpot_limit"]
         assert mine["within_limits"] == kept
         # Little's law for requests of the client's mean length
         assert mine["system_qps"] * mine["e2e_ms"] / 1000 == pytest.approx(mine["users"])
@@ -212,7 +212,7 @@ def test_budgets_are_numbers_of_devices_within_the_largest(notebook, wrong):
 
 
 def test_what_is_missed_is_named_by_its_group(notebook):
-    answer = notebook.deployments(num_devices=12, ttft_limits=1e-3)
+    answer = notebook.deployments(num_devices=12, ttft_limit=1e-3)
     assert not answer.rows
     assert {row["question_group"] for row in answer.nearest_dicts()} == {0}
     assert len(answer.scope) == 1

@@ -96,7 +96,7 @@ def test_goodput_is_that_of_plain_python(notebook, ladder, seed) -> None:
     tpot = None if draw.random() < 0.2 else float(np.exp(draw.uniform(np.log(2), np.log(20))))
     wanted, marginal = float(draw.uniform(0.2, 0.99)), bool(draw.random() < 0.4)
     answer = notebook.best(
-        by="goodput", ttft_limits=ttft, tpot_limits=tpot, attainment=wanted, marginal=marginal, mode="aggregated"
+        by="goodput", ttft_limit=ttft, tpot_limit=tpot, attainment=wanted, marginal=marginal, mode="aggregated"
     )
     (row,) = answer.dicts()
     shares = shares_of(ladder["aggregated"], ttft, tpot, marginal=marginal)
@@ -135,17 +135,16 @@ def test_the_view_says_the_same_and_no_limit_is_none(stored, ladder) -> None:
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_sides_have_a_goodput_under_their_own_limit(notebook, ladder, phase) -> None:
-    limit = {"ttft_limits": 150.0} if phase == "prefill" else {"tpot_limits": 4.0}
+    limit = {"ttft_limit": 150.0} if phase == "prefill" else {"tpot_limit": 4.0}
     (row,) = notebook.best(by="goodput", mode=phase, **limit).dicts()
-    shares = shares_of(ladder[phase], limit.get("ttft_limits"), limit.get("tpot_limits"))
+    shares = shares_of(ladder[phase], limit.get("ttft_limit"), limit.get("tpot_limit"))
     assert row["goodput"] == pytest.approx(crossing([(rate, share) for rate, share, _ in shares], 0.9)[0])
     assert row["binding_limit"] == ("ttft" if phase == "prefill" else "tpot")
 
 
 def test_more_of_the_same_limit_never_lowers_goodput(notebook) -> None:
     found = [
-        notebook.best(by="goodput", ttft_limits=200.0, tpot_limits=limit, mode="aggregated").dicts()[0]["goodput"]
-        or 0.0
+        notebook.best(by="goodput", ttft_limit=200.0, tpot_limit=limit, mode="aggregated").dicts()[0]["goodput"] or 0.0
         for limit in (3.0, 4.0, 6.0, 9.0, 20.0)
     ]
     assert found == sorted(found)
@@ -154,7 +153,7 @@ def test_more_of_the_same_limit_never_lowers_goodput(notebook) -> None:
 
 def test_copies_share_a_device_budget(notebook) -> None:
     alone, copies = (
-        notebook.best(by="goodput", ttft_limits=200.0, mode="aggregated", **more).dicts()[0]
+        notebook.best(by="goodput", ttft_limit=200.0, mode="aggregated", **more).dicts()[0]
         for more in ({}, {"num_devices": 7})
     )
     assert (copies["instances"], copies["system_goodput"]) == (7, pytest.approx(7 * alone["goodput"]))
@@ -175,7 +174,7 @@ def test_a_header_lists_the_columns_and_errors_are_said(notebook, name) -> None:
 
 
 def test_attainment_is_the_curve_that_goodput_is_read_from(notebook, ladder) -> None:
-    rows = notebook.attainment(ttft_limits=200.0, tpot_limits=8.0, mode="aggregated").dicts()
+    rows = notebook.attainment(ttft_limit=200.0, tpot_limit=8.0, mode="aggregated").dicts()
     expected = shares_of(ladder["aggregated"], 200.0, 8.0)
     assert [row["arrivals_per_s"] for row in rows] == [rate for rate, _, _ in expected]
     assert [row["attained"] for row in rows] == pytest.approx([share for _, share, _ in expected])
@@ -195,14 +194,14 @@ def test_times_between_tokens_have_a_limit_of_their_own(stored, notebook, ladder
             mine = [(count, inside(limit, bin_)) for at, bin_, count in gaps if at == rate]
             share = sum(count * weight for count, weight in mine) / sum(count for count, _ in mine)
             within.append((rate, min(both, share)))
-        given = {"ttft_limits": 200.0, "tpot_limits": 8.0, "tbt_limits": limit, "mode": "aggregated"}
+        given = {"ttft_limit": 200.0, "tpot_limit": 8.0, "tbt_limit": limit, "mode": "aggregated"}
         assert [row["attained"] for row in notebook.attainment(**given).dicts()] == pytest.approx(
             [share for _, share in within]
         )
         (row,) = notebook.best(by="goodput", **given).dicts()
         expected, _ = crossing(within, 0.9)
         assert row["goodput"] == (None if expected is None else pytest.approx(expected))
-    (without,) = notebook.best(by="goodput", ttft_limits=200.0, tpot_limits=8.0, mode="aggregated").dicts()
+    (without,) = notebook.best(by="goodput", ttft_limit=200.0, tpot_limit=8.0, mode="aggregated").dicts()
     assert (row["goodput"] or 0) <= without["goodput"]
 
 
@@ -287,7 +286,7 @@ def test_what_saturates_at_the_lowest_rate_says_what_a_lone_request_takes(notebo
 def test_few_requests_are_said_with_their_interval(sqlite_url) -> None:
     evaluate_loads(sqlite_url, requests=600, rates=(1.0, 2.0, 4.0))
     with sweepdb.open(sqlite_url) as opened:
-        answer = opened.best(by="goodput", ttft_limits=300.0, mode="aggregated")
+        answer = opened.best(by="goodput", ttft_limit=300.0, mode="aggregated")
         assert any("600 requests give wide intervals" in note for note in answer.notes)
         assert answer.dicts()[0]["goodput_low"] <= answer.dicts()[0]["goodput_high"]
 
@@ -297,13 +296,13 @@ def test_sides_of_other_arrivals_are_no_pair(sqlite_url) -> None:
         evaluate_loads(sqlite_url, requests=2_000, mode=mode, arrivals=arrivals, rates=(1.0, 2.0, 4.0))
     said = "prefill sides were played with poisson, 2000 requests, seed 1, decode sides with constant, 2000 requests"
     with sweepdb.open(sqlite_url) as opened, pytest.raises(InputError, match=said):
-        opened.best(by="goodput", ttft_limits=300.0, mode="pd", all=True)
+        opened.best(by="goodput", ttft_limit=300.0, mode="pd", all=True)
 
 
 def test_probes_without_arrivals_have_no_goodput(sqlite_url) -> None:
     evaluate_loads(sqlite_url, arrivals=None, requests=20_000)
     with sweepdb.open(sqlite_url) as opened:
-        for asking in (lambda: opened.best(by="goodput", ttft_limits=200.0), lambda: opened.percentiles(rate=3.0)):
+        for asking in (lambda: opened.best(by="goodput", ttft_limit=200.0), lambda: opened.percentiles(rate=3.0)):
             with pytest.raises(InputError, match="no aggregated rows of this scope have been"):
                 asking()
 
@@ -395,7 +394,7 @@ def test_stored_answers_are_those_of_bisection_by_new_plays(sqlite_url, limits) 
             expected = bisected(player, ttft, tpot, wanted, steps=steps)
             if not ends[0] < expected < ends[1]:  # NaN, too: the ladder says that it ends there
                 continue
-            (row,) = opened.best(by="goodput", ttft_limits=ttft, tpot_limits=tpot, attainment=wanted).dicts()
+            (row,) = opened.best(by="goodput", ttft_limit=ttft, tpot_limit=tpot, attainment=wanted).dicts()
             errors.append(abs(row["goodput"] / expected - 1.0))
     hundredth = float(np.quantile(errors, 0.99))
     print(

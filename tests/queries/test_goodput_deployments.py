@@ -17,7 +17,7 @@ from store.opening import open_store
 from store.records import PriceRecord
 from store.writing.beside import put_prices
 
-LIMITS = {"ttft_limits": 700.0, "tpot_limits": 5.0}
+LIMITS = {"ttft_limit": 700.0, "tpot_limit": 5.0}
 WANTED = 0.9
 SCALES = [2 ** (step / 4) for step in range(-8, 9)]
 DEVICES = ["a100_sxm", "h100_sxm"]
@@ -67,18 +67,18 @@ def sides(opened, ladders):
         for row in opened.best(by="goodput", mode="pd", num_devices=8, device="a100_sxm", top=100, **LIMITS).dicts()
     }
     prefill = {
-        at: side_levels(rows, LIMITS["ttft_limits"] - moved[at[0]], None, WANTED)
+        at: side_levels(rows, LIMITS["ttft_limit"] - moved[at[0]], None, WANTED)
         for at, rows in of_phase(ladders, "prefill").items()
     }
     decode = {
-        at: side_levels(rows, None, LIMITS["tpot_limits"], WANTED) for at, rows in of_phase(ladders, "decode").items()
+        at: side_levels(rows, None, LIMITS["tpot_limit"], WANTED) for at, rows in of_phase(ladders, "decode").items()
     }
     return prefill, decode
 
 
 def together_of(ladders, device="a100_sxm"):
     return {
-        at: goodput_of(rows, LIMITS["ttft_limits"], LIMITS["tpot_limits"], WANTED)
+        at: goodput_of(rows, LIMITS["ttft_limit"], LIMITS["tpot_limit"], WANTED)
         for at, rows in of_phase(ladders, "aggregated", device).items()
     }
 
@@ -138,7 +138,7 @@ def test_the_number_to_buy_carries_the_rate_with_longer_steps(opened, ladders, s
 def test_capacity_for_probes_is_as_it_was(opened) -> None:
     assert opened.capacity(target_qps=10.0, num_devices=4, device="a100_sxm").report == "capacity"
     with pytest.raises(InputError, match="devices are counted for a rate of requests"):
-        opened.capacity(by="goodput", ttft_limits=300.0, device="a100_sxm")
+        opened.capacity(by="goodput", ttft_limit=300.0, device="a100_sxm")
 
 
 @pytest.mark.parametrize("devices", [2, 5])
@@ -214,7 +214,7 @@ def test_sensitivity_by_goodput_reads_every_value_of_the_limit(opened, ladders, 
     for number, row in enumerate(rows):
         limits = {**held, f"{vary}_limits": row["limit_ms"]}
         found = {
-            plan: goodput_of(one, limits["ttft_limits"], limits["tpot_limits"], WANTED, marginal=marginal) / size
+            plan: goodput_of(one, limits["ttft_limit"], limits["tpot_limit"], WANTED, marginal=marginal) / size
             for (plan, size), one in of_phase(ladders, "aggregated").items()
         }
         assert row["ranked_goodput"] == pytest.approx(max(found.values()))
@@ -263,7 +263,7 @@ def test_the_line_says_where_separation_turns(opened, ladders, sides) -> None:
     beside = row["kv_transfer_ms"]
 
     def pays(of_ttft: float, of_tpot: float) -> bool | None:
-        ttft, tpot = of_ttft * LIMITS["ttft_limits"], of_tpot * LIMITS["tpot_limits"]
+        ttft, tpot = of_ttft * LIMITS["ttft_limit"], of_tpot * LIMITS["tpot_limit"]
         apart = pair_goodput(
             side_levels(of_phase(ladders, "prefill")[p, sizes[p]], ttft - beside, None, WANTED),
             side_levels(of_phase(ladders, "decode")[d, sizes[d]], None, tpot, WANTED),
@@ -276,8 +276,8 @@ def test_the_line_says_where_separation_turns(opened, ladders, sides) -> None:
     assert said.startswith(f"Separation {'pays' if pays(1, 1) else 'does not pay'} here: ")
     told = dict(re.findall(r"(TTFT|TPOT) ([\d.,]+) ms alone", said))
     for name, limit, at in (
-        ("TTFT", LIMITS["ttft_limits"], lambda scale: (scale, 1)),
-        ("TPOT", LIMITS["tpot_limits"], lambda scale: (1, scale)),
+        ("TTFT", LIMITS["ttft_limit"], lambda scale: (scale, 1)),
+        ("TPOT", LIMITS["tpot_limit"], lambda scale: (1, scale)),
     ):
         turned = [2 ** (step / 4) for step in range(-12, 13) if pays(*at(2 ** (step / 4))) is (not pays(1, 1))]
         if not turned:
@@ -289,7 +289,7 @@ def test_the_line_says_where_separation_turns(opened, ladders, sides) -> None:
 
 
 def test_pairs_cost_what_the_devices_of_both_sides_do(opened) -> None:
-    limits = {"ttft_limits": 900.0, "tpot_limits": 5.0, "mode": "pd"}
+    limits = {"ttft_limit": 900.0, "tpot_limit": 5.0, "mode": "pd"}
     (row,) = opened.cost(by="goodput", **limits).dicts()
     pairs = [pair for pair in opened.best(by="goodput", top=50, **limits).dicts() if pair["goodput"]]
     best = max(pair["goodput"] / pair["devices_used"] for pair in pairs)
@@ -323,7 +323,7 @@ def test_devices_by_goodput_are_the_best_plan_of_each(opened) -> None:
 
 @pytest.mark.parametrize("mode", ["aggregated", "decode"])
 def test_the_frontier_by_goodput_is_every_load_that_none_beats(opened, mode) -> None:
-    limits = {name: limit for name, limit in LIMITS.items() if mode == "aggregated" or name == "tpot_limits"}
+    limits = {name: limit for name, limit in LIMITS.items() if mode == "aggregated" or name == "tpot_limit"}
     kept = [row for row in opened.attainment(mode=mode, **limits).dicts() if row["attained"] >= WANTED]
     sizes = {
         row["scenario"]: row["num_devices"] for row in opened.best(by="goodput", mode=mode, top=1000, **limits).dicts()

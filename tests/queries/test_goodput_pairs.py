@@ -28,7 +28,7 @@ from queries.connect import connect
 from store.errors import InputError
 
 EDGES = 1e-5 * 10.0 ** (np.arange(289) / 32)
-LIMITS = {"ttft_limits": 700.0, "tpot_limits": 5.0}
+LIMITS = {"ttft_limit": 700.0, "tpot_limit": 5.0}
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +73,10 @@ def test_pairs_are_those_of_the_curves_of_both_sides(stored) -> None:
         prefill = {
             plan: curve
             for row in rows
-            for plan, curve in curves(store, "prefill", ttft_limits=700.0 - row["kv_transfer_ms"]).items()
+            for plan, curve in curves(store, "prefill", ttft_limit=700.0 - row["kv_transfer_ms"]).items()
             if plan == row["prefill_plan"]
         }
-        decode = curves(store, "decode", tpot_limits=5.0)
+        decode = curves(store, "decode", tpot_limit=5.0)
     assert beside > 100.0  # the other half of the handover, and moving the prompt
     sizes = {"tp1pp1dp1": 1, "tp2pp1dp1": 2, "tp1pp1dp2": 2}
     assert {row["prefill_plan"] for row in rows} == set(prefill)
@@ -121,7 +121,7 @@ def test_a_pair_at_the_end_of_a_ladder_says_so(sqlite_url) -> None:
     for mode, rates in (("prefill", (1.0, 2.0)), ("decode", (1.0, 3.0)), ("aggregated", (1.0, 20.0, 40.0))):
         evaluate_loads(sqlite_url, mode=mode, rates=rates)
     with sweepdb.open(sqlite_url) as store:
-        answer = store.best(by="goodput", mode="pd", num_devices=2, ttft_limits=900.0, tpot_limits=20.0)
+        answer = store.best(by="goodput", mode="pd", num_devices=2, ttft_limit=900.0, tpot_limit=20.0)
     (row,) = answer.dicts()
     assert row["goodput"] == pytest.approx(2.0)
     assert row["colocated_goodput"] > 2.0

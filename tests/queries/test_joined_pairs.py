@@ -37,7 +37,7 @@ from store.writing import begin_sweep, put_block, put_loads, put_scenarios
 
 EDGES = 1e-5 * 10.0 ** (np.arange(289) / 32)
 BURSTS = ArrivalProcess(kind="gamma", cv=3.0, requests=6_000)
-LIMITS = {"ttft_limits": 700.0, "tpot_limits": 5.0}
+LIMITS = {"ttft_limit": 700.0, "tpot_limit": 5.0}
 
 
 def side(phase: str, requests: int = BURSTS.requests) -> LoadPlayer:
@@ -123,15 +123,15 @@ def forgotten(stored):
 def test_bursts_are_joined_where_the_product_of_shares_misses_the_pair(stored, forgotten, sides, limits) -> None:
     """What is left is that decode sides were played with the bursts themselves, which prefill sides smooth."""
     ttft, tpot, wanted = limits
-    given = {"tpot_limits": tpot, "attainment": wanted, "num_devices": 8, "mode": "pd"}
+    given = {"tpot_limit": tpot, "attainment": wanted, "num_devices": 8, "mode": "pd"}
     with sweepdb.open(stored) as one, sweepdb.open(forgotten) as other:
-        (first,) = one.best(by="goodput", ttft_limits=ttft, **given).dicts()
+        (first,) = one.best(by="goodput", ttft_limit=ttft, **given).dicts()
         outside = sides[0].load_outside_ms + first["kv_transfer_ms"]
         (joined,), (product,) = (
-            opened.best(by="goodput", ttft_limits=ttft + outside, **given).dicts() for opened in (one, other)
+            opened.best(by="goodput", ttft_limit=ttft + outside, **given).dicts() for opened in (one, other)
         )
-        assert any("join" in note for note in one.best(by="goodput", ttft_limits=ttft, **given).notes)
-        assert any("keep_requests" in note for note in other.best(by="goodput", ttft_limits=ttft, **given).notes)
+        assert any("join" in note for note in one.best(by="goodput", ttft_limit=ttft, **given).notes)
+        assert any("keep_requests" in note for note in other.best(by="goodput", ttft_limit=ttft, **given).notes)
     assert (joined["prefill_instances"], joined["decode_instances"]) == (1, 1)
     assert (joined["combined"], product["combined"]) == ("requests joined", "shares multiplied")
     truth = carried(sides, ttft, tpot, wanted)
@@ -177,9 +177,9 @@ def joint(found, rate_p, rate_d, ttft, tpot):
 
 @pytest.mark.parametrize(("devices", "ttft", "tpot", "wanted"), [(8, 900.0, 9.0, 0.8), (20, 600.0, 8.5, 0.7)])
 def test_joined_pairs_are_those_of_plain_python(stored, devices, ttft, tpot, wanted) -> None:
-    given = {"tpot_limits": tpot, "attainment": wanted, "num_devices": devices, "mode": "pd"}
+    given = {"tpot_limit": tpot, "attainment": wanted, "num_devices": devices, "mode": "pd"}
     with sweepdb.open(stored) as opened:
-        (row,) = opened.best(by="goodput", ttft_limits=ttft, **given).dicts()
+        (row,) = opened.best(by="goodput", ttft_limit=ttft, **given).dicts()
     found = requests_of(stored)
     prefills, decodes = row["prefill_instances"], row["decode_instances"]
     assert 4 * (prefills + decodes) == row["devices_used"] <= devices
@@ -206,14 +206,14 @@ def side_outside(url):
 
 def step_error(url, phase):
     with sweepdb.open(url) as opened:
-        limit = {"prefill": {"ttft_limits": 900.0}, "decode": {"tpot_limits": 50.0}}[phase]
+        limit = {"prefill": {"ttft_limit": 900.0}, "decode": {"tpot_limit": 50.0}}[phase]
         (row,) = opened.best(by="goodput", **limit, mode=phase).dicts()
     return row["step_error"]
 
 
 def test_a_proof_of_joined_pairs_is_of_the_requests_too(stored, tmp_path) -> None:
     """Their digests are of the bytes as they are: a request that somebody moved is noticed, whatever is said of them."""
-    asked = "query best --by goodput --mode pd --num-devices 8 --ttft-limits 900 --tpot-limits 9"
+    asked = "query best --by goodput --mode pd --num-devices 8 --ttft-limit 900 --tpot-limit 9"
     proof, url = tmp_path / "proof.json", f"sqlite:///{tmp_path}/copy.sqlite"
     shutil.copy(parse_url(stored).path, parse_url(url).path)
     assert command(f"{asked} --proof {proof}", url).code == 0

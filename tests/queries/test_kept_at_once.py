@@ -17,13 +17,13 @@ from store.parts import ShardBlock, part_shelf, register_part, write_part
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
 ASKED = [
-    ("best", {"tpot_limits": 20.0}),
-    ("best", {"tpot_limits": 60.0, "ttft_limits": 3000.0, "top": 4}),
-    ("pd-ratio", {"num_devices": 16, "tpot_limits": 60.0}),
+    ("best", {"tpot_limit": 20.0}),
+    ("best", {"tpot_limit": 60.0, "ttft_limit": 3000.0, "top": 4}),
+    ("pd-ratio", {"num_devices": 16, "tpot_limit": 60.0}),
     ("pareto", {}),
     ("sensitivity", {"vary": "tpot"}),
     ("curve", {}),
-    ("best", {"tpot_limits": 0.0001}),
+    ("best", {"tpot_limit": 0.0001}),
 ]
 
 
@@ -80,11 +80,11 @@ def test_a_first_answer_from_memory_is_the_answer_of_the_files(place, monkeypatc
 @pytest.mark.usefixtures("scattered")
 def test_what_is_kept_is_not_read_again(place):
     with Session(place) as session:
-        first = answered(session, "best", {"tpot_limits": 60.0})
+        first = answered(session, "best", {"tpot_limit": 60.0})
         statements = []
         real = session._connection.duckdb
         session._connection.duckdb = Recorded(real, statements)
-        assert answered(session, "best", {"tpot_limits": 60.0}).rows == first.rows
+        assert answered(session, "best", {"tpot_limit": 60.0}).rows == first.rows
         assert any("narrow" in one for one in statements)
         assert not any("temp table kept as" in one.lower() for one in statements)
 
@@ -111,5 +111,5 @@ def test_what_takes_too_much_memory_or_time_waits_until_it_is_asked_again(place,
     else:
         monkeypatch.setattr(scope_tables, "MOST_AT_ONCE", 5)
     with Session(place) as session:
-        answered(session, "best", {"tpot_limits": 60.0})
+        answered(session, "best", {"tpot_limit": 60.0})
         assert not is_kept(session)

@@ -19,8 +19,8 @@ from store.reading import read_transaction, stored_loads
 from store.upkeep import check_store
 from sweepdb.sharing import export_bundle, import_bundle
 
-QUESTION = "goodput --ttft-limits 200 --tpot-limits 8"
-PAIR = "goodput --mode pd --num-devices 4 --ttft-limits 700 --tpot-limits 8"
+QUESTION = "goodput --ttft-limit 200 --tpot-limit 8"
+PAIR = "goodput --mode pd --num-devices 4 --ttft-limit 700 --tpot-limit 8"
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +156,8 @@ def test_a_changed_load_is_not_exported(stored, tmp_path):
     assert not (tmp_path / "bundle").exists()
 
 
-@pytest.mark.parametrize("asked", [QUESTION, PAIR, "capacity --rate 50 --ttft-limits 700 --tpot-limits 8",
-                                   "best --by goodput --tpot-limits 8"])  # fmt: skip
+@pytest.mark.parametrize("asked", [QUESTION, PAIR, "capacity --rate 50 --ttft-limit 700 --tpot-limit 8",
+                                   "best --by goodput --tpot-limit 8"])  # fmt: skip
 def test_a_proof_of_goodput_verifies_here_and_in_a_copy(stored, bundle, tmp_path, asked):
     proof, copy = tmp_path / "proof.json", f"sqlite:///{tmp_path}/copy.sqlite"
     assert sweepdb(f"query {asked} --all --proof {proof}", stored).code == 0

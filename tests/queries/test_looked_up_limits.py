@@ -70,13 +70,13 @@ def asked(draw: np.random.Generator) -> dict[str, object]:
     """A question at random."""
     given: dict[str, object] = {"attainment": float(draw.uniform(0.3, 0.98)), "top": int(draw.integers(1, 6))}
     if draw.random() < 0.8:
-        given["ttft_limits"] = float(np.exp(draw.uniform(np.log(60), np.log(900))))
+        given["ttft_limit"] = float(np.exp(draw.uniform(np.log(60), np.log(900))))
     if draw.random() < 0.8:
-        given["tpot_limits"] = float(np.exp(draw.uniform(np.log(6), np.log(60))))
+        given["tpot_limit"] = float(np.exp(draw.uniform(np.log(6), np.log(60))))
     if draw.random() < 0.5:
         given["num_devices"] = int(draw.integers(2, 40))
     if draw.random() < 0.3:
-        given["tbt_limits"] = float(draw.uniform(1, 40))
+        given["tbt_limit"] = float(draw.uniform(1, 40))
     if draw.random() < 0.3:
         given["marginal"] = True
     return given
@@ -89,9 +89,9 @@ def test_bounds_choose_what_reading_every_cell_finds(stored, monkeypatch, mode) 
         for _ in range(4 if mode == "pd" else 8):
             given = {**asked(draw), "mode": mode}
             if mode in {"prefill", "decode"}:
-                given.pop("tpot_limits" if mode == "prefill" else "ttft_limits", None)
+                given.pop("tpot_limit" if mode == "prefill" else "ttft_limit", None)
                 if mode == "prefill":
-                    given.pop("tbt_limits", None)
+                    given.pop("tbt_limit", None)
             monkeypatch.setattr(ladders, "_ALL_ARE_READ", 0)
             found = by_bounds.best(by="goodput", **given).dicts()
             read.append(by_bounds._session._connection.duckdb.execute("SELECT count(*) FROM chosen").fetchone()[0])

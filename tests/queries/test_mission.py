@@ -60,11 +60,11 @@ def limits(rows, count, seed):
 
 def given(ttft, tpot, report):
     """The options of a report."""
-    options = {"ttft_limits": ttft, "tpot_limits": tpot}
+    options = {"ttft_limit": ttft, "tpot_limit": tpot}
     if report == "prefill":
-        del options["tpot_limits"]
+        del options["tpot_limit"]
     if report == "decode":
-        del options["ttft_limits"]
+        del options["ttft_limit"]
     return options
 
 
@@ -121,7 +121,7 @@ def test_s55_pd_ratio_equals_brute_force_for_every_pair_of_limits(thinned, count
     chance = random.Random(1)
     for number, (ttft, tpot) in enumerate(limits(rows, count, 56)):
         budget = chance.choice((None, None, 8, 24))
-        answer = notebook.pd_ratio(top=TOP, ttft_limits=ttft, tpot_limits=tpot, num_devices=budget)
+        answer = notebook.pd_ratio(top=TOP, ttft_limit=ttft, tpot_limit=tpot, num_devices=budget)
         prefills = best_of_plans(rows, "prefill", ttft=ttft, by="qps")
         decodes = best_of_plans(rows, "decode", tpot=tpot, by="qps")
         expected = pair_up(prefills, decodes, top=TOP, budget=budget)
@@ -134,7 +134,7 @@ def test_s55_pd_ratio_equals_brute_force_on_the_whole_store(stored):
     url, rows = stored
     notebook = queries.open(url)
     for ttft, tpot in limits(rows, 20, 57):
-        answer = notebook.pd_ratio(top=TOP, ttft_limits=ttft, tpot_limits=tpot)
+        answer = notebook.pd_ratio(top=TOP, ttft_limit=ttft, tpot_limit=tpot)
         prefills = best_of_plans(rows, "prefill", ttft=ttft, by="qps")
         decodes = best_of_plans(rows, "decode", tpot=tpot, by="qps")
         assert pairs_of(answer) == expected_pairs(pair_up(prefills, decodes, top=TOP))
@@ -148,7 +148,7 @@ def test_pruned_pairs_are_those_of_the_naive_join_on_random_cases(thinned, count
     chance = random.Random(2)
     for ttft, tpot in limits(rows, count, 58):
         top = chance.choice((1, 3, 7, 40))
-        answer = notebook.pd_ratio(top=top, all_pairs=True, ttft_limits=ttft, tpot_limits=tpot)
+        answer = notebook.pd_ratio(top=top, all_pairs=True, ttft_limit=ttft, tpot_limit=tpot)
         expected = pair_up(every_row(rows, "prefill", ttft=ttft), every_row(rows, "decode", tpot=tpot), top=top)
         assert pairs_of(answer) == expected_pairs(expected), (ttft, tpot, top)
     notebook.close()

@@ -120,7 +120,7 @@ def test_a_mix_is_what_trying_every_choice_finds(stored, notebook, question):
     ttft, tpot = (limit, None) if phase == "prefill" else (None, limit)
     best = offers(stored[1], phase, ttft, tpot)
     answer = notebook.mix(
-        mix=tuple(zip(NAMES, weights, strict=False)), num_devices=budget, mode=phase, ttft_limits=ttft, tpot_limits=tpot
+        mix=tuple(zip(NAMES, weights, strict=False)), num_devices=budget, mode=phase, ttft_limit=ttft, tpot_limit=tpot
     ).dicts()
     if any(name not in best for name, _ in blend):
         assert answer == []
@@ -203,7 +203,7 @@ def test_a_proof_of_a_mix_is_verified(stored, tmp_path):
 
 @pytest.mark.parametrize("ttft", [None, 400.0])
 def test_by_length_is_the_best_of_each_workload(stored, notebook, ttft):
-    lines = notebook.by_length(ttft_limits=ttft).dicts()
+    lines = notebook.by_length(ttft_limit=ttft).dicts()
     # 512, then the distribution's 0.5 x 320 + 0.3 x 1280 + 0.2 x 5120 = 1568, then 3500
     assert [row["input_length_mean"] for row in lines] == [512, 1568, 3500]
     before = None

@@ -74,9 +74,9 @@ def answered(session, question):
 
 
 LIMITS = {
-    "tpot_limits": st.sampled_from((None, 5.0, 9.0, 20.0, 60.0)),
-    "ttft_limits": st.sampled_from((None, 40.0, 200.0, 3000.0)),
-    "e2e_limits": st.sampled_from((None, None, None, 2000.0, 20000.0)),
+    "tpot_limit": st.sampled_from((None, 5.0, 9.0, 20.0, 60.0)),
+    "ttft_limit": st.sampled_from((None, 40.0, 200.0, 3000.0)),
+    "e2e_limit": st.sampled_from((None, None, None, 2000.0, 20000.0)),
     "reserved_memory_gb": st.sampled_from((0.0, 10.0, 30.5, 60.0)),
     "confidence": st.sampled_from((None, None, 0.8)),
     "num_devices": st.sampled_from((None, 8, 32)),
@@ -92,7 +92,7 @@ def drawn(data):
     """A question with options that its report takes."""
     report = data.draw(st.sampled_from(NARROW), label="report")
     options = {name: data.draw(values, label=name) for name, values in LIMITS.items()}
-    if options["tpot_limits"] is None and options["ttft_limits"] is None:
+    if options["tpot_limit"] is None and options["ttft_limit"] is None:
         options["confidence"] = None
     if report == "sensitivity":
         options["vary"] = data.draw(st.sampled_from(("ttft", "tpot", "memory", "tpot,memory")))
@@ -123,7 +123,7 @@ HEALTHY = list(HealthCheck)
 @pytest.mark.parametrize(
     ("store", "report", "options"),
     [
-        ("formulas", "best", {"ttft_limits": 3000.0, "top": 4}),
+        ("formulas", "best", {"ttft_limit": 3000.0, "top": 4}),
         ("formulas", "pd-ratio", {"num_devices": 16}),
         ("served", "deployments", {"num_devices": 16}),
     ],
@@ -131,9 +131,9 @@ HEALTHY = list(HealthCheck)
 def test_a_moved_limit_finds_in_memory_what_the_store_has(sessions, store, report, options):
     long, narrow = sessions[store]
     for limit in (60.0, 9.0, 20.0):
-        answer = answered(narrow, question_of(report, {**options, "tpot_limits": limit}))
+        answer = answered(narrow, question_of(report, {**options, "tpot_limit": limit}))
     with memory(0):
-        expected = answered(long, question_of(report, {**options, "tpot_limits": limit}))
+        expected = answered(long, question_of(report, {**options, "tpot_limit": limit}))
     assert answer == expected
     assert answer.rows
 
@@ -175,7 +175,7 @@ def comes_before(one, other):
 def test_a_row_that_cannot_win_stands_behind_one_that_is_no_worse(places, store, report):
     with Session(places[store]) as session:
         for limit in (60.0, 20.0):
-            session.ask(question_of(report, {"tpot_limits": limit}))
+            session.ask(question_of(report, {"tpot_limit": limit}))
         session._tables.show_every_row()
         cursor = session._connection.duckdb.execute(WINNERS)
         rows = [dict(zip([item[0] for item in cursor.description], row, strict=True)) for row in cursor.fetchall()]
@@ -194,9 +194,9 @@ def test_phases_that_nobody_asked_about_stay_in_the_store(places):
     with Session(places["formulas"]) as session, Session(places["formulas"]) as fresh:
         kept = session._connection.duckdb
         for limit in (60.0, 20.0):
-            session.ask(question_of("best", {"tpot_limits": limit}))
+            session.ask(question_of("best", {"tpot_limit": limit}))
         assert kept.execute("SELECT DISTINCT phase FROM named").fetchall() == [("aggregated",)]
-        for question in (question_of("pd-ratio", {"num_devices": 16}), question_of("best", {"tpot_limits": 9.0})):
+        for question in (question_of("pd-ratio", {"num_devices": 16}), question_of("best", {"tpot_limit": 9.0})):
             assert answered(session, question) == answered(fresh, question)
         assert kept.execute("SELECT count(DISTINCT phase) FROM named").fetchall() == [(3,)]
 
@@ -220,7 +220,7 @@ def test_what_is_voided_between_questions_is_gone_after_a_refresh(tmp_path):
     place = parse_url(url)
     write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:3], phases=("aggregated",)), key="a", sizes=6)
     with Session(place) as session, Session(place) as fresh:
-        question = question_of("best", {"tpot_limits": 60.0})
+        question = question_of("best", {"tpot_limit": 60.0})
         first, again = session.ask(question), session.ask(question)
         assert first.rows == again.rows
         gone = dict(zip(first.columns, first.rows[0], strict=True))["scenario"]

@@ -45,9 +45,9 @@ def store(url):
 LIMITS = st.fixed_dictionaries(
     {},
     optional={
-        "tpot_limits": st.floats(4.0, 60.0),
-        "ttft_limits": st.floats(50.0, 4000.0),
-        "e2e_limits": st.floats(800.0, 15_000.0),
+        "tpot_limit": st.floats(4.0, 60.0),
+        "ttft_limit": st.floats(50.0, 4000.0),
+        "e2e_limit": st.floats(800.0, 15_000.0),
         "num_devices": st.sampled_from([1, 2, 3, 8]),
     },
 )
@@ -91,11 +91,11 @@ def numbers_of(row, instances=1, **names):
 
 @pytest.mark.parametrize("device", DEVICES[:1])
 def test_every_face_says_the_same_of_the_same_row(device, url, store, tmp_path):
-    asked = {"tpot_limits": 30.0, "device": device}
+    asked = {"tpot_limit": 30.0, "device": device}
     (best,) = store.best(top=1, **asked).dicts()
     probe, size = best["probe"], best["num_devices"]
     named = {"requests_per_s": "qps", "output_tokens_per_s": "rate"}
-    typed = f"--tpot-limits 30 --device {device} --format json"
+    typed = f"--tpot-limit 30 --device {device} --format json"
 
     (whole,) = (row for row in store.deployments(num_devices=size, **asked).dicts() if row["probe"] == probe)
     of_whole = {"requests_per_s": "system_qps", "concurrency": "users"}
@@ -130,7 +130,7 @@ def test_every_face_says_the_same_of_the_same_row(device, url, store, tmp_path):
     )
 
     page = tmp_path / "report.html"
-    assert command(f"report --tpot-limits 30 --device {device} --num-devices {size} --output {page}", url).code == 0
+    assert command(f"report --tpot-limit 30 --device {device} --num-devices {size} --output {page}", url).code == 0
     text = page.read_text()
     assert f"{expected['e2e_ms']:,.0f}" in text
 
@@ -144,7 +144,7 @@ def test_holds_is_not_sure_where_first_tokens_are_on_both_sides_of_the_limit(tmp
         widest = max(store.curve(top=200).ttft_intervals, key=lambda one: one.most_ms / one.least_ms)
         said = {}
         for share in (0.999, 3.0):
-            rows = store.curve(ttft_limits=share * widest.most_ms, top=200).dicts()
+            rows = store.curve(ttft_limit=share * widest.most_ms, top=200).dicts()
             (said[share],) = (row["holds"] for row in rows if row["probe"] == widest.probe)
     # The range is 1.4 to 2 wide: its lower end lies so far below the limit that errors alone leave no doubt.
     assert said == {0.999: "likely", 3.0: "yes"}

@@ -19,7 +19,7 @@ from queries.proofs.document import hash_of, sealed
 from store.opening import open_store
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
-QUESTIONS = ("best --tpot-limits 60 --top 2", "pd-ratio --tpot-limits 60 --num-devices 8 --top 2")
+QUESTIONS = ("best --tpot-limit 60 --top 2", "pd-ratio --tpot-limit 60 --num-devices 8 --top 2")
 
 
 @pytest.fixture(scope="module")

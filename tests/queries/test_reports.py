@@ -157,8 +157,8 @@ def test_s12_the_printed_throughput_is_the_formula_with_ttft_once():
 def test_s14_the_inclusive_tpot_is_the_default_limit_and_the_exclusive_one_a_choice(stored, notebook):
     rows = [row for row in stored[1] if row["phase"] == "aggregated"]
     limit = sorted(row["tpot_inclusive_ms"] for row in rows)[len(rows) // 2]
-    inclusive = notebook.best(tpot_limits=limit, top=100).dicts()
-    exclusive = notebook.best(tpot_limits=limit, tpot_definition="exclusive", top=100).dicts()
+    inclusive = notebook.best(tpot_limit=limit, top=100).dicts()
+    exclusive = notebook.best(tpot_limit=limit, tpot_definition="exclusive", top=100).dicts()
     assert inclusive
     assert all(row["tpot_inclusive_ms"] <= limit and row["tpot_ms"] == row["tpot_inclusive_ms"] for row in inclusive)
     assert all(row["tpot_exclusive_ms"] <= limit and row["tpot_ms"] == row["tpot_exclusive_ms"] for row in exclusive)
@@ -185,7 +185,7 @@ def test_s25_curves_have_no_point_out_of_memory_and_no_latency_limit(stored, not
     answer = notebook.report("curve", mode="aggregated")
     expected = {reference(row) for row in stored[1] if row["phase"] == "aggregated" and memory_free(row) >= 0}
     assert {row["probe"] for row in answer.dicts()} == expected
-    assert {row["probe"] for row in notebook.report("curve", mode="aggregated", tpot_limits=0.1).dicts()} == expected
+    assert {row["probe"] for row in notebook.report("curve", mode="aggregated", tpot_limit=0.1).dicts()} == expected
 
 
 def test_s37_three_devices_are_two_prefill_and_one_decode():
@@ -305,11 +305,11 @@ def test_sensitivity_steps_are_the_best_answers_at_those_limits(notebook, asked)
     steps = notebook.report("sensitivity", vary=("tpot",), mode="aggregated", model=MODELS[4][0], **asked).dicts()
     assert len(steps) > 2
     for step in steps:
-        best = notebook.best(tpot_limits=step["limit_from"], top=1, model=MODELS[4][0], **asked).dicts()[0]
+        best = notebook.best(tpot_limit=step["limit_from"], top=1, model=MODELS[4][0], **asked).dicts()[0]
         assert best[step["ranked_by"]] == pytest.approx(step["ranked_rate"])
         assert best["probe"] == step["probe"]
         before = notebook.best(
-            tpot_limits=math.nextafter(step["limit_from"], 0), top=1, model=MODELS[4][0], **asked
+            tpot_limit=math.nextafter(step["limit_from"], 0), top=1, model=MODELS[4][0], **asked
         ).dicts()
         assert not before or before[0][step["ranked_by"]] < step["ranked_rate"]
 
@@ -320,7 +320,7 @@ def test_sensitivity_over_two_limits_is_the_best_answer_in_every_cell(notebook, 
     assert len(cells) == 16
     for cell in cells:
         best = notebook.best(
-            ttft_limits=cell["first_limit"], tpot_limits=cell["second_limit"], top=1, model=MODELS[4][0], **asked
+            ttft_limit=cell["first_limit"], tpot_limit=cell["second_limit"], top=1, model=MODELS[4][0], **asked
         ).dicts()
         assert cell["probe"] == (best[0]["probe"] if best else None)
         assert cell["ranked_rate"] == (pytest.approx(best[0][cell["ranked_by"]]) if best else None)
@@ -346,7 +346,7 @@ def test_devices_pairs_each_device_with_itself(notebook):
 
 
 @pytest.mark.parametrize(
-    "options", quick([{}, {"tpot_limits": 30, "rank_by": "qps-per-device-bound"}, {"num_devices": 16},
+    "options", quick([{}, {"tpot_limit": 30, "rank_by": "qps-per-device-bound"}, {"num_devices": 16},
                       {"num_devices": 24, "rank_by": "qps-per-device"}, {"preset": "seed000", "num_devices": 16}], 2),
 )  # fmt: skip
 def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options):
@@ -363,7 +363,7 @@ def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options)
 
 def test_why_lists_margin_and_knobs(notebook):
     first, second = (row["probe"] for row in notebook.best(top=2, model=MODELS[4][0], rank_by="throughput").dicts())
-    lines = notebook.report("why", probes=(first, second), tpot_limits=50).dicts()
+    lines = notebook.report("why", probes=(first, second), tpot_limit=50).dicts()
     margin = next(line for line in lines if line["name"] == "rate")
     assert margin["difference"] > 0
     assert {line["section"] for line in lines} >= {"result", "limit", "split", "memory"}
@@ -427,11 +427,11 @@ def test_coverage_counts_failures(tmp_path):
 
 
 def test_nothing_fits_is_an_empty_answer_with_the_nearest_miss(stored, notebook):
-    answer = notebook.best(tpot_limits=0.01)
+    answer = notebook.best(tpot_limit=0.01)
     assert answer.rows == ()
     nearest = answer.nearest_dicts()[0]
     assert nearest["binding_limit"] == "tpot"
-    admitted = notebook.best(tpot_limits=nearest["relax_to"], top=100)
+    admitted = notebook.best(tpot_limit=nearest["relax_to"], top=100)
     assert nearest["probe"] in {row["probe"] for row in admitted.dicts()}
     memory = notebook.best(reserved_memory_gb=500).nearest_dicts()[0]
     assert memory["binding_limit"] == "memory"
@@ -468,15 +468,15 @@ def test_the_scope_without_filters_is_the_newest_sweeps_subject(stored, tmp_path
         ({"model": "Qwen/Qwen3-30B"}, "Qwen/Qwen3-30B-A3B"),
         ({"device": "H100"}, None),
         ({"device": "H300_SXM"}, "H100_SXM"),
-        ({"tpot_limits": -1}, "above 0, not -1"),
-        ({"tpot_limits": math.nan}, "above 0, not nan"),
-        ({"ttft_limits": 0}, "above 0"),
+        ({"tpot_limit": -1}, "above 0, not -1"),
+        ({"tpot_limit": math.nan}, "above 0, not nan"),
+        ({"ttft_limit": 0}, "above 0"),
         ({"rank_by": "beauty"}, "throughput"),
         ({"top": 0}, "positive whole number"),
         ({"top": "7"}, "`top` is a whole number, not '7'"),
-        ({"tpot_limits": "fast"}, "`tpot_limits` is a number, not 'fast'"),
+        ({"tpot_limit": "fast"}, "`tpot_limit` is a number, not 'fast'"),
         ({"num_devices": [4, 8]}, "`num_devices` is a whole number, not"),
-        ({"tpot_limit": 0}, "`tpot_limits` must be a number above 0"),
+        ({"tpot_limit": 0}, "`tpot_limit` must be a number above 0"),
         ({"mix": ["chat"]}, "`mix` is pairs of a workload and its weight"),
         ({"num_devices": True}, "`num_devices` is a whole number, not True"),
         ({"colour": "red"}, "colour"),
@@ -498,10 +498,10 @@ def test_an_unknown_report_names_the_nearest(notebook):
 
 
 def test_a_limit_for_a_phase_without_the_metric_is_refused(notebook):
-    with pytest.raises(InputError, match="prefill rows have no such metric: drop `tpot_limits`"):
-        notebook.prefill(tpot_limits=50)
-    with pytest.raises(InputError, match="decode rows have no such metric: drop `ttft_limits`"):
-        notebook.decode(ttft_limits=50)
+    with pytest.raises(InputError, match="prefill rows have no such metric: drop `tpot_limit`"):
+        notebook.prefill(tpot_limit=50)
+    with pytest.raises(InputError, match="decode rows have no such metric: drop `ttft_limit`"):
+        notebook.decode(ttft_limit=50)
 
 
 def test_a_report_that_needs_other_rows_says_what_to_run(tmp_path):
@@ -548,7 +548,7 @@ def test_a_proof_holds_on_another_copy_and_notices_a_change(stored, tmp_path):
 
 
 def test_an_answer_becomes_a_data_frame(notebook):
-    frame = notebook.best(tpot_limits=50).df()
+    frame = notebook.best(tpot_limit=50).df()
     assert list(frame["rank"][:2]) == [1, 2]
 
 
@@ -583,12 +583,10 @@ def test_a_header_lists_the_columns_duckdb_sees_and_variables_are_declared(name,
 
 def test_numbers_of_a_table_are_numbers(notebook):
     budget, limit = np.array([8])[0], np.array([30.0], dtype=np.float32)[0]
-    assert (
-        notebook.best(num_devices=budget, tpot_limits=limit).rows == notebook.best(num_devices=8, tpot_limits=30).rows
-    )
+    assert notebook.best(num_devices=budget, tpot_limit=limit).rows == notebook.best(num_devices=8, tpot_limit=30).rows
 
 
 def test_a_misspelt_keyword_names_the_nearest(notebook):
     with pytest.raises(InputError, match="unknown option 'tpot_limi' of best") as caught:
         notebook.best(tpot_limi=30)
-    assert "tpot_limits" in caught.value.hint
+    assert "tpot_limit" in caught.value.hint

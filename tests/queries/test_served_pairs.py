@@ -60,7 +60,7 @@ def told(row, rows):
 
 @pytest.mark.parametrize("budget", [None, 12])
 def test_answered_pairs_say_what_the_closed_form_says(stored, notebook, budget):
-    answered = notebook.pd_ratio(num_devices=budget, ttft_limits=400.0, tpot_limits=40.0).dicts()
+    answered = notebook.pd_ratio(num_devices=budget, ttft_limit=400.0, tpot_limit=40.0).dicts()
     assert answered
     for row in answered:
         times = told(row, read_rows(stored))
@@ -76,7 +76,7 @@ def test_answered_pairs_say_what_the_closed_form_says(stored, notebook, budget):
 
 
 def test_compare_capacity_and_pd_ratio_find_one_deployment(notebook):
-    limits = {"num_devices": 12, "ttft_limits": 400.0, "tpot_limits": 40.0}
+    limits = {"num_devices": 12, "ttft_limit": 400.0, "tpot_limit": 40.0}
     (best, *_) = notebook.pd_ratio(**limits, top=1).dicts()
     compared = {row["mode"]: row for row in notebook.compare(**limits).dicts()}
     assert compared["pd"]["system_qps"] == pytest.approx(best["system_qps"])
@@ -87,7 +87,7 @@ def test_compare_capacity_and_pd_ratio_find_one_deployment(notebook):
 
 def test_a_tighter_ttft_never_carries_more(notebook):
     carried = [
-        notebook.pd_ratio(num_devices=12, ttft_limits=limit, top=1).dicts()[0]["system_qps"]
+        notebook.pd_ratio(num_devices=12, ttft_limit=limit, top=1).dicts()[0]["system_qps"]
         for limit in (2000.0, 400.0, 150.0)
     ]
     assert carried == sorted(carried, reverse=True)
@@ -95,13 +95,13 @@ def test_a_tighter_ttft_never_carries_more(notebook):
 
 def test_an_end_to_end_limit_holds_for_pairs(notebook):
     free = notebook.pd_ratio(num_devices=12, top=1).dicts()[0]["e2e_ms"]
-    for row in notebook.pd_ratio(num_devices=12, e2e_limits=0.8 * free).dicts():
+    for row in notebook.pd_ratio(num_devices=12, e2e_limit=0.8 * free).dicts():
         assert row["e2e_ms"] <= 0.8 * free
 
 
 def test_counts_of_the_best_pair_hold_its_own(notebook):
-    best = notebook.pd_ratio(num_devices=12, ttft_limits=400.0, top=1).dicts()[0]
-    counts = notebook.report("pd-counts", num_devices=12, ttft_limits=400.0).dicts()
+    best = notebook.pd_ratio(num_devices=12, ttft_limit=400.0, top=1).dicts()[0]
+    counts = notebook.report("pd-counts", num_devices=12, ttft_limit=400.0).dicts()
     first = counts[0]
     assert (first["prefill_instances"], first["decode_instances"]) == (
         best["prefill_instances"],
@@ -112,7 +112,7 @@ def test_counts_of_the_best_pair_hold_its_own(notebook):
     assert all(row["ttft_ms"] is None or row["ttft_ms"] <= 400.0 for row in counts)
 
 
-@pytest.mark.parametrize("options", [{"ttft_limits": 400.0}, {"num_devices": 12, "tpot_limits": 40.0}])
+@pytest.mark.parametrize("options", [{"ttft_limit": 400.0}, {"num_devices": 12, "tpot_limit": 40.0}])
 def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options):
     alone = [
         row
@@ -171,7 +171,7 @@ def tried(rows, limit):
 
 @pytest.mark.parametrize("limit", quick([120.0, 400.0]))
 def test_pareto_is_the_frontier_of_trying_every_partner_and_count(stored, notebook, limit):
-    answered = [row for row in notebook.pareto(ttft_limits=limit).dicts() if row["mode"] == "pd"]
+    answered = [row for row in notebook.pareto(ttft_limit=limit).dicts() if row["mode"] == "pd"]
     points = {
         reference(d): (1000.0 / d["tpot_exclusive_ms"], each * d["output_length"], times)
         for each, d, times, _, _ in tried(read_rows(stored), limit)
@@ -192,12 +192,12 @@ def test_pareto_is_the_frontier_of_trying_every_partner_and_count(stored, notebo
         assert row["ttft_ms"] <= limit
         assert row["prefill_instances"] >= 1 <= row["decode_instances"]
         assert times.requests_per_s > 0
-    best = notebook.pd_ratio(ttft_limits=limit, top=1).dicts()[0]
+    best = notebook.pd_ratio(ttft_limit=limit, top=1).dicts()[0]
     most = max(row["tokens_per_s_per_device"] for row in answered)
     assert most == pytest.approx(best["qps_per_device"] * best["output_length"])
 
 
-@pytest.mark.parametrize("limits", quick([{"ttft_limits": 120.0}, {"e2e_limits": 5000.0}, {}]))
+@pytest.mark.parametrize("limits", quick([{"ttft_limit": 120.0}, {"e2e_limit": 5000.0}, {}]))
 def test_the_frontier_of_each_device_is_that_of_asking_for_it_alone(notebook, limits):
     def points(rows):
         return sorted(str(sorted({**row, "frontier_of": None}.items(), key=str)) for row in rows)
@@ -210,7 +210,7 @@ def test_the_frontier_of_each_device_is_that_of_asking_for_it_alone(notebook, li
 
 
 def test_pareto_takes_an_end_to_end_limit_of_pairs(notebook):
-    answered = notebook.pareto(e2e_limits=5000.0).dicts()
+    answered = notebook.pareto(e2e_limit=5000.0).dicts()
     assert any(row["mode"] == "pd" for row in answered)
     for row in answered:
         if row["mode"] == "pd":
@@ -239,7 +239,7 @@ def lengths(tmp_path_factory):
 
 def test_by_length_pairs_each_workload_with_its_waits(lengths):
     notebook = queries.open(lengths)
-    answered = {row["workload_key"]: row for row in notebook.report("by-length", all=True, ttft_limits=300.0).dicts()}
+    answered = {row["workload_key"]: row for row in notebook.report("by-length", all=True, ttft_limit=300.0).dicts()}
     found = list(tried(read_rows(lengths), 300.0))
     assert len(answered) == 2
     for key, row in answered.items():
@@ -264,7 +264,7 @@ def test_cost_of_pairs_needs_an_engine(tmp_path):
 
 
 def test_compare_says_which_wins(notebook):
-    answer = notebook.compare(num_devices=12, ttft_limits=400.0)
+    answer = notebook.compare(num_devices=12, ttft_limit=400.0)
     rows = {row["mode"]: row["qps_per_device"] for row in answer.dicts()}
     winner = max(rows, key=rows.get)
     gain = rows[winner] / min(rows.values())
@@ -345,9 +345,9 @@ def test_a_verdict_asks_again_with_its_limits_read_by_their_errors(stored, monke
     """Errors of 30 % at that confidence: the limits are those over 1.3."""
     monkeypatch.setattr(confidence, "ratio_at", lambda _error, probability: 1.3 if probability == SURELY else 1.0)
     with queries.open(stored) as notebook:  # one that has looked up no errors yet
-        plain = notebook.compare(num_devices=12, ttft_limits=400.0 / 1.3, tpot_limits=40.0 / 1.3)
-        answer = notebook.compare(num_devices=12, ttft_limits=400.0, tpot_limits=40.0)
-        again = notebook.compare(num_devices=12, ttft_limits=400.0, tpot_limits=40.0, confidence=SURELY)
+        plain = notebook.compare(num_devices=12, ttft_limit=400.0 / 1.3, tpot_limit=40.0 / 1.3)
+        answer = notebook.compare(num_devices=12, ttft_limit=400.0, tpot_limit=40.0)
+        again = notebook.compare(num_devices=12, ttft_limit=400.0, tpot_limit=40.0, confidence=SURELY)
     each = {row["mode"]: row["qps_per_device"] for row in plain.dicts()}
     winner, other = sorted(each, key=each.get, reverse=True)
     (said,) = answer.verdict

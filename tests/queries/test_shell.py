@@ -30,8 +30,8 @@ OPTIONS = {
     "sensitivity": [{"vary": ("tpot",)}, {"vary": ("ttft", "memory")}],
     "diff": [{"sweeps": ("a" * 32, "b" * 32)}],
     "mix": [{**BUDGET, "mix": (("3500/1500", 0.6), ("1024/1024", 0.4))}],
-    "pd-ratio": [{}, {**BUDGET, "ttft_limits": 900.0, "prefill_device": DEVICES[0][0]}],
-    "best": [{}, {"tpot_limits": 30.3}, {"tpot_limits": 1e-9}],
+    "pd-ratio": [{}, {**BUDGET, "ttft_limit": 900.0, "prefill_device": DEVICES[0][0]}],
+    "best": [{}, {"tpot_limit": 30.3}, {"tpot_limit": 1e-9}],
     "cost": [{"mode": "decode"}, {"mode": "decode", "price_date": "2025-06-01"}],
     "devices": [{"mode": "decode"}, {"mode": "pd"}],
 }
@@ -86,7 +86,7 @@ def asked_of(name, options, url):
 @pytest.mark.parametrize(("name", "options"), one_each(ASKED, lambda case: case[0]))
 def test_printed_statements_yield_the_rows_of_the_answer(of_formulas, name, options):
     rows = check(asked_of(name, options, of_formulas[0]), *of_formulas)
-    assert rows or options == {"tpot_limits": 1e-9} or name == "nearest"
+    assert rows or options == {"tpot_limit": 1e-9} or name == "nearest"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_limits_read_with_a_confidence_are_printed_too(tmp_path):
                                phase="aggregated") for plan in PLANS[:4]], key="a")  # fmt: skip
     limit = 1.2 * median(row["tpot_inclusive_ms"] for row in read_rows(url))
     export_bundle(parse_url(url), tmp_path / "bundle")
-    asked = {"tpot_limits": limit, "reserved_memory_gb": 0.0}
+    asked = {"tpot_limit": limit, "reserved_memory_gb": 0.0}
     plain = check(question_of("best", asked), url, tmp_path / "bundle")
     sure = check(question_of("best", {**asked, "confidence": 0.8}), url, tmp_path / "bundle")
     assert sure
@@ -122,7 +122,7 @@ def test_limits_read_with_a_confidence_are_printed_too(tmp_path):
 
 def test_the_command_prints_what_runs(of_formulas):
     url, folder = of_formulas
-    command = ["query", "best", "--workload", "3500/1500", "--tpot-limits", "60", "--store", url]
+    command = ["query", "best", "--workload", "3500/1500", "--tpot-limit", "60", "--store", url]
     printed, answered = sweepdb([*command, "--show-sql"]), sweepdb([*command, "--format", "jsonl"])
     columns, rows = in_a_shell(printed.out, folder)
     assert rows

@@ -16,14 +16,14 @@ from store.opening import open_store
 from store.records import PriceRecord
 from store.writing.beside import put_prices
 
-LIMITS = {"ttft_limits": 700.0, "tpot_limits": 5.0}
+LIMITS = {"ttft_limit": 700.0, "tpot_limit": 5.0}
 PAIRS = {**LIMITS, "mode": "pd", "kv_transfer_gb_per_s": 40.0}
 ASKED = {
-    "best by goodput": [LIMITS, {**LIMITS, "tbt_limits": 6.0, "mode": "decode"} | {"ttft_limits": None}, PAIRS],
+    "best by goodput": [LIMITS, {**LIMITS, "tbt_limit": 6.0, "mode": "decode"} | {"ttft_limit": None}, PAIRS],
     "capacity by goodput": [{**LIMITS, "rate": 50.0}],
     "compare by goodput": [{**LIMITS, "num_devices": 4}],
     "cost by goodput": [LIMITS, PAIRS],
-    "sensitivity by goodput": [{"vary": "tpot", "ttft_limits": 700.0}],
+    "sensitivity by goodput": [{"vary": "tpot", "ttft_limit": 700.0}],
     "attainment-scale": [{**LIMITS, "scale": True, "rate": 20.0}],
     "percentiles": [{"rate": 20.0}],
 }

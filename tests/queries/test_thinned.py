@@ -206,9 +206,9 @@ def answered(session, question):
 
 
 LIMITS = {
-    "tpot_limits": st.sampled_from((None, 0.001, 5.0, 9.0, 20.0, 60.0)),
-    "ttft_limits": st.sampled_from((None, 40.0, 200.0, 3000.0)),
-    "e2e_limits": st.sampled_from((None, None, None, 9000.0)),
+    "tpot_limit": st.sampled_from((None, 0.001, 5.0, 9.0, 20.0, 60.0)),
+    "ttft_limit": st.sampled_from((None, 40.0, 200.0, 3000.0)),
+    "e2e_limit": st.sampled_from((None, None, None, 9000.0)),
     "reserved_memory_gb": st.sampled_from((0.0, 0.0, 10.0, 30.5, 60.0)),
     "confidence": st.sampled_from((None, None, None, 0.8)),
     "num_devices": st.sampled_from((None, 8, 32)),
@@ -240,7 +240,7 @@ _TAKES = {
     "all_pairs": {"pd-ratio", "devices"},
     "rank_by": {"best", "prefill", "decode", "devices"},
     "mode": {"devices", "sensitivity", "cost"},
-    "e2e_limits": {"best", "pareto", "sensitivity", "devices", "deployments", "capacity", "compare"},
+    "e2e_limit": {"best", "pareto", "sensitivity", "devices", "deployments", "capacity", "compare"},
 }
 
 
@@ -250,7 +250,7 @@ def drawn(data):
     options = {key: data.draw(values, label=key) for key, values in LIMITS.items()}
     options |= {key: None for key, takers in _TAKES.items() if name not in takers}
     options["all"] = (options["all"] and options["sweep"] is None) or None
-    if options["tpot_limits"] is None and options["ttft_limits"] is None:
+    if options["tpot_limit"] is None and options["ttft_limit"] is None:
         options["confidence"] = None
     if name == "sensitivity":
         options["vary"] = data.draw(st.sampled_from(("ttft", "tpot", "e2e", "memory", "tpot,memory")))
@@ -289,15 +289,15 @@ def test_rows_that_can_win_answer_as_all_rows_do_at_length(sessions, data):
     ("store", "name", "options"),
     quick(
         [
-            ("formulas", "best", {"tpot_limits": 20.0, "top": 4}),
-            ("served", "best", {"ttft_limits": 3000.0}),
+            ("formulas", "best", {"tpot_limit": 20.0, "top": 4}),
+            ("served", "best", {"ttft_limit": 3000.0}),
             ("formulas", "best", {"rank_by": "ttft", "reserved_memory_gb": 0.0}),
-            ("formulas", "prefill", {"ttft_limits": 200.0, "preset": "upstream"}),
+            ("formulas", "prefill", {"ttft_limit": 200.0, "preset": "upstream"}),
             ("formulas", "pareto", {"reserved_memory_gb": 0.0}),
-            ("formulas", "pd-ratio", {"num_devices": 16, "tpot_limits": 60.0}),
+            ("formulas", "pd-ratio", {"num_devices": 16, "tpot_limit": 60.0}),
             ("formulas", "sensitivity", {"vary": "memory"}),
             ("formulas", "compare", {"num_devices": 16}),
-            ("formulas", "best", {"tpot_limits": 60.0, "confidence": 0.8}),
+            ("formulas", "best", {"tpot_limit": 60.0, "confidence": 0.8}),
             ("served", "pareto", {}),
             ("served", "pd-counts", {"num_devices": 16}),
         ],
@@ -321,7 +321,7 @@ def test_these_questions_read_thinned_files_and_nothing_is_missing(places, sessi
         [
             ("curve", {}),
             ("best", {"rank_by": "batch-size"}),
-            ("best", {"tpot_limits": 0.001}),  # misses are counted
+            ("best", {"tpot_limit": 0.001}),  # misses are counted
             ("pd-ratio", {"all_pairs": True}),
             ("sensitivity", {"vary": "tpot,memory"}),  # limits are quantiles of all rows
         ],
@@ -330,7 +330,7 @@ def test_these_questions_read_thinned_files_and_nothing_is_missing(places, sessi
 )
 def test_questions_that_need_every_row_read_every_row(sessions, name, options):
     plain, session = sessions["formulas"]
-    session.ask(question_of("best", {"tpot_limits": 20.0, "all": True}))
+    session.ask(question_of("best", {"tpot_limit": 20.0, "all": True}))
     assert session._connection.thinned
     question = question_of(name, {**options, "all": True})
     assert session.ask(question) == plain.ask(question)
@@ -344,7 +344,7 @@ def test_after_a_question_about_every_row_few_are_read_again_where_all_do_not_fi
         monkeypatch.setenv(MEMORY, gib)
         with Session(thin) as session:
             session.ask(question_of("curve", {}))
-            session.ask(question_of("best", {"tpot_limits": 20.0}))
+            session.ask(question_of("best", {"tpot_limit": 20.0}))
             assert bool(session._connection.thinned) is again
 
 
@@ -372,7 +372,7 @@ def bound_of(session):
 
 def test_answers_hold_whatever_becomes_of_thinned_files(places):
     whole, place = places["formulas"][0], copied(places["formulas"][1], "lost.sqlite")
-    question = question_of("best", {"tpot_limits": 20.0})
+    question = question_of("best", {"tpot_limit": 20.0})
     with Session(whole) as session:
         expected = session.ask(question)
     with read_transaction(place) as transaction:
@@ -398,7 +398,7 @@ def test_compaction_forgets_thinned_files_and_writes_them_for_its_parts(places, 
     from store.parts import compacting
 
     whole, place = places["formulas"][0], copied(places["formulas"][1], "compacted.sqlite")
-    question = question_of("best", {"tpot_limits": 20.0})
+    question = question_of("best", {"tpot_limit": 20.0})
     compact_parts(place)
     with Session(place) as session:
         assert not session._connection.thinned

@@ -69,14 +69,14 @@ def url(tmp_path_factory):
 
 def test_a_limit_is_compared_while_the_file_is_read(url):
     with Session(parse_url(url)) as session:
-        answer = session.ask(question_of("prefill", {"ttft_limits": 300.0}))
+        answer = session.ask(question_of("prefill", {"ttft_limit": 300.0}))
         ((_, plan),) = session._connection.duckdb.execute(f"EXPLAIN {answer.sql}").fetchall()
     flat = " ".join(plan.replace("\u2502", " ").split())
     assert "ttft_ms <= 300.0" in flat or "ttft_ms<=300.0" in flat, plan
 
 
 def test_an_answer_does_not_depend_on_what_was_asked_before(url):
-    narrow = question_of("best", {"tpot_limits": 20.0, "num_devices": 8, "top": 2, "rank_by": "qps"})
+    narrow = question_of("best", {"tpot_limit": 20.0, "num_devices": 8, "top": 2, "rank_by": "qps"})
     with Session(parse_url(url)) as session:
         first = session.ask(question_of("best", {}))
         session.ask(narrow)

@@ -44,7 +44,7 @@ def test_a_flipped_name_of_a_column_is_a_damaged_store(original, tmp_path, named
     outcome = sweepdb("db check", f"sqlite:///{path}")
     assert outcome.code == 3
     assert "damaged" in outcome.err
-    asked = sweepdb("query best --tpot-limits 50", f"sqlite:///{path}")  # which may not need that column
+    asked = sweepdb("query best --tpot-limit 50", f"sqlite:///{path}")  # which may not need that column
     assert asked.code in {0, 3}
 
 

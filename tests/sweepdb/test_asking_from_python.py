@@ -59,14 +59,14 @@ def test_importing_is_light():
 
 
 def test_a_store_is_asked(store):
-    answer = store.best(tpot_limits=50, top=3)
+    answer = store.best(tpot_limit=50, top=3)
     assert isinstance(answer, sweepdb.Answer)
     assert (len(answer), repr(answer)) == (
         len(answer.rows), f"<Answer best: {len(answer.rows)} rows of {answer.probes_considered:,} probes looked at>"
     )  # fmt: skip
-    assert store.report("best", tpot_limits=50, top=3).rows == answer.rows
+    assert store.report("best", tpot_limit=50, top=3).rows == answer.rows
     assert set(store.reports()) == set(reports())
-    assert queries.open(store._session.location.url).best(tpot_limits=50, top=3).rows == answer.rows
+    assert queries.open(store._session.location.url).best(tpot_limit=50, top=3).rows == answer.rows
 
 
 def test_every_report_is_a_method_that_says_what_it_takes(store):
@@ -78,7 +78,7 @@ def test_every_report_is_a_method_that_says_what_it_takes(store):
             assert {option for told in item.requires for option in told.options} <= set(taken)
             assert not {option for told in item.refuses if told.message for option in told.options} & set(taken)
             assert set(taken) <= {*option_table(), "preset", "probes", "sweeps"}
-    assert inspect.signature(store.best).parameters["tpot_limits"].annotation == float | None
+    assert inspect.signature(store.best).parameters["tpot_limit"].annotation == float | None
     assert "most ms per output token" in inspect.getdoc(store.best)
     assert "mode" not in inspect.signature(store.compare).parameters
     assert "pd" in str(inspect.signature(store.best).parameters["mode"].annotation)  # by goodput
@@ -88,7 +88,7 @@ def test_every_report_is_a_method_that_says_what_it_takes(store):
 @pytest.mark.parametrize("name", [name for name, item in reports().items() if item.part_of is None])
 def test_what_a_signature_says_is_what_a_report_takes(store, name):
     """A keyword of the signature is never refused as one that the report makes no use of, and every other one is."""
-    values = {"ttft_limits": 1e9, "tpot_limits": 1e9, "steps": 3, "prefill_degradation": 0.5, "rank_by": "throughput",
+    values = {"ttft_limit": 1e9, "tpot_limit": 1e9, "steps": 3, "prefill_degradation": 0.5, "rank_by": "throughput",
               "target_qps": 1.0, "all_pairs": True, "price_date": "2026-01-31", "vary": ("tpot",)}  # fmt: skip
     asked, taken = reports()[name], inspect.signature(getattr(store, name.replace("-", "_"))).parameters
     if asked.requires or asked.names:
@@ -113,11 +113,11 @@ def test_a_type_checker_knows_reports_and_keywords(tmp_path):
     program.write_text(
         "import sweepdb\n"
         "store = sweepdb.open()\n"
-        "rows: int = len(store.best(tpot_limits=50, device=['a', 'b']))\n"
+        "rows: int = len(store.best(tpot_limit=50, device=['a', 'b']))\n"
         "store.best(tpot_limi=50)\n"
         "store.bset()\n"
         "store.why()\n"
-        "store.decode(tpot_limits='50')\n"
+        "store.decode(tpot_limit='50')\n"
         "sweepdb.evaluate('m', devic='a')\n"
         "stored: int = sweepdb.evaluate('m', device='a', mode='decode').probes_stored\n"
     )
@@ -139,13 +139,13 @@ def test_a_misspelt_method_names_the_nearest(store):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tpot_limits": "50"}, "`tpot_limits` is a number, not '50'"),
-        ({"tpot_limits": -1}, "`tpot_limits` must be a number above 0, not -1"),
+        ({"tpot_limit": "50"}, "`tpot_limit` is a number, not '50'"),
+        ({"tpot_limit": -1}, "`tpot_limit` must be a number above 0, not -1"),
         ({"num_devices": [8]}, r"`num_devices` is a whole number, not \[8\]"),
         ({"num_devices": True}, "`num_devices` is a whole number, not True"),
         ({"prefill_device": ["a", "b"]}, r"`prefill_device` is a text, not \['a', 'b'\]"),
         ({"last": "yes"}, "`last` is True or False, not 'yes'"),
-        ({"tpot_limi": 50}, "unknown option 'tpot_limi' of pd-ratio\nnearest: tpot_limits"),
+        ({"tpot_limi": 50}, "unknown option 'tpot_limi' of pd-ratio\nnearest: tpot_limit"),
         ({"preset": "mine"}, "`preset` mine is not one of sweepdb"),
     ],
 )
@@ -198,7 +198,7 @@ def test_an_answer_in_a_notebook_is_escaped_and_short(store):
     assert "&lt;b&gt;" in page
     assert "x&amp;y" in page
     assert "5 more rows" in page
-    nothing = store.best(tpot_limits=0.001)
+    nothing = store.best(tpot_limit=0.001)
     assert "Nothing satisfies the limits" in nothing._repr_html_()
 
 

@@ -211,7 +211,7 @@ def test_loads_say_what_was_found_where(files, tmp_path):
     assert again.loads_stored == 0
     with sweepdb.open(url) as store:
         rows = store.sql("SELECT * FROM load").dicts()
-        answers = store.best(by="goodput", ttft_limits=2000, tpot_limits=50).dicts()
+        answers = store.best(by="goodput", ttft_limit=2000, tpot_limit=50).dicts()
     found = {(row["trace_caches"], row["host_prefix_share"]): row for row in rows}
     share = sum(1024 * turn for _, turn in TURNS) / PROMPTS.sum()
     assert found[None, None]["hit_rate"] is None

@@ -20,7 +20,7 @@ def store(tmp_path_factory):
 
 
 def test_the_best_pair_has_a_device_for_each_role(store):
-    rows = store.pd_ratio(ttft_limits=1000, tpot_limits=50).df()
+    rows = store.pd_ratio(ttft_limit=1000, tpot_limit=50).df()
     assert set(rows["prefill_device"]) == {PREFILL}
     assert set(rows["decode_device"]) == {DECODE}
     best = rows.iloc[0]
@@ -37,7 +37,7 @@ def test_the_best_pair_has_a_device_for_each_role(store):
 
 
 def test_a_role_is_asked_of_its_device_alone(store):
-    limits = {"ttft_limits": 1000, "tpot_limits": 50}
+    limits = {"ttft_limit": 1000, "tpot_limit": 50}
     both = store.pd_ratio(prefill_device=PREFILL, decode_device=DECODE, **limits).df()
     assert len(both) == len(store.pd_ratio(**limits).df()) > 0
     assert store.pd_ratio(prefill_device=DECODE, decode_device=PREFILL, **limits).df().empty

@@ -48,7 +48,7 @@ def test_rows_count_the_devices_that_encode(url):
 
 def test_a_deployment_of_three_kinds_of_instances_keeps_its_budget(url):
     with sweepdb.open(url) as store:
-        pairs = store.pd_ratio(num_devices=7, ttft_limits=2000, top=99).dicts()
+        pairs = store.pd_ratio(num_devices=7, ttft_limit=2000, top=99).dicts()
     apart = [row for row in pairs if row["prefill_encoder_devices"]]
     assert apart
     for row in pairs:
@@ -72,7 +72,7 @@ def test_they_need_images(tmp_path):
 def test_a_plan_finds_the_number_that_carries_most(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     found = sweepdb.plan(
-        MODEL, **ASKED, total_devices=4, encoder_devices=(0, 1), ttft_limits=3000, tpot_limits=50, store=url
+        MODEL, **ASKED, total_devices=4, encoder_devices=(0, 1), ttft_limit=3000, tpot_limit=50, store=url
     )
     assert found.best["devices_used"] <= 4
     with sweepdb.open(url) as store:

@@ -178,9 +178,7 @@ def test_pools_are_kept_beside_instances_alone(sqlite_url, tmp_path):
 
 def test_rates_of_pools_are_no_rates_of_an_instance(sqlite_url, tmp_path):
     asked = {"arrivals": f"trace:{pooled_log(tmp_path)}", "rates": [1.0, 2.0], "requests": 400}
-    question = (
-        "query best --by goodput --mode pd --ttft-limits 100000 --tpot-limits 1000 --attainment 0.5 --format json"
-    )
+    question = "query best --by goodput --mode pd --ttft-limit 100000 --tpot-limit 1000 --attainment 0.5 --format json"
     for mode in ("prefill", "decode"):
         evaluate_loads(sqlite_url, **asked, mode=mode)
     alone = sweepdb(question, sqlite_url)

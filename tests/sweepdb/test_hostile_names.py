@@ -34,7 +34,7 @@ from sweepdb.statements import rows_of as rows_of_statement
 from sweepdb.web.documents import csv_text
 
 HARMLESS = "Some-Org/some-model"
-BEST = "query best --tpot-limits 50 --all --top 3"
+BEST = "query best --tpot-limit 50 --all --top 3"
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def plain_pages(place, tmp_path_factory):
 def pages(url, folder):
     """Each HTML file that the command writes about a store."""
     commands = {
-        "report": f"report --tpot-limits 50 --num-devices 16 --output {folder}/report.html",
+        "report": f"report --tpot-limit 50 --num-devices 16 --output {folder}/report.html",
         "picture": f"{BEST} --format html --output {folder}/picture.html",
     }
     for line in commands.values():

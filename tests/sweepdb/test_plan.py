@@ -13,11 +13,11 @@ from store.errors import InputError
 from sweepdb.planning import read_label, short_plan
 
 MODEL = "Qwen/Qwen3-0.6B"
-QUESTION = {"device": "h200_sxm", "total_devices": 2, "input_length": 2000, "output_length": 100, "ttft_limits": 400.0,
-            "tpot_limits": 8.0, "prefix_cache_hit_rate": 0.5, "quantize_linear_action": "NATIVE"}  # fmt: skip
+QUESTION = {"device": "h200_sxm", "total_devices": 2, "input_length": 2000, "output_length": 100, "ttft_limit": 400.0,
+            "tpot_limit": 8.0, "prefix_cache_hit_rate": 0.5, "quantize_linear_action": "NATIVE"}  # fmt: skip
 COMMAND = (
     f"plan {MODEL} --device h200_sxm --total-devices 2 --input-length 2000 --output-length 100"
-    " --prefix-cache-hit-rate 0.5 --tpot-limits 8 --quantize-linear-action NATIVE"
+    " --prefix-cache-hit-rate 0.5 --tpot-limit 8 --quantize-linear-action NATIVE"
 )
 
 
@@ -36,7 +36,7 @@ def sweeps(url):
 
 def test_the_same_question_and_other_limits_evaluate_nothing_and_store_nothing(url):
     before = sweeps(url)
-    for limits in ({}, {"ttft_limits": 250.0, "tpot_limits": 5.0}, {"concurrency": 20, "total_devices": 2}):
+    for limits in ({}, {"ttft_limit": 250.0, "tpot_limit": 5.0}, {"concurrency": 20, "total_devices": 2}):
         found = sweepdb.plan(MODEL, store=url, **{**QUESTION, **limits})
         assert (found.probes_evaluated, found.sweep) == (0, before[0])
     assert sweeps(url) == before
@@ -45,7 +45,7 @@ def test_the_same_question_and_other_limits_evaluate_nothing_and_store_nothing(u
 def test_rows_are_those_of_the_report(url):
     found = sweepdb.plan(MODEL, store=url, **QUESTION)
     with sweepdb.open(url) as store:
-        asked = store.deployments(sweep=found.sweep, num_devices=2, ttft_limits=400.0, tpot_limits=8.0)
+        asked = store.deployments(sweep=found.sweep, num_devices=2, ttft_limit=400.0, tpot_limit=8.0)
     rows = found.dicts()
     assert {row.pop("quantization") for row in rows} == {"BF16"}
     assert rows == asked.dicts()
@@ -86,7 +86,7 @@ def test_the_words_name_the_winner_the_runner_up_and_what_longer_limits_bring(ur
     assert f"{rows[0]['system_qps']:.3g} requests/s" in first
     assert second.startswith("Next comes ")
     assert f"with {rows[1]['system_qps'] / rows[0]['system_qps']:.2f} x the rate" in second
-    for name, keyword, limit in (("TTFT", "ttft_limits", 500.0), ("TPOT", "tpot_limits", 10.0)):
+    for name, keyword, limit in (("TTFT", "ttft_limit", 500.0), ("TPOT", "tpot_limit", 10.0)):
         wider = sweepdb.plan(MODEL, store=url, **{**QUESTION, keyword: limit}).best
         said = next(line for line in others if line.startswith(f"A {name} limit of {limit:g} ms "))
         gain = wider["system_qps"] / rows[0]["system_qps"]
@@ -95,17 +95,17 @@ def test_the_words_name_the_winner_the_runner_up_and_what_longer_limits_bring(ur
 
 
 def test_nothing_that_fits_names_the_nearest_misses(url):
-    found = sweepdb.plan(MODEL, store=url, **{**QUESTION, "ttft_limits": 0.001})
+    found = sweepdb.plan(MODEL, store=url, **{**QUESTION, "ttft_limit": 0.001})
     assert (found.best, found.probes, found.relaxed) == (None, (), ())
     assert list(found.sentences()) == ["Nothing satisfies the limits."]
-    done = command(f"{COMMAND} --ttft-limits 0.001 --fail-empty", url)
+    done = command(f"{COMMAND} --ttft-limit 0.001 --fail-empty", url)
     assert done.code == 5
     assert "Nothing satisfies the limits. The nearest misses:" in done.out
 
 
 def test_every_command_that_is_named_runs(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = command(f"{COMMAND} --ttft-limits 400", url)
+    done = command(f"{COMMAND} --ttft-limit 400", url)
     assert (done.code, done.err) == (0, "")
     lines = [line.removeprefix("next:").strip() for line in done.out.splitlines() if "sweepdb " in line[:16]]
     assert len(lines) >= 4
@@ -179,7 +179,7 @@ def test_labels_as_people_write_them():
 
 
 def test_the_command_writes_rows_as_data(url):
-    done = command(f"{COMMAND} --ttft-limits 400 --format json", url)
+    done = command(f"{COMMAND} --ttft-limit 400 --format json", url)
     assert done.code == 0
     assert [row["rank"] for row in json.loads(done.out)] == [1, 2]
 

@@ -13,7 +13,7 @@ from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
 
 MODEL = "Qwen/Qwen3-0.6B"
 QUESTION = {"device": "h200_sxm", "total_devices": 4, "input_length": 2000, "output_length": 100, "requests": 1000,
-            "ttft_limits": 400.0, "tpot_limits": 8.0}  # fmt: skip
+            "ttft_limit": 400.0, "tpot_limit": 8.0}  # fmt: skip
 OWN = ("rank", "carries_target", "quantization")  # of a plan: it ranks by what is to buy, and knows the budget
 
 
@@ -26,7 +26,7 @@ def url(tmp_path_factory):
 
 def capacity(url, plan, **more):
     with sweepdb.open(url) as store:
-        limits = {name: QUESTION[name] for name in ("ttft_limits", "tpot_limits")}
+        limits = {name: QUESTION[name] for name in ("ttft_limit", "tpot_limit")}
         return store.capacity(**{"sweep": plan.sweep, "attainment": 0.95, "top": 1000, **limits, **more}).dicts()
 
 
@@ -36,7 +36,7 @@ def without_rank(row):
 
 @pytest.mark.parametrize(
     ("rate", "limits", "attainment"),
-    [(3.0, {}, 0.95), (60.0, {}, 0.9), (400.0, {"tpot_limits": 4.0}, 0.99), (60.0, {"ttft_limits": 120.0}, 0.5)],
+    [(3.0, {}, 0.95), (60.0, {}, 0.9), (400.0, {"tpot_limit": 4.0}, 0.99), (60.0, {"ttft_limit": 120.0}, 0.5)],
 )
 def test_rows_are_those_of_capacity(url, rate, limits, attainment):
     found = sweepdb.plan(MODEL, store=url, **{**QUESTION, **limits}, rate=rate, attainment=attainment)
@@ -59,7 +59,7 @@ def test_asked_again_it_simulates_nothing(url):
 
     found = sweepdb.plan(MODEL, store=url, **QUESTION, rate=20.0)
     before = sweeps()
-    again = sweepdb.plan(MODEL, store=url, **{**QUESTION, "tpot_limits": 9.0}, rate=21.0)
+    again = sweepdb.plan(MODEL, store=url, **{**QUESTION, "tpot_limit": 9.0}, rate=21.0)
     assert sweeps() == before
     assert (again.sweep, again.probes_evaluated, found.probes_evaluated) == (found.sweep, 0, 0)
 
@@ -85,7 +85,7 @@ def test_a_budget_that_is_too_small_says_what_it_carries(url):
     assert [row["carries_target"] for row in found.dicts()] == [False] * 4
     with sweepdb.open(url) as store:
         asked = {"by": "goodput", "attainment": 0.95, "sweep": found.sweep, "num_devices": 4,
-                 "ttft_limits": 400.0, "tpot_limits": 8.0}  # fmt: skip
+                 "ttft_limit": 400.0, "tpot_limit": 8.0}  # fmt: skip
         together = max(row["system_goodput"] for row in store.best(**asked).dicts())
         apart = max(row["goodput"] for row in store.best(**asked, mode="pd").dicts())
     assert found.within == max(together, apart)
@@ -93,7 +93,7 @@ def test_a_budget_that_is_too_small_says_what_it_carries(url):
 
 
 def test_no_stored_row_near_the_limits_needs_no_simulation(url):
-    found = sweepdb.plan(MODEL, store=url, **{**QUESTION, "ttft_limits": 0.001}, rate=5.0)
+    found = sweepdb.plan(MODEL, store=url, **{**QUESTION, "ttft_limit": 0.001}, rate=5.0)
     assert found.best is None
     assert list(found.sentences()) == ["Nothing satisfies the limits."]
 
@@ -107,9 +107,9 @@ def test_goodput_stays_below_what_a_closed_loop_finishes(url):
             ceilings = {one.scenario: one for key in (sweep, closed)
                         for one in ceilings_of(parse_url(url), key, ttft_ms=ttft, tpot_ms=tpot)}  # fmt: skip
             for mode, limits in (
-                ("aggregated", {"ttft_limits": ttft, "tpot_limits": tpot}),
-                ("prefill", {"ttft_limits": ttft}),
-                ("decode", {"tpot_limits": tpot}),
+                ("aggregated", {"ttft_limit": ttft, "tpot_limit": tpot}),
+                ("prefill", {"ttft_limit": ttft}),
+                ("decode", {"tpot_limit": tpot}),
             ):
                 for row in store.best(by="goodput", sweep=sweep, mode=mode, attainment=0.95, **limits).dicts():
                     if row["goodput"] is not None:

@@ -25,8 +25,8 @@ from store.errors import InputError
 from sweepdb.planning import carrying_order
 from sweepdb.reporting import decide, drawing_engine, stops
 
-ASKED = {"num_devices": 16, "ttft_limits": 900.0, "tpot_limits": 40.0}
-COMMAND = "report --ttft-limits 900 --tpot-limits 40 --num-devices 16"
+ASKED = {"num_devices": 16, "ttft_limit": 900.0, "tpot_limit": 40.0}
+COMMAND = "report --ttft-limit 900 --tpot-limit 40 --num-devices 16"
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_where_every_row_has_an_end_to_end_time_there_is_a_slider_for_it(tmp_pat
         address,
     )
     assert evaluated.code == 0, evaluated.err
-    held = decide({"num_devices": 2, "e2e_limits": 60_000.0}, address).stops
+    held = decide({"num_devices": 2, "e2e_limit": 60_000.0}, address).stops
     assert [slider.name for slider in held.sliders] == ["devices", "ttft", "tpot", "e2e"]
     with queries.open(address) as store:
         for at in [one for one in places(held) if one[1:3] == held.asked[1:3]]:
@@ -202,7 +202,7 @@ def test_the_command_repeats_the_report_when_another_request_is_the_newest(decis
 def test_what_nothing_satisfies_is_told_with_what_would(url, tmp_path):
     pytest.importorskip("vl_convert", reason="reports need vl-convert, which is not installed")
     path = tmp_path / "x.html"
-    outcome = sweepdb(f"report --num-devices 16 --tpot-limits 0.001 --output {path}", url)
+    outcome = sweepdb(f"report --num-devices 16 --tpot-limit 0.001 --output {path}", url)
     assert outcome.code == 0, outcome.err
     text = path.read_text()
     assert 'id="sentence">Nothing satisfies the limits.' in text
@@ -237,7 +237,7 @@ def test_a_browser_without_a_network_shows_and_moves_it(file, url, scheme, width
         top = page.locator("#deployments tbody tr").first.locator("td").all_inner_texts()
         assert page.locator("#moved").is_visible()
         with queries.open(url) as store:
-            rows = store.deployments(**{**ASKED, "tpot_limits": float(moved.removesuffix(" ms"))}).dicts()
+            rows = store.deployments(**{**ASKED, "tpot_limit": float(moved.removesuffix(" ms"))}).dicts()
         best = min(rows, key=carrying_order)
         assert float(top[3].replace(",", "")) == pytest.approx(best["system_qps"], rel=1e-3)
         assert float(top[7].replace(",", "")) == pytest.approx(best["tpot_ms"], rel=1e-3)
@@ -246,7 +246,7 @@ def test_a_browser_without_a_network_shows_and_moves_it(file, url, scheme, width
         assert page.locator("#devices-told").inner_text() == "8"
         halved = page.locator("#deployments tbody tr").first.locator("td").all_inner_texts()
         with queries.open(url) as store:
-            rows = store.deployments(**{**ASKED, "num_devices": 8, "tpot_limits": float(moved.removesuffix(" ms"))})
+            rows = store.deployments(**{**ASKED, "num_devices": 8, "tpot_limit": float(moved.removesuffix(" ms"))})
         best = min(rows.dicts(), key=carrying_order)
         assert float(halved[3].replace(",", "")) == pytest.approx(best["system_qps"], rel=1e-3)
         assert "8 devices, TTFT \u2264 900 ms" in page.locator("#moved").inner_text()

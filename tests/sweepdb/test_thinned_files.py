@@ -64,7 +64,7 @@ def named(store):
 
 def answers(store):
     with Session(store.location) as session:
-        answer = session.ask(question_of("best", {"tpot_limits": 60.0, "all": True}))
+        answer = session.ask(question_of("best", {"tpot_limit": 60.0, "all": True}))
         return answer, bool(session._connection.thinned)
 
 

@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_told(tmp_path):
 def test_tokens_that_a_tier_held_are_not_paid_for_as_computed(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     asked = {
-        "device": "h200_sxm", "total_devices": 1, "input_length": 2000, "output_length": 100, "ttft_limits": 400.0,
+        "device": "h200_sxm", "total_devices": 1, "input_length": 2000, "output_length": 100, "ttft_limit": 400.0,
         "prefix_cache_hit_rate": 0.25, "host_hit_rate": 0.5,
     }  # fmt: skip
     sweepdb.plan("Qwen/Qwen3-0.6B", store=url, **asked)

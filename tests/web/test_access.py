@@ -8,7 +8,7 @@ from page_answers import agree
 from served_page import Watched
 
 pytestmark = pytest.mark.survival
-PAGES = ("/?tpot_limits=40", "/?tpot_limits=0.01", "/pd?num_devices=8", "/sensitivity", "/why", "/explain", "/sweeps")
+PAGES = ("/?tpot_limit=40", "/?tpot_limit=0.01", "/pd?num_devices=8", "/sensitivity", "/why", "/explain", "/sweeps")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -36,7 +36,7 @@ def test_text_and_controls_stand_out_and_have_names(chromium, server, scheme):
     assert noticed == (1, ["link"])
 
 
-@pytest.mark.parametrize("path", ["/?tpot_limits=40", "/pd?num_devices=8"])
+@pytest.mark.parametrize("path", ["/?tpot_limit=40", "/pd?num_devices=8"])
 def test_a_keyboard_reaches_everything_and_sees_where_it_is(watched, path):
     watched.open(path)
     assert by_keyboard(watched.page) == ([], [])
@@ -53,7 +53,7 @@ def test_a_focus_that_is_not_seen_or_not_reached_is_noticed(watched):
 
 
 def test_sliders_say_what_they_are_and_where_they_stand(watched):
-    watched.open("/?tpot_limits=40")
+    watched.open("/?tpot_limit=40")
     page = watched.page
     tpot, ttft = page.get_by_role("slider", name="TPOT at most"), page.get_by_role("slider", name="TTFT at most")
     assert tpot.get_attribute("aria-valuetext") == "40 ms"
@@ -67,13 +67,13 @@ def test_sliders_say_what_they_are_and_where_they_stand(watched):
 
 
 def test_from_nothing_fits_to_an_answer_by_keyboard(watched, page_url):
-    watched.open("/?tpot_limits=0.01")
+    watched.open("/?tpot_limit=0.01")
     page, seq = watched.page, watched.seq()
     page.locator("#relax").focus()
     page.keyboard.press("Enter")
     watched.drawn(after=seq)
     agree(page, page_url)
-    assert page.evaluate("document.activeElement.id") == "tpot_limits_range"  # the button is gone
+    assert page.evaluate("document.activeElement.id") == "tpot_limit_range"  # the button is gone
     page.locator("#twin summary").press("Enter")
     page.locator("#twin table").wait_for()
     page.get_by_role("link", name="Skip to the answer").focus()

@@ -48,11 +48,11 @@ def told(url, calls, *options):
 def test_an_assistant_asks_what_the_command_line_asks(url):
     calls = [
         ("scope", {}),
-        ("ask", {"report": "best", "options": {"tpot_limits": 40, "top": 2}}),
+        ("ask", {"report": "best", "options": {"tpot_limit": 40, "top": 2}}),
         ("ask", {"report": "curve"}),
         ("ask", {"report": "best", "options": {"tpot_limts": 40}}),
         ("ask", {"report": "bets"}),
-        ("ask", {"report": "best", "options": {"tpot_limits": 1e-6}}),
+        ("ask", {"report": "best", "options": {"tpot_limit": 1e-6}}),
         ("coverage", {}),
         ("sql_schema", {}),
         ("sql_schema", {"relation": "probe"}),
@@ -65,13 +65,13 @@ def test_an_assistant_asks_what_the_command_line_asks(url):
     assert scope[1]["reports"]["best"]
     names = [column["name"] for column in best[1]["columns"]]
     rows = [dict(zip(names, row, strict=True)) for row in best[1]["rows"]]
-    assert rows == json.loads(sweepdb("query best --tpot-limits 40 --top 2 --format json", url).out)
+    assert rows == json.loads(sweepdb("query best --tpot-limit 40 --top 2 --format json", url).out)
     assert best[1]["expected_error"]
     assert best[1]["rules"]["tpot"]
     assert 0 < len(curve[1]["rows"]) <= 100
     assert curve[1]["more_rows"] > 0
     assert [one[0] for one in (misspelt, unknown, nowhere)] == [True, True, True]
-    assert "nearest: tpot_limits" in misspelt[1]
+    assert "nearest: tpot_limit" in misspelt[1]
     assert "nearest: best" in unknown[1]
     assert "'prob'" in nowhere[1]
     assert nothing[1]["nearest"]["rows"]

@@ -18,7 +18,7 @@ def test_each_side_has_a_device_of_its_own(chromium, tmp_path):
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
     with serving(url) as address:
         watched = Watched(context.new_page(), address)
-        watched.open("/pd?num_devices=4&ttft_limits=2000&prefill_device=l40s&decode_device=h100_sxm")
+        watched.open("/pd?num_devices=4&ttft_limit=2000&prefill_device=l40s&decode_device=h100_sxm")
         page = watched.page
         assert page.locator("#prefill_device").input_value() == "l40s"
         pairs = page.locator("section[data-report='pd-ratio']")
@@ -26,7 +26,7 @@ def test_each_side_has_a_device_of_its_own(chromium, tmp_path):
         assert "--prefill-device l40s --decode-device h100_sxm" in line
         with sweepdb.open(url) as store:
             rows = store.pd_ratio(
-                num_devices=4, ttft_limits=2000, prefill_device="l40s", decode_device="h100_sxm"
+                num_devices=4, ttft_limit=2000, prefill_device="l40s", decode_device="h100_sxm"
             ).dicts()
         assert {(row["prefill_device"], row["decode_device"]) for row in rows} == {("l40s", "h100_sxm")}
         assert pairs.locator("tbody tr").count() == min(len(rows), 25)

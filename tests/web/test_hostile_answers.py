@@ -21,7 +21,7 @@ from sweepdb.web.guard import LOOPBACK
 pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sweepdb[mcp]'")
 from sweepdb.web.assistant import MOST_BYTES, assistant_server
 
-BEST = (("tpot_limits", "50"), ("all", "true"), ("top", "3"))
+BEST = (("tpot_limit", "50"), ("all", "true"), ("top", "3"))
 STATEMENT = "SELECT device, model FROM probe LIMIT 3"
 TYPES = {".csv": "text/csv", ".svg": "image/svg+xml"}
 LISTED = ("scope", "coverage", "sweeps", "sweeps.csv", "measured", "measured.csv")
@@ -58,7 +58,7 @@ async def answered(url, name):
     server = assistant_server(pool, sql=True)
     calls = {
         "scope": {},
-        "ask": {"report": "best", "options": {"tpot_limits": 50, "all": True, "top": 3}},
+        "ask": {"report": "best", "options": {"tpot_limit": 50, "all": True, "top": 3}},
         "coverage": {},
         "explain": {"probe": first["probe"]},
         "sql": {"statement": STATEMENT},

@@ -24,7 +24,7 @@ SHOTS = ROOT / "build" / "screenshots"
 
 
 def test_the_first_picture_and_the_row_of_the_command_line(watched, page_url):
-    watched.open("/?tpot_limits=40")
+    watched.open("/?tpot_limit=40")
     page = watched.page
     assert page.locator("#picture svg path").count() > 5
     first = agree(page, page_url)
@@ -37,29 +37,29 @@ def test_the_first_picture_and_the_row_of_the_command_line(watched, page_url):
 
 @pytest.mark.parametrize("by", ["mouse", "keyboard", "number"])
 def test_a_limit_is_moved(watched, page_url, by):
-    watched.open("/?tpot_limits=40")
+    watched.open("/?tpot_limit=40")
     page, before, seq = watched.page, agree(watched.page, page_url), watched.seq()
     if by == "mouse":
-        box = page.locator("#tpot_limits_range").bounding_box()
+        box = page.locator("#tpot_limit_range").bounding_box()
         page.mouse.click(box["x"] + 0.35 * box["width"], box["y"] + box["height"] / 2)
     elif by == "keyboard":
-        page.locator("#tpot_limits_range").focus()
+        page.locator("#tpot_limit_range").focus()
         for _ in range(70):
             page.keyboard.press("ArrowLeft")
     else:
-        page.locator("#tpot_limits").fill("12.5")
+        page.locator("#tpot_limit").fill("12.5")
         page.keyboard.press("Enter")
     watched.drawn(after=seq)
-    limit = float(page.locator("#tpot_limits").input_value())
+    limit = float(page.locator("#tpot_limit").input_value())
     assert limit < 40
-    assert f"tpot_limits={limit:g}" in page.url
+    assert f"tpot_limit={limit:g}" in page.url
     after = agree(page, page_url)
     assert after["tpot_ms"] <= limit
     assert (after["probe"], after["batch_size"]) != (before["probe"], before["batch_size"])
 
 
 def test_a_link_brings_everything_back(watched, page_url):
-    watched.open("/?tpot_limits=22.5&reserved_memory_gb=12&price=3")
+    watched.open("/?tpot_limit=22.5&reserved_memory_gb=12&price=3")
     page = watched.page
     assert page.locator("#reserved_memory_gb").input_value() == "12"
     row = top_row(page)
@@ -69,13 +69,13 @@ def test_a_link_brings_everything_back(watched, page_url):
 
 
 def test_nothing_fits_and_the_button_moves_the_limit_that_binds(watched, page_url):
-    watched.open("/?tpot_limits=0.01")
+    watched.open("/?tpot_limit=0.01")
     page, seq = watched.page, watched.seq()
     assert page.locator("#sentence").inner_text() == "Nothing satisfies the limits."
     page.locator("#relax").click()
     watched.drawn(after=seq)
     first = agree(page, page_url)
-    assert first["tpot_ms"] <= float(page.locator("#tpot_limits").input_value())
+    assert first["tpot_ms"] <= float(page.locator("#tpot_limit").input_value())
 
 
 def test_new_rows_are_offered_and_not_swapped_in(chromium, tmp_path):
@@ -99,7 +99,7 @@ def test_new_rows_are_offered_and_not_swapped_in(chromium, tmp_path):
         listed.page.close()
         page.locator("#newer").wait_for(timeout=30_000)
         seq = watched.seq()
-        page.locator("#tpot_limits_range").focus()
+        page.locator("#tpot_limit_range").focus()
         page.keyboard.press("ArrowLeft")  # a moved limit is of the same moment
         watched.drawn(after=seq)
         assert page.locator("#top tbody tr").count() == rows
@@ -159,35 +159,35 @@ def test_a_winner_stands_out_where_rows_are_ranked(watched, path, weight):
 def test_a_page_without_limits_begins_with_usual_ones_and_a_link_without_stays_without(watched):
     watched.open("/")
     page, seq = watched.page, watched.seq()
-    assert (page.locator("#ttft_limits").input_value(), page.locator("#tpot_limits").input_value()) == ("2000", "50")
-    for name in ("#ttft_limits", "#tpot_limits"):
+    assert (page.locator("#ttft_limit").input_value(), page.locator("#tpot_limit").input_value()) == ("2000", "50")
+    for name in ("#ttft_limit", "#tpot_limit"):
         page.locator(name).fill("")
         page.keyboard.press("Enter")
         watched.drawn(after=seq)
         seq = watched.seq()
     watched.open(page.url.removeprefix(watched.address))
-    assert page.locator("#tpot_limits").input_value() == ""
+    assert page.locator("#tpot_limit").input_value() == ""
 
 
 def test_a_wrong_number_is_said_under_its_field_and_moves_nothing(watched, page_url):
-    watched.open("/?tpot_limits=40")
+    watched.open("/?tpot_limit=40")
     page, seq, address = watched.page, watched.seq(), watched.page.url
-    page.locator("#tpot_limits").fill("-5")
+    page.locator("#tpot_limit").fill("-5")
     page.keyboard.press("Enter")
-    assert page.locator("#tpot_limits_wrong").inner_text() == "This must be a number above 0, not -5."
+    assert page.locator("#tpot_limit_wrong").inner_text() == "This must be a number above 0, not -5."
     assert (page.url, watched.seq()) == (address, seq)
-    page.locator("#tpot_limits").fill("20")
+    page.locator("#tpot_limit").fill("20")
     page.keyboard.press("Enter")
     watched.drawn(after=seq)
-    assert not page.locator("#tpot_limits_wrong").is_visible()
+    assert not page.locator("#tpot_limit_wrong").is_visible()
     agree(page, page_url)
 
 
 def test_an_old_answer_is_greyed_while_the_new_one_is_computed(watched):
-    watched.open("/?tpot_limits=40")
+    watched.open("/?tpot_limit=40")
     page, seq, waiting = watched.page, watched.seq(), []
     page.route("**/answer/pareto?*", lambda route: waiting.insert(0, route))
-    page.locator("#tpot_limits").fill("20")
+    page.locator("#tpot_limit").fill("20")
     page.keyboard.press("Enter")
     page.locator("section[aria-label='Best plans']:not(.stale)").wait_for()  # the table waits for no picture
     page.locator("figure.stale").wait_for()
@@ -200,7 +200,7 @@ def test_an_old_answer_is_greyed_while_the_new_one_is_computed(watched):
 
 
 def test_two_rows_that_are_ticked_are_compared(watched):
-    watched.open("/?tpot_limits=40")
+    watched.open("/?tpot_limit=40")
     page = watched.page
     boxes = page.locator("#top .tick input")
     for place in (0, 1, 2):  # the third takes the place of the first
@@ -214,7 +214,7 @@ def test_two_rows_that_are_ticked_are_compared(watched):
 
 
 def test_several_devices_have_a_frontier_and_a_colour_each(watched):
-    watched.open("/?tpot_limits=40")
+    watched.open("/?tpot_limit=40")
     page = watched.page
     known = set(page.locator("#device option").all_inner_texts()[1:])
     assert known <= set(page.locator("#picture svg .role-legend text").all_text_contents())
@@ -224,7 +224,7 @@ def test_several_devices_have_a_frontier_and_a_colour_each(watched):
 
 
 def test_cells_of_a_heat_map_say_their_numbers(watched):
-    watched.open("/pd?num_devices=8&tpot_limits=60")
+    watched.open("/pd?num_devices=8&tpot_limit=60")
     cells = watched.page.locator("section[data-report='pd-counts'] .picture svg .mark-text.role-mark text")
     rows = watched.page.locator("section[data-report='pd-counts'] tbody tr")
     assert cells.count() == rows.count() > 2
@@ -244,7 +244,7 @@ def test_it_fits_a_screen_and_a_phone(chromium, server, scheme, width):
     context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     watched = Watched(context.new_page(), server)
     SHOTS.mkdir(parents=True, exist_ok=True)
-    for path in ("/?tpot_limits=40", "/pd?num_devices=8"):
+    for path in ("/?tpot_limit=40", "/pd?num_devices=8"):
         watched.open(path)
         assert watched.page.evaluate("document.documentElement.scrollWidth") <= width
         name = path.partition("?")[0].strip("/") or "explore"
@@ -277,7 +277,7 @@ def test_eight_clients_while_a_sweep_is_written(tmp_path):
             started = time.monotonic()
             try:
                 with urllib.request.urlopen(
-                    f"{address}/api/v1/answer/{report}?tpot_limits={limit}&model={MODELS[4][0]}"
+                    f"{address}/api/v1/answer/{report}?tpot_limit={limit}&model={MODELS[4][0]}"
                 ) as got:
                     document = json.load(got)
                     statuses.append(got.status)
@@ -366,7 +366,7 @@ def test_rows_of_several_cost_models_are_a_choice_that_the_address_holds(watched
         route.fulfill(response=answered, json=document)
 
     watched.page.route("**/api/v1/scope", doubled)
-    watched.open("/?tpot_limits=40")
+    watched.open("/?tpot_limit=40")
     page, seq = watched.page, watched.seq()
     assert page.locator("#family").input_value() == ""
     (family,) = known
@@ -380,5 +380,5 @@ def test_rows_of_several_cost_models_are_a_choice_that_the_address_holds(watched
     assert page.locator("#family").input_value() == family
     assert f"--family {family}" in page.locator("code[data-report='best']").inner_text()
     agree(page, page_url)
-    watched.open(f"/?tpot_limits=40&family={family}")
+    watched.open(f"/?tpot_limit=40&family={family}")
     assert page.locator("#family").input_value() == family

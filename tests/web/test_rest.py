@@ -27,7 +27,7 @@ from sweepdb.web.documents import table_document
 from sweepdb.web.guard import LOOPBACK
 from sweepdb.web.statements_apart import bounded_rows
 
-ASKED = {"tpot_limits": 40, "top": 3}
+ASKED = {"tpot_limit": 40, "top": 3}
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def got(url, path, parameters=(), *, sql=False, **request):
 
 def test_an_answer_is_that_of_the_command_line(url):
     document = got(url, "answer/best", ASKED).json()
-    typed = json.loads(sweepdb("query best --tpot-limits 40 --top 3 --format json", url).out)
+    typed = json.loads(sweepdb("query best --tpot-limit 40 --top 3 --format json", url).out)
     names = [column["name"] for column in document["columns"]]
     assert [dict(zip(names, row, strict=True)) for row in document["rows"]] == typed
     assert len(typed) == 3
@@ -74,9 +74,9 @@ def test_an_answer_is_that_of_the_command_line(url):
 
 
 def test_csv_is_that_of_the_command_line(url):
-    answered = got(url, "answer/pareto.csv", {"tpot_limits": 40})
+    answered = got(url, "answer/pareto.csv", {"tpot_limit": 40})
     assert answered.headers["content-type"].startswith("text/csv")
-    assert answered.body.decode() == sweepdb("query pareto --tpot-limits 40 --format csv", url).out
+    assert answered.body.decode() == sweepdb("query pareto --tpot-limit 40 --format csv", url).out
     assert len(list(csv.reader(io.StringIO(answered.body.decode())))) > 3
 
 
@@ -111,7 +111,7 @@ def test_the_drawing_script_is_packed_for_those_who_take_it(url):
     assert gzip.decompress(packed.body) == plain.body
 
 
-@pytest.mark.parametrize(("path", "status"), [("answer/bets", 404), ("answer/best?tpot_limits=fast", 400)])
+@pytest.mark.parametrize(("path", "status"), [("answer/bets", 404), ("answer/best?tpot_limit=fast", 400)])
 def test_a_page_is_told_of_a_refusal_and_others_get_its_status(url, path, status):
     path, _, query = path.partition("?")
     asked = dict(one.split("=") for one in query.split("&") if one)
@@ -122,11 +122,11 @@ def test_a_page_is_told_of_a_refusal_and_others_get_its_status(url, path, status
 
 
 def test_nearest_misses_come_with_the_value_that_admits_them(url):
-    document = got(url, "answer/best", {"tpot_limits": 0.001}).json()
+    document = got(url, "answer/best", {"tpot_limit": 0.001}).json()
     nearest = document["nearest"]
     row = dict(zip([column["name"] for column in nearest["columns"]], nearest["rows"][0], strict=True))
     assert (document["rows"], row["binding_limit"]) == ([], "tpot")
-    assert got(url, "answer/best", {"tpot_limits": row["relax_to"]}).json()["rows"]
+    assert got(url, "answer/best", {"tpot_limit": row["relax_to"]}).json()["rows"]
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_nearest_misses_come_with_the_value_that_admits_them(url):
         ("answer/best.exe", {}, 404, "there is no report"),
         ("nothing", {}, 404, "there is nothing at"),
         ("answer/best", {"tpot_limts": 5}, 400, "unknown option 'tpot_limts' of best"),
-        ("answer/best", {"tpot_limits": "fast"}, 400, "`tpot_limits` is a number, not 'fast'"),
-        ("answer/best", {"tpot_limits": "-1"}, 400, "`tpot_limits` must be a number above 0"),
-        ("answer/best", {"tpot_limits": "nan"}, 400, "`tpot_limits` must be a number above 0"),
-        ("answer/best", [("tpot_limits", "5"), ("tpot_limits", "6")], 400, "takes one value"),
+        ("answer/best", {"tpot_limit": "fast"}, 400, "`tpot_limit` is a number, not 'fast'"),
+        ("answer/best", {"tpot_limit": "-1"}, 400, "`tpot_limit` must be a number above 0"),
+        ("answer/best", {"tpot_limit": "nan"}, 400, "`tpot_limit` must be a number above 0"),
+        ("answer/best", [("tpot_limit", "5"), ("tpot_limit", "6")], 400, "takes one value"),
         ("answer/best", {"top": "2.5"}, 400, "`top` is a whole number, not '2.5'"),
         ("answer/best", {"last": "maybe"}, 400, "`last` is true or false"),
         ("answer/best", {"model": "nobody/nothing"}, 400, "nobody/nothing"),
@@ -285,7 +285,7 @@ def test_a_full_queue_says_when_to_come_again(url, monkeypatch):
 
     async def asking():
         async with served(url, threads=1, most_waiting=1) as get:
-            return await asyncio.gather(*(get("answer/best", {"tpot_limits": 40 + number}) for number in range(4)))
+            return await asyncio.gather(*(get("answer/best", {"tpot_limit": 40 + number}) for number in range(4)))
 
     answers = asyncio.run(asking())
     assert sorted(one.status for one in answers) == [200, 200, 503, 503]
@@ -306,7 +306,7 @@ def test_a_question_that_takes_too_long_is_stopped_and_the_next_is_answered(url,
 
     async def asking():
         async with served(url, timeout_s=2.0) as get:
-            return [await get("answer/best", {"tpot_limits": limit}) for limit in (7, 40)]
+            return [await get("answer/best", {"tpot_limit": limit}) for limit in (7, 40)]
 
     stopped, answered = asyncio.run(asking())
     assert (stopped.status, answered.status) == (504, 200)
@@ -357,7 +357,7 @@ def test_a_session_is_made_anew_after_many_questions(url, monkeypatch):
 
     async def asking():
         async with served(url) as get:
-            return [(await get("answer/best", {"tpot_limits": 40 + number})).status for number in range(5)]
+            return [(await get("answer/best", {"tpot_limit": 40 + number})).status for number in range(5)]
 
     assert asyncio.run(asking()) == [200] * 5
 

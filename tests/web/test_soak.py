@@ -46,7 +46,7 @@ def soaked(url, questions, at_once):
 
         async def one(number):
             report = REPORTS[number % len(REPORTS)]
-            limits = {"tpot_limits": 5 + number * 0.013}
+            limits = {"tpot_limit": 5 + number * 0.013}
             if report in {"deployments", "capacity", "pd-ratio"}:
                 limits["num_devices"] = 8 + number % 32
             if report == "sensitivity":

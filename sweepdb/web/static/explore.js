@@ -106,8 +106,8 @@ export async function explore(main) {
 
   // Rows of formulas have no end-to-end time where prefill and decode are apart: the frontier goes without that limit.
   async function withoutEndToEnd(error, asks, state) {
-    if (error.status !== 400 || !asks.pareto.e2e_limits) throw error;
-    asks.pareto = { ...asks.pareto, e2e_limits: null };
+    if (error.status !== 400 || !asks.pareto.e2e_limit) throw error;
+    asks.pareto = { ...asks.pareto, e2e_limit: null };
     const answer = await get("answer/pareto", { ...asks.pareto, state, picture: "shape" });
     answer.without = "Deployments of separate phases have no end-to-end time here: the picture is without that limit.";
     return answer;
