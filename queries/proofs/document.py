@@ -22,8 +22,8 @@ from store.location import Moment
 FORMAT = 3
 _SEALED_BY = ("sha256", "signature")  # what is made of all the rest
 _NEW_ONE = "write a new one: sweepdb query {} ... `proof=FILE`"
-_NOT_ONE = _NEW_ONE.format("REPORT")
-_TAKE = "take the file that was written, or " + _NOT_ONE
+NOT_ONE = _NEW_ONE.format("REPORT")
+_TAKE = "take the file that was written, or " + NOT_ONE
 
 
 class LookedAt(NamedTuple):
@@ -77,13 +77,13 @@ def read_proof(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not a proof: {error}", hint=_NOT_ONE) from error
+        raise InputError(f"{path}: not a proof: {error}", hint=NOT_ONE) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise _other_format(path, document)
     try:
         as_written = spelled(document).encode() == raw
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not a proof: {error}", hint=_NOT_ONE) from error
+        raise InputError(f"{path}: not a proof: {error}", hint=NOT_ONE) from error
     if not as_written:
         raise InputError(f"{path}: was changed after it was written: it is spelled otherwise", hint=_TAKE)
     if document.get("sha256") != hash_of(document):
@@ -94,7 +94,7 @@ def read_proof(path: Path) -> Mapping[str, Any]:
 def _other_format(path: Path, document: object) -> InputError:
     found = document.get("format") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(found, int) or isinstance(found, bool):
-        return InputError(f"{path}: not a proof of format {FORMAT}: no JSON object of ours", hint=_NOT_ONE)
+        return InputError(f"{path}: not a proof of format {FORMAT}: no JSON object of ours", hint=NOT_ONE)
     question = document.get("question")
     report = question.get("report") if isinstance(question, dict) else None
     said = f"{path}: is a proof of format {found}, this program reads {FORMAT}"

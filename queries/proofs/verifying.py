@@ -18,7 +18,7 @@ from queries.errors.expected import ExpectedError
 from queries.judging.first_tokens import TtftInterval
 from queries.proofs.answer_files import KeptAnswer, compare_answer
 from queries.proofs.canonical import first_difference, plain, spelled
-from queries.proofs.document import Circumstances, LookedAt, document_of, question_from, read_proof, sealed
+from queries.proofs.document import NOT_ONE, Circumstances, LookedAt, document_of, question_from, read_proof, sealed
 from queries.proofs.looked_at import check_scope_elsewhere, check_scope_here, check_stored, more_today, scope_of
 from queries.proofs.scope_rows import digests_of_scope, require_whole_snapshots
 from queries.proofs.signing import check_signature, check_spelling, signed
@@ -106,7 +106,7 @@ def verify_proof(
         raise InputError(f"{path}: its question cannot be asked: {why}", hint=_SINCE) from error
     document_now = document_of(answer, now)
     others = [name for name, place in _OTHERS.items() if document[place] != document_now[place]]
-    _compare(path, proof.document, document_now, others)
+    _compare(path, document, document_now, others)
     if kept is not None:
         compare_answer(kept, _as_then(path, answer, document, others), document["shown"])
     told = _verified(document, answer, kept, public_file)
@@ -192,11 +192,9 @@ def _told(location: StoreLocation, proof: Proof, others: Collection[str]) -> Ite
 def proven(path: Path, document: Mapping[str, Any]) -> Proof:
     """A proof with the rows that it is about, its question and its moment."""
     try:
-        question = question_from(document["question"])
-        document = {**document, "question": _with_options_since(document["question"], plain(question))}
         proof = Proof(
             document=document,
-            question=question,
+            question=question_from(document["question"]),
             scenarios=[LookedAt(*item) for item in document["scenarios"]],
             moment=Moment(**document["moment"]),
         )
@@ -207,13 +205,8 @@ def proven(path: Path, document: Mapping[str, Any]) -> Proof:
         raise InputError(f"{path}: not a proof: {str(error).partition(chr(10))[0][:300]}") from error
     odd = (missing[0], None, None) if missing else first_difference(said, read)
     if odd is not None:
-        raise InputError(f"{path}: not a proof: {odd[0]} is not as this program writes it")
+        raise InputError(f"{path}: not a proof: {odd[0]} is not as this program writes it", hint=NOT_ONE)
     return proof
-
-
-def _with_options_since(said: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
-    """A question with the options that a release since has, at their defaults."""
-    return {name: {**read[name], **value} if isinstance(value, dict) else value for name, value in said.items()}
 
 
 def _as_then(path: Path, answer: Answer, document: Mapping[str, Any], others: Collection[str]) -> Answer:

@@ -55,14 +55,6 @@ def test_the_proof_itself_holds(proven, stored, tmp_path, question):
     assert "more scenarios" not in outcome.err
 
 
-def test_a_proof_of_before_an_option_holds(proven, stored, tmp_path):
-    """Nobody could ask for it then: the answer is the one without it."""
-    older = copy.deepcopy(proven[QUESTIONS[0]])
-    del older["question"]["options"]["by_device"]
-    outcome = verdict(sealed({name: value for name, value in older.items() if name != "sha256"}), stored, tmp_path)
-    assert outcome.code == 0, outcome.err
-
-
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keys")
