@@ -56,7 +56,7 @@ for name in sys.argv[2:]:
         sweepdb.evaluate(name, **asked, store=sys.argv[1])
     except InputError as error:
         if "state no format" in str(error):
-            sweepdb.evaluate(name, **asked, quantize_linear_action="FP8", store=sys.argv[1])
+            sweepdb.evaluate(name, **asked, quantization="FP8", store=sys.argv[1])
         elif "does not fit" not in str(error):
             raise
     with sweepdb.open(sys.argv[1]) as store:
