@@ -51,7 +51,7 @@ REFUSED = {
     "plan --model Qwen/Qwen3-32B": ["sweepdb plan MODEL"],
     "evaluate Qwen/Qwen3-32B --tp 4": ["Type --tp-sizes"],
     "evaluate Qwen/Qwen3-32B --tensor-parallel-size 4": ["Type --tp-sizes"],
-    "evaluate Qwen/Qwen3-32B --quantization fp8": ["Type --quantization"],
+    "evaluate Qwen/Qwen3-32B --quant fp8": ["Type --quantization"],
     "evaluate Qwen/Qwen3-32B --max-num-seqs 100": ["Type --seats"],
     "query best --users 100": ["Type --target-users"],
     "query best --tpt 100": ["--tpot-limit"],
