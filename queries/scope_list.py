@@ -32,7 +32,7 @@ ORDER BY MAX(asked.newest) DESC, MAX(sc.id) DESC, m.name, sj.device_name, d.fami
 
 # What narrows a question down to one picture: rows that differ in it are not ranked together.
 SHOWN_FIRST = (
-    "model", "workload", "quantize_linear_action", "quantize_attention_action", "serving_model", "convention",
+    "model", "workload", "quantization", "kv_cache_quantization", "serving_model", "convention",
 )  # fmt: skip
 
 
@@ -42,8 +42,8 @@ class ScopeEntry(NamedTuple):
     model: str
     device: str
     workload: str
-    quantize_linear_action: str
-    quantize_attention_action: str
+    quantization: str
+    kv_cache_quantization: str
     convention: str
     serving_model: str
     family: str

@@ -35,7 +35,7 @@ from store.upkeep import check_store
 HERE = Path(__file__).parent
 EXAMPLE = (
     "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 4 --input-length 350 --output-length 150"
-    " --quantize-linear-action W8A8_DYNAMIC --batch-range {}"
+    " --quantization W8A8_DYNAMIC --batch-range {}"
 )
 OF_ROWS = ("evaluate", "seal", "compact", "import", "export", "vacuum", "migrate")
 OF_PARTS = {  # the command that is killed, and those that came before

@@ -17,7 +17,7 @@ progress.SAID_EVERY_S = 600.0  # what tests read is not decided by how slow a ma
 
 EXAMPLE = (
     "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500"
-    " --quantize-linear-action W8A8_DYNAMIC --batch-range 260"
+    " --quantization W8A8_DYNAMIC --batch-range 260"
 )
 
 

@@ -160,7 +160,7 @@ SWEEP = {
     "model": ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-8B"], "device": "TEST_DEVICE", "num_devices": [1, 2], "tp_sizes": [1, 2],
     "batch_range": [1, 4], "mode": "decode", "serving_model": "vllm", "client_lengths": 0.9, "seats": 64,
     "workloads": [{"input_length": 100, "output_length": 10, "prefix_cache_hit_rate": 0.1}],
-    "precisions": [{"quantize_linear_action": "FP8"}],
+    "precisions": [{"quantization": "FP8"}],
 }  # fmt: skip
 DEVICE = {
     "name": "made_up", "vendor": "nobody", "matrix_flops_per_s": {"bf16": 1e14, "fp8": 2e14},

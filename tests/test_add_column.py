@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 NEXT = f"{int(HEAD_REVISION) + 1:04d}"
 EVALUATE = (
     "evaluate Qwen/Qwen3-32B --num-devices 2 --tp-sizes 2 --input-length 900 --output-length 60"
-    " --quantize-linear-action W8A8_DYNAMIC"
+    " --quantization W8A8_DYNAMIC"
 )
 BY_FORMULAS = f"{EVALUATE} --device TEST_DEVICE --batch-range 6,6"
 BY_ENGINE = f"{EVALUATE} --device h100_sxm --serving-model vllm --batch-range 6"

@@ -111,7 +111,7 @@ def url(tmp_path_factory):
     (folder / "lengths.yaml").write_text(f"bins: {bins}\n")
     outcome = sweepdb(
         f"evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length {folder}/lengths.yaml"
-        " --output-length 300 --quantize-linear-action W8A8_DYNAMIC --batch-range 1,20 --mode aggregated",
+        " --output-length 300 --quantization W8A8_DYNAMIC --batch-range 1,20 --mode aggregated",
         f"sqlite:///{folder}/store.sqlite",
     )
     assert outcome.code == 0, outcome.err

@@ -56,12 +56,11 @@ for name in sys.argv[2:]:
         sweepdb.evaluate(name, **asked, store=sys.argv[1])
     except InputError as error:
         if "state no format" in str(error):
-            sweepdb.evaluate(name, **asked, quantize_linear_action="FP8", store=sys.argv[1])
+            sweepdb.evaluate(name, **asked, quantization="FP8", store=sys.argv[1])
         elif "does not fit" not in str(error):
             raise
     with sweepdb.open(sys.argv[1]) as store:
-        store.best(model=name)
-        told[name] = store.sql(f"SELECT count(*) AS n FROM probe WHERE model = '{name}'").dicts()[0]["n"]
+        told[name] = store.best(model=name).probes_considered  # another name of a model that is there counts its rows
 print(json.dumps(told))
 """
 

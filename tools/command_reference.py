@@ -11,6 +11,7 @@ from typing import Any
 
 import typer.main
 
+from cli.derived import OLD_FLAGS
 from cli.help.examples import EXAMPLES
 from cli.help.headings import COMMANDS, heading_of, in_order
 from cli.help.report_help import few_takers
@@ -94,7 +95,7 @@ def _options(command: Any, name: str) -> Iterator[str]:  # noqa: ANN401  of one 
     sections: dict[str, list[str]] = {}
     for one in command.params:
         if one.param_type_name == "option" and not one.hidden and one.name != "help":
-            spelled = ", ".join(f"`{word}`" for word in (*one.opts, *one.secondary_opts))
+            spelled = ", ".join(f"`{word}`" for word in (*one.opts, *one.secondary_opts) if word not in OLD_FLAGS)
             beside = f" ({takers[one.name]})" if one.name in takers else ""
             sections.setdefault(heading_of(name, one.name), []).append(f"| {spelled} | {_cell(one.help)}{beside} |")
     for heading in in_order(sections):

@@ -178,12 +178,12 @@ _BY_NAME: Mapping[str, Source] = {
     "mode": _words("aggregated", "prefill", "decode", "pd"),
     "vary": _words("ttft", "tpot", "e2e", "memory"),
     "preset": _words("sweepdb", "upstream", "seed000", "seed001"),
-    "quantize_linear_action": _formats,
-    "quantize_experts_action": _formats,
-    "quantize_mixers_action": _formats,
-    "quantize_head_action": _formats,
-    "quantize_drafts_action": _formats,
-    "quantize_attention_action": _cache_formats,
+    "quantization": _formats,
+    "experts_quantization": _formats,
+    "mixers_quantization": _formats,
+    "head_quantization": _formats,
+    "drafts_quantization": _formats,
+    "kv_cache_quantization": _cache_formats,
 }
 _BY_COMMAND: Mapping[tuple[str, str], Source] = {
     ("evaluate", "sweep"): _words(),

@@ -28,8 +28,8 @@ _EVALUATED = {
         "family", "kv_transfer_gb_per_s", "price_date", "concurrency", "rank_by",
     ),
     "Weights and graph": (
-        "quantize_linear_action", "quantize_experts_action", "quantize_mixers_action", "quantize_head_action",
-        "quantize_drafts_action", "quantize_attention_action", "mxfp4_group_size", "compile", "convention",
+        "quantization", "experts_quantization", "mixers_quantization", "head_quantization",
+        "drafts_quantization", "kv_cache_quantization", "mxfp4_group_size", "compile", "convention",
     ),
     "Plans and batches": (
         "mode", "search", "tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes",
@@ -70,17 +70,17 @@ FEW: Mapping[str, frozenset[str]] = {
     "evaluate": frozenset({
         "store", "model", "input_length", "output_length", "prefix_cache_hit_rate", "workload", "sweep",
         "from_deployment", "device",
-        "num_devices", "total_devices", "quantize_linear_action", "quantize_attention_action", "search", "tp_sizes",
+        "num_devices", "total_devices", "quantization", "kv_cache_quantization", "search", "tp_sizes",
         "batch_range", "serving_model", "max_batched_tokens", "arrivals", "dry_run",
     }),
     "plan": frozenset({
         *_ASKED, "model", "input_length", "output_length", "from_deployment", "total_devices", "rate", "arrivals",
-        "attainment", "rank_by", "quantize_linear_action", "serving_model",
+        "attainment", "rank_by", "quantization", "serving_model",
     }),
     "query": frozenset({
         *_ASKED, "report", "names", "mode", "rank_by", "by", "top", "vary", "num_devices", "rate", "attainment",
         "model", "sweep",
-        "workload", "serving_model", "quantize_linear_action", "wide",
+        "workload", "serving_model", "quantization", "wide",
     }),
     "report": frozenset({*_ASKED, "model", "num_devices", "rate", "attainment", "sweep", "workload",
     "serving_model", "force"}),

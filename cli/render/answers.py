@@ -83,7 +83,7 @@ def memory_notes(answer: Answer) -> Iterator[str]:
     if rows and all(row[columns.index("relax_to")] is None for row in rows):
         yield (
             "note: none of these fits even with no memory reserved: evaluate more devices an instance (--num-devices),"
-            " a larger device, or a smaller format (--quantize-linear-action FP8)"
+            " a larger device, or a smaller format (--quantization FP8)"
         )
 
 

@@ -61,9 +61,9 @@ def with_parts(model: ModelSpec, attention: str | None) -> ModelSpec:
     draft = None if model.draft_layer is None else _layer(model.draft_layer, parts)
     kept = [mixer for group in model.layers for mixer in group.mixers]
     if STATES in parts and not any(isinstance(one, StateSpace | GatedDeltaNet) for one in kept):
-        raise InputError("`quantize_attention_action` states a format of states, and no layer keeps a linear state")
+        raise InputError("`kv_cache_quantization` states a format of states, and no layer keeps a linear state")
     if INDEX in parts and not any(getattr(one, "indexer", None) for one in kept):
-        raise InputError("`quantize_attention_action` states a format of an index, and no layer has an indexer")
+        raise InputError("`kv_cache_quantization` states a format of an index, and no layer has an indexer")
     return replace(model, layers=layers, draft_layer=draft)
 
 

@@ -73,8 +73,12 @@ class Scope:
     images: int | None = option(None, "only so many images a request", unit="images")
     image_size: str | None = option(None, "only images of this size, WIDTHxHEIGHT", unit="pixels", check=image_size)
     encoder_split: str | None = option(None, "only this split of the image encoder")
-    linear_quantization: str | None = option(None, "only this format of linears", keyword="quantize_linear_action")
-    attention_quantization: str | None = option(None, "only this KV format", keyword="quantize_attention_action")
+    linear_quantization: str | None = option(
+        None, "only this format of linears", keyword="quantization", was=("quantize_linear_action",)
+    )
+    attention_quantization: str | None = option(
+        None, "only this KV format", keyword="kv_cache_quantization", was=("quantize_attention_action",)
+    )
     convention: str | None = option(None, "physical or upstream")
     family: str | None = option(None, "theoretical or calibrated")
     serving_model: str | None = option(None, "only this serving model")

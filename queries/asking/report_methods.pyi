@@ -22,8 +22,8 @@ class ScopeKeywords(TypedDict, total=False):
     images: int | None
     image_size: str | None
     encoder_split: str | None
-    quantize_linear_action: str | None
-    quantize_attention_action: str | None
+    quantization: str | None
+    kv_cache_quantization: str | None
     convention: str | None
     family: str | None
     serving_model: str | None

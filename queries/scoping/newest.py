@@ -35,7 +35,7 @@ _FILTERS: tuple[Filter, ...] = (
     ("device", lambda _, device: device),
     ("serving_model", lambda row, _: row.serving_model),
     ("workload", lambda row, _: row.workload),
-    ("quantize_linear_action", lambda row, _: row.linear_quantization),
+    ("quantization", lambda row, _: row.linear_quantization),
     ("convention", lambda row, _: row.convention),
     ("compile", lambda row, _: str(row.compile)),
     ("serving_cost", lambda row, _: f"{row.serving_cost_ms:g}"),

@@ -47,7 +47,7 @@ def _check_formats(part: SweepRequest) -> None:
                 raise InputError(
                     f"{device.name} has no {form.compute.upper()} arithmetic, and {engine} has no other kernel for"
                     f" {form.name}.",
-                    hint="Weights alone can be narrow there: `quantize_linear_action=W8A16_DYNAMIC` or `W4A16`.",
+                    hint="Weights alone can be narrow there: `quantization=W8A16_DYNAMIC` or `W4A16`.",
                 )
 
 

@@ -246,7 +246,7 @@ def _published(model: str, name: str, native: str) -> str:
         said = chosen.removeprefix(BY_NAME)
         raise InputError(
             f"{model}: its name says {said}, and its files state no format of their weights",
-            hint=f"say `quantize_linear_action={said}` (or BF16), or lay hf_quant_config.json beside config.json",
+            hint=f"say `quantization={said}` (or BF16), or lay hf_quant_config.json beside config.json",
         )
     return chosen
 

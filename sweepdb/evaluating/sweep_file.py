@@ -145,8 +145,13 @@ def _standard_input() -> str:
 
 
 def _spellings(item: Declared) -> Iterable[str]:
-    """A key is a keyword, another spelling of it, or the field's name."""
-    return (item.keyword, *(other.removeprefix("--").replace("-", "_") for other in item.option.also), item.field)
+    """A key is a keyword, another spelling or an old name of it, or the field's name."""
+    return (
+        item.keyword,
+        *item.option.was,
+        *(other.removeprefix("--").replace("-", "_") for other in item.option.also),
+        item.field,
+    )
 
 
 _BY_KEY: Mapping[str, Declared] = {key: item for item in declared(SweepOptions) for key in _spellings(item)}

@@ -81,28 +81,36 @@ class SweepOptions:
     )
     linear: tuple[str, ...] = option(
         (), "format of linears; several by commas [default: NATIVE, as the weights are published]",
-        keyword="quantize_linear_action",
+        keyword="quantization", was=("quantize_linear_action",),
     )  # fmt: skip
     experts: str | None = option(
-        None, "format of experts [default: as named for linears, else NATIVE]", keyword="quantize_experts_action"
+        None,
+        "format of experts [default: as named for linears, else NATIVE]",
+        keyword="experts_quantization",
+        was=("quantize_experts_action",),
     )
     mixers: str | None = option(
         None,
         "format of products of attention and linear states [default: as named for linears, else NATIVE]",
-        keyword="quantize_mixers_action",
+        keyword="mixers_quantization",
+        was=("quantize_mixers_action",),
     )
     head: str | None = option(
-        None, "format of the vocabulary head [default: BF16, or as published]", keyword="quantize_head_action"
+        None,
+        "format of the vocabulary head [default: BF16, or as published]",
+        keyword="head_quantization",
+        was=("quantize_head_action",),
     )
     drafts: str | None = option(
         None, "format of layers that draft [default: as the model's layers, or as published]",
-        keyword="quantize_drafts_action",
+        keyword="drafts_quantization", was=("quantize_drafts_action",),
     )  # fmt: skip
     attention: str | None = option(
         None,
         "KV cache: DISABLED, INT8 or FP8; behind it formats of linear states (FP32, BF16) and of an index' keys (BF16,"
         " FP8, FP4), as FP8+states=BF16+index=FP8 [default: NATIVE]",
-        keyword="quantize_attention_action",
+        keyword="kv_cache_quantization",
+        was=("quantize_attention_action",),
     )
     mxfp4_group_size: int = option(32, "weights that share one MXFP4 scale", unit="weights")
     mtp_tokens: int = option(0, "tokens drafted a step, 0-9", keyword="num_mtp_tokens", unit="tokens")

@@ -79,7 +79,7 @@ def request_in_formats(options: SweepOptions, store: str | None, *, crossing: bo
         origins[_title(found.parts[0])] = origin
     if origins:
         said = " and ".join(f"{title} ({origin})" for title, origin in origins.items())
-        notes.append(f"looked at too: {said}; name a format to ask about it alone (quantize_linear_action=BF16)")
+        notes.append(f"looked at too: {said}; name a format to ask about it alone (`quantization=BF16`)")
     refused: str | None = None
     if options.pp_sizes is None:
         staged = [with_stages(part, crossing=crossing) for part in parts]

@@ -24,12 +24,12 @@ class PlanKeywords(TypedDict, total=False):
     ssd_gb_per_s: float | None
     remote_gb_per_s: float | None
     max_batched_tokens: int | None
-    quantize_linear_action: str | Sequence[str] | None
-    quantize_experts_action: str | None
-    quantize_mixers_action: str | None
-    quantize_head_action: str | None
-    quantize_drafts_action: str | None
-    quantize_attention_action: str | None
+    quantization: str | Sequence[str] | None
+    experts_quantization: str | None
+    mixers_quantization: str | None
+    head_quantization: str | None
+    drafts_quantization: str | None
+    kv_cache_quantization: str | None
     num_mtp_tokens: int | None
     mtp_acceptance_rate: float | Sequence[float] | None
     speculative: str | None

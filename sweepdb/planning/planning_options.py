@@ -39,9 +39,9 @@ _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
     "encoder_devices", "workload",
     "prefix_cache_hit_rate", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate", "host_gb_per_s", "ssd_gb_per_s",
-    "remote_gb_per_s", "max_batched_tokens", "quantize_linear_action", "quantize_experts_action",
-    "quantize_mixers_action", "quantize_head_action", "quantize_drafts_action",
-    "quantize_attention_action", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
+    "remote_gb_per_s", "max_batched_tokens", "quantization", "experts_quantization",
+    "mixers_quantization", "head_quantization", "drafts_quantization",
+    "kv_cache_quantization", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
     "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")

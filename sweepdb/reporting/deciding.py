@@ -29,8 +29,8 @@ _POINTS = 150  # of each frontier: what a picture has room for
 _SUBJECT = {
     "model": "model",
     "workload": "workload",
-    "quantize_linear_action": "linear_quantization",
-    "quantize_attention_action": "attention_quantization",
+    "quantization": "linear_quantization",
+    "kv_cache_quantization": "attention_quantization",
     "convention": "convention",
     "serving_model": "serving_model",
 }  # columns of the view `probe` by the filter that reads each

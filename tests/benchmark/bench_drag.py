@@ -25,7 +25,7 @@ from store.location import parse_url
 
 RUNS = 6
 ONE = {"model": "Qwen/Qwen3-8B", "convention": "physical"}
-FRONTIER = ONE | {"workload": "1024/1024", "quantize_linear_action": "FP8"}
+FRONTIER = ONE | {"workload": "1024/1024", "quantization": "FP8"}
 EVERY = {"convention": "physical"}
 PICTURE = {"max_points": 400}
 ASKED = (  # name, report, options

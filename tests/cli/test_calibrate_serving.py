@@ -28,7 +28,7 @@ def served_command(profile):
     """An evaluation of one of the points under a profile."""
     return (
         "evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 1000 --output-length 400 --batch-range 8 8"
-        f" --quantize-linear-action BF16 --mode aggregated --serving-model {profile}"
+        f" --quantization BF16 --mode aggregated --serving-model {profile}"
     )
 
 

@@ -165,7 +165,7 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
             "3 MTP tokens need 3 acceptance rates",
         ),
         (
-            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --quantize-linear-action W3",
+            "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --input-length 10 --output-length 10 --quantization W3",
             2,
             "Unknown linear",
         ),

@@ -55,7 +55,7 @@ def offered(program, example_store, monkeypatch):
         ("evaluate X --num-devices 4 8 --device h200_s", ["h200_sxm"]),
         ("evaluate X --search l", ["launchable"]),
         ("evaluate qwen/qwen3-32b-f", ["Qwen/Qwen3-32B-FP8", "Qwen/Qwen3-32B-FP8-Static-PerTensor"]),
-        ("evaluate X --quantize-linear-action FP8_", ["FP8_BLOCK"]),
+        ("evaluate X --quantization FP8_", ["FP8_BLOCK"]),
         ("launch x --target k", ["k8s", "kserve"]),
         ("query best --format json", ["json", "jsonl", "json-full"]),
         ("export somewhere --format |", ["parquet", "csv"]),

@@ -74,7 +74,7 @@ def test_first_tokens_that_are_an_interval_are_held_against_both_ends(tmp_path):
     url, lines = f"sqlite:///{tmp_path}/store.sqlite", []
     evaluated = (
         "evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 2000 --output-length 300 --batch-range 64 64"
-        " --quantize-linear-action BF16 --mode aggregated --serving-model sglang --tp-sizes 1 --num-devices 1"
+        " --quantization BF16 --mode aggregated --serving-model sglang --tp-sizes 1 --num-devices 1"
     )
     assert sweepdb(evaluated, url).code == 0
     (row,) = asked(url, "SELECT ttft_ms, ttft_in_step_ms, tpot_exclusive_ms FROM aggregated")
@@ -343,7 +343,7 @@ def test_the_probe_is_what_evaluate_would_store(validated):
     url, _, _ = validated
     outcome = sweepdb(
         f"evaluate {MODEL} --device h100_sxm --num-devices 1 --input-length 1024 --output-length 128 --mode aggregated"
-        " --serving-model vllm --quantize-linear-action BF16 --batch-range 4 4 --format json",
+        " --serving-model vllm --quantization BF16 --batch-range 4 4 --format json",
         url,
     )
     assert outcome.code == 0, outcome.err

@@ -370,7 +370,7 @@ def test_a_file_that_was_written_is_named(tmp_path, example_store, format_, said
 def test_voiding_one_of_two_sweeps_that_asked_alike_says_what_stays(example_copy):
     sweepdb(
         "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2"
-        " --quantize-linear-action W8A8_DYNAMIC",
+        " --quantization W8A8_DYNAMIC",
         example_copy,
     )
     newest, oldest = json.loads(sweepdb("sweeps --format json", example_copy).out)
@@ -423,7 +423,7 @@ def test_what_was_assumed_says_that_it_was(tmp_path):
     evaluate = (
         "evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 100 --output-length 10 --mode decode --batch-range 3"
     )
-    assert sweepdb(f"{evaluate} --quantize-linear-action DISABLED", url).code == 0
+    assert sweepdb(f"{evaluate} --quantization DISABLED", url).code == 0
     lines = sweepdb("query decode", url).out.splitlines()
     assert any(line.startswith("assumed: kernel coefficients ") for line in lines)
     lines = sweepdb("query curve --top 1", url).out.splitlines()
@@ -494,7 +494,7 @@ def test_the_second_command_starts_the_fp8_checkpoint(llama, tmp_path):
 
 
 def test_a_format_that_is_named_is_asked_about_alone(llama):
-    done = sweepdb(f"{LLAMA} --quantize-linear-action NATIVE", llama[0])
+    done = sweepdb(f"{LLAMA} --quantization NATIVE", llama[0])
     assert {row["quantization"] for row in columns_of(done)} == {"BF16"}
     assert "looked at too" not in done.err
 

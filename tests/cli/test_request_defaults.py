@@ -266,7 +266,7 @@ def test_what_no_client_or_server_can_be_is_refused_by_its_option(said, reason):
 
 def test_the_command_and_a_sweep_file_say_the_same(tmp_path):
     said = f"evaluate {MOE} --device h200_sxm --input-length 100 --output-length 10 --batch-range 2 --mode decode"
-    options = " --num-devices 4 8 --serving-model vllm,sglang --quantize-linear-action NATIVE,FP8 --client-lengths 0.8"
+    options = " --num-devices 4 8 --serving-model vllm,sglang --quantization NATIVE,FP8 --client-lengths 0.8"
     told = sweepdb(f"{said}{options} --seats 64 --wait-steps 3 --routing balanced --dry-run").err
     file = tmp_path / "sweep.yaml"
     file.write_text(

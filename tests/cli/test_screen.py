@@ -204,7 +204,7 @@ def test_a_dry_run_captures_no_operator_that_the_store_has(example_store):
         "print('torch' in sys.modules)"
     )
     command = "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500"
-    arguments = [*command.split(), "--quantize-linear-action", "W8A8_DYNAMIC", "--store", example_store]
+    arguments = [*command.split(), "--quantization", "W8A8_DYNAMIC", "--store", example_store]
     done = subprocess.run([sys.executable, "-c", told, *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
 

@@ -74,7 +74,7 @@ def test_listing_sweeps_needs_no_duckdb(example_store):
 def test_a_second_evaluation_needs_no_torch(example_copy):
     arguments = (
         "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500"
-        " --quantize-linear-action W8A8_DYNAMIC"
+        " --quantization W8A8_DYNAMIC"
     )
     again = arguments.replace("3500", "2000")
     asked = ([*arguments.split(), "--batch-range", "260"], [*again.split(), "--batch-range", "4"])

@@ -46,7 +46,7 @@ def test_a_name_that_no_disk_takes_is_one_sentence(tmp_path, example_store, comm
 
 EVALUATED = (
     "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500"
-    " --quantize-linear-action W8A8_DYNAMIC --batch-range 400"
+    " --quantization W8A8_DYNAMIC --batch-range 400"
 )
 FULL = {  # a command, and how many of its writes and flushes succeed
     "evaluate": (EVALUATED, (1, 80, 150)),

@@ -51,7 +51,7 @@ REFUSED = {
     "plan --model Qwen/Qwen3-32B": ["sweepdb plan MODEL"],
     "evaluate Qwen/Qwen3-32B --tp 4": ["Type --tp-sizes"],
     "evaluate Qwen/Qwen3-32B --tensor-parallel-size 4": ["Type --tp-sizes"],
-    "evaluate Qwen/Qwen3-32B --quantization fp8": ["Type --quantize-linear-action"],
+    "evaluate Qwen/Qwen3-32B --quant fp8": ["Type --quantization"],
     "evaluate Qwen/Qwen3-32B --max-num-seqs 100": ["Type --seats"],
     "query best --users 100": ["Type --target-users"],
     "query best --tpt 100": ["--tpot-limit"],
@@ -64,11 +64,11 @@ REFUSED = {
     f"{EVALUATE} --search tp --dp-sizes 2": ["--search tp takes tensor parallel plans alone", "--search every"],
     # engines and formats
     f"{EVALUATE} --engine tgi": ["is not one of", "vllm: vLLM from 0.14.", "waves: formulas, no engine."],
-    f"{EVALUATE} --quantize-linear-action fp7": ["Nearest known: FP8"],
-    f"evaluate Qwen/Qwen3-32B --dry-run --device a100 --engine trtllm {LENGTHS} --quantize-linear-action FP8": [
+    f"{EVALUATE} --quantization fp7": ["Nearest known: FP8"],
+    f"evaluate Qwen/Qwen3-32B --dry-run --device a100 --engine trtllm {LENGTHS} --quantization FP8": [
         "a100_sxm has no FP8 arithmetic", "W8A16",
     ],
-    f"evaluate Qwen/Qwen3-32B --dry-run --device gaudi3 --engine vllm {LENGTHS} --quantize-linear-action w8a8": [
+    f"evaluate Qwen/Qwen3-32B --dry-run --device gaudi3 --engine vllm {LENGTHS} --quantization w8a8": [
         "gaudi3 has no INT8 arithmetic",
     ],
     # shares
@@ -104,12 +104,12 @@ def test_a_wrong_input_is_answered_as_an_expert_would_before_anything_is_stored(
 READ = {  # what is meant although it is written otherwise
     f"{EVALUATE} --engine vLLM": "vllm launches",
     f"{EVALUATE} --engine TensorRT-LLM": "trtllm launches",
-    f"{EVALUATE} --quantize-linear-action awq": "scenarios",
-    f"{EVALUATE} --quantize-linear-action int4": "scenarios",
-    f"{EVALUATE} --quantize-linear-action fp8": "scenarios",
+    f"{EVALUATE} --quantization awq": "scenarios",
+    f"{EVALUATE} --quantization int4": "scenarios",
+    f"{EVALUATE} --quantization fp8": "scenarios",
     f"{EVALUATE} --prefix-cache-hit-rate 90%": "scenarios",
     # vLLM and SGLang run FP8 weights on Ampere by Marlin kernels: allowed, and said
-    f"evaluate Qwen/Qwen3-32B --dry-run --device a100 {LENGTHS} --quantize-linear-action FP8": (
+    f"evaluate Qwen/Qwen3-32B --dry-run --device a100 {LENGTHS} --quantization FP8": (
         "a100_sxm has no FP8 arithmetic: vLLM and SGLang keep FP8 weights there and multiply in 16 bits"
     ),
 }
@@ -148,7 +148,7 @@ def test_a_file_of_no_client_stores_nothing_and_says_so(tmp_path):
 def test_awq_is_the_format_that_engines_run_it_as():
     with pytest.raises(application.SweepdbError, match="W4A16"):
         application.evaluate("Qwen/Qwen3-0.6B", device="gaudi3", serving_model="vllm", input_length=100,
-                             output_length=10, quantize_linear_action="INT8")  # fmt: skip
+                             output_length=10, quantization="INT8")  # fmt: skip
 
 
 def test_every_word_of_the_table_means_an_option_of_a_command():

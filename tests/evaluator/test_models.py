@@ -160,7 +160,7 @@ def test_a_format_that_only_the_name_says_is_asked_for(tmp_path, name):
     assert refused.code == 2
     assert f"{name}: its name says" in refused.err
     assert "its files state no format" in refused.err
-    assert sweepdb(f"{asked} --quantize-linear-action BF16", f"sqlite:///{tmp_path}/s.sqlite").code == 0
+    assert sweepdb(f"{asked} --quantization BF16", f"sqlite:///{tmp_path}/s.sqlite").code == 0
 
 
 def test_short_and_differently_cased_names_resolve():

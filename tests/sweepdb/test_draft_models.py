@@ -214,7 +214,7 @@ def stored(tmp_path_factory):
     url = f"sqlite:///{tmp_path_factory.mktemp('drafted')}/store.sqlite"
     sweepdb.evaluate(
         "Qwen/Qwen3-32B", device="h100_sxm", num_devices=2, tp_sizes=2, batch_range=(4, 4), mode="aggregated",
-        input_length=1000, output_length=100, quantize_linear_action="FP8", speculative=NAME,
+        input_length=1000, output_length=100, quantization="FP8", speculative=NAME,
         mtp_acceptance_rate=RATES, store=url,
     )  # fmt: skip
     with sweepdb.open(url) as store:

@@ -104,7 +104,7 @@ def test_the_signature_is_what_is_declared():
 
 
 def test_keywords_read_as_the_command_line_does():
-    told = options_of({"model": "a,b,a", "device": ["x", "y"], "num_devices": 4, "quantize_linear_action": "FP8",
+    told = options_of({"model": "a,b,a", "device": ["x", "y"], "num_devices": 4, "quantization": "FP8",
                        "batch_range": 9, "input_length": 100, "compile": False, "family": None})  # fmt: skip
     assert (told.models, told.devices, told.num_devices, told.linear) == (("a", "b"), ("x", "y"), (4,), ("FP8",))
     assert (told.batch_range, told.input_length, told.compile, told.family) == ((1, 9), "100", False, "auto")

@@ -72,8 +72,8 @@ def test_stated_states_are_stored_with_their_rows_and_told_apart(tmp_path):
              "batch_range": (64, 64), "serving_model": "waves", "store": url}  # fmt: skip
     name = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
     sweepdb.evaluate(name, **asked)
-    sweepdb.evaluate(name, **asked, quantize_attention_action="NATIVE+states=BF16")
-    assert sweepdb.evaluate(name, **asked, quantize_attention_action="native+states=FP32").probes_stored == 0
+    sweepdb.evaluate(name, **asked, kv_cache_quantization="NATIVE+states=BF16")
+    assert sweepdb.evaluate(name, **asked, kv_cache_quantization="native+states=FP32").probes_stored == 0
     with sweepdb.open(url) as store:
         rows = store.sql("SELECT attention_quantization, kv_cache_bytes, tpot_exclusive_ms FROM probe"
                          " WHERE batch_size = 64 ORDER BY 1").rows  # fmt: skip

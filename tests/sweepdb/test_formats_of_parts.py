@@ -35,10 +35,10 @@ def stored(tmp_path_factory):
     url = f"sqlite:///{folder}/store.sqlite"
     plain = model(folder / "plain")
     sweepdb.evaluate(plain, **ASKED, store=url)
-    sweepdb.evaluate(plain, **ASKED, quantize_linear_action="FP8", store=url)
-    sweepdb.evaluate(plain, **ASKED, quantize_mixers_action="FP8", store=url)
-    sweepdb.evaluate(plain, **ASKED, quantize_head_action="FP8", store=url)
-    sweepdb.evaluate(plain, **ASKED, quantize_drafts_action="FP8", store=url)
+    sweepdb.evaluate(plain, **ASKED, quantization="FP8", store=url)
+    sweepdb.evaluate(plain, **ASKED, mixers_quantization="FP8", store=url)
+    sweepdb.evaluate(plain, **ASKED, head_quantization="FP8", store=url)
+    sweepdb.evaluate(plain, **ASKED, drafts_quantization="FP8", store=url)
     spared = {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.*.self_attn"]}
     sweepdb.evaluate(model(folder / "spared", spared), **ASKED, store=url)
     with sweepdb.open(url) as store:
@@ -71,14 +71,14 @@ def test_titles_and_comparisons_name_the_part(stored):
 
 def test_a_format_that_is_the_usual_one_is_not_another_row(stored):
     _, url, plain = stored
-    again = sweepdb.evaluate(plain, **ASKED, quantize_mixers_action="BF16", quantize_head_action="bf16", store=url)
+    again = sweepdb.evaluate(plain, **ASKED, mixers_quantization="BF16", head_quantization="bf16", store=url)
     assert (again.probes_stored, again.probes_known) == (0, 1)
-    assert sweepdb.evaluate(plain, **ASKED, quantize_mixers_action="NATIVE", store=url).probes_stored == 0
+    assert sweepdb.evaluate(plain, **ASKED, mixers_quantization="NATIVE", store=url).probes_stored == 0
 
 
 def test_what_is_no_format_or_not_upstreams_is_refused(stored):
     _, url, plain = stored
     with pytest.raises(InputError, match="unknown linear quantisation 'FP9'"):
-        sweepdb.evaluate(plain, **ASKED, quantize_head_action="FP9", store=url)
+        sweepdb.evaluate(plain, **ASKED, head_quantization="FP9", store=url)
     with pytest.raises(InputError, match="one format of all linears"):
-        sweepdb.evaluate(plain, **ASKED, convention="upstream", quantize_mixers_action="FP8", store=url)
+        sweepdb.evaluate(plain, **ASKED, convention="upstream", mixers_quantization="FP8", store=url)

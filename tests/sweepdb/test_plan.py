@@ -14,10 +14,10 @@ from sweepdb.planning import read_label, short_plan
 
 MODEL = "Qwen/Qwen3-0.6B"
 QUESTION = {"device": "h200_sxm", "total_devices": 2, "input_length": 2000, "output_length": 100, "ttft_limit": 400.0,
-            "tpot_limit": 8.0, "prefix_cache_hit_rate": 0.5, "quantize_linear_action": "NATIVE"}  # fmt: skip
+            "tpot_limit": 8.0, "prefix_cache_hit_rate": 0.5, "quantization": "NATIVE"}  # fmt: skip
 COMMAND = (
     f"plan {MODEL} --device h200_sxm --total-devices 2 --input-length 2000 --output-length 100"
-    " --prefix-cache-hit-rate 0.5 --tpot-limit 8 --quantize-linear-action NATIVE"
+    " --prefix-cache-hit-rate 0.5 --tpot-limit 8 --quantization NATIVE"
 )
 
 

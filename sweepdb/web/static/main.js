@@ -75,7 +75,7 @@ async function start() {
 function kept(path) {
   if (["why", "explain", "coverage", "diff", "measured", "sweeps"].includes(path)) return "";
   const now = new URLSearchParams(location.search);
-  const taken = ["model", "workload", "device", "serving_model", "family", "convention", "quantize_linear_action", "quantize_attention_action", ...EVERYWHERE.map((one) => one.keyword)];
+  const taken = ["model", "workload", "device", "serving_model", "family", "convention", "quantization", "kv_cache_quantization", ...EVERYWHERE.map((one) => one.keyword)];
   const text = new URLSearchParams([...now].filter(([name]) => taken.includes(name))).toString();
   return text ? `?${text}` : "";
 }

@@ -6,8 +6,8 @@ import { get } from "./api.js";
 const FIELDS = [
   ["model", "Model"],
   ["workload", "Workload"],
-  ["quantize_linear_action", "Weights"],
-  ["quantize_attention_action", "KV cache"],
+  ["quantization", "Weights"],
+  ["kv_cache_quantization", "KV cache"],
   ["serving_model", "Engine"],
   ["convention", "Convention"],
 ];
