@@ -68,8 +68,9 @@ class ProgressBar(_Redrawn):
 
     def show(self, progress: Progress) -> None:
         """Redraw the line where it is due."""
-        if progress.scenarios != self._scenarios:  # another round, of more or of others
-            self._scenarios, self._before, self._begun = progress.scenarios, progress.scenarios_done, time.monotonic()
+        if self._scenarios not in {0, progress.scenarios}:  # another round, of more or of others
+            self._before, self._begun = progress.scenarios_done, time.monotonic()
+        self._scenarios = progress.scenarios
         if not self._due():
             return
         elapsed = max(time.monotonic() - self._begun, 1e-9)
