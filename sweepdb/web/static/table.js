@@ -19,7 +19,7 @@ const SHORT = {
   num_devices: "devices",
   concurrency: "in flight",
   tokens_per_s_per_user: "tokens/s/user",
-  tokens_per_s_per_device: "tokens/s/device",
+  output_tokens_per_s_per_device: "tokens/s/device",
   usd_per_million_tokens: "$/M tokens",
   usd_per_hour: "$/h",
   usd_per_million_output_tokens: "$/M output tokens",
