@@ -25,7 +25,7 @@ FORWARD_COLUMNS = (
 ROW_COLUMNS = (
     "case", "kind", "model", "device", "graph", "phase", "linear", "attention", "input", "output", "hit_rate",
     "budget", "drafts", "tp", "dp", "ep", "moe_tp", "moe_dp", "batch", "concurrency", "chunks", "ttft_ms", "tpot_ms",
-    "tokens_per_s", "output_tokens_per_s_per_device", "prefill_split", "decode_split", "weights_gib", "kv_gib",
+    "tokens_per_s", "tokens_per_s_per_device", "prefill_split", "decode_split", "weights_gib", "kv_gib",
     "activations_gib", "free_gib", "first_batch", "last_batch", "ttft_limit_ms", "tpot_limit_ms",
 )  # fmt: skip
 

@@ -189,7 +189,7 @@ def test_a_published_run_is_reproduced(optimizer, run, limits, columns):
 COMPARED = ("ca00", "du02", "cp02", "ca05", "sp01", "sp03", "mo02")
 CELLS = {
     "batch_size": "batch", "concurrency": "concurrency", "prefill_num_chunks": "chunks", "ttft": "ttft_ms",
-    "tpot": "tpot_ms", "token/s": "tokens_per_s", "token/s/device": "output_tokens_per_s_per_device",
+    "tpot": "tpot_ms", "token/s": "tokens_per_s", "token/s/device": "tokens_per_s_per_device",
     "weight_GB": "weights_gib", "effective_input_length": None,
 }  # fmt: skip
 

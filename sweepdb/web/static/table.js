@@ -24,7 +24,6 @@ const SHORT = {
   usd_per_hour: "$/h",
   usd_per_million_output_tokens: "$/M output tokens",
   output_tokens_per_s: "tokens/s",
-  output_tokens_per_s_per_device: "tokens/s/device",
   system_qps: "requests/s",
   qps_per_device: "requests/s/device",
   arrivals_per_s: "arrivals/s",
