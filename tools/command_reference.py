@@ -74,7 +74,7 @@ def command_page() -> str:
 
 
 def _old_names() -> Iterator[str]:
-    """What each old name of an option or a report is called today."""
+    """Old names of options and reports, each with its name of today."""
     flags = {f"`{old}`, `{_keyword(old)}=`": f"`{new}`, `{_keyword(new)}=`" for old, new in OLD_FLAGS.items()}
     reports = {f"`query {old}`": f"`query {new} --by goodput`" for old, new in OLD_NAMES.items()}
     yield "## Old names\n"
