@@ -47,7 +47,7 @@ def test_options_of_today_are_read(text, field, value):
 
 
 def test_linears_beside_experts_may_have_a_format_of_their_own():
-    options = parse(f"{ASKED} --quantization W4A8_DYNAMIC --quantize-non-expert-linear-action FP8".split())
+    options = parse(f"{ASKED} --quantize-linear-action W4A8_DYNAMIC --quantize-non-expert-linear-action FP8".split())
     assert (options.linear, options.experts) == ("FP8", "W4A8_DYNAMIC")
 
 
