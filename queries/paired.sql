@@ -383,7 +383,7 @@ chosen AS (
     ) = 1
 )
 SELECT
-    c.question_group, qps_per_device, c.qps_per_device * c.answer_tokens AS tokens_per_s_per_device,
+    c.question_group, qps_per_device, c.qps_per_device * c.answer_tokens AS output_tokens_per_s_per_device,
     c.pair_ttft AS ttft_ms, c.tpot_exclusive_ms, x AS prefill_instances, y AS decode_instances,
     c.qps / p.qps AS pd_ratio, d.concurrency AS decode_concurrency, d.probe AS decode_probe, d.device AS decode_device,
     d.plan AS decode_plan, p.probe AS prefill_probe, p.device AS prefill_device, p.plan AS prefill_plan

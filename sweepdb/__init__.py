@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
-    from sweepdb.planning import DeploymentPlan, ServerPlan, plan, plan_server
+    from sweepdb.planning import DeploymentPlan, RatePlan, ServerPlan, plan, plan_server
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
 
@@ -39,6 +39,7 @@ __all__ = [
     "InputError",
     "OpenStore",
     "Progress",
+    "RatePlan",
     "ServerPlan",
     "SqlRows",
     "StoreError",

@@ -113,8 +113,8 @@ def test_a_probe_column_is_four_files(changed):
         ),
     }
     found = changed(
-        edits, f"{BY_FORMULAS} --max-batched-tokens 2048",
-        "query prefill --max-batched-tokens 2048 --format json", "query pd-ratio --max-batched-tokens 2048 --format json",
+        edits, f"{BY_FORMULAS} --max-num-batched-tokens 2048",
+        "query prefill --max-num-batched-tokens 2048 --format json", "query pd-ratio --max-num-batched-tokens 2048 --format json",
         "sql --schema",
     )  # fmt: skip
     _, rows, pairs, schema = found["said"]

@@ -126,7 +126,7 @@ def workloads(  # noqa: PLR0917  one parameter an option
     prefix_cache_hit_rate: Annotated[
         float, typer.Option(help="share of a prompt found in cache; from 0, below 1")
     ] = 0.0,
-    max_batched_tokens: Annotated[int, typer.Option(help="token budget of one step of a replica")] = 8192,
+    max_num_batched_tokens: Annotated[int, typer.Option(help="token budget of one step of a replica")] = 8192,
     num_mtp_tokens: Annotated[int, typer.Option(help="tokens drafted a step, 0-9")] = 0,
     mtp_acceptance_rate: Annotated[str | None, typer.Option(help="acceptance of each drafted token")] = None,
     format_: FormatOption = "table",
@@ -153,7 +153,7 @@ def workloads(  # noqa: PLR0917  one parameter an option
             trace=trace,
             trace_bins=trace_bins,
             prefix_cache_hit_rate=prefix_cache_hit_rate,
-            max_batched_tokens=max_batched_tokens,
+            max_batched_tokens=max_num_batched_tokens,
             mtp_tokens=num_mtp_tokens,
             mtp_acceptance=parse_rates(mtp_acceptance_rate, "--mtp-acceptance-rate"),
         )

@@ -20,7 +20,7 @@ _EVALUATED = {
     "What is served": (
         "model", "sweep", "from_deployment", "input_length", "output_length", "images", "image_size",
         "encoder_split", "workload", "prefix_cache_hit_rate", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate",
-        "host_gb_per_s", "ssd_gb_per_s", "remote_gb_per_s", "max_batched_tokens", "num_mtp_tokens",
+        "host_gb_per_s", "ssd_gb_per_s", "remote_gb_per_s", "max_num_batched_tokens", "num_mtp_tokens",
         "mtp_acceptance_rate", "speculative", "thinking",
     ),
     "Devices": (
@@ -36,8 +36,8 @@ _EVALUATED = {
         "dcp_sizes", "redundant_experts", "pcp_sizes", "micro_batches", "encoder_devices", "batch_range",
     ),
     "Engine and clients": (
-        "serving_model", "serving_cost", "client_lengths", "prompts_per_user", "poll_steps", "seats", "wait_steps",
-        "routing",
+        "serving_model", "serving_cost", "client_lengths", "prompts_per_user", "poll_steps", "max_num_seqs",
+        "wait_steps", "routing",
     ),
     "Requests that arrive": (
         "rate", "attainment", "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch",
@@ -71,7 +71,7 @@ FEW: Mapping[str, frozenset[str]] = {
         "store", "model", "input_length", "output_length", "prefix_cache_hit_rate", "workload", "sweep",
         "from_deployment", "device",
         "num_devices", "total_devices", "quantization", "kv_cache_quantization", "search", "tp_sizes",
-        "batch_range", "serving_model", "max_batched_tokens", "arrivals", "dry_run",
+        "batch_range", "serving_model", "max_num_batched_tokens", "arrivals", "dry_run",
     }),
     "plan": frozenset({
         *_ASKED, "model", "input_length", "output_length", "from_deployment", "total_devices", "rate", "arrivals",

@@ -69,7 +69,9 @@ class Scope:
     input_length: int | None = option(None, "only this prompt length, or the length distribution in this FILE")
     output_length: float | None = option(None, "only this output length")
     prefix_cache_hit_rate: float | None = option(None, "only this hit rate")
-    max_batched_tokens: int | None = option(None, "only this token budget")
+    max_batched_tokens: int | None = option(
+        None, "only this token budget", keyword="max_num_batched_tokens", was=("max_batched_tokens",)
+    )
     images: int | None = option(None, "only so many images a request", unit="images")
     image_size: str | None = option(None, "only images of this size, WIDTHxHEIGHT", unit="pixels", check=image_size)
     encoder_split: str | None = option(None, "only this split of the image encoder")
@@ -88,7 +90,9 @@ class Scope:
     shortest_length: float | None = option(None, "only clients with this shortest share")
     prompts_per_user: int | None = option(None, "only clients that ask so often")
     poll_steps: int | None = option(None, "only engines that look for prompts so often")
-    seats: int | None = option(None, "only servers with so many seats")
+    seats: int | None = option(
+        None, "only servers of so many requests in flight", keyword="max_num_seqs", was=("seats",)
+    )
     wait_steps: int | None = option(None, "only servers whose prompts wait so long")
     routing: str | None = option(None, "only this routing of experts")
     instance_devices: int | None = option(None, "only instances of this many devices")
@@ -175,7 +179,8 @@ class PairOptions:
         check=above_zero(MOST_RATE),
     )  # fmt: skip
     target_users: float | None = option(
-        None, "requests in flight to serve", variable="target_users", unit="requests",
+        None, "users who wait for their answers: requests in flight to serve", variable="target_users",
+        unit="requests", keyword="concurrency", was=("target_users",),
         without="no target: only the frontier", check=above_zero(MOST_RATE),
     )  # fmt: skip
     prefill_device: str | None = option(

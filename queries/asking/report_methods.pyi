@@ -18,7 +18,7 @@ class ScopeKeywords(TypedDict, total=False):
     input_length: int | str | None
     output_length: float | None
     prefix_cache_hit_rate: float | None
-    max_batched_tokens: int | None
+    max_num_batched_tokens: int | None
     images: int | None
     image_size: str | None
     encoder_split: str | None
@@ -33,7 +33,7 @@ class ScopeKeywords(TypedDict, total=False):
     shortest_length: float | None
     prompts_per_user: int | None
     poll_steps: int | None
-    seats: int | None
+    max_num_seqs: int | None
     wait_steps: int | None
     routing: str | None
     instance_devices: int | None
@@ -169,7 +169,7 @@ class ConcurrencyKeywords(ScopeKeywords, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
-    target_users: Required[float]
+    concurrency: Required[float]
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -189,7 +189,7 @@ class CostKeywords(ScopeKeywords, total=False):
     num_devices: int | None
     budgets: str | Sequence[str] | None
     target_qps: float | None
-    target_users: float | None
+    concurrency: float | None
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
@@ -252,7 +252,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     num_devices: int | None
     budgets: str | Sequence[str] | None
     target_qps: float | None
-    target_users: float | None
+    concurrency: float | None
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None

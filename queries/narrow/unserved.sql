@@ -13,7 +13,7 @@ SELECT unnest(NULL::STRUCT(
 WHERE FALSE;
 CREATE OR REPLACE TEMP MACRO engine_frontier() AS TABLE
 SELECT unnest(NULL::STRUCT(
-    question_group INTEGER, tokens_per_s_per_device DOUBLE, ttft_ms DOUBLE, tpot_exclusive_ms DOUBLE, prefill_instances BIGINT,
+    question_group INTEGER, output_tokens_per_s_per_device DOUBLE, ttft_ms DOUBLE, tpot_exclusive_ms DOUBLE, prefill_instances BIGINT,
     decode_instances BIGINT, pd_ratio DOUBLE, decode_concurrency BIGINT, decode_probe VARCHAR, decode_device VARCHAR,
     decode_plan VARCHAR, prefill_probe VARCHAR, prefill_device VARCHAR, prefill_plan VARCHAR
 ))

@@ -62,7 +62,7 @@ split AS (
 -- Under an engine each decode row fixes a rate, and the best partner is the one whose waits it leaves within the limits.
 served AS (
     SELECT
-        question_group, 'pd', 1000.0 / tpot_exclusive_ms, tokens_per_s_per_device, NULL::BIGINT, ttft_ms,
+        question_group, 'pd', 1000.0 / tpot_exclusive_ms, output_tokens_per_s_per_device, NULL::BIGINT, ttft_ms,
         tpot_exclusive_ms, decode_concurrency, decode_probe, decode_device, decode_plan, prefill_probe, prefill_device,
         prefill_plan, pd_ratio, prefill_instances, decode_instances
     FROM engine_frontier()

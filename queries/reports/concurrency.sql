@@ -1,6 +1,6 @@
 -- summary: what so many users get of each aggregated plan: its row of as many, the most tokens/s first
 -- needs: aggregated
--- requires: target_users | concurrency is about a number of users | add `target_users=100`
+-- requires: concurrency | concurrency is about a number of users | add `concurrency=100`
 -- shows: rank, device, plan, instances if num_devices, devices_used if num_devices, users, system_rate, system_qps, ttft_ms, tpot_ms, e2e_ms, memory_free_gib, within_limits if ttft_limit or tpot_limit or e2e_limit or min_tokens_per_s_per_user, probe
 -- reads: narrow
 -- column: question_group

@@ -3,11 +3,11 @@
 -- needs: aggregated
 -- layout: long
 -- refuses: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, prefill_degradation, decode_degradation
--- shows: mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms, device, plan, concurrency, probe, prefill_plan, pd_ratio, prefill_probe
+-- shows: mode, tokens_per_s_per_user, output_tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms, device, plan, concurrency, probe, prefill_plan, pd_ratio, prefill_probe
 -- reads: narrow, winners
 -- column: question_group, mode
 -- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive
--- column: tokens_per_s_per_device | tokens/s | generated tokens/s over every device that serves them, prefill devices too; pd: under an engine of the counts of instances, up to 8 a side, with the most requests/s per device that keep the limits; under formulas at the best ratio, whole numbers of instances not asked for
+-- column: output_tokens_per_s_per_device | tokens/s | generated tokens/s over every device that serves them, prefill devices too; pd: under an engine of the counts of instances, up to 8 a side, with the most requests/s per device that keep the limits; under formulas at the best ratio, whole numbers of instances not asked for
 -- column: num_devices | devices | of the aggregated instance; NULL for pd
 -- column: ttft_ms
 -- column: tpot_exclusive_ms | ms | time per output token after the first
@@ -19,7 +19,7 @@
 -- column: prefill_instances | instances | pd under an engine: the counts that this point is of; else NULL
 -- column: decode_instances | instances | likewise
 SELECT
-    question_group, mode, pace AS tokens_per_s_per_user, yield AS tokens_per_s_per_device, num_devices, ttft_ms,
+    question_group, mode, pace AS tokens_per_s_per_user, yield AS output_tokens_per_s_per_device, num_devices, ttft_ms,
     tpot_exclusive_ms, concurrency, point AS probe, device, plan, other_point AS prefill_probe, prefill_device, prefill_plan,
     pd_ratio, prefill_instances, decode_instances, frontier_of
 FROM unbeaten_points()

@@ -56,7 +56,7 @@ def deployed_servers(options: SweepOptions, named: str) -> tuple[tuple[FoundServ
                 notes[f"note: {server.where}: keys of prompts lie in the {tier}, too: `{tier}_hit_rate` says how many,"
                       " and none are assumed"] = None  # fmt: skip
         if budget := _usual_budget(options, server):
-            notes[f"assumed: `max_batched_tokens={budget}`, vLLM's own where nothing is said"] = None
+            notes[f"assumed: `max_num_batched_tokens={budget}`, vLLM's own where nothing is said"] = None
     return found.servers, (*notes, *refused)
 
 
@@ -109,7 +109,7 @@ def _said(options: SweepOptions, server: FoundServer) -> dict[str, object]:
         if server.encoder_devices:
             said["encoder_devices"] = server.encoder_devices
     if budget := _usual_budget(options, server):
-        said["max_batched_tokens"] = budget
+        said["max_num_batched_tokens"] = budget
     return said
 
 

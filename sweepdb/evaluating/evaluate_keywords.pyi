@@ -25,7 +25,7 @@ class EvaluateKeywords(TypedDict, total=False):
     host_gb_per_s: float | None
     ssd_gb_per_s: float | None
     remote_gb_per_s: float | None
-    max_batched_tokens: int | None
+    max_num_batched_tokens: int | None
     quantization: str | Sequence[str] | None
     experts_quantization: str | None
     mixers_quantization: str | None
@@ -57,7 +57,7 @@ class EvaluateKeywords(TypedDict, total=False):
     client_lengths: float | None
     prompts_per_user: int | None
     poll_steps: int | None
-    seats: int | None
+    max_num_seqs: int | None
     wait_steps: int | None
     routing: str | None
     arrivals: str | None

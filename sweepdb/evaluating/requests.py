@@ -313,7 +313,7 @@ def _check_alone(options: SweepOptions) -> None:
     for keyword, given in (
         ("output_length", options.output_length is not None),
         ("prefix_cache_hit_rate", options.prefix_cache_hit_rate != 0),
-        ("max_batched_tokens", options.max_batched_tokens is not None),
+        ("max_num_batched_tokens", options.max_batched_tokens is not None),
         ("num_mtp_tokens", options.mtp_tokens != 0),
         ("mtp_acceptance_rate", options.mtp_acceptance is not None),
         *((f"{name}_hit_rate", getattr(options, f"{name}_hit_rate") != 0) for name in TIERS),

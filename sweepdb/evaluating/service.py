@@ -109,8 +109,8 @@ def launch_of(options: SweepOptions, serving: Serving) -> Launch:
     named = {keyword: value for keyword, value in given.items() if value is not None}
     if named and serving.engine is None:
         raise _no_engine(serving, *named)
-    for keyword, value in named.items():
-        least = 1 if keyword == "seats" else 0
+    for name, value in named.items():
+        least, keyword = (1, "max_num_seqs") if name == "seats" else (0, name)
         if not least <= value <= LARGEST_COUNT:
             raise InputError(f"`{keyword}` must lie between {least} and {LARGEST_COUNT:,}, not {value}")
     return Launch(compile=options.compile, **named)

@@ -77,8 +77,9 @@ class SweepOptions:
         None, "GB/s that one device reads of a remote store [default: its link to other hosts]", unit="GB/s"
     )
     max_batched_tokens: int | None = option(
-        None, "token budget of one step of a replica [default: 8192, or the engine's]", unit="tokens"
-    )
+        None, "token budget of one step of a replica [default: 8192, or the engine's]", unit="tokens",
+        keyword="max_num_batched_tokens", was=("max_batched_tokens",),
+    )  # fmt: skip
     linear: tuple[str, ...] = option(
         (), "format of linears; several by commas [default: NATIVE, as the weights are published]",
         keyword="quantization", was=("quantize_linear_action",),
@@ -172,7 +173,10 @@ class SweepOptions:
     )
     prompts_per_user: int | None = option(None, "requests that each user sends in turn", unit="requests")
     poll_steps: int | None = option(None, "decode steps between two looks for new requests", unit="steps")
-    seats: int | None = option(None, "most requests of a replica in flight [default: all]", unit="requests")
+    seats: int | None = option(
+        None, "most requests of a replica in flight [default: all]", unit="requests",
+        keyword="max_num_seqs", was=("seats",),
+    )  # fmt: skip
     wait_steps: int | None = option(None, "decode steps that a prompt waits for others", unit="steps")
     routing: str | None = option(
         None, "tokens over experts: balanced, power_law_1.2, auto, or load_F where the busiest device gets F times"

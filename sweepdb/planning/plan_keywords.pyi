@@ -23,7 +23,7 @@ class PlanKeywords(TypedDict, total=False):
     host_gb_per_s: float | None
     ssd_gb_per_s: float | None
     remote_gb_per_s: float | None
-    max_batched_tokens: int | None
+    max_num_batched_tokens: int | None
     quantization: str | Sequence[str] | None
     experts_quantization: str | None
     mixers_quantization: str | None

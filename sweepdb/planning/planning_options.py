@@ -39,7 +39,7 @@ _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
     "encoder_devices", "workload",
     "prefix_cache_hit_rate", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate", "host_gb_per_s", "ssd_gb_per_s",
-    "remote_gb_per_s", "max_batched_tokens", "quantization", "experts_quantization",
+    "remote_gb_per_s", "max_num_batched_tokens", "quantization", "experts_quantization",
     "mixers_quantization", "head_quantization", "drafts_quantization",
     "kv_cache_quantization", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
     "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
@@ -143,7 +143,7 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     if len(evaluated.models) > 1:
         raise InputError("plan is about one model", hint="`evaluate` takes several, `query deployments` compares them")
     question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
-    of_both = {"target_users": own.concurrency[0] if own.concurrency else None, "num_devices": total}
+    of_both = {"concurrency": own.concurrency[0] if own.concurrency else None, "num_devices": total}
     kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
     budget = None if total is None else int(number_of(total))
     asked = Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)

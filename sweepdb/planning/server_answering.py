@@ -85,7 +85,7 @@ def plan_server(
         ]
     waited = [(sweep if mine is None else sweep_of(mine), [sweep_of(one) for one in those]) for mine, those in crowded]
     with open_session(store) as session:
-        first = session.ask(question_of("concurrency", {**question, "sweep": sweep, "target_users": 1})).dicts()[0]
+        first = session.ask(question_of("concurrency", {**question, "sweep": sweep, "concurrency": 1})).dicts()[0]
         asking = _Asking(
             session=session, location=location, server=server, question=question, started=str(first["probe"]),
             origins=about.origins,
@@ -169,7 +169,7 @@ def _room(session: Session, location: StoreLocation, server: FoundServer, sweep:
 
 def _row_of(session: Session, location: StoreLocation, sweep: str, users: int) -> Row | None:
     """Every column of the stored row of so many users, however little memory it leaves."""
-    asked = {"sweep": sweep, "target_users": users, "reserved_memory_gb": 0}
+    asked = {"sweep": sweep, "concurrency": users, "reserved_memory_gb": 0}
     rows = session.ask(question_of("concurrency", asked)).dicts()
     return dict(zip(*find_probe(location, str(rows[0]["probe"])), strict=True)) if rows else None
 
@@ -250,11 +250,11 @@ class _Asking:
     @property
     def limited(self) -> bool:
         """Whether a limit on time is given."""
-        return bool(question_of("concurrency", {**self.question, "target_users": 1}).limits.said())
+        return bool(question_of("concurrency", {**self.question, "concurrency": 1}).limits.said())
 
     def of(self, sweep: str, users: float) -> Answer:
         """The report about so many users."""
-        return self.session.ask(question_of("concurrency", {**self.question, "sweep": sweep, "target_users": users}))
+        return self.session.ask(question_of("concurrency", {**self.question, "sweep": sweep, "concurrency": users}))
 
     def rows(self, users: float, started: str, others: Sequence[str], most: int) -> Iterator[Row]:
         """The server with so many users, then the best changes."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 _COMPARED = ("model", "device", "plan", "engine", "mode", "users", "metric", "measured", "predicted")
 WON, LIMIT = "won", "limit"  # data of the picture that the script replaces
-_SPEED, _RATE = "tokens_per_s_per_user", "tokens_per_s_per_device"
+_SPEED, _RATE = "tokens_per_s_per_user", "output_tokens_per_s_per_device"
 _METRICS = {  # of a mode, what its two rates are as far off as
     "aggregated": ("aggregated", "tpot_exclusive_ms", "output_tokens_per_s"),
     "pd": ("decode", "tpot_exclusive_ms", "tpot_exclusive_ms"),

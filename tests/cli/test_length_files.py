@@ -216,7 +216,7 @@ def test_s34_what_the_seed_refuses_sweepdb_evaluates(optimizer, evaluate, folder
     for options, sentence in refused.items():
         assert_one_sentence(optimizer(f"{RUN} --input-length {file} {options}"), sentence)
     # aggregated, decode, chunks (6000 tokens over a budget of 2000) and PD ratio, in one sweep
-    assert evaluate(f"{RUN} --input-length {file} --max-batched-tokens 2000").code == 0
+    assert evaluate(f"{RUN} --input-length {file} --max-num-batched-tokens 2000").code == 0
     address = f"sqlite:///{folder}/store.sqlite"
     for report in ("best", "prefill", "decode", "pd-ratio"):
         rows = json.loads(sweepdb(f"query {report} --last --format json --wide", address).out)
@@ -260,9 +260,9 @@ def test_a_workload_goes_by_its_name_in_every_command(optimizer, folder, tmp_pat
 
 def test_a_file_is_a_scope_of_every_report(evaluate, folder):
     file, address = f"{folder}/lengths.yaml", f"sqlite:///{folder}/store.sqlite"
-    assert evaluate(f"{RUN} --input-length {file} --max-batched-tokens 4096").code == 0
+    assert evaluate(f"{RUN} --input-length {file} --max-num-batched-tokens 4096").code == 0
     assert evaluate(f"{RUN} --input-length 2050").code == 0
-    scope = f"--input-length {file} --output-length 10 --max-batched-tokens 4096 --format json --wide"
+    scope = f"--input-length {file} --output-length 10 --max-num-batched-tokens 4096 --format json --wide"
     for report in ("best", "prefill", "decode", "pd-ratio", "curve", "pareto", "devices", "coverage"):
         rows = json.loads(sweepdb(f"query {report} {scope}", address).out)
         assert rows, report
@@ -305,7 +305,10 @@ def test_every_report_says_where_a_batch_misses_bins(evaluate, folder):
     [
         ("--workload spread --input-length 5", "Give --workload or --input-length, not both"),
         ("--workload spread --output-length 5", "A named workload brings its own settings: drop --output-length"),
-        ("--workload spread --max-batched-tokens 5", "A named workload brings its own settings: drop --max-batched"),
+        (
+            "--workload spread --max-num-batched-tokens 5",
+            "A named workload brings its own settings: drop --max-num-batched",
+        ),
         ("--workload nobody", "This store has no workload named 'nobody'"),
         (
             "--input-length nowhere.yaml --output-length 5",

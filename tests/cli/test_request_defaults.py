@@ -252,7 +252,7 @@ def test_client_and_launch_are_those_of_the_engine_unless_named():
         ({"client_lengths": 1.2}, "`client_lengths` must be a number from 0.01 to 1"),
         ({"prompts_per_user": 0}, "`prompts_per_user` must be a whole number from 1 to 1000"),
         ({"poll_steps": 0}, "`poll_steps` must be a whole number from 1 to 100000"),
-        ({"seats": 0}, "`seats` must lie between 1 and 1,000,000, not 0"),
+        ({"seats": 0}, "`max_num_seqs` must lie between 1 and 1,000,000, not 0"),
         ({"wait_steps": -1}, "`wait_steps` must lie between 0 and 1,000,000, not -1"),
         ({"routing": "skewed"}, "`routing` skewed is unknown"),
         ({"serving_models": ("waves",), "seats": 8}, "`seats`: waves plays no client and no server"),
@@ -267,7 +267,7 @@ def test_what_no_client_or_server_can_be_is_refused_by_its_option(said, reason):
 def test_the_command_and_a_sweep_file_say_the_same(tmp_path):
     said = f"evaluate {MOE} --device h200_sxm --input-length 100 --output-length 10 --batch-range 2 --mode decode"
     options = " --num-devices 4 8 --serving-model vllm,sglang --quantization NATIVE,FP8 --client-lengths 0.8"
-    told = sweepdb(f"{said}{options} --seats 64 --wait-steps 3 --routing balanced --dry-run").err
+    told = sweepdb(f"{said}{options} --max-num-seqs 64 --wait-steps 3 --routing balanced --dry-run").err
     file = tmp_path / "sweep.yaml"
     file.write_text(
         f"model: {MOE}\ndevice: h200_sxm\nmodes: decode\nbatch_range: 2\nnum_devices: [4, 8]\n"

@@ -31,7 +31,7 @@ def served(tmp_path_factory) -> tuple[str, str]:
     file.write_text(PROFILE, encoding="utf-8")
     label = label_of_engine(engine_from_file(file).profile)
     for model in ("waves", *list_engines(), str(file)):
-        outcome = sweepdb(f"{EVALUATE} --max-batched-tokens 4096 --serving-model {model}", url)
+        outcome = sweepdb(f"{EVALUATE} --max-num-batched-tokens 4096 --serving-model {model}", url)
         assert outcome.code == 0, outcome.err
     file.unlink()
     return url, label
@@ -76,7 +76,7 @@ def test_a_profile_is_kept_with_its_scenarios_and_serves_again_without_its_file(
         engine = stored_engine(store, label)
     assert (engine.token_budget, engine.prefill_factor, engine.client.prompts_per_user) == (3000, 1.2, 5)
     assert f"engine {label}: mixed" in sweepdb(f"query best --serving-model {label}", url).out.replace("\n  ", " ")
-    again = sweepdb(f"{EVALUATE} --max-batched-tokens 4096 --serving-model {label} --format json", url)
+    again = sweepdb(f"{EVALUATE} --max-num-batched-tokens 4096 --serving-model {label} --format json", url)
     assert again.code == 0, again.err
     (report,) = json.loads(again.out)
     assert (report["probes_stored"], report["probes_known"] > 0) == (0, True)

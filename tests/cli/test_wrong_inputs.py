@@ -52,8 +52,8 @@ REFUSED = {
     "evaluate Qwen/Qwen3-32B --tp 4": ["Type --tp-sizes"],
     "evaluate Qwen/Qwen3-32B --tensor-parallel-size 4": ["Type --tp-sizes"],
     "evaluate Qwen/Qwen3-32B --quant fp8": ["Type --quantization"],
-    "evaluate Qwen/Qwen3-32B --max-num-seqs 100": ["Type --seats"],
-    "query best --users 100": ["Type --target-users"],
+    "evaluate Qwen/Qwen3-32B --max-running-requests 100": ["Type --max-num-seqs"],
+    "query best --users 100": ["Type --concurrency"],
     "query best --tpt 100": ["--tpot-limit"],
     "query best --tpot-limit-ms 100": ["Do you mean --tpot-limit"],
     # two that exclude each other
@@ -79,7 +79,7 @@ REFUSED = {
     f"{PLAN} --reserved-memory-gb 100": ["h100_sxm has 80 GiB."],
     f"plan Qwen/Qwen3-32B --device h100 --total-devices 0 {LENGTHS}": ["--total-devices"],
     f"plan Qwen/Qwen3-32B --device h100 --total-devices eight {LENGTHS}": ["must be a whole number of devices, not 'eight'."],
-    f"{EVALUATE} --max-batched-tokens 0": ["--max-batched-tokens must lie between 1"],
+    f"{EVALUATE} --max-num-batched-tokens 0": ["--max-num-batched-tokens must lie between 1"],
     # measurements
     "measurements import x.json --set device=h100_xsm": ["unknown device 'h100_xsm'", "h100_sxm"],
     # commands and reports

@@ -86,7 +86,7 @@ def test_what_is_no_load_is_one_sentence(text, tmp_path):
     with pytest.raises(InputError, match="is unknown"):
         busiest_load(text)
     done = command(
-        f"evaluate Qwen/Qwen3-30B-A3B --num-devices 8 --input-length 200 --output-length 20 --routing {text}",
+        f"evaluate Qwen/Qwen3-30B-A3B --device h100_sxm --num-devices 8 --input-length 200 --output-length 20 --routing {text}",
         f"sqlite:///{tmp_path}/store.sqlite",
     )
     assert done.code == 2

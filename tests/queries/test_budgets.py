@@ -101,6 +101,7 @@ ASKED = {
     "mix": {"mix": (("3500/1500", 0.5), ("1024/1024", 0.5))},
     "cost": {"mode": "decode"},
     "nearest": {"ttft_limit": 1e-6},
+    "concurrency": {"concurrency": 4},
 }
 
 

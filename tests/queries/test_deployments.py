@@ -92,7 +92,7 @@ def test_what_carries_a_rate_is_ranked_by_money(notebook):
     assert len(set(costs)) > 1
 
 
-@pytest.mark.parametrize("asked", [{"target_qps": 40.0}, {"target_users": 60.0}])
+@pytest.mark.parametrize("asked", [{"target_qps": 40.0}, {"concurrency": 60.0}])
 def test_the_cost_of_a_rate_or_of_users_is_that_of_whole_deployments(notebook, asked):
     wanted = notebook.deployments(**asked, **LIMITS)
     found = notebook.cost(**asked, **LIMITS)
@@ -104,7 +104,7 @@ def test_the_cost_of_a_rate_or_of_users_is_that_of_whole_deployments(notebook, a
 def test_users_are_those_in_flight(notebook, stored):
     with sweepdb.open(stored) as opened:
         concurrencies = dict(opened.sql("SELECT probe, concurrency FROM probe").rows)
-    wanted = by_place(notebook.deployments(target_users=100.0, **LIMITS))
+    wanted = by_place(notebook.deployments(concurrency=100.0, **LIMITS))
     for row in wanted.values():
         if row["mode"] == "pd":
             settled = row["system_qps"] * row["e2e_ms"] / 1000  # first requests come all at once, and wait longer
@@ -117,7 +117,7 @@ def test_users_are_those_in_flight(notebook, stored):
 
 def test_a_number_of_users_is_answered_with_the_row_of_as_many(notebook, stored):
     """The fewest devices that carry 100 users; of their rows that whose whole request is shortest, by brute force."""
-    found = by_place(notebook.deployments(target_users=100.0, **LIMITS))
+    found = by_place(notebook.deployments(concurrency=100.0, **LIMITS))
     for device in DEVICES:
         rows = [(math.ceil(100 / row["concurrency"]), row, qps) for row, qps in admitted(read_rows(stored), device)]
         fewest = min(times * row["num_devices"] for times, row, _ in rows)
@@ -136,7 +136,7 @@ def test_concurrency_shows_every_plan_with_the_users_asked_for(notebook, stored)
     """Each scenario's row of the fewest users that are enough, within the budget's copies; misses of limits are said."""
     with queries.open(stored) as opened:
         found = {row["probe"].partition(":")[0]: row for row in
-                 opened.concurrency(target_users=30, num_devices=8, top=1000, **LIMITS).dicts()}  # fmt: skip
+                 opened.concurrency(concurrency=30, num_devices=8, top=1000, **LIMITS).dicts()}  # fmt: skip
     wanted = {}
     for row in read_rows(stored):
         free = row["device_memory_bytes"] - row["weight_bytes"] - row["activation_bytes"] - row["kv_cache_bytes"]
@@ -186,7 +186,7 @@ def test_a_device_without_a_price_is_ranked_by_devices(notebook):
     assert [row["devices_used"] for row in rows] == sorted(row["devices_used"] for row in rows)
 
 
-@pytest.mark.parametrize("asked", [{}, {"target_qps": 40.0}, {"target_users": 60.0}])
+@pytest.mark.parametrize("asked", [{}, {"target_qps": 40.0}, {"concurrency": 60.0}])
 def test_every_number_of_devices_has_what_it_has_by_itself(notebook, asked):
     together = notebook.deployments(num_devices=13, budgets="3,7,13", **asked, **LIMITS).dicts()
     alone = [

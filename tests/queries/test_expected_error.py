@@ -351,7 +351,10 @@ def question_of(name, rows):
         report=name,
         scope=Scope() if name in {"why", "diff"} else scope,
         options=options.get(name, ReportOptions()),
-        pairs=PairOptions(num_devices=8) if name in {"compare", "pd-counts", "mix", "capacity"} else PairOptions(),
+        pairs=PairOptions(
+            num_devices=8 if name in {"compare", "pd-counts", "mix", "capacity"} else None,
+            target_users=2 if name == "concurrency" else None,
+        ),
         limits=Limits() if name in NOTHING_PREDICTED | {"why", "diff"} else limits,
     )
 

@@ -212,7 +212,7 @@ def test_sensitivity_by_goodput_reads_every_value_of_the_limit(opened, ladders, 
     ).dicts()
     assert len(rows) > 1
     for number, row in enumerate(rows):
-        limits = {**held, f"{vary}_limits": row["limit_ms"]}
+        limits = {**held, f"{vary}_limit": row["limit_ms"]}
         found = {
             plan: goodput_of(one, limits["ttft_limit"], limits["tpot_limit"], WANTED, marginal=marginal) / size
             for (plan, size), one in of_phase(ladders, "aggregated").items()
@@ -228,7 +228,7 @@ def test_sensitivity_by_goodput_reads_every_value_of_the_limit(opened, ladders, 
             )
     # Looser still, nothing more is gained.
     most = max(
-        goodput_of(one, *(None if vary == name else held[f"{name}_limits"] for name in ("ttft", "tpot")), WANTED,
+        goodput_of(one, *(None if vary == name else held[f"{name}_limit"] for name in ("ttft", "tpot")), WANTED,
                    marginal=marginal) / size
         for (_, size), one in of_phase(ladders, "aggregated").items()
     )  # fmt: skip

@@ -572,7 +572,7 @@ def test_a_header_lists_the_columns_duckdb_sees_and_variables_are_declared(name,
         "diff": {"sweeps": ("a" * 32, "a" * 32)},
         "sensitivity": {"vary": ("tpot",)},
         "compare": {"num_devices": 8},
-        "concurrency": {"target_users": 5},
+        "concurrency": {"concurrency": 5},
         "pd-counts": {"num_devices": 8, "model": MODELS[4][0]},
     }.get(name, {})
     columns = notebook.report(name, **options).columns

@@ -26,7 +26,7 @@ from store.writing.voiding import void
 BUDGET = {"num_devices": 16}
 OPTIONS = {
     "compare": [BUDGET],
-    "concurrency": [{"target_users": 3}],
+    "concurrency": [{"concurrency": 3}],
     "pd-counts": [BUDGET],
     "sensitivity": [{"vary": ("tpot",)}, {"vary": ("ttft", "memory")}],
     "diff": [{"sweeps": ("a" * 32, "b" * 32)}],

@@ -31,7 +31,7 @@ def device(path):
     "command",
     [
         "db init --store sqlite:///{}",
-        "evaluate Qwen/Qwen3-0.6B --num-devices 1 --input-length 9 --output-length 9 --batch-range 2 --store sqlite:///{}",
+        "evaluate Qwen/Qwen3-0.6B --device h100_sxm --num-devices 1 --input-length 9 --output-length 9 --batch-range 2 --store sqlite:///{}",
     ],
 )
 def test_what_is_no_file_is_never_replaced(tmp_path, make, command):

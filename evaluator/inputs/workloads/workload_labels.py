@@ -39,7 +39,7 @@ def workload_of(
         raise InputError(
             f"`prefix_cache_hit_rate` must lie in [0, 1), not {prefix_cache_hit_rate:g}.", hint=meant.strip() or None
         )
-    _whole("`max_batched_tokens`", max_batched_tokens, 1, 2**40)
+    _whole("`max_num_batched_tokens`", max_batched_tokens, 1, 2**40)
     made = Workload(
         input_length=input_length,
         output_length=output_length,

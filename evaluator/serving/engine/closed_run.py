@@ -119,7 +119,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         raise InputError(
             f"{sequences} users with prompts of {mean_prompt(kinds):.0f} tokens are {steps:,.0f} steps of"
             f" {engine.token_budget} tokens",
-            hint="a larger `max_batched_tokens`, or a smaller `batch_range`",
+            hint="a larger `max_num_batched_tokens`, or a smaller `batch_range`",
         )
     drafts = scenario.workload.mtp_tokens
     extents = TableExtents(

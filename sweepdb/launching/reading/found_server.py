@@ -79,7 +79,7 @@ class FoundServer:
             "pcp_sizes": self.pcp if self.pcp > 1 else None,
             "micro_batches": self.micro_batches if self.micro_batches > 1 else None,
             "batch_range": None if last is None else (first, last),
-            "max_batched_tokens": self.token_budget,
+            "max_num_batched_tokens": self.token_budget,
             "quantization": self.linear,
             "experts_quantization": self.experts,
             "kv_cache_quantization": self.attention,

@@ -154,7 +154,7 @@ export async function explore(main) {
 
   function withBand(row, errors) {
     const error = errors.get(row.device) ?? 0;
-    return error ? { ...row, low: row.tokens_per_s_per_device / (1 + error), high: row.tokens_per_s_per_device / (1 - error) } : row;
+    return error ? { ...row, low: row.output_tokens_per_s_per_device / (1 + error), high: row.output_tokens_per_s_per_device / (1 - error) } : row;
   }
 
   async function measuredPoints() {

@@ -1,0 +1,85 @@
+"""Old names of options: they work until the next release and say the new one; no help, page or document uses them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+from conftest_cli import sweepdb
+
+import queries
+from cli.derived import OLD_FLAGS
+from cli.main import build_app
+from queries.asking import asked_reports
+from store.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+# The drop-in for another program keeps that program's options; decisions and the changelog tell of earlier days.
+WRITTEN_FOR_OTHERS = {"seeds.md", "why-cli.md", "commands.md"}
+COLUMNS = {"qps", "seats", "max_batched_tokens", "target_users"}  # of tables and views, and SQL variables, too
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program():
+    return typer.main.get_command(build_app())  # whoever builds the commands knows their old flags
+
+
+def pages():
+    folders = ("howto", "tutorial", "explanation", "readers", "reference")
+    yield from (path for name in folders for path in sorted((ROOT / "docs" / name).rglob("*.md")))
+    yield from (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "demo.sh")
+    yield from sorted((ROOT / "sweepdb" / "web" / "static").glob("*.js"))
+
+
+def old_word():
+    keywords = {flag.removeprefix("--").replace("-", "_") for flag in OLD_FLAGS} - COLUMNS
+    words = {*OLD_FLAGS, *keywords}
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(map(re.escape, words)))})(?![\w-])")
+
+
+def test_there_are_old_words():
+    assert OLD_FLAGS["--tpot-limits"] == "--tpot-limit"
+    assert OLD_FLAGS["--quantize-linear-action"] == "--quantization"
+
+
+def test_no_page_uses_an_old_word():
+    used = {path.name: old_word().search(path.read_text(encoding="utf-8")) for path in pages()}
+    assert {name: found[0] for name, found in used.items() if found and name not in WRITTEN_FOR_OTHERS} == {}
+
+
+@pytest.mark.parametrize("command", ["evaluate", "plan", "query", "report"])
+def test_no_help_shows_an_old_word(command):
+    assert old_word().search(sweepdb(f"{command} --help-all").out) is None
+
+
+def test_no_header_of_a_report_uses_an_old_word():
+    for report in asked_reports().values():
+        told = " ".join([report.summary, *(f"{one.name} {one.meaning}" for one in report.columns)])
+        assert old_word().search(told) is None, report.name
+
+
+def test_an_old_option_answers_as_the_new_one_and_says_it(example_copy):
+    old = sweepdb("query best --tpot-limits 50 --format csv", example_copy)
+    new = sweepdb("query best --tpot-limit 50 --format csv", example_copy)
+    assert old.out == new.out
+    assert "note: --tpot-limits is an old name, gone with the next release: --tpot-limit" in old.err
+    assert "old name" not in new.err
+
+
+def test_an_old_keyword_answers_as_the_new_one_and_warns(example_copy):
+    with queries.open(example_copy) as notebook:
+        with pytest.warns(DeprecationWarning, match="`tpot_limits` is an old name, .*: `tpot_limit`"):
+            old = notebook.best(tpot_limits=50).dicts()
+        assert old == notebook.best(tpot_limit=50).dicts()
+        with pytest.raises(InputError, match="give one of them"):
+            notebook.best(tpot_limit=50, tpot_limits=40)
+
+
+def test_a_sweep_file_takes_an_old_key(tmp_path):
+    file = tmp_path / "sweep.yaml"
+    file.write_text("models: [Qwen/Qwen3-0.6B]\ndevices: [H100_SXM]\ninput_length: 200\noutput_length: 10\n"
+                    "quantize_linear_action: FP8\n", encoding="utf-8")  # fmt: skip
+    told = sweepdb(f"evaluate --sweep {file} --dry-run", f"sqlite:///{tmp_path}/s.sqlite")
+    assert (told.code, "scenarios" in told.out + told.err) == (0, True), told.err
