@@ -745,7 +745,7 @@ def test_a_ladder_of_users_goes_beyond_what_the_server_takes_at_once(server_answ
         ("vllm serve Qwen/Qwen3-8B -tp 4", "", "--device is missing"),
         ("vllm serve Qwen/Qwen3-8B -tp 4 --max-model-len 2k", SERVED, "lets in requests of 2,000 tokens, and these have 2,300"),
         ("vllm serve Qwen/Qwen3-8B -tp 4", f"{SERVED} --total-devices 8", "--total-devices has no effect beside a server"),
-        ("vllm serve Qwen/Qwen3-8B -tp 4", f"{SERVED} --qps 8", "--qps has no effect beside a server"),
+        ("vllm serve Qwen/Qwen3-8B -tp 4", f"{SERVED} --rate 8", "--rate has no effect beside a server"),
         ("vllm serve Qwen/Qwen3-8B -tp 4 -tp", SERVED, "-tp lacks its value"),
         ("mpirun -n 4 something", SERVED, "The command line starts no engine that is known"),
     ],
