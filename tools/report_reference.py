@@ -16,8 +16,9 @@ and the variables that their SQL reads; a test compares them. `sweepdb query REP
 SQL. Columns not listed here are those of the [probe view](schema.md#probe);
 a pair has those of its sides, with `prefill_` or `decode_` before names where both have them. Missing is NULL, never 0.
 
-Reports that compare devices have `basis`, too: what the rates of a device rest on (`measured`, `carried from` another device,
-`data sheet`). Under limits on times rows have `holds`: whether the measured values are expected to keep them.
+Reports that compare devices have `basis`, too: what the rates of a device rest on (`measured`, `carried from`
+another device, `data sheet`). Under limits on times rows have `holds`: whether measured values
+are expected to keep them.
 """
 
 
