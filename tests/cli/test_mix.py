@@ -121,7 +121,7 @@ def test_help_shows_how_a_blend_is_given():
         ("--mix chat", "a workload and its weight are expected"),
         ("--mix chat=much --mix retrieval=1", "'much' is no weight"),
         ("--mix chat=-1 --mix retrieval=1", "a weight is a number above 0"),
-        ("--mix chat=1 --mix retrival=1", "no workload 'retrival' in this store"),
+        ("--mix chat=1 --mix retrival=1", "No workload 'retrival' in this store"),
         ("--mix chat=1", "two workloads or more"),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_kept_statement_runs_again_with_other_values(url, tmp_path):
     file = tmp_path / "out.parquet"
     assert sweepdb([*again, "--format", "parquet", "--output", str(file)], url).err == f"2 rows written to {file}\n"
     unknown = sweepdb("sql --saved slow", url)
-    assert (unknown.code, "kept: fast" in unknown.err) == (2, True)
+    assert (unknown.code, "Kept: fast" in unknown.err) == (2, True)
     assert sweepdb("sql --saved ../fast", url).code == 2
     assert sweepdb(["sql", "SELECT 1", "--saved", "fast"], url).code == 2
 
