@@ -24,7 +24,7 @@ from evaluator.inputs import (
     with_client,
 )
 from evaluator.serving import list_serving_models
-from queries.asking import sides_of
+from queries.asking import declared, sides_of
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -108,12 +108,16 @@ def launch_of(options: SweepOptions, serving: Serving) -> Launch:
     given = {one.name: getattr(options, one.name) for one in fields(Launch) if one.name != "compile"}
     named = {keyword: value for keyword, value in given.items() if value is not None}
     if named and serving.engine is None:
-        raise _no_engine(serving, *named)
+        raise _no_engine(serving, *(_keyword_of(name) for name in named))
     for name, value in named.items():
-        least, keyword = (1, "max_num_seqs") if name == "seats" else (0, name)
+        least, keyword = int(name == "seats"), _keyword_of(name)
         if not least <= value <= LARGEST_COUNT:
             raise InputError(f"`{keyword}` must lie between {least} and {LARGEST_COUNT:,}, not {value}")
     return Launch(compile=options.compile, **named)
+
+
+def _keyword_of(field: str) -> str:
+    return next(item.keyword for item in declared(SweepOptions) if item.field == field)
 
 
 def routing_of(options: SweepOptions) -> Routing | None:

@@ -225,7 +225,7 @@ def test_a_budget_that_no_server_has_is_refused_before_it_is_played(phase):
     assert block(tiny, [1]).ttft_ms[0] > 0
     with pytest.raises(InputError, match="steps of 8 tokens") as refused:
         block(tiny, [2000])
-    assert "`max_batched_tokens`" in (refused.value.hint or "")
+    assert "`max_num_batched_tokens`" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize(
