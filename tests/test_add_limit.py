@@ -95,7 +95,7 @@ print(json.dumps({
     "steps": [step["rate"] for step in steps], "reached": reached, "refused": refused, "rules": RULES,
     "why": [one["name"] for one in why if one["section"] == "limit"], "command": command.out + command.err,
     "tool": dict(zip([one["name"] for one in tool["columns"]], tool["rows"][0]))["binding_limit"],
-    "help": typed(["query", "best", "--help"], url).out, "slider": row["slider"],
+    "help": typed(["query", "best", "--help-all"], url).out, "slider": row["slider"],
     "reference": [one for one in ("best", "pareto", "deployments", "sensitivity", "nearest", "why", "coverage")
                   if any("limit" in name and row["field"].split("_")[0] in name for name in variables_taken(one))],
     "page": reference_page(),

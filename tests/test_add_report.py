@@ -129,7 +129,7 @@ def test_an_option_is_its_declaration_and_the_sql_that_reads_it(with_report, exa
             "WHERE", "WHERE (getvariable('most_batch') IS NULL OR batch_size <= getvariable('most_batch')) AND"
         )
     )
-    assert "most requests of a batch" in run(with_report, "query", "--help")[1]
+    assert "most requests of a batch" in run(with_report, "query", "--help-all")[1]
     limited = run(with_report, "query", "crowded", "--most-batch", "3", "--store", example_store)
     assert limited[0] == 0, limited[2]
     assert " 3 " in limited[1].splitlines()[-1]

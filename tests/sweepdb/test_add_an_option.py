@@ -23,7 +23,7 @@ from sweepdb.evaluating.sweep_file import read_sweep_file
 from tools.keyword_types import evaluate_keywords
 import inspect, sweepdb
 with redirect_stdout(io.StringIO()) as shown:
-    run(["evaluate", "--help"])
+    run(["evaluate", "--help-all"])
 assert "--wait-sizes" in shown.getvalue() and "steps that a user waits" in shown.getvalue()
 assert joined(["--wait-sizes", "1", "2", "model"]) == ["--wait-sizes=1,2", "model"]
 assert options_of({"wait_sizes": [1, 2]}).patience == (1, 2)

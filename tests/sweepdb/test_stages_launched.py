@@ -11,8 +11,10 @@ MODEL, LENGTHS = "Qwen/Qwen3-0.6B", "--device h100_sxm --input-length 1000 --out
 
 
 def row(url):
+    """The row of as many users as the server takes; a deployment is evaluated for fewer, too."""
     asked = (
         "SELECT batch_size, concurrency, plan, max_batched_tokens, ttft_ms, tpot_exclusive_ms, probe FROM aggregated"
+        " WHERE concurrency = 12"
     )
     (found,) = json.loads(sweepdb("sql --format json", url, stdin=asked).out)
     return found
