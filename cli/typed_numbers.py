@@ -11,6 +11,7 @@ from typing import Any
 from store.errors import InputError
 
 _WITH_UNIT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*([a-zµ%/]+)", re.ASCII | re.IGNORECASE)
+_SHOWN = 80  # characters of what was typed, in an error
 # What a unit is of the option's own. GB of memory is what the option's name says.
 _SCALES: Mapping[str, Mapping[str, float]] = {
     "ms": {"ms": 1, "msec": 1, "s": 1000, "sec": 1000, "us": 0.001, "min": 60_000},
@@ -30,13 +31,13 @@ def number_typed(text: str, param: Any) -> int | float:  # noqa: ANN401  Typer's
     if found is not None:
         low, high = getattr(info, "min", None), getattr(info, "max", None)
         if low is not None and not found >= low:
-            raise InputError(f"{name} must be at least {low:g}, not {text}.")
+            raise InputError(f"{name} must be at least {low:g}, not {text:.{_SHOWN}}.")
         if high is not None and not found <= high:
-            raise InputError(f"{name} must be at most {high:g}, not {text}.")
+            raise InputError(f"{name} must be at most {high:g}, not {text:.{_SHOWN}}.")
         return found
     what = "a whole number" if kind is int else "a number"
     told = f" of {unit}" if unit not in {"none", "ratio"} else ""
-    raise InputError(f"{name} must be {what}{told}, not {text!r}.", hint=_hint(text, str(param.name), unit))
+    raise InputError(f"{name} must be {what}{told}, not {text[:_SHOWN]!r}.", hint=_hint(text, str(param.name), unit))
 
 
 def _read(text: str, kind: Callable[[str], Any], unit: str) -> int | float | None:
