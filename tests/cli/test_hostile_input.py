@@ -67,7 +67,8 @@ def test_a_statement_that_is_no_text_is_one_error(made, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "option", ["input-length", "output-length", "num-devices", "tp-sizes", "seats", "batch-range", "mxfp4-group-size"]
+    "option",
+    ["input-length", "output-length", "num-devices", "tp-sizes", "max-num-seqs", "batch-range", "mxfp4-group-size"],
 )
 def test_a_huge_number_is_refused_before_anything_is_stored(tmp_path, option):
     outcome = sweepdb(f"{EVALUATE} --{option} {HUGE}", f"sqlite:///{tmp_path}/new.sqlite")

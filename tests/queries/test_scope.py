@@ -202,7 +202,7 @@ def test_a_filter_on_the_launch_leaves_unbounded_servers_out(tmp_path, seats, ex
     url = address(tmp_path)
     write_sweep(url, engine(DENSE, {**CLIENT, "seats": 256}), key="1")
     write_sweep(url, engine(DENSE), key="2")
-    answer = queries.open(url).best(all=True, **({} if seats is None else {"seats": seats}))
+    answer = queries.open(url).best(all=True, **({} if seats is None else {"max_num_seqs": seats}))
     assert {row["seats"] for row in answer.dicts()} == expected
 
 
