@@ -207,7 +207,7 @@ def test_a_field_of_subjects_is_eight_files(changed):
             "    wait_steps: int | None = option(",
             '    look_ahead: int | None = option(None, "only so far ahead")\n    wait_steps: int | None = option(',
         ),
-        "cli/help/headings.py": ('"seats", "wait_steps",', '"seats", "look_ahead", "wait_steps",'),
+        "cli/help/headings.py": ('"max_num_seqs", "wait_steps",', '"max_num_seqs", "look_ahead", "wait_steps",'),
     }  # fmt: skip
     device = "--device h100_sxm"
     found = changed(

@@ -36,8 +36,8 @@ _EVALUATED = {
         "dcp_sizes", "redundant_experts", "pcp_sizes", "micro_batches", "encoder_devices", "batch_range",
     ),
     "Engine and clients": (
-        "serving_model", "serving_cost", "client_lengths", "prompts_per_user", "poll_steps", "max_num_seqs",
-        "wait_steps", "routing",
+        "serving_model", "serving_cost", "client_lengths", "prompts_per_user", "poll_steps",
+        "max_num_seqs", "wait_steps", "routing",
     ),
     "Requests that arrive": (
         "rate", "attainment", "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch",

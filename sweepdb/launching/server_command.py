@@ -124,13 +124,15 @@ def trtllm_share(instance: StoredInstance) -> float:
 
 
 def cache_room(engine: Engine, share: float, *, device: int, weights: int, activations: int) -> int:
-    """Bytes of a device that an engine keeps for keys and values at its own kind of share: the shares above, undone."""
+    """Bytes of a device that an engine keeps for keys and values at its own kind of share: the shares above, undone.
+
+    Of an engine whose kind nobody wrote down, the share is of the whole device, as vLLM's."""
     rooms = {
         "vllm": share * device - weights - activations,
         "sglang": share * device - weights,
         "trtllm": share * (device - weights - activations),
     }
-    return max(int(rooms[engine]), 0)
+    return max(int(rooms.get(engine, rooms["vllm"])), 0)
 
 
 # Shares where nothing is said: vLLM's and TensorRT-LLM's own, and about what SGLang works out on 80 GB.

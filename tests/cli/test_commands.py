@@ -294,7 +294,7 @@ def test_a_question_loads_no_torch_pandas_or_sqlalchemy(example_store):
 def test_control_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
     url = f"sqlite:///{tmp_path}/s.sqlite"
     line = [
-        *["evaluate", "deepseek-ai/DeepSeek-V3.1", "--prefill-devices-per-instance", "16"],
+        *["evaluate", "deepseek-ai/DeepSeek-V3.1", "--device", "h200_sxm", "--prefill-devices-per-instance", "16"],
         *["--decode-devices-per-instance", "16", "--input-length", "3500", "--output-length", "1500", "--store"],
         url,
     ]

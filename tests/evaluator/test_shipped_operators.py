@@ -108,5 +108,6 @@ def test_every_model_is_evaluated_on_one_device_without_torch(tmp_path):
     assert done.returncode == 0, done.stderr
     answered = json.loads(done.stdout)
     assert set(answered) == set(list_models())
-    assert all(found == [6, 0] or "not fit" in found for found in answered.values())
+    unsaid = ("not fit", "files state no format of their weights")
+    assert all(found == [6, 0] or any(one in found for one in unsaid) for found in answered.values())
     assert sum(found == [6, 0] for found in answered.values()) > 100
