@@ -35,11 +35,11 @@ demo: $(or $(wildcard $(INSTALLED)),$(SMALL))
 	@[ ! -e build/demo.sqlite ] || $(BIN)/sweepdb db upgrade --store $(DEMO_STORE) >/dev/null 2>&1 || rm -rf build/demo.sqlite*
 	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
-# The tests of every change: one case of each kind, PostgreSQL in a few. 5 min 42 s.
+# The tests of every change: one case of each kind, PostgreSQL in a few. 5 min 52 s.
 test: demo $(INSTALLED)
 	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long"
 
-# Once more as numpy computes on a processor without AVX2 and AVX-512. 26 s.
+# Once more as numpy computes on a processor without AVX2 and AVX-512. 24 s.
 figures: $(INSTALLED)
 	@without=$$($(BIN)/python tests/processors.py); \
 	if [ -z "$$without" ]; then echo "numpy has one arithmetic on this processor: nothing to test again"; exit 0; fi; \
