@@ -105,11 +105,6 @@ def _write_page(found: DeploymentPlan | RatePlan, typed: Sequence[str], output: 
     write_text((rate_page(found, command=command, spoken=as_typed, errors=iter(errors)),), output)
 
 
-def _say_notes(notes: Sequence[str]) -> None:
-    for note in notes:
-        say(as_typed(note))
-
-
 @contextmanager
 def _asking(store: str | None, jobs: int) -> Iterator[Any]:
     """The keywords of a plan that show on a terminal how far it is."""

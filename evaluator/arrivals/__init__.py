@@ -9,7 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.arrivals.histograms import edges_ms
     from evaluator.arrivals.load_rows import arrival_record, is_stream, load_key
-    from evaluator.arrivals.loads import PlaySettings, unplayable
+    from evaluator.arrivals.loads import SEATS, PlaySettings, unplayable
     from evaluator.arrivals.play_rules import Dispatch, KvAdmission
     from evaluator.arrivals.playing import has_compiled_play
     from evaluator.arrivals.prefix_pools import PoolSettings, PrefillPolicy

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from queries.asking import limit_table, question_of
+from queries.asking import question_of
 from queries.pairs import SURELY
 from queries.session import Session, open_session
 from store.errors import InputError
@@ -21,7 +21,7 @@ from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
 from sweepdb.planning.formats import LookedAt, request_in_formats
 from sweepdb.planning.held_back import crosses_nodes, holds_of
-from sweepdb.planning.planning_options import Asked, asked_of, plan_options
+from sweepdb.planning.planning_options import REPORT, Asked, asked_of, longer_limits, plan_options
 from sweepdb.planning.ranking import ranked
 from sweepdb.planning.stored_sweeps import stored_sweep
 
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from queries.asking import Answer
     from sweepdb.planning.arriving import RatePlan
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
-
-
-REPORT = "deployments"
-RELAXED_BY = 1.25
 
 
 def plan(
@@ -163,12 +159,9 @@ def stored_or_evaluated(
 
 def _relaxed(session: Session, question: Mapping[str, object]) -> Iterator[Relaxed]:
     """The same question, once for each limit on time, with that limit alone a quarter longer."""
-    for one in limit_table():
-        limit = question.get(one.keyword)
-        if isinstance(limit, int | float) and one.metric is not None and not one.least:
-            wider = {**question, one.keyword: limit * RELAXED_BY, "confidence": None}
-            answer = session.ask(question_of(REPORT, wider))
-            yield Relaxed(about=one, limit=limit * RELAXED_BY, answer=answer)
+    for one, longer in longer_limits(question):
+        answer = session.ask(question_of(REPORT, {**question, one.keyword: longer, "confidence": None}))
+        yield Relaxed(about=one, limit=longer, answer=answer)
 
 
 def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[Answer]:

@@ -15,11 +15,11 @@ from evaluator.inputs import (
     Precision,
     bytes_of_weights,
     checkpoints_of,
+    launcher_of,
     linear_format,
     load_device,
     load_model,
     published_bytes,
-    rule_of,
 )
 from evaluator.request import NamedModel, SweepRequest
 from evaluator.scenario import usual_serving_model
@@ -29,8 +29,7 @@ from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.staging import node_bytes, with_stages
 from sweepdb.evaluating.sweep_options import SweepOptions
 
-AT_LOAD = "FP8"  # what vLLM and SGLang make of 16-bit weights while they load them (--quantization fp8)
-_QUANTISE_AT_LOAD = frozenset({"vllm", "sglang"})
+AT_LOAD = "FP8"  # the format that engines make of 16-bit weights while they load them
 _NAMED = ("linear", "experts", "mixers", "head")  # options that ask about one format alone
 _NARROWER = 0.8  # of the published bytes: what saves less is no answer of its own
 _AS_NARROW = 1.05  # of what quantising at load leaves: a checkpoint of so many bytes takes its place
@@ -159,4 +158,4 @@ def _computes(device: DeviceProfile, spec: ModelSpec) -> bool:
 def _quantises(options: SweepOptions, device: DeviceProfile) -> bool:
     """Whether the engine that serves a device quantises weights as it loads them."""
     models = options.serving_models or (usual_serving_model(device, options.convention),)
-    return all(rule_of(model) in _QUANTISE_AT_LOAD for model in models)
+    return all((launcher := launcher_of(model)) is not None and launcher.quantises for model in models)

@@ -122,8 +122,8 @@ def of_bases(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         else f"among measured ones {described(measured)} wins{_money(measured)}"
     )
     yield (
-        f"{best['device']} was not measured: its numbers follow from its data sheet, and real kernels may reach half of"
-        f" that; {beside}."
+        f"{best['device']} was not measured: its numbers follow from its data sheet, and nothing says how far off they"
+        f" are; {beside}."
     )
 
 

@@ -7,7 +7,7 @@ Not here: how they are declared (sweepdb.evaluating.sweep_options, queries.askin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from queries.asking import (
     MOST_RATE,
     PARTS,
     Declared,
+    Limit,
     above_zero,
     check_declared,
     check_question,
@@ -46,7 +47,8 @@ _EVALUATED = (
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
 ATTAINMENT = 0.95
-REPORT_OF_RATES = "capacity"
+REPORT, REPORT_OF_RATES = "deployments", "capacity"
+_LONGER_BY = 1.25  # limits on times, in the question after the one that was asked
 _EVERY = 1000  # rows: more than configurations compete
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
 
@@ -206,11 +208,16 @@ def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
     return own, ("assumed: requests arrive as a Poisson process (`arrivals=gamma:3` for bursts, or trace:FILE)",)
 
 
+def longer_limits(question: Mapping[str, object]) -> Iterator[tuple[Limit, float]]:
+    """Each limit of a question on a time, with what it is a quarter longer."""
+    for one in limit_table():
+        limit = question.get(one.keyword)
+        if isinstance(limit, int | float) and one.metric is not None and not one.least:
+            yield one, _LONGER_BY * limit
+
+
 def _read(item: Declared, given: object) -> Any:  # noqa: ANN401  of the type that the option declares
     return None if given is None else read_value(item, given, f"`{item.keyword}`")
-
-
-REPORT = "deployments"
 
 
 @cache

@@ -47,12 +47,12 @@ def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: boo
 
 def quantization_of(answer: Answer, row: Row) -> str:
     """The formats of a row, as titles name them."""
-    return _parts(answer, row)[2]
+    return parts_of_title(answer, row)[2]
 
 
 def subject_of(answer: Answer, row: Row) -> str:
     """The subject of a row, without model and format: two checkpoints of one model are compared."""
-    return _without_format(_parts(answer, row))
+    return _without_format(parts_of_title(answer, row))
 
 
 def subjects(answer: Answer) -> tuple[str, ...]:
@@ -60,7 +60,8 @@ def subjects(answer: Answer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_without_format(title.split(_BETWEEN)) for title in answer.scope))
 
 
-def _parts(answer: Answer, row: Row) -> list[str]:
+def parts_of_title(answer: Answer, row: Row) -> list[str]:
+    """Model, lengths, formats and the rest of a row, as the title of its group has them."""
     return answer.scope[int(number_of(row["question_group"]))].split(_BETWEEN)
 
 

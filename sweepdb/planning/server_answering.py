@@ -19,13 +19,13 @@ from sweepdb.evaluating.deployments import deployed_servers, options_of_server
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.launching import EAGER, SEATS, USUAL_SHARES, cache_room, changed_flags
+from sweepdb.launching import EAGER, cache_room, changed_flags, holding
 from sweepdb.launching.reading import FoundServer, changed_line
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
 from sweepdb.planning.labels import read_label, short_plan
 from sweepdb.planning.planning_options import plan_options, server_asked
-from sweepdb.planning.ranking import Row, number_of
+from sweepdb.planning.ranking import Row, number_of, parts_of_title
 from sweepdb.planning.server_plan import SERVER_COLUMNS, STARTED, CacheRoom, ServerPlan
 
 if TYPE_CHECKING:
@@ -56,42 +56,32 @@ def plan_server(
     server, notes = _one_server(asked, started)
     formats, asked = asked.linear, replace(asked, linear=())
     stated = options_of_server(asked, server)
-
-    evaluated, told = 0, set(notes)
     on_notes(notes)
-
-    def sweep_of(one: SweepOptions, built: BuiltRequest | None = None) -> str:
-        nonlocal evaluated
-        built = built or build_request(one, None, store)
-        fresh = [note for note in built.notes if note not in told]
-        told.update(fresh)
-        sweep, count = stored_or_evaluated(
-            one, built, store, jobs=jobs, progress=progress, on_notes=lambda _: on_notes(fresh)
-        )
-        evaluated += count
-        return sweep
-
-    sweep, location = sweep_of(stated), parse_url(store)
+    evaluating = _Evaluating(store=store, jobs=jobs, progress=progress, say=on_notes, told=set(notes))
+    sweep, location = evaluating.sweep(stated), parse_url(store)
     with open_session(store) as session:
         room, reserve = _room(session, location, server, sweep)
-    users = ladder or _usual_ladder(min(room.requests, server.instances * _most(stated, room)))
+    most = min(room.requests, server.instances * _most(stated, room))
+    users = ladder or _usual_ladder(most)
     changed = _changed(stated, server, formats, max(users))
     about = request_in_formats(changed, store)
-    others = sweep_of(changed, about.built)
+    others = evaluating.sweep(changed, about.built)
+    waiting = [_waiting(stated, server, room, n) for n in users]
+    with open_session(store) as session:
+        crowded = [[*_crowded(session, others, changed, n, reserve)] for n in users]
+    own = [sweep if one is None else evaluating.sweep(one) for one in waiting]
+    changes = [[others, *map(evaluating.sweep, those)] for those in crowded]
     question = {**limits, "num_devices": _devices(stated, server), "reserved_memory_gb": reserve, "top": 1000}
     with open_session(store) as session:
-        crowded = [
-            (_waiting(stated, server, room, n), [*_crowded(session, others, changed, n, reserve)]) for n in users
-        ]
-    waited = [(sweep if mine is None else sweep_of(mine), [sweep_of(one) for one in those]) for mine, those in crowded]
-    with open_session(store) as session:
-        first = session.ask(question_of("concurrency", {**question, "sweep": sweep, "concurrency": 1})).dicts()[0]
         asking = _Asking(
-            session=session, location=location, server=server, question=question, started=str(first["probe"]),
-            origins=about.origins,
+            session=session, location=location, server=server, question=question, sweep=sweep, origins=about.origins,
         )  # fmt: skip
-        rows = [row for n, (mine, those) in zip(users, waited, strict=True)
-                for row in asking.rows(n, mine, [others, *those], 1 if len(users) > 1 else _CHANGES)]  # fmt: skip
+        shown = 1 if len(users) > 1 else _CHANGES
+        rows = [
+            row
+            for n, mine, those in zip(users, own, changes, strict=True)
+            for row in asking.rows(n, mine, those, shown)
+        ]
         answer = asking.of(sweep, 1)
     return ServerPlan(
         columns=SERVER_COLUMNS,
@@ -99,17 +89,40 @@ def plan_server(
         named=started,
         device=load_device(stated.devices[0]).name,
         room=room,
-        at_once=min(room.requests, server.instances * _most(stated, room)),
+        at_once=most,
         lines=asking.lines,
         answer=answer,
         sweep=sweep,
-        probes_evaluated=evaluated,
+        probes_evaluated=evaluating.probes,
         notes=notes,
         store=location,
     )
 
 
 with_keywords(plan_server, plan_options())
+
+
+@dataclass(slots=True, kw_only=True)
+class _Evaluating:
+    """Sweeps, evaluated where the store lacks them; what is assumed is said once."""
+
+    store: str | None
+    jobs: int
+    progress: bool | Callable[[Progress], None]
+    say: Callable[[Sequence[str]], None]
+    told: set[str]
+    probes: int = 0
+
+    def sweep(self, one: SweepOptions, built: BuiltRequest | None = None) -> str:
+        """The sweep of these options."""
+        built = built or build_request(one, None, self.store)
+        fresh = [note for note in built.notes if note not in self.told]
+        self.told.update(fresh)
+        sweep, count = stored_or_evaluated(
+            one, built, self.store, jobs=self.jobs, progress=self.progress, on_notes=lambda _: self.say(fresh)
+        )
+        self.probes += count
+        return sweep
 
 
 def _one_server(asked: SweepOptions, started: str) -> tuple[FoundServer, tuple[str, ...]]:
@@ -142,7 +155,7 @@ def _usual_ladder(most: int) -> tuple[int, ...]:
 
 def _room(session: Session, location: StoreLocation, server: FoundServer, sweep: str) -> tuple[CacheRoom, float]:
     """The room of the cache, and GiB of a device that this leaves free: activations are those of as many requests."""
-    share = server.memory_share or USUAL_SHARES[server.engine]
+    share = server.memory_share or holding(server.engine).usual_share
     stated = _row_of(session, location, sweep, 1)
     if stated is None:
         raise InputError(f"{server.where}: not even one request fits its device")
@@ -219,7 +232,7 @@ def _crowded(
         seats, each = int(number_of(row["concurrency"])) // sizes["dp"], math.ceil(users / replicas)
         if each <= seats:
             continue
-        model, form = (_titled(answer, row)[place] for place in (0, 2))
+        model, form = (parts_of_title(answer, row)[place] for place in (0, 2))
         native = load_model(model)[1].native_linear.upper()
         linear = () if form.partition(",")[0] == native else (form.partition(",")[0],)
         yield replace(
@@ -230,11 +243,6 @@ def _crowded(
         )  # fmt: skip
 
 
-def _titled(answer: Answer, row: Row) -> list[str]:
-    """Model, lengths, formats and the rest of a row, as the title of its group has them."""
-    return answer.scope[int(number_of(row["question_group"]))].split(" · ")
-
-
 @dataclass(slots=True, kw_only=True)
 class _Asking:
     """Rows about numbers of users; each change of flags gets its number where it is first shown."""
@@ -243,7 +251,7 @@ class _Asking:
     location: StoreLocation
     server: FoundServer
     question: Mapping[str, object]
-    started: str  # a row of the server
+    sweep: str  # of the server
     origins: Mapping[str, str]  # of narrower formats: a checkpoint, or how weights come about
     lines: dict[str, str] = field(default_factory=dict)
 
@@ -271,7 +279,7 @@ class _Asking:
     def _rows_of(self, sweep: str, users: float) -> list[Row]:
         """Rows, each with the format of its group."""
         answer = self.of(sweep, users)
-        return [{**row, "form": _titled(answer, row)[2]} for row in answer.dicts()]
+        return [{**row, "form": parts_of_title(answer, row)[2]} for row in answer.dicts()]
 
     def _row(self, users: float, named: str, row: Row, instances: int) -> Row:
         plan = f"{instances} x {short_plan(str(row['plan']))} {row['form']}" if row else None
@@ -285,14 +293,15 @@ class _Asking:
     def _change(self, row: Row) -> str:
         """The name of a change, with the line that starts it."""
         engine = self.server.engine
-        changed = changed_flags(self.location, self.started, str(row["probe"]), engine)
+        (first, *_) = self.of(self.sweep, 1).dicts()
+        changed = changed_flags(self.location, str(first["probe"]), str(row["probe"]), engine)
         changes, seats = dict(changed.changes), self.server.most_requests
         origin = self.origins.get(str(row["form"]), "")
         model = (str(self.server.model), origin) if "/" in origin else ()
         without = changed.without if self.server.compile else (*changed.without, *EAGER)
         each = math.ceil(number_of(row["users"]) / int(number_of(row["instances"])))
         if seats is not None and each > seats * self.server.dp:
-            changes[SEATS[engine]] = str(each)
+            changes[holding(engine).seats_flag] = str(each)
         if self.server.words and engine in LAUNCHERS:
             line = changed_line(self.server.words, changes, without, model)
         else:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.asking import limit_table, question_of
+from evaluator.arrivals import SEATS
+from queries.asking import question_of
 from queries.session import Session, open_session
 from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_transaction
 from sweepdb.planning.arriving import Longer, Order, RatePlan, rows_of_a_device
-from sweepdb.planning.planning_options import REPORT_OF_RATES
+from sweepdb.planning.planning_options import REPORT_OF_RATES, longer_limits
 from sweepdb.planning.ranking import number_of
 from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
 from sweepdb.planning.stored_sweeps import stored_scenarios
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from sweepdb.planning.formats import LookedAt
     from sweepdb.planning.planning_options import Asked
 
-LONGER_BY = 1.25
-_SEATS = 256  # that a replica is simulated with at most
 _MISSED = 5
 _LARGEST = """
 SELECT sc.key, max(i.last_batch_size) AS batch
@@ -88,12 +87,13 @@ class Sizing:
 
     def _stored(self, ceilings: Sequence[Ceiling]) -> str | None:
         """The newest sweep that simulated all that can matter."""
-        assert self.built.arrivals is not None
-        for sweep, scenarios in stored_scenarios(self.built.parts, self.location, self.built.arrivals):
-            rounds = Rounds(ceilings, self.rate)
-            rounds.tried.update(scenarios)
-            return None if rounds.left(self._known(sweep, ceilings)) else sweep
-        return None
+        found = stored_scenarios(self.built.parts, self.location, self.built.arrivals)
+        if found is None:
+            return None
+        sweep, scenarios = found
+        rounds = Rounds(ceilings, self.rate)
+        rounds.tried.update(scenarios)
+        return None if rounds.left(self._known(sweep, ceilings)) else sweep
 
     def _simulated(self, ceilings: Sequence[Ceiling]) -> str:
         """The sweep of simulations, those that matter."""
@@ -155,12 +155,9 @@ class Sizing:
 
     def _longer(self, session: Session, sweep: str) -> Iterator[Longer]:
         """The same question, once for each limit on time, with that limit alone a quarter longer."""
-        for one in limit_table():
-            limit = self.asked.question.get(one.keyword)
-            if isinstance(limit, int | float) and one.metric is not None and not one.least:
-                longer = LONGER_BY * limit
-                answer = self._capacity(session, sweep, {one.keyword: longer})
-                yield Longer(about=one, limit=longer, best=self.order.first(rows_of_a_device(answer)))
+        for one, longer in longer_limits(self.asked.question):
+            answer = self._capacity(session, sweep, {one.keyword: longer})
+            yield Longer(about=one, limit=longer, best=self.order.first(rows_of_a_device(answer)))
 
     def _within(self, session: Session, sweep: str, answer: Answer) -> float | None:
         """The most requests/s of a budget that no deployment fits."""
@@ -182,4 +179,4 @@ class Sizing:
         """The stored row of each scenario with as many requests as a simulation lets in."""
         with read_transaction(self.location) as transaction:
             rows = transaction.rows(_Largest, _LARGEST, (self.closed,))
-            return {row.key: f"{row.key[:8]}:{min(row.batch, _SEATS)}" for row in rows}
+            return {row.key: f"{row.key[:8]}:{min(row.batch, SEATS)}" for row in rows}

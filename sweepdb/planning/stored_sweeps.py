@@ -4,7 +4,7 @@ Not here: evaluating (sweepdb.evaluating), and asking (sweepdb.planning.answerin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluator.canonical import canonical
@@ -34,26 +34,29 @@ class _Sweep(NamedTuple):
 
 def stored_scenarios(
     parts: Sequence[SweepRequest], location: StoreLocation, arrivals: ArrivalRequest | None = None
-) -> Iterator[tuple[str, frozenset[str]]]:
-    """The newest finished sweep of the same request with the keys of its scenarios; nothing where there is none."""
+) -> tuple[str, frozenset[str]] | None:
+    """The newest finished sweep of the same request with the keys of its scenarios; None where there is none."""
     if location.path is not None and not location.path.exists():
-        return
+        return None
     arguments = request_arguments(parts) | ({} if arrivals is None else {"arrivals": arrivals})
     try:
         with read_transaction(location) as transaction:
-            for sweep in list(transaction.rows(_Sweep, _SAME, (canonical(arguments),))):
-                yield sweep.key, frozenset(transaction.values(str, _SCENARIOS, (sweep.id,)))
+            sweep = next(iter(list(transaction.rows(_Sweep, _SAME, (canonical(arguments),)))), None)
+            if sweep is None:
+                return None
+            return sweep.key, frozenset(transaction.values(str, _SCENARIOS, (sweep.id,)))
     except StoreError:  # an older revision, or none: evaluating says what to do about it
-        return
+        return None
 
 
 def stored_sweep(parts: Sequence[SweepRequest], location: StoreLocation) -> str | None:
     """The newest finished sweep of the same request, where its scenarios are those of today; else None.
 
     Keys of scenarios hold formula version, device profile and engine, so that none is taken for another."""
+    found = stored_scenarios(parts, location)
+    if found is None:
+        return None
+    sweep, scenarios = found
     records = RecordBuilder()
-    for sweep, scenarios in stored_scenarios(parts, location):
-        planned = planned_scenarios(parts)
-        wanted = {records.scenario(one.model_name, one.scenario).key for one in planned}
-        return sweep if wanted <= scenarios else None
-    return None
+    wanted = {records.scenario(one.model_name, one.scenario).key for one in planned_scenarios(parts)}
+    return sweep if wanted <= scenarios else None
