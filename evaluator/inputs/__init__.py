@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         widened_formats,
     )
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
-    from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of
+    from evaluator.inputs.launchable import LAUNCHERS, launchable_by, launcher_of, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp
     from evaluator.inputs.model_ids import catalogue_ids
     from evaluator.inputs.models import catalogued_model, list_models, load_model

@@ -25,6 +25,7 @@ class Launcher:
     shares: frozenset[str] = _SHARES  # those of Plan.shares that its launch files write
     encoders_apart: bool = False  # files start encoders on devices of their own
     image_budget: bool = False  # a step encodes no more images than tokens of prompts fit into it
+    quantises: bool = False  # it makes FP8 of 16-bit weights as it loads them (--quantization fp8)
     keys_first: bool = False  # a prompt starts when its keys from outside the devices are there
 
 
@@ -72,6 +73,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
         rule=_vllm,
         words="experts are whole on each of tp x dp x pcp devices, or slices over all of them",
         image_budget=True,
+        quantises=True,
         keys_first=True,
     ),
     "sglang": Launcher(
@@ -79,6 +81,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
         rule=_sglang,
         words="ep x moe_tp must be tp x dp x pcp, and a pipeline has one replica",
         encoders_apart=True,
+        quantises=True,
     ),
     "trtllm": Launcher(
         title="TensorRT-LLM",

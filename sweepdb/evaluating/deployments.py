@@ -22,8 +22,9 @@ _ASKED = {
     "remote_hit_rate", "host_gb_per_s", "ssd_gb_per_s", "remote_gb_per_s", "serving_model", "encoder_split",
     "encoder_devices",
 }  # fmt: skip
-# vLLM's tokens a step where `vllm serve` names none (EngineArgs, usage context of the API server): of devices with 70
-# GiB and more, A100 apart, and of others.
+# vLLM's tokens a step where `vllm serve` names none: of devices with 70 GiB and more, A100 apart, and of others
+# (github.com/vllm-project/vllm, vllm/engine/arg_utils.py, `get_batch_defaults`). From 0.28 on, those with 160 GiB take
+# 16384: there a flag has to say it.
 _VLLM_BUDGETS = (8192, 2048)
 _VLLM_LARGE = 70 * 2**30
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.inputs import BY_NAME, FITTED, linear_format, load_device, load_model, parameter_count
+from evaluator.inputs import FITTED, load_device, load_model, published_bytes
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.reading import stored_names
@@ -33,12 +33,11 @@ def _stored(store_url: str | None) -> list[str]:
 
 def _fitting(model: str) -> Iterator[tuple[str, int]]:
     """Measured devices, and the fewest of one host that hold the weights as published."""
-    spec = load_model(model)[1]
-    form = linear_format((spec.native_experts if spec.routed else spec.native_linear).removeprefix(BY_NAME))
-    weights = parameter_count(spec).total * (form.weight_bits + form.scale_bits_per_weight) / 8
+    weights = published_bytes(load_model(model)[1])
     for name in FITTED:
         device = load_device(name)
         counts = (2**power for power in range(int(device.grid[-1]).bit_length()))
-        count = next((one for one in counts if weights <= _FILLED * one * device.memory_bytes), None)
+        room = _FILLED * device.memory_bytes
+        count = None if weights is None else next((one for one in counts if weights <= one * room), None)
         if count is not None:
             yield name, count

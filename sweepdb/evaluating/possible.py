@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from evaluator.inputs import PlanSearch, Workload, linear_format, rule_of
 from evaluator.request import SweepRequest
+from queries.asking import Limits
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -72,5 +73,5 @@ def check_reserve(reserved_gib: object, parts: Sequence[SweepRequest]) -> None:
             raise InputError(
                 f"`reserved_memory_gb={reserved_gib:g}` leaves nothing: {device.name} has"
                 f" {device.memory_bytes / _GIB:g} GiB.",
-                hint="It is the memory of each device that stays free; 10 GiB by default.",
+                hint=f"It is the memory of each device that stays free; {Limits().reserved_gib:g} GiB by default.",
             )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from store.location import StoreLocation
 from sweepdb.launching.engine_commands import command_of
-from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, ServerCommand, cache_room
+from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, ServerCommand, cache_room, holding
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 
 # Flags that bind a server to the row: its users, the longest of its requests, their memory, and no cache of prompts.
@@ -22,23 +22,21 @@ OF_A_ROW = {
 }  # fmt: skip
 _ALSO_APART = {"--port", "--extra_llm_api_options", "kv_cache_config", "cuda_graph_config"}
 EAGER = ("--enforce-eager", "--disable-cuda-graph", "--disable-decode-cuda-graph", "--cuda-graph-backend-decode")
-SEATS: Mapping[Engine, str] = {"vllm": "--max-num-seqs", "sglang": "--max-running-requests", "trtllm": "max_batch_size"}
-_SHARE = 0.9  # of a device, and of what is free of it under TensorRT-LLM
-_LENGTH_FLAGS: Mapping[str, str] = {"vllm": "--max-model-len", "sglang": "--context-length"}
+_MOST = 0.9  # of memory, to serve with: graphs need some, too
 
 
 def production(command: ServerCommand) -> ServerCommand:
     """The command without what reproduces the row alone. Requests are as long as model and cache allow."""
     instance, engine = command.instance, command.engine
     kept: dict[str, str | None] = {name: one for name, one in command.settings.items() if name not in OF_A_ROW}
-    longest = longest_held(instance, engine)
-    if engine == "vllm":
-        kept["--gpu-memory-utilization"] = f"{_SHARE:g}"
-    if longest is not None and engine in _LENGTH_FLAGS:
-        kept[_LENGTH_FLAGS[engine]] = str(longest)
+    longest, held = longest_held(instance, engine), holding(engine)
+    if held.share_flag is not None:
+        kept[held.share_flag] = f"{_share(engine):g}"
+    if longest is not None and held.length_flag is not None:
+        kept[held.length_flag] = str(longest)
     config = None
     if command.config is not None:
-        cache = {**_mapping(command.config["kv_cache_config"]), "free_gpu_memory_fraction": _SHARE}
+        cache = {**_mapping(command.config["kv_cache_config"]), "free_gpu_memory_fraction": _share(engine)}
         config = {name: one for name, one in command.config.items() if name not in {"max_batch_size", "max_seq_len"}}
         config |= {"kv_cache_config": {**cache, "enable_block_reuse": True}}
         config |= {} if longest is None else {"max_seq_len": longest}
@@ -47,12 +45,16 @@ def production(command: ServerCommand) -> ServerCommand:
     return replace(command, settings=kept, config=config, prefix=PRODUCTION)
 
 
+def _share(engine: Engine) -> float:
+    return min(_MOST, holding(engine).usual_share)
+
+
 def longest_held(instance: StoredInstance, engine: str) -> int | None:
     """Tokens of the longest request that the cache holds, in thousands; None where it holds the model's longest."""
     most = instance.model.max_positions
     room = cache_room(
         engine,
-        _SHARE,
+        _share(engine),
         device=instance.bytes_of("device_memory"),
         weights=instance.bytes_of("weight"),
         activations=instance.bytes_of("activation"),

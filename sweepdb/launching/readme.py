@@ -15,8 +15,8 @@ These flags reproduce the row, so that a benchmark can be compared with it: no m
 longer, memory for no more, and prompts that are not cached unless the row caches them."""
 _TO_SERVE = """\
 To serve with, start the scripts whose names begin with production- (or PRODUCTION=1 ./start.sh). They keep
-plan, formats and token budget, and take the engine's own number of requests, 0.9 of the memory, the longest requests
-that fit, and a prefix cache."""
+plan, formats and token budget, and take the engine's own number of requests, its usual share of memory up to 0.9, the
+longest requests that fit, and a prefix cache."""
 _TO_SERVE_ELSEWHERE = """\
 To serve, drop or raise these limits: `sweepdb launch` for the target shell writes scripts without them."""
 
