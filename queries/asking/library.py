@@ -10,7 +10,7 @@ from pathlib import Path
 
 from queries.asking.declaring import Declared, declared
 from queries.asking.headers import FOLDER, VARIANTS, Report, read_forms
-from queries.asking.limits import confident_variables
+from queries.asking.limits import limit_table
 from queries.asking.macros import macros_of, names_in, variables_of
 from queries.asking.options import PARTS, option_table
 from store.errors import InputError
@@ -158,7 +158,7 @@ def takes(asked: Report, item: Declared) -> bool:
     if any(item.keyword in told.options for told in asked.refuses):
         return False
     if item.keyword == "confidence":
-        return bool(all_variables_taken(asked) & confident_variables())
+        return bool(all_variables_taken(asked) & {one.variable for one in limit_table() if one.errors_known})
     if item.keyword == "mode":
         return bool(asked.modes)
     if item.keyword in _EVERYWHERE or any(item.keyword in other.when for other in asked.others):

@@ -226,12 +226,6 @@ def moved_times() -> tuple[Limit, ...]:
     return tuple(one for one in predicted_limits() if one.slider and one.option.unit == "ms" and one.errors_known)
 
 
-@cache
-def confident_variables() -> frozenset[str]:
-    """SQL variables of the limits that a confidence reads otherwise."""
-    return frozenset(one.variable for one in limit_table() if one.errors_known)
-
-
 def limits_told() -> list[dict[str, object]]:
     """Every limit as pages read it: names, words, unit, and how a slider moves it."""
     return [

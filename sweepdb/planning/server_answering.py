@@ -76,16 +76,11 @@ def plan_server(
         asking = _Asking(
             session=session, location=location, server=server, question=question, sweep=sweep, origins=about.origins,
         )  # fmt: skip
-        shown = 1 if len(users) > 1 else _CHANGES
-        rows = [
-            row
-            for n, mine, those in zip(users, own, changes, strict=True)
-            for row in asking.rows(n, mine, those, shown)
-        ]
+        rows = asking.rows(users, own, changes)
         answer = asking.of(sweep, 1)
     return ServerPlan(
         columns=SERVER_COLUMNS,
-        rows=tuple(tuple(row[name] for name in SERVER_COLUMNS) for row in rows),
+        rows=rows,
         named=started,
         device=load_device(stated.devices[0]).name,
         room=room,
@@ -264,8 +259,16 @@ class _Asking:
         """The report about so many users."""
         return self.session.ask(question_of("concurrency", {**self.question, "sweep": sweep, "concurrency": users}))
 
-    def rows(self, users: float, started: str, others: Sequence[str], most: int) -> Iterator[Row]:
-        """The server with so many users, then the best changes."""
+    def rows(
+        self, users: Sequence[int], started: Sequence[str], others: Sequence[Sequence[str]]
+    ) -> tuple[tuple[object, ...], ...]:
+        """The server with each number of users, by its sweep, then the best changes of flags, by theirs."""
+        most = 1 if len(users) > 1 else _CHANGES
+        asked = zip(users, started, others, strict=True)
+        found = (row for count, mine, those in asked for row in self._rows_of_users(count, mine, those, most))
+        return tuple(tuple(row[name] for name in SERVER_COLUMNS) for row in found)
+
+    def _rows_of_users(self, users: float, started: str, others: Sequence[str], most: int) -> Iterator[Row]:
         found = self._rows_of(started, users)
         yield self._row(users, STARTED, found[0] if found else {}, self.server.instances)
         own = {str(row["probe"]) for row in found}
