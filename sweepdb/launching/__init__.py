@@ -8,8 +8,8 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.launching.expectations import launched_as, results_of
-    from sweepdb.launching.flags_of_rows import EAGER, changed_flags
+    from sweepdb.launching.flags_of_rows import EAGER, cache_room, changed_flags, holding
     from sweepdb.launching.folder import Written, write_launch
-    from sweepdb.launching.server_command import ENGINES, TARGETS, cache_room, holding
+    from sweepdb.launching.server_command import ENGINES, TARGETS
 
 __getattr__, __dir__ = lazy_face(__name__)

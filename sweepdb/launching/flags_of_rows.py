@@ -4,12 +4,12 @@ Not here: which flags a row has (vllm_flags, sglang_flags, trtllm_config)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from store.location import StoreLocation
 from sweepdb.launching.engine_commands import command_of
-from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, ServerCommand, cache_room, holding
+from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 
 # Flags that bind a server to the row: its users, the longest of its requests, their memory, and no cache of prompts.
@@ -23,6 +23,48 @@ OF_A_ROW = {
 _ALSO_APART = {"--port", "--extra_llm_api_options", "kv_cache_config", "cuda_graph_config"}
 EAGER = ("--enforce-eager", "--disable-cuda-graph", "--disable-decode-cuda-graph", "--cuda-graph-backend-decode")
 _MOST = 0.9  # of memory, to serve with: graphs need some, too
+
+
+def _of_whole(share: float, device: int, weights: int, activations: int) -> float:
+    return share * device - weights - activations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """The memory and requests that an engine takes where nothing is said, and the flags that say them."""
+
+    usual_share: float = 0.9  # of memory
+    room: Callable[[float, int, int, int], float] = _of_whole  # for keys: of (share, device, weights, activations)
+    seats_flag: str = "--max-num-seqs"
+    length_flag: str | None = None
+    share_flag: str | None = None  # one that has a share of its own where nothing is said
+
+
+# Shares are vLLM's and TensorRT-LLM's own, and about what SGLang works out on 80 GB. Rooms undo the shares of rows
+# (server_command).
+_HOLDING: Mapping[Engine, Holding] = {
+    "vllm": Holding(usual_share=0.92, length_flag="--max-model-len", share_flag="--gpu-memory-utilization"),
+    "sglang": Holding(
+        usual_share=0.87,
+        room=lambda share, device, weights, _: share * device - weights,
+        seats_flag="--max-running-requests",
+        length_flag="--context-length",
+    ),
+    "trtllm": Holding(
+        room=lambda share, device, weights, activations: share * (device - weights - activations),
+        seats_flag="max_batch_size",
+    ),
+}
+
+
+def holding(engine: Engine) -> Holding:
+    """How an engine takes memory and requests; of one that nobody wrote down, a share of the whole device."""
+    return _HOLDING.get(engine, Holding())
+
+
+def cache_room(engine: Engine, share: float, *, device: int, weights: int, activations: int) -> int:
+    """Bytes of a device that an engine keeps for keys and values at its own kind of share."""
+    return max(int(holding(engine).room(share, device, weights, activations)), 0)
 
 
 def production(command: ServerCommand) -> ServerCommand:

@@ -5,7 +5,7 @@ Not here: which flags an engine takes for a plan, and manifests (targets)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -121,47 +121,6 @@ def trtllm_share(instance: StoredInstance) -> float:
     """TensorRT-LLM's share is of what weights and activations leave free."""
     free = instance.bytes_of("device_memory") - instance.bytes_of("weight", "activation")
     return share_of(instance.cache_bytes, free)
-
-
-def _of_whole(share: float, device: int, weights: int, activations: int) -> float:
-    return share * device - weights - activations
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """The memory and requests that an engine takes where nothing is said, and the flags that say them."""
-
-    usual_share: float = 0.9  # of memory
-    room: Callable[[float, int, int, int], float] = _of_whole  # for keys: of (share, device, weights, activations)
-    seats_flag: str = "--max-num-seqs"
-    length_flag: str | None = None
-    share_flag: str | None = None  # one that has a share of its own where nothing is said
-
-
-# Shares are vLLM's and TensorRT-LLM's own, and about what SGLang works out on 80 GB. Rooms undo the shares above.
-_HOLDING: Mapping[Engine, Holding] = {
-    "vllm": Holding(usual_share=0.92, length_flag="--max-model-len", share_flag="--gpu-memory-utilization"),
-    "sglang": Holding(
-        usual_share=0.87,
-        room=lambda share, device, weights, _: share * device - weights,
-        seats_flag="--max-running-requests",
-        length_flag="--context-length",
-    ),
-    "trtllm": Holding(
-        room=lambda share, device, weights, activations: share * (device - weights - activations),
-        seats_flag="max_batch_size",
-    ),
-}
-
-
-def holding(engine: Engine) -> Holding:
-    """How an engine takes memory and requests; of one that nobody wrote down, a share of the whole device."""
-    return _HOLDING.get(engine, Holding())
-
-
-def cache_room(engine: Engine, share: float, *, device: int, weights: int, activations: int) -> int:
-    """Bytes of a device that an engine keeps for keys and values at its own kind of share."""
-    return max(int(holding(engine).room(share, device, weights, activations)), 0)
 
 
 def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
