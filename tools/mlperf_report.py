@@ -103,14 +103,14 @@ def systems(path: Path) -> Iterator[System]:
     for config, metrics in runs.items():
         division = config.rsplit("-", 1)[1]
         row = metrics["output_tokens_per_s" if division == "Offline" else "requests_per_s"]
-        deployment = deployment_of(_record(row))
+        deployment = replace(deployment_of(_record(row)), token_budget=_last("max_num_tokens", row["plan_note"]))
         yield System(
             name=config.removeprefix("mlperf51-").removesuffix(f"-{row['model']}-{division}"),
             data=row["model"].removesuffix("-99.9"),
             division=division,
             deployment=deployment,
             instances=int(row["num_devices"]) // deployment.num_devices,
-            seats=_least("seats", row["plan_note"]),
+            seats=_last("seats", row["plan_note"]),
             measured=float(row["value"]),
         )
 
@@ -143,11 +143,11 @@ def _record(row: Mapping[str, str]) -> MeasurementRecord:
 ANSWERS: Mapping[str, float] = {"llama3.1-8b": 129.0, "mixtral-8x7b": 145.0}  # tokens, where a run does not say
 
 
-def _least(name: str, note: str) -> int | None:
-    """The least of the values of a flag: what the engine was built for, and what it was started with."""
+def _last(name: str, note: str) -> int | None:
+    """The last value of a flag: configurations say what an engine is built for first, and then how it is started."""
     found = re.search(rf"{name} \[([^\]]*)\]", note)
-    values = [int(value) for value in re.findall(r"\d+", found[1])] if found else []
-    return min(values, default=None)
+    values = re.findall(r"\d+", found[1]) if found else []
+    return int(values[-1]) if values else None
 
 
 def _line(system: System, folder: Path) -> Line:
