@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BELIEVED = 0.5  # probability from which on a setting that nobody measured is an answer
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worlds:
     """Settings by column. `worth` is what each brings, worlds by rows: 0 where it misses a limit there."""

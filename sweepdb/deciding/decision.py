@@ -1,14 +1,14 @@
 """What `decide` answers: the deployment to take now, the start to make next, and what its outcomes would change.
 
-Not here: which start is worth most (sweepdb.deciding.choosing), and words (sweepdb.deciding.saying)."""
+Not here: which start is worth most (sweepdb.deciding.choosing), and sentences (sweepdb.deciding.saying)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
 
-Stands = Literal["measured", "near", "predicted"]
+from queries.asking import Answer, Framed
+from store.location import StoreLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,18 +18,37 @@ class Rung:
     probe: str
     concurrency: int  # requests in flight in one instance: USERS of bench.sh
     rate: float | None  # requests/s to send in place of it, where the question is about a rate
-    ttft_ms: float | None
-    tpot_ms: float | None
+    ttft_ms: float
+    tpot_ms: float
     holds: float  # probability that it keeps all limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A deployment, by what is known of it."""
+
+    probe: str
+    device: str
+    plan: str
+    instances: int
+    num_devices: int  # of all instances
+    concurrency: int  # of one instance
+    requests_per_s: float  # of all instances, as the next four
+    output_tokens_per_s: float
+    output_tokens_per_s_per_device: float
+    ttft_ms: float
+    tpot_ms: float
+    holds: float  # probability that all limits are kept together
+    stands: str  # measured, near 3 runs, or predicted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What one result of a start would change."""
 
-    what: str  # `keeps the limits at 128 users or more`
     probability: float
-    then: str  # the answer after it
+    kept: int | None  # the users of one instance at which it keeps the limits and brings most; None: at none
+    then: Chosen | None  # the answer after it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,27 +66,48 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """The deployment to take on what is known."""
+class Run:
+    """A measured point that was read, beside what was predicted of it and what its neighbours let expect."""
 
-    probe: str
-    device: str
+    measurement: str
     plan: str
-    instances: int
-    concurrency: int  # of one instance
-    output_tokens_per_s_per_device: float
-    stands: Stands
-    holds: float  # probability that all limits are kept, together
+    concurrency: float
+    ttft_ms: float | None
+    tpot_ms: float | None
+    predicted_ttft_ms: float | None
+    predicted_tpot_ms: float | None
+    keeps_limits: bool | None
+    deviations: float  # from what all other runs let expect, in standard deviations
+
+
+COLUMNS = tuple(item.name for item in fields(Chosen))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """An answer with its certainty, and the runs that are worth it."""
+class Decision(Framed):
+    """An answer with its certainty, and the runs that are worth it. Rows are the best setting of each server."""
 
     answer: Chosen | None  # None: nothing is believed to keep the limits
+    others: tuple[Chosen, ...]  # the best setting of each server, the most promising first
     next_starts: tuple[Start, ...]  # for the budget, the first to be made next; the others as things stand now
     decided: str | None  # why no run is worth it; None while one is
-    ruled_out: Mapping[str, str]
+    gain: float  # below which no run is worth it, as a share
+    runs: tuple[Run, ...]
+    ruled_out: Mapping[str, str]  # scenarios of plans that did not start, and why
+    curve: Answer  # the stored rows that it is about
+    sweep: str | None
+    store: StoreLocation
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of the columns."""
+        return COLUMNS
+
+    @property
+    def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
+        """The best setting of each server."""
+        return tuple(tuple(getattr(one, name) for name in COLUMNS) for one in self.others)
 
     @property
     def next_start(self) -> Start | None:

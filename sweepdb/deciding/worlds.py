@@ -132,6 +132,16 @@ class Known:
             found[name] = (self.log_predicted[name] + mean, spread + PRIORS[name].noise ** 2 * np.eye(len(mean)))
         return found
 
+    def deviations(self, place: int) -> float:
+        """How far a run is from what all others let expect, in standard deviations; the larger of both metrics."""
+        run, others = self.runs[place], replace(self, runs=(*self.runs[:place], *self.runs[place + 1 :]))
+        at, found = np.array([place_of(run.server, run.users)]), 0.0
+        for name in METRICS:
+            if (ratio := run.ratio(name)) is not None:
+                mean, variance = PRIORS[name].marginal(at, *others._seen(name))
+                found = max(found, abs(ratio - mean[0]) / math.sqrt(variance[0] + PRIORS[name].noise ** 2))
+        return float(found)
+
     def expected(self, name: str) -> Floats:
         """The middle of what a run of each setting would measure."""
         found: Floats = np.exp(self.conditioned[name][0])
