@@ -5,6 +5,7 @@ Not here: which start is worth most (sweepdb.deciding.choosing), and words (swee
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Unpack
@@ -26,6 +27,8 @@ from sweepdb.planning.planning_options import REPORT, asked_of
 from sweepdb.planning.ranking import number_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from evaluator.sweep import Progress
     from sweepdb.deciding.settings import Setting
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
@@ -136,24 +139,42 @@ class _Deciding:
     def decided(self) -> str | None:
         """Why no further run is worth it."""
         if not self.known.settings:
-            return "no stored setting can keep the limits"
+            return "no stored setting can keep the limits, or carry so much on so few devices"
+        if self._hopeless():
+            return f"no stored setting keeps all limits with more than {100 * self.least_gain:g} %"
         if not list(self.starts(1)):
             return f"further runs gain less than {100 * self.least_gain:g} %"
         return None
 
     def starts(self, count: int) -> Sequence[Start]:
-        """The starts that are worth it, each on top of those before it."""
-        if not self.known.settings:
+        """The starts that are worth it, each on top of those before it; one at least while nothing was measured."""
+        if self._hopeless():
             return ()
         now = self._now()
-        found = [(start, brings / now) for start, brings in self.worlds.first_starts(count) if now > 0.0]
-        return [self._start(start, gain) for start, gain in found if gain >= self.least_gain]
+        found, unmeasured = [], self.worlds.best_measured is None
+        for place, (start, brings) in enumerate(self.worlds.first_starts(count)):
+            if unmeasured and place == 0:  # a run says whether what is believed is so, whatever it gains
+                found.append(self._start(start, max(brings / now - 1.0, 0.0)))
+            elif brings / now >= self.least_gain:
+                found.append(self._start(start, brings / now))
+        return found
+
+    def _hopeless(self) -> bool:
+        """Whether no setting is likely to keep the limits."""
+        if not self.known.settings:
+            return True
+        kept = (self.worlds.worth > 0.0).any(axis=1).mean()
+        return self.worlds.best_measured is None and bool(kept < self.least_gain)
 
     def _now(self) -> float:
-        """What the answer brings on what is known; of all that may be, where nothing is believed yet."""
-        if (best := self.worlds.best_measured) is not None:
-            return float(self.worlds.measured[best])
-        return float(self.worlds.worth.max(axis=1).mean())
+        """What the answer brings on what is known, where it is not measured on average over worlds.
+
+        Where nothing is believed, what the best of all is expected to bring."""
+        chosen = self.worlds.chosen if self.known.settings else None
+        if chosen is None:
+            return float(self.worlds.worth.max(axis=1, initial=0.0).mean())
+        measured = self.worlds.best_measured is not None
+        return float(self.worlds.measured[chosen] if measured else self.worlds.worth[:, chosen].mean())
 
     def _start(self, start: int, gain: float) -> Start:
         places = self.worlds.ladder(start, _MOST_RUNGS)
@@ -176,25 +197,25 @@ class _Deciding:
         return Rung(probe=one.probe, concurrency=one.concurrency, rate=None, ttft_ms=ttft, tpot_ms=tpot, holds=holds)
 
     def _outcomes(self, places: Sequence[int]) -> Sequence[Outcome]:
-        """What the ladder may say, the likeliest first, each with the answer after it."""
+        """What the ladder may say by the answer after it, the likeliest first."""
         worth = self.worlds.worth[:, places]
         best = np.where(worth.max(axis=1) > 0.0, worth.argmax(axis=1), -1)
-        found = []
+        shares: dict[int | None, float] = defaultdict(float)
         for rung in np.unique(best):
             worlds = np.flatnonzero(best == rung)
-            place = None if rung < 0 else places[rung]
-            after = self._after(place, worlds, places)
-            found.append(
-                Outcome(
-                    probability=len(worlds) / len(best),
-                    kept=None if place is None else self.known.settings[place].concurrency,
-                    then=None if after is None else self.chosen(after),
-                )
+            shares[self._after(None if rung < 0 else places[rung], worlds, places)] += len(worlds) / len(best)
+        found = [
+            Outcome(
+                probability=share,
+                kept=self.known.settings[after].concurrency if after is not None and after in places else None,
+                then=None if after is None else self.chosen(after),
             )
+            for after, share in shares.items()
+        ]
         found.sort(key=lambda one: -one.probability)
         return [one for one in found if one.probability >= _LEAST_TOLD]
 
-    def _after(self, place: int | None, worlds: np.ndarray, places: Sequence[int]) -> int | None:
+    def _after(self, place: int | None, worlds: NDArray[np.int64], places: Sequence[int]) -> int | None:
         """The setting to take in worlds in which a rung was the best of a ladder, or none was."""
         best = self.worlds.best_measured
         reached = 0.0 if best is None else float(self.worlds.measured[best])
@@ -209,7 +230,7 @@ class _Deciding:
     def chosen(self, place: int) -> Chosen:
         """A setting as a whole deployment."""
         one = self.known.settings[place]
-        ttft, tpot = (float(self.known.expected(name)[place]) for name in METRICS)
+        ttft, tpot = self._times(place)
         per_s = one.concurrency * 1e3 / (ttft + (one.server.output_length - 1.0) * tpot)
         instances = self.known.wanted.instances(one)
         if (target := self.known.wanted.pairs.target_qps) is not None:
@@ -230,6 +251,12 @@ class _Deciding:
             holds=float(self.worlds.holds[place]),
             stands=self._stands(one),
         )
+
+    def _times(self, place: int) -> tuple[float, float]:
+        """TTFT and TPOT: of its own runs where it was measured, else what is expected."""
+        own = self.known.of_runs(self.known.settings[place])
+        ttft, tpot = (own.get(name, float(self.known.expected(name)[place])) for name in METRICS)
+        return ttft, tpot
 
     def _stands(self, one: Setting) -> str:
         if any(run.setting == one for run in self.known.runs):

@@ -47,7 +47,7 @@ class Outcome:
     """What one result of a start would change."""
 
     probability: float
-    kept: int | None  # the users of one instance at which it keeps the limits and brings most; None: at none
+    kept: int | None  # the concurrency of the ladder that is the answer then; None: another server is
     then: Chosen | None  # the answer after it
 
 

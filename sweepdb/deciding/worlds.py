@@ -108,7 +108,7 @@ class Known:
     def _places(self) -> Floats:
         return np.array([place_of(one.server, one.concurrency) for one in self.settings])
 
-    def _seen(self, name: str) -> tuple[Floats, Floats]:
+    def seen(self, name: str) -> tuple[Floats, Floats]:
         """Places of the runs that measured a metric, and log(measured / predicted) there."""
         seen = [(one, ratio) for one in self.runs if (ratio := one.ratio(name)) is not None]
         at = np.array([place_of(one.server, one.users) for one, _ in seen]).reshape(len(seen), PLACE)
@@ -119,7 +119,7 @@ class Known:
         """Mean and deviation of the logarithm of what a run would measure, for each metric."""
         found = []
         for name in METRICS:
-            mean, variance = PRIORS[name].marginal(self._places, *self._seen(name))
+            mean, variance = PRIORS[name].marginal(self._places, *self.seen(name))
             found.append((self.log_predicted[name] + mean, np.sqrt(variance + PRIORS[name].noise ** 2)))
         return found
 
@@ -128,7 +128,7 @@ class Known:
         """Mean and covariance of the logarithm of what a run would measure; a run's own noise is in it."""
         found = {}
         for name in METRICS:
-            mean, spread = PRIORS[name].conditioned(self._places, *self._seen(name))
+            mean, spread = PRIORS[name].conditioned(self._places, *self.seen(name))
             found[name] = (self.log_predicted[name] + mean, spread + PRIORS[name].noise ** 2 * np.eye(len(mean)))
         return found
 
@@ -138,7 +138,7 @@ class Known:
         at, found = np.array([place_of(run.server, run.users)]), 0.0
         for name in METRICS:
             if (ratio := run.ratio(name)) is not None:
-                mean, variance = PRIORS[name].marginal(at, *others._seen(name))
+                mean, variance = PRIORS[name].marginal(at, *others.seen(name))
                 found = max(found, abs(ratio - mean[0]) / math.sqrt(variance[0] + PRIORS[name].noise ** 2))
         return float(found)
 
@@ -163,14 +163,19 @@ class Known:
             believed=self.wanted.believed,
         )
 
+    def of_runs(self, one: Setting) -> dict[str, float]:
+        """What a setting's own runs measured, the middle of several; a metric that none measured is missing."""
+        runs = [run.measured for run in self.runs if run.setting == one]
+        values = {name: [run[name] for run in runs if name in run] for name in METRICS}
+        return {name: float(np.exp(np.mean(np.log(some)))) for name, some in values.items() if some}
+
     def measured(self) -> Floats:
-        """What each setting brought in its runs, by their middle; NaN where there was none of both metrics."""
+        """What each setting brought in its runs; NaN where there was none of both metrics."""
         found = np.full(len(self.settings), np.nan)
         for place, one in enumerate(self.settings):
-            runs = [run for run in self.runs if run.setting == one and len(run.measured) == len(METRICS)]
-            if runs:
-                ttft, tpot = (np.exp(np.mean([np.log(run.measured[name]) for run in runs])) for name in METRICS)
-                found[place] = self.wanted.worth([one], np.array([ttft]), np.array([tpot]))[0]
+            own = self.of_runs(one)
+            if len(own) == len(METRICS):
+                found[place] = self.wanted.worth([one], *(np.array([own[name]]) for name in METRICS))[0]
         return found
 
 
