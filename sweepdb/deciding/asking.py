@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from queries.asking import question_of
+from queries.asking import Question, question_of
 from queries.session import Session, open_session
 from store.errors import InputError
 from sweepdb.deciding.choosing import BELIEVED, Worlds
-from sweepdb.deciding.decision import Chosen, Decision, Outcome, Run, Rung, Start
+from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
 from sweepdb.deciding.own_runs import own_runs
 from sweepdb.deciding.settings import rungs, stored_settings
 from sweepdb.deciding.worlds import METRICS, Known, Wanted, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
-from sweepdb.planning.planning_options import REPORT, asked_of
+from sweepdb.planning.planning_options import asked_of
 from sweepdb.planning.ranking import number_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from sweepdb.deciding.settings import Setting
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
-GAIN, BUDGET = 0.02, 1
 _MOST_RUNGS, _MOST_STARTS = 4, 20
 _LEAST_TOLD = 0.02  # probability of an outcome that is worth a line
 
@@ -55,38 +54,36 @@ def decide(
     Evaluates what the store lacks, as `plan` does; then reads rows and the store's measured points."""
     check_jobs(jobs)
     asked = asked_of(model, options)
-    question_of(REPORT, asked.question)  # refuses what cannot be asked before anything is evaluated
+    question_of(REPORT, {**asked.question, "target_qps": asked.own.rate})  # refuses, before anything is evaluated
     built = replace(request_in_formats(asked.evaluated, store).built, arrivals=None)
     on_notes(asked.notes)
     sweep, _ = stored_or_evaluated(asked.evaluated, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
-    question = {**asked.question, "sweep": sweep, "target_qps": asked.own.rate}
+    question = question_of(REPORT, {**asked.question, "sweep": sweep, "target_qps": asked.own.rate})
     with open_session(store) as session:
         return decided(session, question, budget=budget, gain=gain, ruled_out=ruled_out)
 
 
 def decided(
     session: Session,
-    question: Mapping[str, object],
+    question: Question,
     *,
     budget: int = BUDGET,
     gain: float = GAIN,
     ruled_out: Mapping[str, str] | None = None,
 ) -> Decision:
-    """The same of stored rows, by keywords of the report `deployments`. Evaluates nothing."""
+    """The same of stored rows, by a question of the report `deployments`. Evaluates nothing."""
     if not 1 <= budget <= _MOST_STARTS:
         raise InputError(f"`budget={budget}` is not a number of starts from 1 to {_MOST_STARTS}")
     if not 0.0 < gain < 1.0:
         raise InputError(f"`gain={gain:g}` is not a share between 0 and 1", hint="`gain=0.02` is 2 %")
-    values = {keyword: value for keyword, value in question.items() if value not in (None, (), False)}
-    plain = session.ask(question_of(REPORT, {**values, "confidence": None}))
-    curve, settings = stored_settings(session, {**values, "confidence": None})
-    asked = question_of(REPORT, values)
+    plain = session.ask(replace(question, limits=replace(question.limits, confidence=None)))
+    curve, settings = stored_settings(session, question)
     wanted = Wanted(
-        limits=asked.limits,
-        pairs=asked.pairs,
+        limits=question.limits,
+        pairs=question.pairs,
         prices={str(row["device"]): _price(row["usd_per_device_hour"]) for row in plain.dicts()},
         tpot_rule=curve.tpot,
-        believed=asked.limits.confidence or BELIEVED,
+        believed=question.limits.confidence or BELIEVED,
     )
     out = dict(ruled_out or {})
     fitting = [one for one in settings if wanted.fits(one) and one.server.scenario not in out]
@@ -94,7 +91,6 @@ def decided(
     kept = {run.setting.probe for run in runs if run.setting is not None}
     known = candidates(Known(settings=tuple(rungs(fitting, kept)), runs=runs, wanted=wanted))
     found = _Deciding(known, known.worlds(), gain)
-    sweep = values.get("sweep")
     return Decision(
         answer=found.answer,
         others=tuple(found.others()),
@@ -103,8 +99,8 @@ def decided(
         gain=gain,
         runs=tuple(_run(known, place) for place in range(len(runs))),
         ruled_out=out,
-        curve=replace(curve, question=asked),
-        sweep=sweep if isinstance(sweep, str) else None,
+        curve=replace(curve, question=question),
+        sweep=question.scope.sweep,
         store=session.location,
     )
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass, fields
 from queries.asking import Answer, Framed
 from store.location import StoreLocation
 
+REPORT = "deployments"  # whose options a question has
+GAIN, BUDGET = 0.02, 1  # below which a run is not worth it, as a share; and starts to plan for
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:

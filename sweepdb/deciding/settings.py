@@ -5,12 +5,12 @@ Not here: what is known of their errors (sweepdb.deciding.worlds)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from queries.asking import Answer, keywords_of, question_of, question_report
+from queries.asking import Answer, Limits, Question, ReportOptions
 from queries.connect import StoreConnection
 from queries.session import Session
 from store.errors import InputError
@@ -65,11 +65,17 @@ class Setting:
         return self.ttft_ms + (self.server.output_length - 1.0) * self.tpot_ms
 
 
-def stored_settings(session: Session, question: Mapping[str, object]) -> tuple[Answer, list[Setting]]:
+def stored_settings(session: Session, question: Question) -> tuple[Answer, list[Setting]]:
     """The curve of a question, and every row of it as a setting."""
-    taken = {one.name for one in keywords_of(question_report(CURVE))}
-    asked = {name: value for name, value in question.items() if name in taken and name != "top"}
-    curve = session.ask(question_of(CURVE, {**asked, "mode": "aggregated"}))
+    curve = session.ask(
+        Question(
+            report=CURVE,
+            scope=question.scope,
+            definitions=question.definitions,
+            limits=Limits(reserved_gib=question.limits.reserved_gib),
+            options=ReportOptions(mode="aggregated"),
+        )
+    )
     rows = curve.dicts()
     if not rows:
         raise InputError(
