@@ -26,6 +26,12 @@ REFERENCE_PAGES: Mapping[str, Callable[[], str]] = {
     "expected-errors.md": ledger_page,
 }
 
-if __name__ == "__main__":
+
+def write_pages(folder: Path) -> None:
+    """Write each page into a folder."""
     for name, text in REFERENCE_PAGES.items():
-        (Path(sys.argv[1]) / name).write_text(text(), encoding="utf-8")
+        (folder / name).write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1]))

@@ -47,7 +47,7 @@ def test_there_are_old_words():
 
 def test_no_page_uses_an_old_word():
     texts = {path.name: path.read_text(encoding="utf-8") for path in pages()}
-    texts |= {name: text() for name, text in REFERENCE_PAGES.items()}
+    texts |= {name: text() for name, text in REFERENCE_PAGES.items() if name.endswith(".md")}
     used = {name: old_word().search(text) for name, text in texts.items()}
     assert {name: found[0] for name, found in used.items() if found and name not in WRITTEN_FOR_OTHERS} == {}
 

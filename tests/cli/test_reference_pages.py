@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 
 import yaml
 
@@ -14,7 +13,7 @@ from sweepdb.catalogue import support_table
 from sweepdb.evaluating import options_by_keyword
 from sweepdb.evaluating.sweep_file import sweep_keys
 from tools.command_reference import command_page
-from tools.reference_pages import REFERENCE_PAGES
+from tools.reference_pages import REFERENCE_PAGES, write_pages
 from tools.report_reference import reference_page
 from tools.support_page import support_page
 from tools.sweep_file_page import sweep_page
@@ -53,9 +52,8 @@ def test_the_page_of_support_has_every_part_with_its_state():
     assert [(name, part.state) for _, name, part in support_table() if f"| {name} | {part.state} |" not in page] == []
 
 
-def test_pages_are_written_into_a_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["reference_pages", str(tmp_path)])
-    runpy.run_module("tools.reference_pages", run_name="__main__")
+def test_pages_are_written_into_a_folder(tmp_path):
+    write_pages(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == set(REFERENCE_PAGES)
 
 
