@@ -1,6 +1,6 @@
 """How good decisions are after a few runs that were chosen for them, on measured servers: JSON lines.
 
-    python tests/benchmark/bench_deciding.py serving.csv [--decisions 20] [--kept FILE]
+    python tests/benchmark/bench_deciding.py [serving.csv] [--decisions 20] [--kept FILE]
 
 A server group is a model, device, engine and precision with six settings or more; the engine's numbers are those that were fitted
 without its pair. A decision is about one pair of lengths of a group: limits are 1.0 to 1.3 times what one of its settings
@@ -21,7 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[2])]
+sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
+
+# ruff: noqa: E402  the paths come first
+from shared_data import ROOT
 
 from evaluator.ledger import read_measurements
 from queries.asking import Limits, PairOptions
@@ -31,6 +34,11 @@ from sweepdb.deciding.settings_run import OwnRun
 from sweepdb.deciding.worlds import OwnSettings, Wanted
 from sweepdb.measuring.validating import compare
 
+AIMS = {  # percent, by way, whether a start gives a ladder, and starts
+    ("chosen", False, 3): {"broken": 1.0, "nothing": 4.0, "lost": 4.0},
+    ("chosen", True, 1): {"broken": 1.5, "nothing": 9.0, "lost": 9.0},
+    ("chosen", True, 2): {"broken": 0.5, "nothing": 4.0, "lost": 2.5},
+}
 LEAST_SETTINGS, LEAST_CHOICE, MOST_RUNS, MOST_STARTS = 6, 4, 5, 3
 METRICS = {"ttft": "ttft_ms", "tpot": "tpot_ms"}
 
@@ -169,24 +177,30 @@ def at_random(random):
     return choose
 
 
-def figures(found):
-    """A line for each number of starts."""
+def figures(way, ladders, found):
+    """A figure a line, of each number of starts, with the aim where there is one."""
     for starts, outcomes in sorted(found.items()):
         lost = [one for *_, one in outcomes if one is not None]
-        yield {
-            "starts": starts, "decisions": len(outcomes),
-            "broken_percent": round(100 * float(np.mean([broken for broken, *_ in outcomes])), 2),
-            "nothing_percent": round(100 * float(np.mean([nothing for _, nothing, _ in outcomes])), 2),
-            "lost_percent": round(100 * float(np.mean(lost)), 2),
-            "lost_p90_percent": round(100 * float(np.quantile(lost, 0.9)), 2),
-            "lost_all_percent": round(100 * float((sum(lost) + len(outcomes) - len(lost)) / len(outcomes)), 2),
-        }  # fmt: skip
+        values = {
+            "broken": float(np.mean([broken for broken, *_ in outcomes])),
+            "nothing": float(np.mean([nothing for _, nothing, _ in outcomes])),
+            "lost": float(np.mean(lost)),
+            "lost p90": float(np.quantile(lost, 0.9)),
+            "lost_all": (sum(lost) + len(outcomes) - len(lost)) / len(outcomes),
+        }
+        for name, value in values.items():
+            aim = AIMS.get((way, ladders, starts), {}).get(name)
+            yield {
+                "name": f"{name} after {starts} {way} {'ladders' if ladders else 'runs'}",
+                "value": round(100 * value, 2), "unit": "%", "decisions": len(outcomes),
+                **({} if aim is None else {"aim": f"<= {aim}"}),
+            }  # fmt: skip
 
 
 def main():
     """Print a line for each way of choosing and number of starts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=Path, nargs="?", default=ROOT / "e2e" / "serving.csv")
     parser.add_argument("--decisions", type=int, default=10, help="of each choice")
     parser.add_argument("--kept", type=Path)
     parser.add_argument("--region", default="known", help="of the prior: known, data_sheet or foreign")
@@ -208,8 +222,8 @@ def main():
                 choose = None if way == "chosen" else at_random(random)
                 for starts, *outcome in bench.decide(drawn(bench, random), ladders, most, choose):
                     found[starts].append(outcome)
-        for line in figures(found):
-            print(json.dumps({"way": way, "start": "ladder" if ladders else "one run", **line}), flush=True)
+        for line in figures(way, ladders, found):
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
