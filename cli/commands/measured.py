@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _MOST_LISTED = 1_000  # in a table
+_MOST_SAID = 200  # lines of an import, one a file
 _TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
 
@@ -42,6 +43,9 @@ def measurements(  # noqa: PLR0917  one parameter an option
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="import: what files lack; set: what is corrected (device=h100_sxm, decode_tp=8)"),
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="import: a tag of your own for what is read; list: points with this tag")
     ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, help="suggest: how many settings to measure; 15 if not given")
@@ -63,7 +67,7 @@ def measurements(  # noqa: PLR0917  one parameter an option
         raise InputError(f"{option} belongs to measurements suggest", hint="sweepdb measurements --help")
     _check(action, points, filters, set_ or [])
     if action == "import":
-        return _import([Path(name) for name in points], set_ or [], format_, output, store)
+        return _import([Path(name) for name in points], set_ or [], tag or [], format_, output, store)
     if action == "list":
         return _list(filters, format_, output, store)
     if action == "show":
@@ -96,10 +100,17 @@ def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None],
                 )
 
 
-def _import(files: Sequence[Path], stated: Sequence[str], format_: str, output: Path | None, store: str | None) -> int:
+def _import(  # noqa: PLR0917  one parameter an option
+    files: Sequence[Path],
+    stated: Sequence[str],
+    tags: Sequence[str],
+    format_: str,
+    output: Path | None,
+    store: str | None,
+) -> int:
     from sweepdb.measuring import import_measurements, parse_stated
 
-    brought = import_measurements(files, store, parse_stated(stated))
+    brought = import_measurements(files, store, parse_stated(stated), tags)
     found = brought.found
     say_problems(found)
     columns = ("read", "new", "replaced", "unreadable", "formats", "sources")
@@ -109,10 +120,14 @@ def _import(files: Sequence[Path], stated: Sequence[str], format_: str, output: 
         values = [found.lines, brought.added, brought.replaced, len(found.problems), formats, sources]
         write_rows(columns, [values], format_, output)
     say(f"{brought.added} new of {found.lines} points read from {sources}" + (f" ({formats})" if formats else ""))
+    for line in found.said[:_MOST_SAID]:
+        say(line)
+    if len(found.said) > _MOST_SAID:
+        say(f"and {len(found.said) - _MOST_SAID:,} files more")
     if brought.replaced:
         say(f"{counted(brought.replaced, 'point')} replaced: these files held other points when they were read before")
     if brought.corrected:
-        say(f"{counted(brought.corrected, 'point')} left as corrected since; to read it anew, delete it first")
+        say(f"{counted(brought.corrected, 'point')} left as corrected or stated before; to read it anew, delete it")
     if found.problems:
         others = "the others are stored" if found.lines else "nothing was stored"
         raise EvaluationError(

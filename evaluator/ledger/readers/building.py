@@ -11,14 +11,16 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from evaluator.canonical import content_key
+from evaluator.ledger.readers.packed import opened_text
 from store.errors import InputError
 from store.loads import MeasuredRequests
-from store.records import MeasurementRecord, SideRecord
+from store.records import MeasurementRecord, RunRecord, SideRecord
 from store.texts import checked_name, from_text
 
 FIELD = "circumstances"  # of the fields that a record keeps beside its columns
@@ -60,7 +62,6 @@ def circumstances_of(record: MeasurementRecord) -> Circumstances:
 
 
 Document = Mapping[str, Any]
-LARGEST_FILE_BYTES = 1 << 28
 LARGEST_SIZE = 1 << 31
 LONGEST_TEXT = {"model": 500, "device": 200, "engine": 64, "engine_version": 64, "precision": 64, "kv_precision": 64}
 LONGEST_LIST = 64  # clients can write a value for each request: such lists are counted, not kept
@@ -82,6 +83,16 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileRead:
+    """What one file gave: as many of the records, in their order, and what was taken that it does not say itself."""
+
+    place: str
+    format: str
+    count: int
+    guessed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
     """Records of a file, and what in it could not be read."""
 
@@ -90,6 +101,7 @@ class ReadResult:
     format: str = ""
     whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
     requests: Mapping[str, MeasuredRequests] = field(default_factory=dict)  # logs, by the key of their record
+    files: tuple[FileRead, ...] = ()
 
 
 class BadItem(Exception):  # noqa: N818  becomes a Problem, never seen outside this package
@@ -118,27 +130,34 @@ class Item:
     definitions: Mapping[str, str]
     extra: Mapping[str, Any]
     circumstances: Circumstances = field(default_factory=Circumstances)
+    measured_at: datetime | None = None
+    run: RunRecord = field(default_factory=RunRecord)
     requests: MeasuredRequests | None = None  # a log, kept beside the record and in no key
+    guessed: tuple[str, ...] = ()  # what the file does not say itself
 
 
-_SHORTEST_MS = 0.2  # a network alone takes longer
-_OF_REQUESTS = ("ttft_ms", "e2e_ms")
-_SAME_NAME = tuple(
-    name for name in Item.__slots__ if name not in {"circumstances", "requests", "metrics", "definitions", "extra"}
-)
+_SHORTEST_MS = {"ttft_ms": 0.2, "e2e_ms": 0.2, "tpot_exclusive_ms": 0.02}  # a network alone takes longer
+_NOT_KEPT = {"circumstances", "requests", "metrics", "definitions", "extra", "guessed"}
+_SAME_NAME = tuple(name for name in Item.__slots__ if name not in _NOT_KEPT)
+_LONGEST_OF_RUN = {"measured_by": 200, "engine_commit": 64, "image": 500, "host": 200, "driver": 64,
+                   "git_revision": 64, "tags": 500, "flags": 4000}  # fmt: skip
 _WRITTEN = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
 def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     """The record of an item, keyed by its content and not by the file it stood in: importing again adds nothing."""
     metrics = {name: value for name, value in item.metrics.items() if value is not None}
+    if item.run.completed_requests is None and item.run.failed_requests:
+        raise BadItem(f"no request of the run completed: {item.run.failed_requests} failed")
     if not metrics:
         raise BadItem("no measured value that we know")
     for name, value in metrics.items():
         if not 0 < value < math.inf:
             raise BadItem(f"{name} is {value:g}: a measured value must be above 0")
-        if value < _SHORTEST_MS and name.startswith(_OF_REQUESTS):
-            raise BadItem(f"{name} is {value:g} ms, shorter than any first token: is it in seconds?")
+        shortest = _SHORTEST_MS.get(name.rpartition("_")[0])
+        if shortest is not None and value < shortest and not name.endswith("_std"):
+            raise BadItem(f"{name} is {value:g} ms, shorter than any server's: is it in seconds?")
+    refuse_wrong_units(item, metrics)
     for name, longest in LONGEST_TEXT.items():
         try:
             checked_name(getattr(item, name) or "", name, longest=longest)
@@ -146,34 +165,89 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
             raise BadItem(error.message.rstrip(".")) from None
     values: dict[str, Any] = {name: getattr(item, name) for name in _SAME_NAME}
     values |= {
+        "run": _bounded(item.run),
         "source_format": source_format,
         "metrics": metrics,
         "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
     }
     try:
         extra = _WRITTEN(_plain(dict(item.extra)))
-        key = content_key(MeasurementRecord(**values, key="", source="", extra=extra))
+        made = MeasurementRecord(**values, key="", source=source, extra=extra)
+        key = key_of(made, extra)
         # What is said of the circumstances follows from the other fields: it is in no key.
         if unusual := kept(item.circumstances):
             extra = _WRITTEN(json.loads(extra) | unusual)
-        return MeasurementRecord(**values, key=key, source=source, extra=extra)
+        return replace(made, key=key, extra=extra)
     except (UnicodeEncodeError, RecursionError) as error:
         what = "halves of characters" if isinstance(error, UnicodeEncodeError) else "fields nested too deeply"
         raise BadItem(f"it holds {what}") from None
 
 
-def decoded(path: Path, *, errors: str = "strict") -> str:
-    """The text of a file in UTF-8; with errors `surrogateescape`, bytes that are not are left for the line's reader."""
+def key_of(record_: MeasurementRecord, extra: str) -> str:
+    """The content key of a record, of whose other fields `extra` are in it; a time counts as its text."""
+    measured_at: Any = None if record_.measured_at is None else record_.measured_at.isoformat()
+    return content_key(replace(record_, key="", source="", extra=extra, measured_at=measured_at))
+
+
+def _bounded(run: RunRecord) -> RunRecord:
+    """The run with texts as long as their columns, and without what no text can hold."""
+    cut: dict[str, Any] = {
+        name: re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]+", " ", value).strip()[:longest]
+        for name, longest in _LONGEST_OF_RUN.items()
+        if (value := getattr(run, name))
+    }
+    return replace(run, **cut) if cut else run
+
+
+_THOUSAND = (600.0, 1700.0)  # a ratio that is one of units rather than of what was measured
+
+
+def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
+    """Raise where latencies and rates of a point disagree by a thousand: one has another unit than it says."""
+    ttft, tpot, e2e = (metrics.get(f"{name}_mean") for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms"))
+    others = max(0.0, (item.output_length or 0.0) - 1.0)
+    parts = ttft + others * tpot if ttft and tpot and others else None
+    if e2e and parts:
+        if _by_thousand(e2e, parts):
+            raise BadItem(
+                f"ttft and time between tokens make {parts:.4g} ms of a request of {e2e:.4g}: are they in seconds?"
+            )
+        if _by_thousand(parts, e2e):
+            raise BadItem(f"e2e_ms_mean is {e2e:.4g} ms where its parts are {parts:.4g}: is it in seconds?")
+    whole_ms = e2e or parts
+    rate = metrics.get("requests_per_s")
+    if rate is None and item.output_length:
+        rate = (metrics.get("output_tokens_per_s") or 0.0) / item.output_length
+    few = item.run.completed_requests is not None and item.run.completed_requests < 2.0 * (item.concurrency or 0.0)
+    if whole_ms and rate and item.concurrency and item.request_rate is None and not few:
+        expected = 1e3 * item.concurrency / rate
+        if _by_thousand(expected, whole_ms):
+            raise BadItem(
+                f"a request takes {whole_ms:.4g} ms, but {item.concurrency:g} users at {rate:.4g} requests/s make it"
+                f" {expected:.4g}: are latencies in seconds?"
+            )
+
+
+def _by_thousand(larger: float, smaller: float) -> bool:
+    return _THOUSAND[0] < larger / smaller < _THOUSAND[1]
+
+
+_STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)$")
+_EARLIEST_S, _LATEST_S = 946_684_800, 4_102_444_800  # the years 2000 and 2100
+
+
+def moment(name: str, value: object) -> datetime | None:
+    """A time as a text of ISO 8601, as 20260203-040506, or in seconds since 1970; without a zone it is UTC."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return datetime.fromtimestamp(value, UTC) if _EARLIEST_S < value < _LATEST_S else None
+    stamp = _STAMP.match(str(value).strip())
     try:
-        content = path.read_bytes()
-        if content[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in content[:4096]:
-            raise InputError(f"{path}: not UTF-8 text", hint="save it as UTF-8")
-        return content.decode("utf-8-sig", errors=errors)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}:{line}: not UTF-8 text", hint="save it as UTF-8") from error
+        if stamp:
+            return datetime(*(int(part) for part in stamp.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
+        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        raise BadItem(f"{name}: {value!r:.40} is no time") from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def delimiter_of(header: str) -> str:
@@ -187,7 +261,7 @@ def read_rows(
     """Records of a CSV file, one a line; `item_of` raises BadItem for a line that makes no sense."""
     records: list[MeasurementRecord] = []
     problems: list[Problem] = []
-    content = decoded(path, errors="surrogateescape")
+    content = opened_text(path, errors="surrogateescape")
     reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter_of(content.partition("\n")[0]))
     try:
         names = reader.fieldnames or []
