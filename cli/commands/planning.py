@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from sweepdb.reporting import Decision
 
 # What a command line writes otherwise than Python: a number or the file of a distribution.
-_WRITTEN = {"input_length": str | None}
+WRITTEN = {"input_length": str | None}
 
 
-@with_parameters(plan_options(), _WRITTEN, after="model")
+@with_parameters(plan_options(), WRITTEN, after="model")
 def plan(
     model: Annotated[str | None, typer.Argument(help="id, directory or config.json; of a server its own")] = None,
     *,
@@ -67,7 +67,7 @@ def plan(
     if model is None:
         raise InputError("no model given", hint="sweepdb plan MODEL ...; --from-deployment is about a server that runs")
     check_format(format_, output, known=(*FORMATS, "html", "json-full"))
-    with _asking(store, jobs) as asked:
+    with asking(store, jobs) as asked:
         from sweepdb.planning import plan as planned
 
         found = planned(model, **asked, **given)
@@ -106,7 +106,7 @@ def _write_page(found: DeploymentPlan | RatePlan, typed: Sequence[str], output: 
 
 
 @contextmanager
-def _asking(store: str | None, jobs: int) -> Iterator[Any]:
+def asking(store: str | None, jobs: int) -> Iterator[Any]:
     """The keywords of a plan that show on a terminal how far it is."""
     from cli.render.progress import READING, ProgressBar
 
@@ -127,7 +127,7 @@ def _plan_server(  # noqa: PLR0917  what the command was given
     check_format(format_, output, known=FORMATS)
     from cli.render.plans import server_lines
 
-    with _asking(store, jobs) as asked:
+    with asking(store, jobs) as asked:
         from sweepdb.planning import plan_server
 
         found = plan_server(started, model, **asked, **given)
@@ -138,7 +138,7 @@ def _plan_server(  # noqa: PLR0917  what the command was given
     return 0
 
 
-@with_parameters(report_options(), _WRITTEN, after="output")
+@with_parameters(report_options(), WRITTEN, after="output")
 def report(
     *,
     output: Annotated[

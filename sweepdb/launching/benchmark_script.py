@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.inputs import Images
@@ -15,6 +15,7 @@ from sweepdb.launching.expectations import mean_share
 from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance
 
+BENCH, LADDER = "bench.sh", "ladder.sh"
 _PROMPTS_A_USER = 10  # as clients of the published points ask
 
 
@@ -85,6 +86,18 @@ aiperf)
 esac
 echo "next: sweepdb measurements import $HERE"
 echo "      sweepdb validate"
+"""
+
+
+def ladder_script(users: Sequence[int]) -> str:
+    """ladder.sh: one started server measured at several numbers of users, in the order in which they are worth it."""
+    return f"""#!/usr/bin/env bash
+# Measures a started server at each of these numbers of users at once; every result is worth an import by itself.
+set -euo pipefail
+HERE="$(cd "$(dirname "$0")" && pwd)"
+for USERS in ${{LADDER:-{" ".join(map(str, users))}}}; do
+  USERS="$USERS" "$HERE/bench.sh"
+done
 """
 
 

@@ -16,7 +16,7 @@ from queries.asking import asked_reports
 from store.errors import InputError
 
 ROOT = Path(__file__).parents[2]
-# The drop-in for another program keeps that program's options; decisions and the changelog tell of earlier days.
+# The drop-in for another program keeps that program's options; the changelog tells of earlier days.
 WRITTEN_FOR_OTHERS = {"seeds.md", "why-cli.md", "commands.md"}
 COLUMNS = {"qps", "seats", "max_batched_tokens", "target_users"}  # of tables and views, and SQL variables, too
 
