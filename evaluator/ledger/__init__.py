@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         values_of,
     )
     from evaluator.ledger.rankings import Choices, Standing, ranking_agreement, standing_of
-    from evaluator.ledger.readers.building import FileRead, Problem, ReadResult
+    from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, circumstances_of
     from evaluator.ledger.readers.devices import device_or_nearest
     from evaluator.ledger.readers.reading import read_measurements
     from evaluator.ledger.readers.stated import (

@@ -42,6 +42,7 @@ class Circumstances:
     line_rate_bytes_per_s: float | None = None  # between instances
     linear_format: str | None = None  # where linears and experts are named apart
     experts_format: str | None = None
+    evenly: bool = False  # requests arrive at equal times, not at random ones
     shortest_length: float | None = None  # of a client that spreads lengths: its shortest over its longest
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from evaluator.inputs.devices.device_profiles import resolve
 from store.errors import InputError
 
-_MAKERS = {"nvidia", "amd", "intel", "instinct", "tesla", "geforce", "accelerator", "gpu"}
+_MAKERS = {"nvidia", "amd", "intel", "instinct", "tesla", "geforce", "accelerator", "gpu", "oam"}
 _MEMORY = re.compile(r"hbm\d?[a-z]?$|\d+gb?$")
 
 
@@ -31,9 +31,7 @@ def _tried(written: str) -> Iterator[str]:
     form = [re.sub(r"^(sxm|oam)\d$", r"\1", part) for part in parts]
     yield "_".join(form)
     bare = [part for part in form if not _MEMORY.match(part)]
-    while bare:
-        yield "_".join(bare)
-        bare = bare[:-1]
+    yield "_".join(bare)
 
 
 def _known(name: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from evaluator.ledger.readers.building import TPOT_INCLUSIVE, TTFT, Document, inner, number, text
+from evaluator.ledger.readers.building import TPOT_INCLUSIVE, TTFT, Circumstances, Document, inner, number, text
 from evaluator.ledger.readers.declared import E2E, OUTPUT_RATE, REQUEST_RATE, TOTAL_RATE, Client, Reading, found
 from evaluator.ledger.readers.request_logs import guidellm_log
 
@@ -43,7 +43,10 @@ def _settle(reading: Reading) -> None:
         for name, said in reading.definitions.items()
     }
     facts["mode"] = "aggregated"
-    facts["concurrency"], facts["request_rate"] = _load(benchmark, metrics)
+    strategy = found(benchmark, "config.strategy | scheduler.strategy | args.strategy")
+    strategy = strategy if isinstance(strategy, dict) else {}
+    facts["concurrency"], facts["request_rate"] = _load(strategy, metrics)
+    reading.circumstances = Circumstances(evenly=text(strategy, "kind", "type_") == "constant")
     reading.extra |= {"metrics": _uninterpreted(metrics, layout), "guidellm_layout": layout}
     reading.extra |= {
         name: report[name] for name in ("metadata", "args", "config") if name in report and name not in reading.extra
@@ -58,12 +61,10 @@ def _uninterpreted(metrics: Document, layout: Layout) -> Document:
     return {name: value for name, value in metrics.items() if name not in read}
 
 
-def _load(benchmark: Document, metrics: Document) -> tuple[float | None, float | None]:
+def _load(strategy: Document, metrics: Document) -> tuple[float | None, float | None]:
     """(users, rate): streams of a concurrent run, 1 of a synchronous one, a rate where it was asked at one.
 
     A run at a rate has a largest number in flight, which is no number of users."""
-    strategy = found(benchmark, "config.strategy | scheduler.strategy | args.strategy")
-    strategy = strategy if isinstance(strategy, dict) else {}
     kind, rate = text(strategy, "kind", "type_"), number(strategy, "rate")
     if rate is not None and kind in _AT_A_RATE:
         return None, rate

@@ -4,7 +4,7 @@ Who served it stands in the manifest beside it (beside)."""
 
 from __future__ import annotations
 
-from evaluator.ledger.readers.building import TTFT, Document, inner, number
+from evaluator.ledger.readers.building import TTFT, Circumstances, Document, inner, number
 from evaluator.ledger.readers.declared import (
     E2E,
     INPUT_RATE,
@@ -32,6 +32,7 @@ def _settle(reading: Reading) -> None:
     load = inner(reading.document, "load_summary")
     if facts.get("request_rate") is None:  # until stages said which rate was asked
         reading.guess("request_rate", number(load, "achieved_rate"), "as achieved")
+    reading.circumstances = Circumstances(evenly=True)
     time_of_tokens(reading)
 
 

@@ -68,5 +68,7 @@ def _parsed(line: str, where: str) -> object:
 def _why(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "not JSON that can be read: nested too deeply"
-    cut = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()) - 1
+    cut = isinstance(error, json.JSONDecodeError) and (
+        error.pos >= len(error.doc.rstrip()) - 1 or error.msg.startswith("Unterminated string")
+    )
     return "not JSON: the file is cut off" if cut else "not JSON"

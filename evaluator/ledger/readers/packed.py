@@ -75,4 +75,6 @@ def _of_zstd(path: Path) -> bytes:
                     break
         except duckdb.Error as error:
             raise InputError(f"{path}: the packed file is cut or damaged", hint="unpack it first: zstd -d") from error
+    if not lines:
+        raise InputError(f"{path}: the packed file is cut or damaged", hint="unpack it first: zstd -d")
     return b"\n".join(lines)
