@@ -246,7 +246,9 @@ class MeasurementRecord:
     measured_at: datetime | None = None
     run: RunRecord = field(default_factory=RunRecord, metadata=_IN_NO_KEY)
     file: str | None = field(default=None, metadata=_IN_NO_KEY)  # digest of the path it was read from
-    read_as: str | None = field(default=None, metadata=_IN_NO_KEY)  # key of what its file alone says
+    read_as: str | None = field(
+        default=None, metadata=_IN_NO_KEY
+    )  # key of what its file alone says, where more is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,10 +66,14 @@ def measurements(  # noqa: PLR0917  one parameter an option
         option = "--serving-model" if count is None else "--count"
         raise InputError(f"{option} belongs to measurements suggest", hint="sweepdb measurements --help")
     _check(action, points, filters, set_ or [])
+    if tag and action not in {"import", "list"}:
+        raise InputError(
+            "--tag belongs to measurements import and list", hint=f"sweepdb measurements {action} --set tags=..."
+        )
     if action == "import":
         return _import([Path(name) for name in points], set_ or [], tag or [], format_, output, store)
     if action == "list":
-        return _list(filters, format_, output, store)
+        return _list({**filters, "tag": _only(tag)}, format_, output, store)
     if action == "show":
         return _show(points[0], format_, output, store)
     from sweepdb.measuring import PointSelection
@@ -140,16 +144,22 @@ def _import(  # noqa: PLR0917  one parameter an option
     return 0
 
 
+def _only(tags: Sequence[str] | None) -> str | None:
+    if tags and len(tags) > 1:
+        raise InputError("measurements list takes one --tag", hint="sweepdb measurements list --tag nightly")
+    return tags[0] if tags else None
+
+
 def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, store: str | None) -> int:
     from sweepdb.measuring import MEASUREMENT_COLUMNS, listed_measurements
 
-    found = listed_measurements(store, **filters)
+    found, count = listed_measurements(store, **filters, most=_MOST_LISTED if format_ == "table" else None)
     rows: Iterable[Sequence[object]] = found
     if format_ == "table":
-        listed = [_listed(dict(zip(MEASUREMENT_COLUMNS, row, strict=True))) for row in found[:_MOST_LISTED]]
+        listed = [_listed(dict(zip(MEASUREMENT_COLUMNS, row, strict=True))) for row in found]
         write_text(narrow_table(_LISTED, listed, names=("model", "device", "engine")), output)
-        if len(found) > _MOST_LISTED:
-            say(f"the first {_MOST_LISTED:,} of {len(found):,} points; --model, --device and --source choose others")
+        if count > len(found):
+            say(f"the first {_MOST_LISTED:,} of {count:,} points; --model, --device and --source choose others")
         say(
             "sweepdb measurements show POINT has metrics and source; --format csv has every column"
             if listed

@@ -27,7 +27,7 @@ _COLUMNS: tuple[tuple[str, Any, str], ...] = (
     ("accept_length", sa.Double(), "tokens a step, where drafts are accepted [tokens]"),
     ("cached_share", sa.Double(), "prompt tokens that a prefix cache held [ratio]"),
     ("file", sa.String(64), "digest of the path it was read from [none]"),
-    ("read_as", sa.String(64), "content key of what its file alone says [sha256]"),
+    ("read_as", sa.String(64), "content key of what its file alone says; NULL: its own [sha256]"),
 )
 _INDEXED = ("file", "read_as")
 _PROVENANCE = "provenance"
@@ -45,7 +45,7 @@ def upgrade() -> None:
         extra = json.loads(row.extra)
         said = extra.pop(_PROVENANCE, None)
         if isinstance(said, dict):
-            known = {"file": said.get("file"), "read_as": said.get("read_as", row.key)}
+            known = {"file": said.get("file"), "read_as": said.get("read_as")}
             rows.append({"id_": row.id, "extra": _written(extra), **known})
     _update(rows)
     for name in _INDEXED:
@@ -55,9 +55,12 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Say in `extra` again where a point was read, and drop the columns."""
     rows = []
-    for row in op.get_bind().execute(sa.select(_MEASUREMENT).where(_MEASUREMENT.c.read_as.is_not(None))).fetchall():
-        said = {"file": row.file} | ({} if row.read_as == row.key else {"read_as": row.read_as})
-        kept = {name: value for name, value in said.items() if value is not None}
+    for row in (
+        op.get_bind()
+        .execute(sa.select(_MEASUREMENT).where(_MEASUREMENT.c.file.is_not(None) | _MEASUREMENT.c.read_as.is_not(None)))
+        .fetchall()
+    ):
+        kept = {name: getattr(row, name) for name in _INDEXED if getattr(row, name) is not None}
         extra = _written({**json.loads(row.extra), _PROVENANCE: kept})
         rows.append({"id_": row.id, "extra": extra, "file": None, "read_as": None})
     _update(rows)

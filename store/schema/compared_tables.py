@@ -90,7 +90,7 @@ COMPARED_TABLES = (  # what is compared with evaluations or said about them
             optional("accept_length", DOUBLE, "tokens", "tokens a step, where drafts are accepted"),
             optional("cached_share", DOUBLE, "ratio", "prompt tokens that a prefix cache held"),
             optional("file", DIGEST, "none", "digest of the path it was read from", index=True),
-            optional("read_as", DIGEST, "sha256", "content key of what its file alone says", index=True),
+            optional("read_as", DIGEST, "sha256", "content key of what its file alone says; NULL: its own", index=True),
             moment("imported_at", "when imported"),
             *(
                 _of_side(side, column)

@@ -4,9 +4,12 @@ Not here: reading files of measurements and matching them (sweepdb.measuring).""
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Table, delete, select, update
@@ -17,6 +20,7 @@ from store.opening import Store
 from store.records import MeasurementRecord, RunRecord, SideRecord, ValidationRecord
 from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
+from store.texts import checked_text
 from store.writing.statements import as_utc, chunks, insert_missing, insert_or_update, utc_now
 
 CORRECTED = "corrected"  # of `extra`: what a person has corrected, as it was before
@@ -101,7 +105,8 @@ def _stored(
         return [row for row in connection.execute(query)
                 if row.key in wanted or row.read_as in wanted or row.file in files]  # fmt: skip
     found: dict[int, Any] = {}
-    for column, values in ((MEASUREMENT.c.key, keys), (MEASUREMENT.c.read_as, read_as), (MEASUREMENT.c.file, files)):
+    of_keys = {*keys, *read_as}
+    for column, values in ((MEASUREMENT.c.key, of_keys), (MEASUREMENT.c.read_as, read_as), (MEASUREMENT.c.file, files)):
         for chunk in chunks(sorted(values)):
             found |= {row.id: row for row in connection.execute(query.where(column.in_(chunk)))}
     return list(found.values())
@@ -122,17 +127,54 @@ _LEAST_AT_ONCE = 100  # points, from which on rows go to the driver as they are
 
 
 def _insert(connection: Connection, records: Sequence[MeasurementRecord]) -> None:
-    rows = [_row(record) for record in records]
-    if connection.dialect.name != "sqlite" or len(rows) < _LEAST_AT_ONCE:
-        insert_missing(connection, MEASUREMENT, rows)
+    if connection.dialect.name != "sqlite" or len(records) < _LEAST_AT_ONCE:
+        insert_missing(connection, MEASUREMENT, [_row(record) for record in records])
         return
-    names = list(rows[0])
-    statement = f"INSERT OR IGNORE INTO measurement ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608  names are the schema's
-    for row in rows:
-        for name in ("measured_at", "imported_at"):
-            if row[name] is not None:
-                row[name] = row[name].strftime("%Y-%m-%d %H:%M:%S.%f")
-    connection.exec_driver_sql(statement, [tuple(row.values()) for row in rows])
+    names = ", ".join((*_COLUMNS, *_OF_RUN, *(column for column, *_ in _OF_SIDES)))
+    places = ", ".join("?" * (names.count(",") + 1))
+    statement = f"INSERT OR IGNORE INTO measurement ({names}) VALUES ({places})"  # noqa: S608  names are the schema's
+    now = _as_sqlite(utc_now())
+    for chunk in chunks(records, _AT_ONCE):
+        connection.exec_driver_sql(statement, [_tuple(record, now) for record in chunk])
+
+
+_AT_ONCE = 20_000
+_COLUMNS = (*_SAME_NAME, "metrics", "definitions", "measured_at", "imported_at")
+_same = operator.attrgetter(*_SAME_NAME)
+_run = operator.attrgetter(*_OF_RUN)
+_sides = operator.attrgetter(*(f"{side}.{name}" for _, side, name in _OF_SIDES))
+_PLAIN = tuple(
+    column.name
+    for column in TABLES["measurement"].columns
+    if column.type.kind == "text"
+    and column.name in {*_SAME_NAME, *_OF_RUN} - {"key", "read_as", "file", "source", "extra"}
+)
+_plain = operator.attrgetter(*(name if name in _SAME_NAME else f"run.{name}" for name in _PLAIN))
+
+
+def _tuple(record: MeasurementRecord, now: str) -> tuple[Any, ...]:
+    """The row of a point as SQLite's driver takes it, in the order of the columns."""
+    for name, value in zip(_PLAIN, _plain(record), strict=True):
+        if value is not None:
+            _check_once(name, value)
+    checked_text(record.source, "The source of a measurement")
+    at = None if record.measured_at is None else _as_sqlite(as_utc(record.measured_at))
+    definitions = _pairs_written(tuple(record.definitions.items()))
+    return (*_same(record), _WRITTEN(dict(record.metrics)), definitions, at, now, *_run(record.run), *_sides(record))
+
+
+@functools.lru_cache(maxsize=65_536)
+def _check_once(name: str, value: str) -> None:
+    TABLES["measurement"].check(name, value)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _pairs_written(pairs: tuple[tuple[str, str], ...]) -> str:
+    return _WRITTEN(dict(pairs))
+
+
+def _as_sqlite(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
 def corrected_of(store: Store, files: Collection[str]) -> list[MeasurementRecord]:

@@ -38,11 +38,15 @@ MEASUREMENT_COLUMNS = (
 )  # fmt: skip
 _LISTED = """
     SELECT left(key, 12) AS measurement, family, model, device, engine, mode, precision, num_devices, input_length,
-        output_length, concurrency, metrics, source, source_format
+        output_length, concurrency, metrics, source, source_format, count(*) OVER () AS points
     FROM measurement
     WHERE ($model IS NULL OR contains(lower(model), lower($model)))
         AND ($device IS NULL OR contains(lower(device), lower($device)))
         AND ($source IS NULL OR contains(lower(source), lower($source)) OR source_format = $source)
+        AND ($tag IS NULL OR list_contains(string_split(tags, ','), $tag))
+    -- line 10 comes after line 9: numbers are compared with as many digits each
+    ORDER BY regexp_replace(regexp_replace(source, '(\\d+)', '000000000000\\1', 'g'), '\\d*(\\d{12})', '\\1', 'g'), key
+    LIMIT $most
 """
 
 
@@ -165,7 +169,7 @@ def import_measurements(
         before = {(one.file, one.source): one for one in corrected_of(store, found.whole)}
         records = found.records if not before else [
             corrected_again(one, was)
-            if (was := before.get((one.file, one.source))) is not None and was.read_as != one.read_as
+            if (was := before.get((one.file, one.source))) is not None and was.read_as != (one.read_as or one.key)
             else one
             for one in found.records
         ]  # fmt: skip
@@ -186,12 +190,21 @@ _LONGEST_TAG = 64
 
 
 def listed_measurements(
-    store_url: str | None, *, model: str | None = None, device: str | None = None, source: str | None = None
-) -> list[tuple[object, ...]]:
-    """Stored points in the order of MEASUREMENT_COLUMNS. A filter is a part of the text, or the name of a format."""
+    store_url: str | None,
+    *,
+    model: str | None = None,
+    device: str | None = None,
+    source: str | None = None,
+    tag: str | None = None,
+    most: int | None = None,
+) -> tuple[list[tuple[object, ...]], int]:
+    """Stored points in the order of MEASUREMENT_COLUMNS, at `most` so many, and how many there are.
+
+    A filter is a part of the text, or the name of a format."""
+    filters = {"model": model, "device": device, "source": source, "tag": tag}
     with connect(store_url) as connection:
-        rows = connection.execute(_LISTED, {"model": model, "device": device, "source": source}).fetchall()
-    return sorted(rows, key=lambda row: (place_of(str(row[MEASUREMENT_COLUMNS.index("source")])), str(row[0])))
+        rows = connection.execute(_LISTED, {**filters, "most": most}).fetchall()
+    return [row[:-1] for row in rows], int(rows[0][-1]) if rows else 0
 
 
 def place_of(source: str) -> list[str | int]:

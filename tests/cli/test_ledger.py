@@ -589,9 +589,9 @@ def test_points_of_an_open_loop_are_compared_with_loads_at_their_rate(tmp_path):
     simulated = json.loads(sweepdb(f"validate --measurements {tmp_path}/medians.csv --format json", url).out)[
         "at_rates"
     ]
-    # Waiting stretches a few first tokens a lot: half of them are sooner than the mean of the load at that rate.
+    # The median of a lightly loaded server is near the mean of its load, which was played with other requests.
     assert [one["knowledge"] for one in simulated] == ["simulated", "simulated"]
-    assert 0.5 * loads[1]["ttft"] < simulated[0]["predicted"] <= loads[1]["ttft"]
+    assert simulated[0]["predicted"] == pytest.approx(loads[1]["ttft"], rel=0.2)
     assert simulated[1]["predicted"] == pytest.approx(loads[1]["tpot"], rel=0.2)
     document = json.loads(sweepdb(f"validate --measurements {tmp_path}/open.csv --format json", url).out)
     found = {(one["requests_per_s"], one["metric"]): one for one in document["at_rates"]}

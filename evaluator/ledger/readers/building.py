@@ -6,17 +6,20 @@ here: what follows for a prediction (evaluator.ledger)."""
 from __future__ import annotations
 
 import csv
+import functools
+import hashlib
 import io
 import json
 import math
+import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluator.canonical import content_key
+from evaluator.canonical import canonical, key_of_texts, scalar_text
 from evaluator.ledger.readers.packed import opened_text
 from store.errors import InputError
 from store.loads import MeasuredRequests
@@ -46,6 +49,8 @@ class Circumstances:
     shortest_length: float | None = None  # of a client that spreads lengths: its shortest over its longest
 
 
+AS_USUAL = Circumstances()
+_NO_RUN = RunRecord()
 _FIELDS = fields(Circumstances)
 
 
@@ -130,9 +135,9 @@ class Item:
     metrics: Mapping[str, float | None]
     definitions: Mapping[str, str]
     extra: Mapping[str, Any]
-    circumstances: Circumstances = field(default_factory=Circumstances)
+    circumstances: Circumstances = AS_USUAL
     measured_at: datetime | None = None
-    run: RunRecord = field(default_factory=RunRecord)
+    run: RunRecord = _NO_RUN
     requests: MeasuredRequests | None = None  # a log, kept beside the record and in no key
     guessed: tuple[str, ...] = ()  # what the file does not say itself
 
@@ -145,7 +150,15 @@ _LONGEST_OF_RUN = {"measured_by": 200, "engine_commit": 64, "image": 500, "host"
 _WRITTEN = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
-def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
+_same_name = operator.attrgetter(*_SAME_NAME)
+
+
+def file_digest(path: Path) -> str:
+    """What tells the place of a file, by which reading it again replaces what it held."""
+    return hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def record(item: Item, *, source: str, source_format: str, file: str | None = None) -> MeasurementRecord:
     """The record of an item, keyed by its content and not by the file it stood in: importing again adds nothing."""
     metrics = {name: value for name, value in item.metrics.items() if value is not None}
     if item.run.completed_requests is None and item.run.failed_requests:
@@ -160,11 +173,8 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
             raise BadItem(f"{name} is {value:g} ms, shorter than any server's: is it in seconds?")
     refuse_wrong_units(item, metrics)
     for name, longest in LONGEST_TEXT.items():
-        try:
-            checked_name(getattr(item, name) or "", name, longest=longest)
-        except InputError as error:
-            raise BadItem(error.message.rstrip(".")) from None
-    values: dict[str, Any] = {name: getattr(item, name) for name in _SAME_NAME}
+        _refuse_odd(name, getattr(item, name), longest)
+    values: dict[str, Any] = dict(zip(_SAME_NAME, _same_name(item), strict=True))
     values |= {
         "run": _bounded(item.run),
         "source_format": source_format,
@@ -172,22 +182,62 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
         "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
     }
     try:
-        extra = _WRITTEN(_plain(dict(item.extra)))
-        made = MeasurementRecord(**values, key="", source=source, extra=extra)
-        key = key_of(made, extra)
+        extra = _WRITTEN(_plain(dict(item.extra))) if item.extra else "{}"
+        key = _key_of(values, extra)
         # What is said of the circumstances follows from the other fields: it is in no key.
-        if unusual := kept(item.circumstances):
+        if item.circumstances is not AS_USUAL and (unusual := kept(item.circumstances)):
             extra = _WRITTEN(json.loads(extra) | unusual)
-        return replace(made, key=key, extra=extra)
+        return MeasurementRecord(**values, key=key, source=source, extra=extra, file=file)
     except (UnicodeEncodeError, RecursionError) as error:
         what = "halves of characters" if isinstance(error, UnicodeEncodeError) else "fields nested too deeply"
         raise BadItem(f"it holds {what}") from None
 
 
+@functools.lru_cache(maxsize=65_536)
+def _refuse_odd(name: str, value: str | None, longest: int) -> None:
+    try:
+        checked_name(value or "", name, longest=longest)
+    except InputError as error:
+        raise BadItem(error.message.rstrip(".")) from None
+
+
 def key_of(record_: MeasurementRecord, extra: str) -> str:
-    """The content key of a record, of whose other fields `extra` are in it; a time counts as its text."""
-    measured_at: Any = None if record_.measured_at is None else record_.measured_at.isoformat()
-    return content_key(replace(record_, key="", source="", extra=extra, measured_at=measured_at))
+    """The content key of a record, of whose other fields `extra` are in it."""
+    return _key_of({name: getattr(record_, name) for name in _IN_KEY}, extra)
+
+
+_SCALARS = tuple(sorted({*_SAME_NAME, "source_format"} - {"prefill", "decode", "run", "measured_at"}))
+_IN_KEY = (*_SCALARS, "measured_at", "prefill", "decode", "metrics", "definitions")
+
+
+def _key_of(values: Mapping[str, Any], extra: str) -> str:
+    """As content_key of the record says it; texts of what many points share are made once."""
+    measured_at = values["measured_at"]
+    parts = {name: scalar_text(values[name]) for name in _SCALARS}
+    return key_of_texts(
+        parts
+        | {
+            "": '"MeasurementRecord"',
+            "key": '""',
+            "source": '""',
+            "measured_at": "null" if measured_at is None else canonical(measured_at.isoformat()),
+            "prefill": _shared_text(values["prefill"]),
+            "decode": _shared_text(values["decode"]),
+            "metrics": canonical(values["metrics"]),
+            "definitions": _text_of_pairs(tuple(values["definitions"].items())),
+            "extra": canonical(extra),
+        }
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared_text(side: SideRecord) -> str:
+    return canonical(side)
+
+
+@functools.lru_cache(maxsize=4096)
+def _text_of_pairs(pairs: tuple[tuple[str, str], ...]) -> str:
+    return canonical(dict(pairs))
 
 
 def _bounded(run: RunRecord) -> RunRecord:
@@ -262,17 +312,21 @@ def read_rows(
     """Records of a CSV file, one a line; `item_of` raises BadItem for a line that makes no sense."""
     records: list[MeasurementRecord] = []
     problems: list[Problem] = []
-    content = opened_text(path, errors="surrogateescape")
-    reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter_of(content.partition("\n")[0]))
+    content, file = opened_text(path, errors="surrogateescape"), file_digest(path)
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter_of(content.partition("\n")[0]))
+    whole_text, name = UNDECODED.search(content) is None, path.name
     try:
-        names = reader.fieldnames or []
+        names = next(reader, [])
         missing = [name for name in required if name not in names]
         if missing:
             raise InputError(f"{path}: no column {missing[0]!r}", hint=f"columns found: {', '.join(names[:12])}")
         for row in reader:
-            where = f"{path.name}:{reader.line_num}"
+            if not row:
+                continue
+            where = f"{name}:{reader.line_num}"
             try:
-                records.append(record(item_of(_complete(row)), source=where, source_format=source_format))
+                item = item_of(_complete(names, row, whole_text=whole_text))
+                records.append(record(item, source=where, source_format=source_format, file=file))
             except BadItem as problem:
                 problems.append(Problem(where=where, what=str(problem)))
     except csv.Error as error:
@@ -280,12 +334,12 @@ def read_rows(
     return ReadResult(records=tuple(records), problems=tuple(problems), format=source_format)
 
 
-def _complete(row: Mapping[str | Any, str | Any]) -> Mapping[str, str]:
-    if None in row or None in row.values():
+def _complete(names: Sequence[str], row: Sequence[str], *, whole_text: bool) -> Mapping[str, str]:
+    if len(names) != len(row):
         raise BadItem("more or fewer fields than the header has")
-    if any(UNDECODED.search(value) for value in row.values()):
+    if not whole_text and any(UNDECODED.search(value) for value in row):
         raise BadItem("not UTF-8 text")
-    return {name: from_text(value) for name, value in row.items()}
+    return dict(zip(names, map(from_text, row), strict=True))
 
 
 def inner(document: Document, name: str) -> Document:

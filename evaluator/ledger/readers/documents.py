@@ -12,7 +12,7 @@ from typing import Any
 from evaluator.ledger.readers.aiperf import AIPERF, AIPERF_SWEEP
 from evaluator.ledger.readers.benchmark_report import BENCHMARK_REPORT
 from evaluator.ledger.readers.beside import Facts, facts_beside
-from evaluator.ledger.readers.building import BadItem, FileRead, Item, Problem, ReadResult, record
+from evaluator.ledger.readers.building import BadItem, FileRead, Item, Problem, ReadResult, file_digest, record
 from evaluator.ledger.readers.declared import Client, read_as
 from evaluator.ledger.readers.devices import named_device
 from evaluator.ledger.readers.genai_bench import GENAI_BENCH
@@ -47,6 +47,7 @@ def read_documents(path: Path) -> ReadResult:
     formats: set[str] = set()
     guessed: list[str] = []
     logs: dict[str, MeasuredRequests] = {}
+    file = file_digest(path)
     for where, content in gathered(path.name, documents_of(path)):
         if isinstance(content, Problem):
             problems.append(content)
@@ -60,7 +61,7 @@ def read_documents(path: Path) -> ReadResult:
         for suffix, item in items:
             try:
                 filled = _filled(item, path)
-                made = record(filled, source=where + suffix, source_format=source_format)
+                made = record(filled, source=where + suffix, source_format=source_format, file=file)
                 records.append(made)
                 guessed += filled.guessed
                 if filled.requests is not None:

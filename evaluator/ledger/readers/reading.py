@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, delimiter_of
+from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, delimiter_of, file_digest
 from evaluator.ledger.readers.comparison_tables import (
     PUBLISHED,
     PUBLISHED_COLUMNS,
@@ -67,11 +66,9 @@ def read_measurements(path: Path) -> ReadResult:
         raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes", hint="import parts of it")
     _refuse_launch_files(path)
     found = _read_csv(path) if plain_suffix(path) in _TABLES else read_documents(path)
-    file = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
     return replace(
         found,
-        records=tuple(replace(record, file=file, read_as=record.key) for record in found.records),
-        whole=() if found.problems else (file,),
+        whole=() if found.problems else (file_digest(path),),
         files=found.files or (FileRead(place=path.name, format=found.format, count=len(found.records)),),
     )
 

@@ -111,7 +111,7 @@ def _with_run(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
     }
     more: dict[str, Any] = {"run": replace(record.run, **run)} if run else {}
     if MEASURED_AT in stated and record.measured_at is None:
-        return rekeyed(replace(record, **more, measured_at=moment(MEASURED_AT, stated[MEASURED_AT])))
+        return _keyed(replace(record, **more), {MEASURED_AT: moment(MEASURED_AT, stated[MEASURED_AT])}, {})
     return replace(record, **more) if more else record
 
 
@@ -162,7 +162,7 @@ def corrected(record: MeasurementRecord, changes: Stated) -> MeasurementRecord:
     first = {**before, **inner(extra, CORRECTED)}  # of several corrections the first has what the file says
     if MEASURED_AT in changes:
         values[MEASURED_AT] = moment(MEASURED_AT, changes[MEASURED_AT])
-    return _keyed(replace(record, read_as=record.read_as or record.key), values, {CORRECTED: first})
+    return _keyed(record, values, {CORRECTED: first})
 
 
 def corrected_again(record: MeasurementRecord, before: MeasurementRecord) -> MeasurementRecord:
@@ -191,7 +191,9 @@ def _keyed(record: MeasurementRecord, values: Mapping[str, Any], more: Mapping[s
     changed: dict[str, Any] = {**values, "key": "", "source": "", "extra": text}
     made = replace(record, **changed)
     bare = json.dumps({name: one for name, one in extra.items() if name != FIELD}, sort_keys=True, ensure_ascii=False)
-    return replace(made, key=key_of(made, bare), source=record.source)
+    key = key_of(made, bare)
+    of_file = record.read_as or record.key
+    return replace(made, key=key, source=record.source, read_as=None if of_file == key else of_file)
 
 
 def _lacking(side: SideRecord, name: str, stated: Stated) -> dict[str, int]:
