@@ -152,11 +152,11 @@ def _last(name: str, note: str) -> int | None:
 
 def _line(system: System, folder: Path) -> Line:
     deployment = system.deployment
-    player = _player(system, folder)
     if system.division == "Offline":
-        predicted = system.instances * player.saturation_per_s * float(_requests(system, folder).output_lengths.mean())
+        predicted = played_offline(system, folder)
     else:
-        predicted = system.instances * rate_within(player, LIMITS[system.data][system.division])
+        limits = LIMITS[system.data][system.division]
+        predicted = system.instances * rate_within(_player(system, folder), limits)
     return Line(
         system=system.name,
         device=deployment.device.name,
@@ -168,6 +168,12 @@ def _line(system: System, folder: Path) -> Line:
         predicted=predicted,
         ratio=predicted / system.measured,
     )
+
+
+def played_offline(system: System, folder: Path) -> float:
+    """Tokens/s of all instances of a run whose requests are all there at the start."""
+    answers = _requests(system, folder).output_lengths
+    return system.instances * _player(system, folder).saturation_per_s * float(answers.mean())
 
 
 def _player(system: System, folder: Path) -> LoadPlayer:
