@@ -128,7 +128,7 @@ def _four_bits(model: ModelSpec) -> Precision:
 
     So most files have it. Shared experts of DeepSeek-R1-FP4 and Kimi-K2.5-NVFP4 are in four bits, too, but measured
     products of four bits take three times those of 16 where a device holds few of their columns, and servers run them
-    beside routed experts: points that name no such file are nearer without (decision 67)."""
+    beside routed experts: points that name no such file are nearer without."""
     if "NVFP4" not in {model.native_linear, model.native_experts}:
         routed = any(isinstance(one.mlp, MoeMlp) for one in model.layers)
         return Precision(linear="BF16" if routed else "NVFP4", experts="NVFP4")
