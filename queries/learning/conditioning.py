@@ -115,7 +115,9 @@ class Lessons:
         for group, pairs in self.matched.items():
             runs = []
             for point, known in pairs:
-                predicted = _interpolated(sorted(ladders.get(known.id, ()), key=lambda row: row.batch_size), point.batch_size)
+                predicted = _interpolated(
+                    sorted(ladders.get(known.id, ()), key=lambda row: row.batch_size), point.batch_size
+                )
                 if predicted is None:
                     unpredicted.append(point)
                 else:
