@@ -124,7 +124,7 @@ def _rule(default: str | None, variable: str, *known: str, **more: Any) -> Any: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """One named rule for each measure on which sources disagree (docs/decisions).
+    """One named rule for each measure on which sources disagree (docs/explanation/constraints.md).
 
     Without a rule for TPOT each serving model has its own: exclusive under engines, inclusive under formulas."""
 
@@ -297,6 +297,9 @@ class ReportOptions:
     max_points: int | None = option(
         None, "pareto: most points of a frontier, for pictures", variable="max_points", unit="points",
         without="every point", check=positive_whole(MOST_ROWS),
+    )  # fmt: skip
+    as_predicted: bool = option(
+        False, "as predicted, without what own measured points say of it", flag="--as-predicted",
     )  # fmt: skip
     top: int = option(
         10,

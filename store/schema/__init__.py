@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         with_scenarios,
     )
     from store.schema.measures import MEASURES
-    from store.schema.plan_columns import LABELS, SHARES, PlanRecord, words_sql
+    from store.schema.plan_columns import LABELS, OF_PLANS, SHARES, PlanRecord, words_sql
     from store.schema.probe_columns import (
         NAMED_COLUMNS,
         OLD_COLUMNS,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         VIEW_COLUMNS,
         ReadColumn,
         filled,
+        probe_select,
         read_column,
     )
     from store.schema.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views

@@ -22,6 +22,7 @@ from store.errors import InputError, NothingFits, StoreBusyError, SweepdbError
 from store.location import StoreLocation
 from store.reading import read_state
 from store.texts import escaped
+from sweepdb.sessions import session_at
 
 
 class UnknownPathError(InputError):
@@ -60,7 +61,7 @@ SESSIONS = 8
 _STATE_HOLDS_S = 2.0
 _FRESH_S = 5.0  # while a sweep is written, whoever names no moment shares one that is as old
 _AGAIN_S = 0.05
-_MOST_ASKED = 1_000  # of a session: what DuckDB keeps of each question goes with it (decision 40)
+_MOST_ASKED = 1_000  # of a session: what DuckDB keeps of each question goes with it
 _MEMORY_SHARE = 2 / SESSIONS  # all keep at most twice as many probes as a session by itself may
 _Result = TypeVar("_Result")
 _Key = tuple[object, str]
@@ -200,7 +201,7 @@ class SessionPool:
                 return self._used(newest)
         now = await asyncio.to_thread(read_state, self.location)
         if (scope, now) not in self._held:
-            session = Session(self.location, memory_share=_MEMORY_SHARE)
+            session = session_at(self.location, memory_share=_MEMORY_SHARE)
             self._held[scope, now] = _Held(session=session, state=now, opened=time.monotonic())
             while len(self._held) > SESSIONS:
                 self._drop(next(iter(self._held)))
