@@ -16,6 +16,8 @@ from queries.asking import Question, question_of
 from queries.learning import Region, prior_of
 from queries.session import Session, open_session
 from store.errors import InputError
+from store.opening import open_store
+from store.writing import get_prices
 from sweepdb.deciding.choosing import BELIEVED, Worlds
 from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
 from sweepdb.deciding.settings import rungs, stored_settings
@@ -25,7 +27,6 @@ from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
 from sweepdb.planning.planning_options import asked_of
-from sweepdb.planning.ranking import number_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,12 +78,11 @@ def decided(
         raise InputError(f"`budget={budget}` is not a number of starts from 1 to {_MOST_STARTS}")
     if not 0.0 < gain < 1.0:
         raise InputError(f"`gain={gain:g}` is not a share between 0 and 1", hint="`gain=0.02` is 2 %")
-    plain = session.ask(replace(question, limits=replace(question.limits, confidence=None)))
     curve, settings = stored_settings(session, question)
     wanted = Wanted(
         limits=question.limits,
         pairs=question.pairs,
-        prices={str(row["device"]): _price(row["usd_per_device_hour"]) for row in plain.dicts()},
+        prices=_prices(session.location.url, question.options.price_date),
         tpot_rule=curve.tpot,
         believed=question.limits.confidence or BELIEVED,
     )
@@ -109,8 +109,15 @@ def decided(
     )
 
 
-def _price(value: object) -> float | None:
-    return None if value is None else number_of(value)
+def _prices(store: str, on: str | None) -> dict[str, float]:
+    """The price of an hour of each device, the newest up to a date."""
+    with open_store(store, read_only=True) as opened:
+        dated = sorted(get_prices(opened), key=lambda one: one.effective_from)
+    return {
+        one.device_name: one.usd_per_device_hour
+        for one in dated
+        if one.usd_per_device_hour is not None and (on is None or str(one.effective_from)[: len(on)] <= on)
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,11 @@ def stored_settings(session: Session, question: Question) -> tuple[Answer, list[
         )
     firsts = {str(row["probe"]).partition(":")[0]: str(row["probe"]) for row in rows}
     servers = _servers(session, list(firsts.values()))
+    if len({(one.model, one.input_length, one.output_length) for one in servers.values()}) > 1:
+        raise InputError(
+            f"a decision is about one model and workload; this question is about {len(curve.scope)} groups",
+            hint="choose with `model`, `workload` or `sweep`; stored: " + "; ".join(curve.scope[:4]),
+        )
     return curve, [
         Setting(
             probe=str(row["probe"]),

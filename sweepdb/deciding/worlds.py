@@ -42,7 +42,7 @@ class Wanted:
 
     limits: Limits
     pairs: PairOptions
-    prices: Mapping[str, float | None]  # of an hour of each device
+    prices: Mapping[str, float]  # of an hour of each device that has one
     tpot_rule: str
     believed: float  # probability from which on a limit counts as kept
 
@@ -90,7 +90,7 @@ class Wanted:
     def _money(self, settings: Sequence[Setting]) -> Floats:
         """The price of a device, 1 where one of them has none."""
         prices = [self.prices.get(one.server.device) for one in settings]
-        return np.ones(len(prices)) if None in prices else np.array([float(price or 1.0) for price in prices])
+        return np.array([1.0 if None in prices else price for price in prices], dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ class OwnSettings:
         """What a setting's own runs measured, the middle of several; a metric that none measured is missing."""
         runs = [run.measured for run in self.runs if run.setting == one]
         values = {name: [run[name] for run in runs if name in run] for name in METRICS}
-        return {name: float(np.exp(np.mean(np.log(some)))) for name, some in values.items() if some}
+        return {name: float(np.median(some)) for name, some in values.items() if some}
 
     def measured(self) -> Floats:
         """What each setting brought in its runs; NaN where there was none of both metrics."""
