@@ -34,7 +34,8 @@ if TYPE_CHECKING:
         values_of,
     )
     from evaluator.ledger.rankings import Choices, Standing, ranking_agreement, standing_of
-    from evaluator.ledger.readers.building import Problem, ReadResult
+    from evaluator.ledger.readers.building import SERVER_FAILED, Problem, ReadResult
+    from evaluator.ledger.readers.failed import failure_of
     from evaluator.ledger.readers.reading import read_measurements
     from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, rekeyed, with_launched, with_stated
     from evaluator.ledger.replaying import (
