@@ -21,7 +21,7 @@ from store.writing import get_prices
 from sweepdb.deciding.choosing import BELIEVED, Worlds
 from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
 from sweepdb.deciding.settings import rungs, stored_settings
-from sweepdb.deciding.settings_run import OwnRun, own_runs
+from sweepdb.deciding.settings_run import OwnRun, failed_plans, own_runs
 from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.planning.answering import stored_or_evaluated
@@ -86,7 +86,7 @@ def decided(
         tpot_rule=curve.tpot,
         believed=question.limits.confidence or BELIEVED,
     )
-    out = dict(ruled_out or {})
+    out = {**failed_plans(session.location.url, settings), **(ruled_out or {})}
     fitting = [one for one in settings if wanted.fits(one) and one.server.scenario not in out]
     runs = own_runs(session.location.url, fitting)
     kept = {run.setting.probe for run in runs if run.setting is not None}

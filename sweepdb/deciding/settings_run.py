@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evaluator.ledger import Deployment, Unmatched, central_metrics, deployment_of, measured_model
+from evaluator.ledger import Deployment, Unmatched, central_metrics, deployment_of, failure_of, measured_model
 from queries.learning import Run as Observed
 from store.opening import open_store
 from store.records import MeasurementRecord
@@ -44,21 +44,38 @@ def own_runs(store: str | None, settings: Iterable[Setting]) -> tuple[OwnRun, ..
     of_servers: dict[Server, list[Setting]] = defaultdict(list)
     for one in settings:
         of_servers[one.server].append(one)
+    return tuple(found for record in _records(store) if (found := _run_of(record, of_servers)) is not None)
+
+
+def failed_plans(store: str | None, settings: Iterable[Setting]) -> dict[str, str]:
+    """Scenarios of plans that are out since a server of theirs failed, and why: a plan fails at all its users."""
+    servers = dict.fromkeys(one.server for one in settings)
+    failed = [(record, why) for record in _records(store) if (why := failure_of(record)) is not None]
+    found = ((_server_of(record, servers), why) for record, why in failed)
+    return {of[1].scenario: why for of, why in found if of is not None}
+
+
+def _records(store: str | None) -> list[MeasurementRecord]:
     with open_store(store, read_only=True) as opened:
-        records = get_measurements(opened)
-    return tuple(found for record in records if (found := _run_of(record, of_servers)) is not None)
+        return get_measurements(opened)
+
+
+def _server_of(record: MeasurementRecord, servers: Iterable[Server]) -> tuple[Deployment, Server] | None:
+    try:
+        deployment = deployment_of(record)
+    except Unmatched:
+        return None
+    server = next((one for one in servers if _is_of(deployment, one)), None)
+    return None if server is None else (deployment, server)
 
 
 def _run_of(record: MeasurementRecord, of_servers: Mapping[Server, Sequence[Setting]]) -> OwnRun | None:
     if any("predicted by" in text for text in record.definitions.values()):
         return None
-    try:
-        deployment = deployment_of(record)
-    except Unmatched:
+    of = _server_of(record, of_servers)
+    if of is None:
         return None
-    server = next((one for one in of_servers if _is_of(deployment, one)), None)
-    if server is None:
-        return None
+    deployment, server = of
     ladder = sorted(of_servers[server], key=lambda one: one.concurrency)
     users = float(deployment.users)
     predicted = {theirs: _predicted(ladder, users, ours) for theirs, ours in _METRICS.items()}

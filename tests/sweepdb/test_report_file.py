@@ -185,7 +185,10 @@ def test_what_was_assumed_of_the_winners_is_told(tmp_path):
         assert record.assumptions is None
     told = "half of the peak\nno overlap"
     write_sweep(address, [replace(record, assumptions=told) for record in records], key="a", sizes=4)
-    assert contents_of({"num_devices": 4}, address).assumptions == ("Assumed: half of the peak.", "Assumed: no overlap.")
+    assert contents_of({"num_devices": 4}, address).assumptions == (
+        "Assumed: half of the peak.",
+        "Assumed: no overlap.",
+    )
 
 
 def test_the_command_repeats_the_report_when_another_request_is_the_newest(decision, url, tmp_path):
