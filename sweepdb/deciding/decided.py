@@ -14,7 +14,7 @@ import numpy as np
 
 from queries.asking import Question, question_of
 from queries.learning import Region, prior_of
-from queries.session import Session, open_session
+from queries.session import Session
 from store.errors import InputError
 from store.opening import open_store
 from store.writing import get_prices
@@ -27,11 +27,13 @@ from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
 from sweepdb.planning.planning_options import asked_of
+from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from evaluator.sweep import Progress
+    from sweepdb.deciding.settings import Setting
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
 _MOST_RUNGS, _MOST_STARTS = 4, 20
@@ -88,10 +90,10 @@ def decided(
     )
     out = {**failed_plans(session.location.url, settings), **(ruled_out or {})}
     fitting = [one for one in settings if wanted.fits(one) and one.server.scenario not in out]
-    runs = own_runs(session.location.url, fitting)
+    runs, teaching = own_runs(session.location, fitting, prior_of(_REGION))
     kept = {run.setting.probe for run in runs if run.setting is not None}
     all_rungs = tuple(rungs(fitting, kept))
-    known = candidates(OwnSettings(settings=all_rungs, runs=runs, wanted=wanted, prior=prior_of(_REGION)))
+    known = candidates(OwnSettings(settings=all_rungs, runs=runs, wanted=wanted, teaching=teaching))
     found = _Deciding(known, known.worlds(), gain)
     return Decision(
         answer=found.answer,
@@ -99,9 +101,9 @@ def decided(
         next_starts=tuple(found.starts(budget)),
         decided=found.decided(),
         gain=gain,
-        runs=tuple(_run(known, run) for run in runs),
+        runs=tuple(_run(known, run, fitting) for run in runs),
         disagreements=tuple(known.disagreements()),
-        versions_left_out=tuple(known.versions_left_out),
+        versions_left_out=teaching.versions_left_out,
         ruled_out=out,
         curve=replace(curve, question=question),
         sweep=question.scope.sweep,
@@ -272,7 +274,7 @@ class _Deciding:
         return f"near {count} {'run' if count == 1 else 'runs'}" if count else "predicted"
 
 
-def _run(known: OwnSettings, run: OwnRun) -> Run:
+def _run(known: OwnSettings, run: OwnRun, settings: Sequence[Setting]) -> Run:
     kept = None
     if len(run.measured) == len(METRICS):
         ttft, tpot = (np.array([run.measured[name]]) for name in METRICS)
@@ -280,11 +282,11 @@ def _run(known: OwnSettings, run: OwnRun) -> Run:
     return Run(
         measurement=run.measurement,
         device=run.server.device,
-        plan=next(one.plan for one in known.settings if one.server == run.server),
+        plan=next(one.plan for one in settings if one.server == run.server),
         concurrency=run.users,
         ttft_ms=run.measured.get("ttft_ms"),
         tpot_ms=run.measured.get("tpot_ms"),
-        predicted_ttft_ms=run.predicted.get("ttft_ms"),
-        predicted_tpot_ms=run.predicted.get("tpot_ms"),
+        predicted_ttft_ms=None if run.setting is None else run.setting.ttft_ms,
+        predicted_tpot_ms=None if run.setting is None else run.setting.tpot_ms,
         keeps_limits=kept,
     )

@@ -74,8 +74,10 @@ def test_settings_that_were_measured_are_no_starts():
 
 
 def setting(device, num_devices, concurrency):
-    server = Server("a1b2c3d4", "m", device, "vllm", "FP8", num_devices, 1, 1, 1, num_devices, 1000.0, 101.0)
-    return Setting(probe="", server=server, plan="", concurrency=concurrency, ttft_ms=0.0, tpot_ms=0.0)
+    server = Server("a1b2c3d4", 1, "m", device, "vllm", "FP8", num_devices, 1, 1, 1, num_devices, 1000.0, 101.0)
+    return Setting(
+        probe="", server=server, plan="", concurrency=concurrency, batch_size=concurrency, ttft_ms=0.0, tpot_ms=0.0
+    )
 
 
 def wanted(prices=None, limits=None, **pairs):

@@ -42,7 +42,7 @@ def measure(url, tmp_path, *points):
     """Import points of (tp, users, ttft, tpot), in the program's own table."""
     number = len(list(tmp_path.glob("m*.csv")))
     lines = [
-        f"{MODEL},h200_sxm,vllm,{tp},1,1,1,1,1,{tp},2000,475,{users},{ttft},{tpot},fp8"
+        f"{MODEL},h200_sxm,vllm,{tp},1,1,1,1,1,{tp},2000,500,{users},{ttft},{tpot},fp8"
         for tp, users, ttft, tpot in points
     ]
     file = tmp_path / f"m{number}.csv"
