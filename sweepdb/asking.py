@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.asking import (
         NEAREST,
+        OLD_COLUMNS,
         OLD_NAMES,
         PARTS,
         Answer,
