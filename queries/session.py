@@ -360,7 +360,9 @@ class Session:
         self._errors_known = ()
         if confident:
             ids = [row.scenario_id for row in scope.rows]
-            self._errors_known = read_with_confidence(question, self._known, self._connection.duckdb, ids)
+            self._errors_known = read_with_confidence(
+                question, self._known, self._connection.duckdb, ids, self._learned
+            )
         self._tables.read_with_factors(confident)
 
     def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:

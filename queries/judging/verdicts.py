@@ -18,7 +18,7 @@ from queries.errors.expected import BASED, BASIS, basis_of
 from queries.judging.confidence import HELD, Factors, Predicted, is_known, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
-from queries.judging.learned import LearnedAnswer, with_own_runs
+from queries.judging.learned import LearnedAnswer, own_factors, with_own_runs
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
 from store.errors import InputError
 from store.sealing import insert_rows
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from queries.learning.conditioning import Learned
 
-_FACTORS = (("scenario_id", "BIGINT"), *((one.name, "DOUBLE") for one in fields(Factors)))
+_EVERY_SIZE = (0, 2**31 - 1)  # batch sizes of a scenario that no own run speaks of
+_SIZES = (("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT"))
+_FACTORS = (("scenario_id", "BIGINT"), *_SIZES, *((one.name, "DOUBLE") for one in fields(Factors)))
 _PREDICTED = with_limits("""
     SELECT DISTINCT probe, each_predicted_metric
     FROM stored_rows((SELECT list(asked_about) FROM asked_about)) AS stored
@@ -113,6 +115,7 @@ def read_with_confidence(
     known: KnownSubjects,
     connection: duckdb.DuckDBPyConnection,
     scenario_ids: Iterable[int],
+    learned: Learned | None = None,
 ) -> tuple[tuple[str, bool], ...]:
     """Write down in `factors` what makes limits ones of measured values.
 
@@ -124,7 +127,11 @@ def read_with_confidence(
     errors = known.errors_of(subjects)
     probability = 1.0 if limits.confidence is None else limits.confidence
     factors = {subject: errors.factors(subject, probability) for subject in subjects}
-    _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
+    told = {} if learned is None else learned.told
+    rows = [_row(one, factors[one.subject]) for one in found if one.scenario_id not in told]
+    if learned is not None:
+        rows += own_factors(learned, probability, len(limits.on_times))
+    _create(connection, "factors", _FACTORS, rows)
     if phases_wanted(question, MODES) >= {"prefill", "decode"}:  # prefill rows are looked at in pairs
         factors = {subject: one.of_pairs() for subject, one in factors.items()}
     judged = (
@@ -148,7 +155,7 @@ def unknown_note(judged: Iterable[tuple[str, bool]], phases: Collection[str]) ->
 
 
 def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:
-    return one.scenario_id, *(getattr(factors, name) for name, _ in _FACTORS[1:])
+    return one.scenario_id, *_EVERY_SIZE, *(getattr(factors, name) for name, _ in _FACTORS[3:])
 
 
 def _create(
