@@ -122,8 +122,8 @@ WITH candidates AS (
         *,
         CASE wanted_objective
             WHEN 'qps' THEN qps
-            WHEN 'rate' THEN rate
-            WHEN 'rate_per_device' THEN rate / num_devices
+            WHEN 'output_tokens_per_s' THEN rate
+            WHEN 'output_tokens_per_s_per_device' THEN rate / num_devices
             WHEN 'ttft' THEN -ttft_ms
             WHEN 'tpot' THEN -tpot_ms
             WHEN 'e2e' THEN -e2e_ms
@@ -145,16 +145,16 @@ QUALIFY every_row OR row_number() OVER (
 CREATE OR REPLACE TEMP MACRO ranking(wanted_objective, objective_asked, smallest, largest) AS
     CASE
         WHEN objective_asked THEN wanted_objective
-        WHEN getvariable('num_devices') IS NOT NULL THEN 'system_rate'
-        WHEN smallest < largest THEN 'rate_per_device'
+        WHEN getvariable('num_devices') IS NOT NULL THEN 'system_output_tokens_per_s'
+        WHEN smallest < largest THEN 'output_tokens_per_s_per_device'
         ELSE wanted_objective
     END;
 
 -- The measure of an instance that `ranking` names.
 CREATE OR REPLACE TEMP MACRO ranked_measure(ranked_by, rate, num_devices, objective) AS
     CASE ranked_by
-        WHEN 'system_rate' THEN getvariable('num_devices') // num_devices * rate
-        WHEN 'rate_per_device' THEN rate / num_devices
+        WHEN 'system_output_tokens_per_s' THEN getvariable('num_devices') // num_devices * rate
+        WHEN 'output_tokens_per_s_per_device' THEN rate / num_devices
         ELSE objective
     END;
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from evaluator.sweep import Progress
     from queries.asking import Answer
     from store.errors import EvaluationError, InputError, StoreError, SweepdbError
+    from sweepdb.deciding import Decision, decide
     from sweepdb.evaluating.running import Evaluation, evaluate
     from sweepdb.explaining import Explanation
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Decision",
     "DeploymentPlan",
     "Evaluation",
     "EvaluationError",
@@ -47,6 +49,7 @@ __all__ = [
     "Validation",
     "calibrate",
     "calibrate_serving",
+    "decide",
     "evaluate",
     "export_bundle",
     "import_bundle",

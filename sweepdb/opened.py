@@ -8,16 +8,18 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
-from queries.asking import Answer
+from queries.asking import Answer, question_of
 from queries.notebook import Notebook
 from store.errors import InputError
 from store.sweep_list import SweepSummary, list_sweeps
+from sweepdb.deciding.decision import BUDGET, GAIN, REPORT
 from sweepdb.evaluating.option_values import with_declared_keywords
 from sweepdb.length_scope import with_lengths
 from sweepdb.statements import TIMEOUT_S, SqlRows, rows_of, statement_limits
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress
+    from sweepdb.deciding import Decision
     from sweepdb.evaluating.evaluate_keywords import EvaluateKeywords
     from sweepdb.evaluating.running import Evaluation
     from sweepdb.explaining import Explanation
@@ -52,6 +54,13 @@ class OpenStore(Notebook):
             if not isinstance(one, str):
                 raise InputError(f"`{keyword}` must be a reference such as a1b2c3d4:175, not {one!r}")
         return explain_probes(asked, self._session.location.url, step=step)
+
+    def decide(self, *, budget: int = BUDGET, gain: float = GAIN, **options: object) -> Decision:
+        """What to deploy on what is known now, and the runs worth most: options are those of `deployments`."""
+        from sweepdb.deciding import decided
+
+        asked = question_of(REPORT, with_lengths(options, self._session.location.url))
+        return decided(self._session, asked, budget=budget, gain=gain)
 
     def sweeps(self, limit: int = 20) -> list[SweepSummary]:
         """Requests to evaluate, validations and imports, the newest first."""

@@ -165,7 +165,7 @@ def looked_at(
         rows[scenario][int(size)] = _within(row["ttft_ms"], ttft_ms) and _within(row["tpot_ms"], tpot_ms)
         # Rates are equal that print alike: the shorter wait is better then.
         latency = row["ttft_ms"] if row["tpot_ms"] is None else row["tpot_ms"]
-        order[scenario][int(size)] = (-round(float(str(row["rate"])), 3), float(str(latency)), int(size))
+        order[scenario][int(size)] = (-round(float(str(row["output_tokens_per_s"])), 3), float(str(latency)), int(size))
     first, last = batch_range
     for scenario, found in rows.items():
         fits = {size for size, kept in found.items() if kept}

@@ -74,7 +74,8 @@ class Server:
                     self.decode()
                 yield
                 continue
-            if (not self.decoding or self.since_prompts >= self.rules.poll_steps) and self.prompts([]):
+            looking = self.since_prompts > 0 and self.since_prompts % self.rules.poll_steps == 0
+            if (not self.decoding or looking) and self.prompts([]):
                 yield
                 self.look()
                 self.join()

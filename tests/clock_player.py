@@ -67,7 +67,8 @@ class ClockPlayer:
             if self.engine.admission == "mixed":
                 self.mixed_step()
                 continue
-            if self.waiting() and (not self.running or decodes_since_prompts >= self.loop.poll_steps):
+            looking = decodes_since_prompts > 0 and decodes_since_prompts % self.loop.poll_steps == 0
+            if self.waiting() and (not self.running or looking):
                 seen, decodes_since_prompts = self.waiting(), 0
                 while seen:
                     first = self.prompts(seen, self.engine.token_budget, [])

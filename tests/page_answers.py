@@ -33,5 +33,7 @@ def agree(page, url):
     assert shown["probe"] == first["probe"]
     assert shown["plan"] == short_plan(first["plan"])
     assert float(shown["batch"].replace(",", "")) == first["batch_size"]
-    assert float(shown["tokens/s/device"].replace(",", "")) == pytest.approx(first["rate_per_device"], rel=1e-3)
+    assert float(shown["tokens/s/device"].replace(",", "")) == pytest.approx(
+        first["output_tokens_per_s_per_device"], rel=1e-3
+    )
     return first

@@ -66,7 +66,7 @@ free = {"reserved_memory_gb": 0, "top": 1000}
 
 def best(store, limit):
     rows = store.best(**{keyword: limit}, rank_by="throughput", **free).dicts()
-    return len(rows), max(one["rate"] for one in rows)
+    return len(rows), max(one["output_tokens_per_s"] for one in rows)
 
 async def by_tool():
     pool = SessionPool(parse_url(url))
@@ -92,7 +92,7 @@ tool = asyncio.run(by_tool())["nearest"]
 command = typed(["query", "best", dashed, "1e-6"], url)
 print(json.dumps({
     "found": found, "true": true, "near": near["binding_limit"], "admitted": [near["admitted_then"], admitted],
-    "steps": [step["rate"] for step in steps], "reached": reached, "refused": refused, "rules": RULES,
+    "steps": [step["output_tokens_per_s"] for step in steps], "reached": reached, "refused": refused, "rules": RULES,
     "why": [one["name"] for one in why if one["section"] == "limit"], "command": command.out + command.err,
     "tool": dict(zip([one["name"] for one in tool["columns"]], tool["rows"][0]))["binding_limit"],
     "help": typed(["query", "best", "--help-all"], url).out, "slider": row["slider"],

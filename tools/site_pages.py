@@ -1,4 +1,4 @@
-"""Pages of the site beside the documents (changelog, how to contribute, decisions), and graphs. Run by mkdocs.
+"""Pages of the site beside the documents (reference, changelog, how to contribute), and graphs. Run by mkdocs.
 
 Graphs that documents write in mermaid become SVG: the site loads no script, and none from elsewhere. Of mermaid only
 what our documents write is read: `graph TD`, names, and arrows between them."""
@@ -26,7 +26,6 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     Documents name pages beside them by their place in the repository, one folder further up."""
     for name in BESIDE:
         markdown = markdown.replace(f"](../../{name}", f"](../{name}")
-    markdown = markdown.replace("](decisions/)", "](decisions/index.md)")
     return _FENCE.sub(lambda found: _picture(found[1]) or found[0], markdown)
 
 
@@ -126,10 +125,10 @@ def on_files(files: Any, config: Any) -> Any:  # noqa: ANN401  of mkdocs, which 
     """Add the pages, with their links as from the folder of documents."""
     from mkdocs.structure.files import File
 
-    decisions = sorted((ROOT / "docs/decisions").glob("*.md"))
-    titles = ((path, path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")) for path in decisions)
-    listed = "".join(f"* [{title}]({path.name})\n" for path, title in titles)
-    files.append(File.generated(config, "decisions/index.md", content=f"# Decisions\n\n{listed}"))
+    from tools.reference_pages import REFERENCE_PAGES
+
+    for name, page in REFERENCE_PAGES.items():
+        files.append(File.generated(config, f"reference/{name}", content=page()))
     for name in BESIDE:
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name, content=text))

@@ -33,13 +33,13 @@ from sweepdb.stores import is_standard_output, parse_url
 
 if TYPE_CHECKING:
     from sweepdb.planning import DeploymentPlan, RatePlan
-    from sweepdb.reporting import Decision
+    from sweepdb.reporting import Contents
 
 # What a command line writes otherwise than Python: a number or the file of a distribution.
-_WRITTEN = {"input_length": str | None}
+WRITTEN = {"input_length": str | None}
 
 
-@with_parameters(plan_options(), _WRITTEN, after="model")
+@with_parameters(plan_options(), WRITTEN, after="model")
 def plan(
     model: Annotated[str | None, typer.Argument(help="id, directory or config.json; of a server its own")] = None,
     *,
@@ -67,7 +67,7 @@ def plan(
     if model is None:
         raise InputError("no model given", hint="sweepdb plan MODEL ...; --from-deployment is about a server that runs")
     check_format(format_, output, known=(*FORMATS, "html", "json-full"))
-    with _asking(store, jobs) as asked:
+    with asking(store, jobs) as asked:
         from sweepdb.planning import plan as planned
 
         found = planned(model, **asked, **given)
@@ -106,7 +106,7 @@ def _write_page(found: DeploymentPlan | RatePlan, typed: Sequence[str], output: 
 
 
 @contextmanager
-def _asking(store: str | None, jobs: int) -> Iterator[Any]:
+def asking(store: str | None, jobs: int) -> Iterator[Any]:
     """The keywords of a plan that show on a terminal how far it is."""
     from cli.render.progress import READING, ProgressBar
 
@@ -127,7 +127,7 @@ def _plan_server(  # noqa: PLR0917  what the command was given
     check_format(format_, output, known=FORMATS)
     from cli.render.plans import server_lines
 
-    with _asking(store, jobs) as asked:
+    with asking(store, jobs) as asked:
         from sweepdb.planning import plan_server
 
         found = plan_server(started, model, **asked, **given)
@@ -138,7 +138,7 @@ def _plan_server(  # noqa: PLR0917  what the command was given
     return 0
 
 
-@with_parameters(report_options(), _WRITTEN, after="output")
+@with_parameters(report_options(), WRITTEN, after="output")
 def report(
     *,
     output: Annotated[
@@ -155,15 +155,15 @@ def report(
 
     It opens without a network: the answer, its frontier, costs, expected errors, and sliders over stored answers."""
     from cli.commands.questions import typed_keywords
-    from sweepdb.reporting import decide
+    from sweepdb.reporting import contents_of
 
-    found = decide({**typed_keywords(options, store), "preset": preset}, store)
+    found = contents_of({**typed_keywords(options, store), "preset": preset}, store)
     chosen = [] if preset == "sweepdb" else ["--preset", preset]
     _write_report(found, ["report", *_typed(options), *_typed(found.scope), *chosen], output, store)
     return 0
 
 
-def _write_report(found: Decision, typed: Sequence[str], output: Path | None, store: str | None) -> None:
+def _write_report(found: Contents, typed: Sequence[str], output: Path | None, store: str | None) -> None:
     from sweepdb.reporting import report_page
 
     command = _repeated(typed, output, store)

@@ -77,6 +77,10 @@ FEW: Mapping[str, frozenset[str]] = {
         *_ASKED, "model", "input_length", "output_length", "from_deployment", "total_devices", "rate", "arrivals",
         "attainment", "rank_by", "quantization", "serving_model",
     }),
+    "decide": frozenset({
+        *_ASKED, "model", "input_length", "output_length", "total_devices", "rate", "budget", "gain", "quantization",
+        "serving_model",
+    }),
     "query": frozenset({
         *_ASKED, "report", "names", "mode", "rank_by", "by", "top", "vary", "num_devices", "rate", "attainment",
         "model", "sweep",
@@ -86,7 +90,7 @@ FEW: Mapping[str, frozenset[str]] = {
     "serving_model", "force"}),
 }  # fmt: skip
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "Ask": ("plan", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
+    "Ask": ("plan", "decide", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
     "Evaluate and launch": ("evaluate", "worker", "launch"),
     "Look up": ("models", "devices", "support", "workloads", "prices"),
     "Measure": ("measurements", "validate", "calibrate"),
@@ -103,15 +107,17 @@ def _of_questions() -> Mapping[str, str]:
     return {**found, "preset": _PARTS["definitions"], "report": OTHERS, "names": OTHERS}
 
 
+def _of_plans() -> Mapping[str, str]:
+    limits = {item.keyword: _PARTS["limits"] for item in declared(PARTS["limits"])}
+    return {**_turned(_EVALUATED), **limits, **_turned(_SHARED)}
+
+
 HEADINGS: Mapping[str, Mapping[str, str]] = {
     "query": {**_of_questions(), **_turned(_SHARED)},
     "report": {**_of_questions(), **_turned(_SHARED)},
     "evaluate": {**_turned(_EVALUATED), **_turned(_SHARED)},
-    "plan": {
-        **_turned(_EVALUATED),
-        **{item.keyword: _PARTS["limits"] for item in declared(PARTS["limits"])},
-        **_turned(_SHARED),
-    },
+    "plan": _of_plans(),
+    "decide": {**_of_plans(), "budget": "Runs", "gain": "Runs"},
 }
 
 

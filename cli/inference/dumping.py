@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 
-from cli.inference.layout import GIB, Row, parallel_label
+from cli.inference.layout import GIB, Row, parallel_label, throughput
 from sweepdb.catalogue import effective_input_length
 from sweepdb.optimizing import DeviceRun, OptimizerOptions, Table
 
@@ -47,7 +47,7 @@ def _columns(kind: str) -> list[str]:
 def _in_order(table: Table) -> Sequence[Row]:
     """Plans as they were searched, each from its lowest rate to its highest."""
     plans = list(dict.fromkeys(str(row["scenario"]) for row in table.every))
-    return sorted(table.every, key=lambda row: (plans.index(str(row["scenario"])), float(str(row["rate"]))))
+    return sorted(table.every, key=lambda row: (plans.index(str(row["scenario"])), throughput(row)))
 
 
 def _cells(options: OptimizerOptions, kind: str, row: Row) -> Mapping[str, object]:
@@ -66,8 +66,8 @@ def _cells(options: OptimizerOptions, kind: str, row: Row) -> Mapping[str, objec
         "concurrency": row["concurrency"],
         "ttft": _rounded(row["ttft_ms"]),
         "tpot": None if kind == "prefill" else _rounded(row["tpot_ms"]),
-        "token/s": _rounded(row["rate"]),
-        "token/s/device": _rounded(row["rate_per_device"]),
+        "token/s": _rounded(throughput(row)),
+        "token/s/device": _rounded(throughput(row) / int(str(row["num_devices"]))),
         "parallel": parallel_label(row),
         "batch_size": row["batch_size"],
         "percentage_breakdowns": breakdown(row, "decode" if kind == "decode" else "prefill"),

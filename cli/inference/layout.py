@@ -184,7 +184,7 @@ def _nothing(table: Table) -> Iterator[str]:
         yield f"    Nearest miss: {where}, " + (f"relax it to {relax}" if relax else "and no reserve is small enough")
 
 
-_NUMBERS = ("rate", "qps", "ttft_ms", "tpot_ms", "pd_ratio", "balanced_qps", "prefill_qps", "decode_qps")
+_NUMBERS = ("qps", "ttft_ms", "tpot_ms", "pd_ratio", "balanced_qps", "prefill_qps", "decode_qps")
 _BYTES = ("weight_bytes", "kv_cache_mean_bytes", "activation_bytes", "memory_free_bytes")
 
 
@@ -193,8 +193,15 @@ def shown_row(row: Row) -> Row:
     texts = {f"{name}_text": _number(row[name]) for name in _NUMBERS if name in row}
     if "pd_ratio" in row:
         return {**row, **texts}
+    texts["rate_text"] = _number(throughput(row))
     sizes = {f"{name}_text": _number(int(str(row[name])) / GIB) for name in _BYTES}
     return {**row, "parallel": parallel_label(row), **texts, **sizes}
+
+
+def throughput(row: Row) -> float:
+    """Generated tokens/s of an instance; prompt tokens/s of prefill."""
+    generated = row["output_tokens_per_s"]
+    return float(str(row["input_tokens_per_s"] if generated is None else generated))
 
 
 def mixed_rows(row: Row, table: Table) -> Iterator[Row]:
@@ -327,8 +334,12 @@ def cross_lines(options: OptimizerOptions, runs: Sequence[DeviceRun], kind: str)
         rows = next(table for table in run.tables if table.kind == kind).answer.dicts()
         if rows:
             best.append({**shown_row(rows[0]), "device": run.device.name})
-    key = "balanced_qps" if kind == "pd-ratio" else "rate"
-    best.sort(key=lambda row: (-float(str(row[key])), str(row["device"])))
+    best.sort(
+        key=lambda row: (
+            -(float(str(row["balanced_qps"])) if kind == "pd-ratio" else throughput(row)),
+            str(row["device"]),
+        )
+    )
     for rank, row in enumerate(best, start=1):
         row["rank"] = rank
         for name in ("prefill_instances", "decode_instances"):

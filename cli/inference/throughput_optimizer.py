@@ -48,7 +48,7 @@ def _figure(plot, options: OptimizerOptions, run: DeviceRun, table: Table, colum
     plot.plotsize(WIDTH + 40, 26)
     for plan in dict.fromkeys(str(row["plan"]) for row in rows):
         points = [row for row in rows if row["plan"] == plan]
-        rates = [row["rate"] for row in points]
+        rates = [row["output_tokens_per_s"] for row in points]
         plot.scatter([row[column] for row in points], rates, label=label_of_plan(plan), marker="dot")
     plot.title(f"{run.device.name} {options.model} {table.kind}: Throughput vs {axis}")
     plot.xlabel(axis)

@@ -174,11 +174,11 @@ def _ranking_lines(answer: Answer) -> Iterator[str]:
     """Lines about what ranks instances of several sizes, where nobody asked for another objective."""
     ranked = {row.get("ranked_by") for row in answer.dicts()}
     budget = answer.question.pairs.num_devices
-    if "system_rate" in ranked:
+    if ranked & {"system_output_tokens_per_s", "system_input_tokens_per_s"}:
         yield f"ranked by tokens/s of the copies that {budget} devices hold\n"
     elif budget is not None and instance_budget(answer.question) is not None:
         yield f"instances of at most {budget} devices\n"
-    if "rate_per_device" in ranked and answer.question.options.rank_by is None:
+    if any(str(one).endswith("_per_device") for one in ranked) and answer.question.options.rank_by is None:
         told = "ranked by tokens/s per device: instances here differ in size (--num-devices N: by what N devices hold)"
         yield Paragraph(told, unbroken=True)
 
@@ -331,7 +331,7 @@ def _called(answer: Answer) -> Mapping[str, str]:
     """The names that a table gives to columns whose meaning only the question knows."""
     vary = answer.question.options.vary
     grid = {name: f"{limit}_limit" for name, limit in zip(("first_limit", "second_limit"), vary, strict=False)}
-    return {"rate": "tokens_per_s", **(grid if len(vary) == 2 else {})}
+    return grid if len(vary) == 2 else {}
 
 
 def _number_of(value: object, name: str) -> object:
@@ -369,6 +369,6 @@ def _given(answer: Answer) -> frozenset[str]:
     intervals."""
     rows = answer.dicts()
     served = ("served",) if any(row.get("users") is not None for row in rows) else ()
-    sized = ("sized",) if any(row.get("ranked_by") == "rate_per_device" for row in rows) else ()
+    sized = ("sized",) if any(str(row.get("ranked_by")).endswith("_per_device") for row in rows) else ()
     spans = ("ttft_intervals",) if answer.ttft_intervals else ()
     return given_options(answer.question).union(served, sized, spans)

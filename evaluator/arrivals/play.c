@@ -506,7 +506,7 @@ static void decode(struct shared *play, struct replica *here, double until) {
     if (here->waiting >= 0 && play->seen[here->waiting] > here->step)
         most = least_of(most, play->seen[here->waiting] - here->step);
     if (here->waiting >= 0 && !play->mixed && fits(play, here, here->waiting))
-        most = least_of(most, most_of(1, play->poll - (here->step - here->looked)));
+        most = least_of(most, play->poll - (here->step - here->looked) % play->poll);
     double stop = until;
     /* The step in which a request comes matters where it may be rejected, or is seen later. */
     const int told = play->reject_s < INFINITY || play->reject_tbt_s < INFINITY || play->ahead > 0;
@@ -547,7 +547,8 @@ static void advance(struct shared *play, struct replica *here, double until) {
         if (play->mixed) {
             if (!prompts(play, here, here->active)) decode(play, here, until);
         } else {
-            const int due = here->active == 0 || here->prompting || here->step - here->looked >= play->poll;
+            const int64_t since = here->step - here->looked;
+            const int due = here->active == 0 || here->prompting || (since && since % play->poll == 0);
             if (!(due && prompts(play, here, 0))) {
                 here->prompting = 0;
                 decode(play, here, until);

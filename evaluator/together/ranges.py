@@ -17,7 +17,7 @@ from evaluator.serving.batches import BatchSource
 from evaluator.serving.interface import Run
 from evaluator.serving.occupancy import memory_bytes, seats_of
 
-LARGEST_BATCH = 8192  # a replica (design decision 9)
+LARGEST_BATCH = 8192  # of a replica
 LARGEST_WAVES = 64
 USERS_A_SEAT = 4  # more of them wait longer, and change nothing else
 FIRST_BLOCK = 512  # batch sizes that are looked at first for one that does not fit

@@ -15,9 +15,9 @@ from store.errors import InputError
 
 _PAIR = ("prefill", "decode")
 OBJECTIVES = {
-    "throughput": "rate",
+    "throughput": "output_tokens_per_s",
     "qps": "qps",
-    "throughput-per-device": "rate_per_device",
+    "throughput-per-device": "output_tokens_per_s_per_device",
     "ttft": "ttft",
     "tpot": "tpot",
     "e2e": "e2e",
@@ -175,7 +175,7 @@ def objective_of(question: Question, phases: Collection[str], *, served: bool = 
     if report(question.report).allocates == "pairs" or question.options.mode == "pd":
         return _pair_objective(question, served=served)
     if asked is None:
-        return "rate"
+        return OBJECTIVES["throughput"]
     if asked not in OBJECTIVES:
         raise InputError(f"`rank_by={asked}` is not one of {', '.join(OBJECTIVES)}")
     if not set(_OBJECTIVE_PHASES.get(asked, phases)) & set(phases):

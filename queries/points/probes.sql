@@ -5,7 +5,7 @@ CREATE OR REPLACE TEMP MACRO sellers() AS TABLE
 WITH single AS (
     SELECT
         question_group, device, scenario, probe, plan, batch_size, num_devices, rate, ttft_ms, tpot_ms
-    FROM picked(getvariable('wanted_phase'), 'rate_per_device')
+    FROM picked(getvariable('wanted_phase'), 'output_tokens_per_s_per_device')
     WHERE NOT getvariable('split')
     QUALIFY row_number() OVER (
         PARTITION BY question_group, device ORDER BY objective DESC, latency_ms, batch_size, scenario

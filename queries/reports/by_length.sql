@@ -5,7 +5,7 @@
 -- scope: workloads
 -- refuses: rank_by | by-length ranks by tokens/s/device and requests/s/device | leave `rank_by` out
 -- refuses: all_pairs
--- shows: workload, input_length_mean, output_length, device, plan, batch_size, rate_per_device, plan_changes, prefill_plan, decode_plan, pd_ratio, qps_per_device_bound, pair_changes
+-- shows: workload, input_length_mean, output_length, device, plan, batch_size, output_tokens_per_s_per_device, plan_changes, prefill_plan, decode_plan, pd_ratio, qps_per_device_bound, pair_changes
 -- column: question_group | none | group of model, precision and convention, over every workload of the scope
 -- column: position | none | 1 is the shortest mean input; ties go to the shorter output, then the workload's key
 -- column: workload, workload_key
@@ -15,7 +15,7 @@
 -- column: device | none | of the best aggregated plan; NULL where no aggregated row satisfies the limits
 -- column: plan | none | the aggregated plan with the most generated tokens/s/device; ties as in best
 -- column: batch_size | requests | its best batch size by tokens/s
--- column: rate_per_device | tokens/s | generated tokens/s of that plan / its devices
+-- column: output_tokens_per_s_per_device | tokens/s | generated tokens/s of that plan / its devices
 -- column: plan_changes | none | whether device or plan differs from the line before; NULL at the first and beside a NULL
 -- column: prefill_device | none | of the prefill side
 -- column: prefill_plan | none | under formulas the prefill plan with the most requests/s/device; under an engine that of the pair with the most, waits in its times; NULL where none satisfies the limits
@@ -38,8 +38,8 @@ WITH workloads AS (
     FROM scoped
 ),
 aggregated_side AS (
-    SELECT question_group, workload_key, device, plan, batch_size, probe, rate / num_devices AS rate_per_device
-    FROM picked('aggregated', 'rate')
+    SELECT question_group, workload_key, device, plan, batch_size, probe, rate / num_devices AS output_tokens_per_s_per_device
+    FROM picked('aggregated', 'output_tokens_per_s')
     QUALIFY row_number() OVER (
         PARTITION BY question_group, workload_key
         ORDER BY row(-rate / num_devices, latency_ms, batch_size, scenario)
@@ -76,7 +76,7 @@ sides AS (
 )
 SELECT
     w.question_group, row_number() OVER by_length AS position, w.workload, w.workload_key, w.input_length,
-    w.input_length_mean, w.output_length, a.device, a.plan, a.batch_size, a.rate_per_device,
+    w.input_length_mean, w.output_length, a.device, a.plan, a.batch_size, a.output_tokens_per_s_per_device,
     a.device <> lag(a.device) OVER by_length OR a.plan <> lag(a.plan) OVER by_length AS plan_changes,
     p.device AS prefill_device, p.plan AS prefill_plan, p.batch_size AS prefill_batch_size, d.device AS decode_device,
     d.plan AS decode_plan, d.batch_size AS decode_batch_size, d.qps / p.qps AS pd_ratio,

@@ -3,7 +3,7 @@
 -- modes: aggregated, decode, pd
 -- reads: winners
 -- refuses: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, all_pairs
--- shows: rank, device, plan, rate, tokens_per_usd, usd_per_million_tokens, tokens_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from, probe
+-- shows: rank, device, plan, output_tokens_per_s, output_tokens_per_s_per_device, tokens_per_usd, usd_per_million_tokens, tokens_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from, probe
 -- column: question_group
 -- column: rank | none | 1 gives most tokens per $; devices without a price come last
 -- column: device
@@ -11,8 +11,8 @@
 -- column: usd_per_million_tokens | USD | of generated tokens
 -- column: tokens_per_kwh | tokens/kWh | by the watts of the devices alone
 -- column: break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from
--- column: rate | tokens/s | of one instance, or of a pair
--- column: rate_per_device
+-- column: output_tokens_per_s | tokens/s | of one instance, or of a pair
+-- column: output_tokens_per_s_per_device
 -- column: ttft_ms | ms | NULL for decode; of pairs with every wait
 -- column: tpot_ms
 -- column: plan | none | parallel split; of pairs the instances and splits of both sides
@@ -25,8 +25,8 @@
 SELECT
     question_group, rank, device, per_usd AS tokens_per_usd, 1e6 / per_usd AS usd_per_million_tokens,
     per_kwh AS tokens_per_kwh,
-    break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, rate, rate_per_device, ttft_ms,
-    tpot_ms, plan, batch_size, num_devices, prefill_utilisation, decode_utilisation, prefill_probe, probe
+    break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, rate AS output_tokens_per_s,
+    rate_per_device AS output_tokens_per_s_per_device, ttft_ms, tpot_ms, plan, batch_size, num_devices, prefill_utilisation, decode_utilisation, prefill_probe, probe
 FROM priced_points()
 ORDER BY question_group, rank;
 

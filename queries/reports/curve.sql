@@ -4,12 +4,12 @@
 -- ignores: each_limit_keyword
 -- reads: narrow
 -- column: question_group, device, plan, batch_size, concurrency
--- column: rate | tokens/s | generated tokens/s; prompt tokens/s for prefill
+-- column: output_tokens_per_s | tokens/s | generated tokens of one instance; of prefill its prompt tokens
 -- column: ttft_ms | ms | NULL for decode
 -- column: tpot_ms | ms | by the named definition; NULL for prefill
 -- column: tokens_per_s_per_user | tokens/s | of one user; NULL for prefill
 -- column: probe
-SELECT question_group, device, plan, batch_size, concurrency, rate, ttft_ms, tpot_ms, tokens_per_s_per_user, probe
+SELECT question_group, device, plan, batch_size, concurrency, rate AS output_tokens_per_s, ttft_ms, tpot_ms, tokens_per_s_per_user, probe
 FROM judged(getvariable('wanted_phase'))
 WHERE memory_free_bytes >= 0
 ORDER BY question_group, device, plan, batch_size, probe;

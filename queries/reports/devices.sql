@@ -1,16 +1,16 @@
 -- summary: the best configuration of each device in one phase, ranked as best ranks: by what a device makes where sizes differ
 -- modes: aggregated, prefill, decode, pd
--- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device, instances if num_devices, system_rate if num_devices, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
+-- shows: rank, device, plan, batch_size, concurrency, output_tokens_per_s, output_tokens_per_s_per_device, instances if num_devices, system_output_tokens_per_s if num_devices, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- reads: narrow, winners
 -- column: question_group
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: device, phase
--- column: rate | tokens/s | generated tokens/s of one instance, prompt tokens/s for prefill
--- column: ranked_by | none | the objective asked for; else system_rate within a budget, rate_per_device where the group holds instances of several sizes, rate where it does not
--- column: rate_per_device
+-- column: output_tokens_per_s | tokens/s | generated tokens of one instance; of prefill its prompt tokens
+-- column: ranked_by | none | the objective asked for; else system_output_tokens_per_s within a budget, output_tokens_per_s_per_device where the group holds instances of several sizes, output_tokens_per_s where it does not
+-- column: output_tokens_per_s_per_device
 -- column: instances | instances | copies of the instance that the device budget holds; NULL without one
 -- column: devices_used | devices | by the copies
--- column: system_rate | tokens/s | of all copies
+-- column: system_output_tokens_per_s | tokens/s | of all copies
 -- column: qps
 -- column: ttft_ms | ms | NULL for decode
 -- column: tpot_ms | ms | by the named definition; NULL for prefill
@@ -33,8 +33,8 @@ ranked AS (
     FROM winners
 )
 SELECT
-    question_group, rank, device, phase, ranked_by, rate, rate_per_device, instances, devices_used, system_rate, qps, ttft_ms,
-    tpot_ms, e2e_ms, concurrency, plan, tp, pp, dp, ep, moe_tp, moe_dp, batch_size, num_devices, probe, memory_free_bytes
+    question_group, rank, device, phase, ranked_by, rate AS output_tokens_per_s, rate_per_device AS output_tokens_per_s_per_device,
+    instances, devices_used, system_rate AS system_output_tokens_per_s, qps, ttft_ms, tpot_ms, e2e_ms, concurrency, plan, tp, pp, dp, ep, moe_tp, moe_dp, batch_size, num_devices, probe, memory_free_bytes
 FROM ranked
 WHERE rank <= getvariable('top')
 ORDER BY question_group, rank;

@@ -3,11 +3,11 @@
 -- requires: sweeps | diff compares two sweeps | sweepdb sweeps lists them
 -- layout: long
 -- verdict: changes
--- shows: model, device, workload, phase, plan, batch_size, rate_change_percent, ttft_change_percent, tpot_change_percent, won_before, wins_after, first_probe, second_probe
+-- shows: model, device, workload, phase, plan, batch_size, throughput_change_percent, ttft_change_percent, tpot_change_percent, won_before, wins_after, first_probe, second_probe
 -- column: subject | sha256 | what both rows are about
 -- column: model, device, workload, phase, plan
 -- column: batch_size | requests | of both rows
--- column: rate_change_percent | percent | from the first to the second, of tokens/s
+-- column: throughput_change_percent | percent | from the first to the second, of tokens/s
 -- column: ttft_change_percent | percent | from the first to the second; NULL for decode
 -- column: tpot_change_percent | percent | from the first to the second; NULL for prefill
 -- column: memory_change_bytes | bytes | memory left, second - first
@@ -22,7 +22,7 @@
 -- column: device_profile_changed | none | whether the device profile or its calibration differs
 WITH compared AS (
     SELECT
-        a.subject, a.model, a.device, a.workload, a.phase, a.plan, a.batch_size, 100 * (b.rate / a.rate - 1) AS rate_change_percent,
+        a.subject, a.model, a.device, a.workload, a.phase, a.plan, a.batch_size, 100 * (b.rate / a.rate - 1) AS throughput_change_percent,
         100 * (b.ttft_ms / a.ttft_ms - 1) AS ttft_change_percent, 100 * (b.tpot_ms / a.tpot_ms - 1) AS tpot_change_percent,
         b.memory_free_bytes - a.memory_free_bytes AS memory_change_bytes, a.wins AS won_before, b.wins AS wins_after,
         a.probe AS first_probe, b.probe AS second_probe, a.formula_version AS first_formula_version,
@@ -33,10 +33,10 @@ WITH compared AS (
         ON a.subject = b.subject AND a.batch_size = b.batch_size AND a.question_group = 0 AND b.question_group = 1
 )
 SELECT
-    subject, model, device, workload, phase, plan, batch_size, rate_change_percent, ttft_change_percent, tpot_change_percent,
+    subject, model, device, workload, phase, plan, batch_size, throughput_change_percent, ttft_change_percent, tpot_change_percent,
     memory_change_bytes, won_before, wins_after, first_probe, second_probe, first_formula_version,
     second_formula_version, first_family, second_family, device_profile_changed
 FROM compared
 ORDER BY
-    won_before <> wins_after DESC, abs(rate_change_percent) DESC NULLS LAST, subject, batch_size, first_scenario, second_probe
+    won_before <> wins_after DESC, abs(throughput_change_percent) DESC NULLS LAST, subject, batch_size, first_scenario, second_probe
 LIMIT getvariable('top');

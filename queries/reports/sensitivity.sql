@@ -2,16 +2,16 @@
 -- modes: aggregated, prefill, decode
 -- requires: vary | sensitivity varies a limit | add `vary`: each_limit_listed, or two of them
 -- layout: long
--- shows: vary, limit_from, limit_to, ranked_rate if sized or num_devices, rate, gain, gain_per_unit, winner_changes, device, plan, batch_size, concurrency, probe
+-- shows: vary, limit_from, limit_to, ranked_tokens_per_s if sized or num_devices, output_tokens_per_s, gain, gain_per_unit, winner_changes, device, plan, batch_size, concurrency, probe
 -- reads: narrow, winners
 -- column: question_group
 -- column: vary | none | the limit that varies; memory is the reserve, which counts down
 -- column: limit_from | ms or GiB | from this value on this row is the best
 -- column: limit_to | ms or GiB | up to the next step; NULL: however far it is relaxed
 -- column: ranked_by
--- column: ranked_rate | tokens/s | best throughput in that interval, by ranked_by
--- column: rate
--- column: gain | tokens/s | of ranked_rate over the step before; NULL at the first
+-- column: ranked_tokens_per_s | tokens/s | best throughput in that interval, by ranked_by
+-- column: output_tokens_per_s
+-- column: gain | tokens/s | of ranked_tokens_per_s over the step before; NULL at the first
 -- column: gain_per_unit | tokens/s per ms or GiB | gain / how far the limit moved since the step before
 -- column: winner_changes | none | whether another plan wins than before
 -- column: probe | none | the winner
@@ -30,13 +30,13 @@ reachable AS (
         AND (getvariable('num_devices') IS NULL OR num_devices <= getvariable('num_devices'))
 ),
 sizes AS (
-    SELECT question_group, ranking('rate', FALSE, min(num_devices), max(num_devices)) AS ranked_by
+    SELECT question_group, ranking('output_tokens_per_s', FALSE, min(num_devices), max(num_devices)) AS ranked_by
     FROM reachable
     GROUP BY question_group
 ),
 measured AS (
     SELECT
-        reachable.*, ranked_by, ranked_measure(ranked_by, rate, num_devices, rate) AS ranked_rate,
+        reachable.*, ranked_by, ranked_measure(ranked_by, rate, num_devices, rate) AS ranked_tokens_per_s,
         sign(needs) * floor(sqrt(abs(needs)) * 16) AS stretch
     FROM reachable
     JOIN sizes ON sizes.question_group = reachable.question_group
@@ -45,7 +45,7 @@ measured AS (
 bars AS (
     SELECT
         question_group, stretch,
-        max(max(ranked_rate)) OVER (
+        max(max(ranked_tokens_per_s)) OVER (
             PARTITION BY question_group ORDER BY stretch ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS most_tighter
     FROM measured
@@ -55,11 +55,11 @@ steps AS (
     SELECT measured.*
     FROM measured
     JOIN bars ON bars.question_group = measured.question_group AND bars.stretch = measured.stretch
-    WHERE most_tighter IS NULL OR ranked_rate > most_tighter
-    QUALIFY ranked_rate > coalesce(
-        max(ranked_rate) OVER (
+    WHERE most_tighter IS NULL OR ranked_tokens_per_s > most_tighter
+    QUALIFY ranked_tokens_per_s > coalesce(
+        max(ranked_tokens_per_s) OVER (
             PARTITION BY measured.question_group
-            ORDER BY needs, ranked_rate DESC, latency_ms, batch_size, scenario
+            ORDER BY needs, ranked_tokens_per_s DESC, latency_ms, batch_size, scenario
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ),
         -1
@@ -69,28 +69,28 @@ compared AS (
     SELECT
         *,
         lead(needs) OVER following AS next_needs,
-        ranked_rate - lag(ranked_rate) OVER following AS gain,
+        ranked_tokens_per_s - lag(ranked_tokens_per_s) OVER following AS gain,
         needs - lag(needs) OVER following AS moved,
         scenario <> lag(scenario) OVER following AS winner_changes
     FROM steps
-    WINDOW following AS (PARTITION BY question_group ORDER BY needs, ranked_rate, scenario)
+    WINDOW following AS (PARTITION BY question_group ORDER BY needs, ranked_tokens_per_s, scenario)
 )
 SELECT
     question_group, getvariable('vary') AS vary, abs(needs) AS limit_from, abs(next_needs) AS limit_to, ranked_by,
-    ranked_rate, rate, gain, gain / nullif(moved, 0) AS gain_per_unit, winner_changes, probe, device, plan, batch_size, concurrency
+    ranked_tokens_per_s, rate AS output_tokens_per_s, gain, gain / nullif(moved, 0) AS gain_per_unit, winner_changes, probe, device, plan, batch_size, concurrency
 FROM compared
 ORDER BY question_group, needs, scenario;
 
 -- when: vary_second | sensitivity-grid
 -- summary: the best throughput for a grid of two limits, ranked as best ranks, their values spread over what is stored
--- shows: first_limit, second_limit, ranked_rate if sized or num_devices, rate, device, plan, batch_size, concurrency, probe
+-- shows: first_limit, second_limit, ranked_tokens_per_s if sized or num_devices, output_tokens_per_s, device, plan, batch_size, concurrency, probe
 -- reads: narrow
 -- column: question_group
 -- column: first_limit | ms or GiB | value of the first limit
 -- column: second_limit | ms or GiB | value of the second limit
 -- column: ranked_by
--- column: ranked_rate | tokens/s | best throughput within both, by ranked_by; NULL: nothing satisfies them
--- column: rate
+-- column: ranked_tokens_per_s | tokens/s | best throughput within both, by ranked_by; NULL: nothing satisfies them
+-- column: output_tokens_per_s
 -- column: probe | none | the winner
 -- column: device, plan, batch_size, concurrency
 WITH points AS (
@@ -104,8 +104,8 @@ WITH points AS (
 reachable AS (
     SELECT
         *,
-        ranking('rate', FALSE, min(num_devices) OVER sizes, max(num_devices) OVER sizes) AS ranked_by,
-        ranked_measure(ranked_by, rate, num_devices, rate) AS ranked_rate
+        ranking('output_tokens_per_s', FALSE, min(num_devices) OVER sizes, max(num_devices) OVER sizes) AS ranked_by,
+        ranked_measure(ranked_by, rate, num_devices, rate) AS ranked_tokens_per_s
     FROM points
     WHERE first_needs IS NOT NULL AND second_needs IS NOT NULL
         AND (first_needs <= 0 OR NOT counts_down(getvariable('vary')))
@@ -137,19 +137,19 @@ cells AS (
 ),
 winners AS (
     SELECT
-        c.question_group, c.first_limit, c.second_limit, r.ranked_by, r.ranked_rate, r.rate,
+        c.question_group, c.first_limit, c.second_limit, r.ranked_by, r.ranked_tokens_per_s, r.rate,
         r.probe, r.device, r.plan, r.batch_size, r.concurrency
     FROM cells AS c
     LEFT JOIN reachable AS r
         ON r.question_group = c.question_group AND r.first_needs <= c.first_limit AND r.second_needs <= c.second_limit
     QUALIFY row_number() OVER (
         PARTITION BY c.question_group, c.first_limit, c.second_limit
-        ORDER BY r.ranked_rate DESC, r.latency_ms, r.batch_size, r.scenario
+        ORDER BY r.ranked_tokens_per_s DESC, r.latency_ms, r.batch_size, r.scenario
     ) = 1
 )
 SELECT
-    question_group, abs(first_limit) AS first_limit, abs(second_limit) AS second_limit, ranked_by, ranked_rate, rate,
-    probe, device, plan, batch_size, concurrency
+    question_group, abs(first_limit) AS first_limit, abs(second_limit) AS second_limit, ranked_by, ranked_tokens_per_s,
+    rate AS output_tokens_per_s, probe, device, plan, batch_size, concurrency
 FROM winners
 ORDER BY question_group, winners.first_limit, winners.second_limit;
 

@@ -20,8 +20,8 @@ named AS (
     SELECT
         side, is_next,
         unnest(limit_uses(device_memory_bytes, each_limited) || [
-            {'section': 'result', 'name': 'rate', 'unit': 'tokens/s', 'position': 1, 'value': rate},
-            {'section': 'result', 'name': 'rate_per_device', 'unit': 'tokens/s', 'position': 2, 'value': rate / num_devices},
+            {'section': 'result', 'name': 'output_tokens_per_s', 'unit': 'tokens/s', 'position': 1, 'value': rate},
+            {'section': 'result', 'name': 'output_tokens_per_s_per_device', 'unit': 'tokens/s', 'position': 2, 'value': rate / num_devices},
             {'section': 'result', 'name': 'qps', 'unit': 'requests/s', 'position': 3, 'value': qps},
             {'section': 'result', 'name': 'ttft_ms', 'unit': 'ms', 'position': 4, 'value': ttft_ms},
             {'section': 'result', 'name': 'tpot_ms', 'unit': 'ms', 'position': 5, 'value': tpot_ms},

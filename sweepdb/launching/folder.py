@@ -18,7 +18,14 @@ from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.whole_files import is_stream, written_whole
-from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
+from sweepdb.launching.benchmark_script import (
+    BENCH,
+    LADDER,
+    benchmark_script,
+    ladder_script,
+    seats_taken,
+    stated_circumstances,
+)
 from sweepdb.launching.engine_commands import command_of
 from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED, MEASURED_AS, WholeDeployment, whole_deployment
 from sweepdb.launching.flags_of_rows import production
@@ -69,8 +76,11 @@ def write_launch(
     force: bool = False,
     store: str | None = None,
     draft_model: str | None = None,
+    ladder: Sequence[int] = (),
 ) -> Written:
-    """Write what starts a stored row, or a prefill and a decode row with their instances (4P1D). Evaluates nothing."""
+    """Write what starts a stored row, or a prefill and a decode row with their instances (4P1D). Evaluates nothing.
+
+    A `ladder` of users is measured one after the other by a script of its own."""
     asked = read_rows(rows)
     if target not in TARGETS:
         raise InputError(f"`target={target}` is not one of {', '.join(TARGETS)}")
@@ -82,7 +92,9 @@ def write_launch(
     whole = whole_deployment(commands, location)
     files = _started_files(commands, target)
     not_set = _not_set(commands, routed=SCRIPT in files or target in _ROUTED)
-    files["bench.sh"] = benchmark_script(commands, seats_taken(commands) if whole is None else whole.users)
+    files[BENCH] = benchmark_script(commands, seats_taken(commands) if whole is None else whole.users)
+    if ladder:
+        files[LADDER] = ladder_script(ladder)
     files["not_set.txt"] = "".join(f"{line}\n" for line in not_set)
     files["README.md"] = readme(commands, target, files)
     files[EXPECTED] = _expected(commands, whole, location, files)

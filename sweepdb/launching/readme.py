@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from store.texts import escaped
+from sweepdb.launching.benchmark_script import BENCH, LADDER
 from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED
 from sweepdb.launching.manifests import graph_name
 from sweepdb.launching.server_command import ENGINE_NAMES, PRODUCTION, ServerCommand
@@ -13,6 +14,8 @@ from sweepdb.launching.several_servers import START
 _REPRODUCES = """\
 These flags reproduce the row, so that a benchmark can be compared with it: no more requests at once than it has, none
 longer, memory for no more, and prompts that are not cached unless the row caches them."""
+_LADDER = f"""
+   {LADDER} does so for each number of users that a decision wants."""
 _TO_SERVE = """\
 To serve with, start the scripts whose names begin with production- (or PRODUCTION=1 ./start.sh). They keep
 plan, formats and token budget, and take the engine's own number of requests, its usual share of memory up to 0.9, the
@@ -40,7 +43,8 @@ def readme(commands: list[ServerCommand], target: str, files: Mapping[str, str])
 
 1. Read not_set.txt: what the prediction assumes and no flag says.
 2. Start the instances: {_started(target, commands, files)}.
-3. bench.sh measures the row's own requests at BASE_URL and prints the commands that bring the result back.
+3. {BENCH} measures the row's own requests at BASE_URL and prints the commands that bring the result back.\
+{_LADDER if LADDER in files else ""}
 4. Compare with {EXPECTED}: under {DEPLOYMENT} what the client should see, means over requests of its mean
    lengths; under roles each row as it is stored, for the lengths named; and how far such were off.
 
@@ -57,7 +61,7 @@ def _started(target: str, commands: list[ServerCommand], files: Mapping[str, str
         return f"./{START}, which says how on several hosts; clients ask port 8000 of host 0"
     if target == "shell":
         mine = (name for name in sorted(files) if name.endswith(".sh") and not name.startswith(PRODUCTION))
-        return ", ".join(name for name in mine if name != "bench.sh")
+        return ", ".join(name for name in mine if name not in {BENCH, LADDER})
     forwarded = f"kubectl port-forward service/{graph_name(commands)}-frontend 8000:8000"
     how = {
         "compose": "docker compose up",

@@ -274,7 +274,11 @@ class _Asking:
         own = {str(row["probe"]) for row in found}
         ranked = sorted(
             (row for sweep in others for row in self._rows_of(sweep, users) if row["probe"] not in own),
-            key=lambda row: (not row["within_limits"], -number_of(row["system_rate"]), str(row["probe"])),
+            key=lambda row: (
+                not row["within_limits"],
+                -number_of(row["system_output_tokens_per_s"]),
+                str(row["probe"]),
+            ),
         )
         for row in ranked[:most]:
             yield self._row(users, self._change(row), row, int(number_of(row["instances"])))
@@ -288,7 +292,7 @@ class _Asking:
         plan = f"{instances} x {short_plan(str(row['plan']))} {row['form']}" if row else None
         return {
             "concurrency": users, "deployment": named, "instances": instances, "plan": plan, "users": row.get("users"),
-            "output_tokens_per_s": row.get("system_rate"), "requests_per_s": row.get("system_qps"),
+            "output_tokens_per_s": row.get("system_output_tokens_per_s"), "requests_per_s": row.get("system_qps"),
             "ttft_ms": row.get("ttft_ms"), "tpot_ms": row.get("tpot_ms"), "e2e_ms": row.get("e2e_ms"),
             "within_limits": row.get("within_limits") if self.limited else None, "probe": row.get("probe"),
         }  # fmt: skip

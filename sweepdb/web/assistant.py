@@ -23,6 +23,8 @@ from store.errors import InputError, SweepdbError
 from store.location import StoreLocation
 from store.reading import read_store_id
 from store.texts import escaped
+from sweepdb.deciding import BUDGET, GAIN, REPORT
+from sweepdb.web.decisions import decision_document
 from sweepdb.web.documents import answer_document, table_document
 from sweepdb.web.pool import SessionPool
 from sweepdb.web.statements_apart import rows_apart
@@ -71,6 +73,14 @@ class Assistant:
     async def why(self, first: str, second: str, options: Options | None = None) -> Document:
         """Two stored rows side by side, such as a1b2c3d4:18: which limits each meets, and where steps spend time."""
         return await self.ask("why", {**(options or {}), "probes": (first, second)})
+
+    async def decide(self, options: Options | None = None, budget: int = BUDGET, gain: float = GAIN) -> Document:
+        """What to deploy on what is known now, how sure that is, and the run worth most for this decision.
+
+        Options are those of the report deployments: limits in ms, num_devices, concurrency or target_qps, scope."""
+        question = question_of(REPORT, options or {})
+        own = {"budget": budget, "gain": gain}
+        return _short(await self._pool.run(lambda: decision_document(self._pool.location, question, own)))
 
     async def coverage(self, options: Options | None = None) -> Document:
         """Everything that is stored: how densely, and with how many failures."""
@@ -182,7 +192,15 @@ def assistant_server(pool: SessionPool, *, sql: bool) -> MCPServer:
     """A server with its tools; all of them only read."""
     server = _Server("sweepdb", instructions=_ABOUT, version=version("sweepdb"), log_level="ERROR")
     tools = Assistant(pool)
-    offered: list[_Tool] = [tools.scope, tools.ask, tools.why, tools.coverage, tools.explain, tools.sql_schema]
+    offered: list[_Tool] = [
+        tools.scope,
+        tools.ask,
+        tools.decide,
+        tools.why,
+        tools.coverage,
+        tools.explain,
+        tools.sql_schema,
+    ]
     for work in (*offered, tools.sql) if sql else offered:
         server.add_tool(_told(work), name=work.__name__, annotations=_READS, structured_output=False)
     return server

@@ -18,8 +18,10 @@ from queries.dictionary import dictionary
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
+from sweepdb.deciding import REPORT
 from sweepdb.reporting import drawn
 from sweepdb.web.asked import question_of_parameters
+from sweepdb.web.decisions import decision_document
 from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, plain, table_document
 from sweepdb.web.listings import (
     Listing,
@@ -32,6 +34,7 @@ from sweepdb.web.openapi import openapi_document, parameter_of
 from sweepdb.web.pool import SessionPool, UnknownPathError
 from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 
+_OF_DECISIONS = ("budget", "gain")
 _OWN = {"state", "picture"}  # parameters of an address that are no option
 _FORMATS = ("csv", "svg", "vl")
 
@@ -55,6 +58,7 @@ class Endpoints:
             "measured": self.measured,
             "openapi.json": self.openapi,
             "answer/{name}": self.answer,
+            "decide": self.decide,
             "probe/{reference}": self.probe,
             "explain/{reference}": self.explain,
         }
@@ -65,6 +69,15 @@ class Endpoints:
     async def answer(self, request: Request) -> Response:
         """A report's answer; `.csv`, `.svg` or `.vl` behind its name is another form of it."""
         return await self._answered(str(request.path_params["name"]), request)
+
+    async def decide(self, request: Request) -> Response:
+        """What to deploy on what is known now, and the runs worth most; a picture with the bands of predictions."""
+        own = {name: request.query_params[name] for name in _OF_DECISIONS if name in request.query_params}
+        parameters = [item for item in request.query_params.multi_items() if item[0] not in _OWN | own.keys()]
+        question = question_of_parameters(REPORT, parameters)
+        state = await self._pool.state()
+        told = await self._pool.run(lambda: decision_document(self._pool.location, question, own))
+        return await _document(lambda: {**told, "state": state})
 
     async def coverage(self, request: Request) -> Response:
         """Everything that is stored, and how densely."""

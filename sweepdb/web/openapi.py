@@ -9,6 +9,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from queries.asking import Keyword, Report, asked_reports, keywords_of
+from sweepdb.deciding import BUDGET, GAIN, REPORT
 
 _TEXT = {"type": "string"}
 _KINDS: dict[type, dict[str, object]] = {
@@ -50,6 +51,9 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
         "/api/v1/explain/{reference}": _path(
             f"The operators of a probe's steps{_FORM}", "explain", [_REFERENCE, _STEP]
         ),
+        "/api/v1/decide": _path(
+            "What to deploy on what is known now, and the run worth most for this decision", "decide", _decided()
+        ),
         **{f"/api/v1/answer/{asked.name}": _answer_path(asked) for asked in asked_reports().values()},
     }
     if sql:
@@ -60,6 +64,15 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
         "paths": paths,
         "components": {"schemas": {"Error": _ERROR, "Answer": _ANSWER}},
     }
+
+
+def _decided() -> list[dict[str, object]]:
+    """The parameters of a decision: those of its report, and its own."""
+    own = (
+        Keyword(name="budget", hint=int, default=BUDGET, help="starts of a server to plan for"),
+        Keyword(name="gain", hint=float, default=GAIN, help="share of the answer below which a run is not worth it"),
+    )
+    return [*map(parameter_of, keywords_of(asked_reports()[REPORT])), *map(parameter_of, own)]
 
 
 def parameter_of(keyword: Keyword) -> dict[str, object]:

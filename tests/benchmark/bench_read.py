@@ -43,7 +43,7 @@ best AS (
     FROM fitting
     GROUP BY scenario_id
 )
-SELECT unnest(row) FROM best ORDER BY row.rate DESC, row.scenario LIMIT 20
+SELECT unnest(row) FROM best ORDER BY row.output_tokens_per_s DESC, row.scenario LIMIT 20
 """
 ONE = "AND model = '{model}' AND workload = '{workload}'"
 SWEEPS = "SELECT key, label, started_at, status, probes_stored FROM sweep ORDER BY id DESC LIMIT 20"

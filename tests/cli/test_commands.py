@@ -57,7 +57,7 @@ def test_json_rows_are_numbers_and_nulls_and_obey_the_limits(example_store):
     assert [row["rank"] for row in rows] == [1, 2, 3, 4]
     assert all(isinstance(row["tpot_inclusive_ms"], float) and row["tpot_inclusive_ms"] <= 50 for row in rows)
     assert rows[0]["decode_step_p90_ms"] is None
-    rates = [row["rate"] for row in rows]
+    rates = [row["output_tokens_per_s"] for row in rows]
     assert rates == sorted(rates, reverse=True)
 
 

@@ -27,7 +27,6 @@ DOCUMENTS = [
     *PAGES,
     *sorted((ROOT / "docs" / "readers").glob("*.md")),
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
-    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples, and a fit is to the reader's own servers;

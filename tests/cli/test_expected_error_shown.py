@@ -35,8 +35,10 @@ def test_a_line_says_both_kinds_of_servers_and_whose_the_points_are():
     about = {"servers": "others", "pairs": None, "sources": 5, "agreeing": 4, "points": 64}
     others = [error(median=48.0, bias=-37.0, **about), error("ttft_ms", 68.0, bias=9.0, **about)]
     assert lines(*tuned, *others) == [
-        (f"on servers tuned like the benchmarks': TPOT +-7 %, TTFT +-21 %, 212 {OF_PAIRS}; on others': TPOT +-48 % (mostly"
-        " too low), TTFT +-68 %, 64 points of 5 sources")
+        (
+            f"on servers tuned like the benchmarks': TPOT +-7 %, TTFT +-21 %, 212 {OF_PAIRS}; on others': TPOT +-48 % (mostly"
+            " too low), TTFT +-68 %, 64 points of 5 sources"
+        )
     ]
     # three of five sources err to that side: nothing is said of a side
     split = error(median=48.0, bias=-37.0, **{**about, "agreeing": 3})

@@ -79,5 +79,5 @@ def test_the_cost_report_joins_what_was_entered(example_copy):
     sweepdb("prices set TEST_DEVICE --usd-per-device-hour 2 --watts-per-device 500 --from 2020-01-01", example_copy)
     (row,) = json.loads(sweepdb("query cost --tpot-limit 50 --top 1 --format json", example_copy).out)
     # tokens/s x 3600 s over 8 devices x 2 USD; x 3600 s over 8 x 0.5 kW
-    assert row["tokens_per_usd"] == pytest.approx(row["rate"] * 3600 / 16)
-    assert row["tokens_per_kwh"] == pytest.approx(row["rate"] * 3600 / 4)
+    assert row["tokens_per_usd"] == pytest.approx(row["output_tokens_per_s"] * 3600 / 16)
+    assert row["tokens_per_kwh"] == pytest.approx(row["output_tokens_per_s"] * 3600 / 4)

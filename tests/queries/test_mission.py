@@ -84,7 +84,8 @@ def test_s55_best_prefill_and_decode_equal_brute_force_for_every_pair_of_limits(
                 group[0]: [(reference(row), rate) for rate, row in best[:TOP]] for group, best in by_size(found).items()
             }
             got = {}
-            model, probe, rate = (answer.columns.index(name) for name in ("model", "probe", "rate"))
+            made = "input_tokens_per_s" if report == "prefill" else "output_tokens_per_s"
+            model, probe, rate = (answer.columns.index(name) for name in ("model", "probe", made))
             for row in answer.rows:
                 got.setdefault(row[model], []).append((row[probe], row[rate]))
             assert {name: [probe for probe, _ in best] for name, best in got.items()} == {

@@ -77,7 +77,7 @@ def test_users_rate_time_and_tokens_of_a_row_are_of_one_length(store, asked):
     for row in store.best(**asked).dicts():
         # Little's law, and the mean answer that clients of these lengths get.
         assert row["concurrency"] == pytest.approx(row["qps"] * row["e2e_ms"] / 1000, rel=1e-9)
-        assert row["rate"] == pytest.approx(row["qps"] * MEAN * OUTPUT, rel=1e-9)
+        assert row["output_tokens_per_s"] == pytest.approx(row["qps"] * MEAN * OUTPUT, rel=1e-9)
         assert row["e2e_ms"] == pytest.approx(row["ttft_ms"] + (MEAN * OUTPUT - 1) * row["tpot_exclusive_ms"], rel=1e-9)
         assert row["qps"] == row["requests_per_s"]
 
@@ -94,7 +94,7 @@ def test_every_face_says_the_same_of_the_same_row(device, url, store, tmp_path):
     asked = {"tpot_limit": 30.0, "device": device}
     (best,) = store.best(top=1, **asked).dicts()
     probe, size = best["probe"], best["num_devices"]
-    named = {"requests_per_s": "qps", "output_tokens_per_s": "rate"}
+    named = {"requests_per_s": "qps"}
     typed = f"--tpot-limit 30 --device {device} --format json"
 
     (whole,) = (row for row in store.deployments(num_devices=size, **asked).dicts() if row["probe"] == probe)
@@ -124,9 +124,9 @@ def test_every_face_says_the_same_of_the_same_row(device, url, store, tmp_path):
                  numbers_of(whole, whole["instances"], **of_whole), numbers_of(launched, concurrency="users")):  # fmt: skip
         assert face == pytest.approx(expected, rel=1e-12)
     assert (cost["probe"], devices["probe"]) == (probe, probe)
-    assert cost["rate"] == pytest.approx(expected["output_tokens_per_s"], rel=1e-12)
+    assert cost["output_tokens_per_s"] == pytest.approx(expected["output_tokens_per_s"], rel=1e-12)
     assert cost["tokens_per_usd"] == pytest.approx(
-        best["rate_per_device"] * 3600 / (2 + DEVICES.index(device)), rel=1e-12
+        best["output_tokens_per_s_per_device"] * 3600 / (2 + DEVICES.index(device)), rel=1e-12
     )
 
     page = tmp_path / "report.html"

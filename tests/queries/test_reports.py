@@ -306,12 +306,12 @@ def test_sensitivity_steps_are_the_best_answers_at_those_limits(notebook, asked)
     assert len(steps) > 2
     for step in steps:
         best = notebook.best(tpot_limit=step["limit_from"], top=1, model=MODELS[4][0], **asked).dicts()[0]
-        assert best[step["ranked_by"]] == pytest.approx(step["ranked_rate"])
+        assert best[step["ranked_by"]] == pytest.approx(step["ranked_tokens_per_s"])
         assert best["probe"] == step["probe"]
         before = notebook.best(
             tpot_limit=math.nextafter(step["limit_from"], 0), top=1, model=MODELS[4][0], **asked
         ).dicts()
-        assert not before or before[0][step["ranked_by"]] < step["ranked_rate"]
+        assert not before or before[0][step["ranked_by"]] < step["ranked_tokens_per_s"]
 
 
 @pytest.mark.parametrize("asked", quick([{}, {"num_devices": 5}]))
@@ -323,7 +323,7 @@ def test_sensitivity_over_two_limits_is_the_best_answer_in_every_cell(notebook, 
             ttft_limit=cell["first_limit"], tpot_limit=cell["second_limit"], top=1, model=MODELS[4][0], **asked
         ).dicts()
         assert cell["probe"] == (best[0]["probe"] if best else None)
-        assert cell["ranked_rate"] == (pytest.approx(best[0][cell["ranked_by"]]) if best else None)
+        assert cell["ranked_tokens_per_s"] == (pytest.approx(best[0][cell["ranked_by"]]) if best else None)
 
 
 def test_devices_ranks_the_best_of_each_device(stored, notebook):
@@ -333,7 +333,9 @@ def test_devices_ranks_the_best_of_each_device(stored, notebook):
         for rate, row in best:
             expected.setdefault(row["device"], rate)
         names = {DEVICES[0][0], DEVICES[1][0]}
-        got = {row["device"]: row["rate"] for row in rows if row["probe"] in {reference(r) for _, r in best}}
+        got = {
+            row["device"]: row["output_tokens_per_s"] for row in rows if row["probe"] in {reference(r) for _, r in best}
+        }
         assert got == pytest.approx(expected), group
         assert set(got) == names
 
@@ -364,7 +366,7 @@ def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options)
 def test_why_lists_margin_and_knobs(notebook):
     first, second = (row["probe"] for row in notebook.best(top=2, model=MODELS[4][0], rank_by="throughput").dicts())
     lines = notebook.report("why", probes=(first, second), tpot_limit=50).dicts()
-    margin = next(line for line in lines if line["name"] == "rate")
+    margin = next(line for line in lines if line["name"] == "output_tokens_per_s")
     assert margin["difference"] > 0
     assert {line["section"] for line in lines} >= {"result", "limit", "split", "memory"}
     assert all(line["first"] != line["second"] for line in lines if line["section"] == "knob")
@@ -386,10 +388,10 @@ def test_cost_counts_tokens_for_a_dollar_and_a_kilowatt_hour(tmp_path):
         older = session.ask(Question(report="cost", options=ReportOptions(price_date="2026-01-15"))).dicts()
     by_device = {row["device"]: row for row in rows}
     h100, h200 = by_device["H100_SXM"], by_device["H200_SXM"]
-    assert h100["tokens_per_usd"] == pytest.approx(h100["rate_per_device"] * 3600 / 2.0)
-    assert h100["tokens_per_kwh"] == pytest.approx(h100["rate_per_device"] * 3600 / 0.7)
+    assert h100["tokens_per_usd"] == pytest.approx(h100["output_tokens_per_s_per_device"] * 3600 / 2.0)
+    assert h100["tokens_per_kwh"] == pytest.approx(h100["output_tokens_per_s_per_device"] * 3600 / 0.7)
     assert h200["break_even_usd_per_device_hour"] == pytest.approx(
-        h200["rate_per_device"] / h100["rate_per_device"] * 2.0
+        h200["output_tokens_per_s_per_device"] / h100["output_tokens_per_s_per_device"] * 2.0
     )
     assert next(row for row in older if row["device"] == "H100_SXM")["usd_per_device_hour"] == 9.0
 
@@ -406,7 +408,7 @@ def test_diff_reports_what_another_formula_changed(tmp_path):
     rows = notebook.report("diff", sweeps=("1" * 32, "2" * 32), top=100).dicts()
     assert len(rows) == 12
     # version 1 takes 1.03 times as long
-    assert all(row["rate_change_percent"] == pytest.approx(3.0) for row in rows)
+    assert all(row["throughput_change_percent"] == pytest.approx(3.0) for row in rows)
     assert {(row["first_formula_version"], row["second_formula_version"]) for row in rows} == {(1, 2)}
     assert [row["won_before"] for row in rows].count(True) == 1
     write_sweep(url, [scenario(MODELS[0], WORKLOADS[0], DEVICES[1], plan=PLANS[3], **common)], key="3", sizes=2)
@@ -440,9 +442,10 @@ def test_nothing_fits_is_an_empty_answer_with_the_nearest_miss(stored, notebook)
 
 def test_definitions_change_what_they_name(notebook):
     once = notebook.best(top=1).dicts()[0]
-    assert once["rate"] == once["output_tokens_per_s"]
+    assert once["output_tokens_per_s"] != once["output_tokens_per_s_twice"]
     twice = notebook.best(top=1, throughput="twice").dicts()[0]
-    assert twice["rate"] == twice["output_tokens_per_s_twice"]
+    assert twice["output_tokens_per_s"] == twice["output_tokens_per_s_twice"]
+    assert twice["output_tokens_per_s_per_device"] == twice["output_tokens_per_s"] / twice["num_devices"]
     full = notebook.decode(top=1, decode_qps="full").dicts()[0]
     assert full["qps"] == full["decode_full_qps"]
     assert set(PRESETS) == {"sweepdb", "upstream", "seed000", "seed001"}

@@ -146,7 +146,7 @@ def test_pairs_of_each_device_and_what_their_tokens_cost(notebook):
     for row in devices:
         cost = priced[row["decode_device"]]
         per_device = row["qps_per_device"] * row["output_length"]
-        assert cost["rate_per_device"] == pytest.approx(per_device)
+        assert cost["output_tokens_per_s_per_device"] == pytest.approx(per_device)
         assert cost["tokens_per_usd"] == pytest.approx(per_device * 3600 / cost["usd_per_device_hour"])
 
 

@@ -60,7 +60,8 @@ class Replica:
                 if not self._prompts(self.active):
                     self._decode(until)
             else:
-                due = self.active == 0 or self.prompting or self.step - self.looked >= self.rules.poll_steps
+                since = self.step - self.looked
+                due = self.active == 0 or self.prompting or (since and since % self.rules.poll_steps == 0)
                 if not (due and self._prompts(0)):
                     self.prompting = False
                     self._decode(until)
@@ -344,7 +345,7 @@ class Replica:
         if self.waiting >= 0 and play.seen[self.waiting] > self.step:
             most = min(most, play.seen[self.waiting] - self.step)
         if self.waiting >= 0 and rules.admission == "prefill_first" and self._fits(self.waiting):
-            most = min(most, max(1, rules.poll_steps - (self.step - self.looked)))
+            most = min(most, rules.poll_steps - (self.step - self.looked) % rules.poll_steps)
         stop = until
         # The step in which a request comes matters where it may be rejected, or is seen later.
         told = rules.reject_s < inf or rules.reject_tbt_s < inf or rules.ahead_steps > 0

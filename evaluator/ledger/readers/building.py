@@ -21,6 +21,7 @@ from store.loads import MeasuredRequests
 from store.records import MeasurementRecord, SideRecord
 from store.texts import checked_name, from_text
 
+SERVER_FAILED = "server_failed"  # the format without numbers, and its field that says why
 FIELD = "circumstances"  # of the fields that a record keeps beside its columns
 
 
@@ -132,7 +133,7 @@ _WRITTEN = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     """The record of an item, keyed by its content and not by the file it stood in: importing again adds nothing."""
     metrics = {name: value for name, value in item.metrics.items() if value is not None}
-    if not metrics:
+    if not metrics and source_format != SERVER_FAILED:
         raise BadItem("no measured value that we know")
     for name, value in metrics.items():
         if not 0 < value < math.inf:

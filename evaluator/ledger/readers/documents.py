@@ -9,7 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluator.ledger.readers.aiperf import AIPERF, is_aiperf, read_aiperf
-from evaluator.ledger.readers.building import BadItem, Document, Item, Problem, ReadResult, decoded, record
+from evaluator.ledger.readers.building import (
+    SERVER_FAILED,
+    BadItem,
+    Document,
+    Item,
+    Problem,
+    ReadResult,
+    decoded,
+    record,
+)
+from evaluator.ledger.readers.failed import is_failed, read_failed
 from evaluator.ledger.readers.guidellm import GUIDELLM, is_guidellm, read_guidellm
 from evaluator.ledger.readers.inferencex import INFERENCEX, is_inferencex, read_inferencex
 from evaluator.ledger.readers.request_logs import RequestDocument, gathered, read_requests
@@ -24,6 +34,7 @@ _READERS: tuple[tuple[str, Callable[[Document], bool], Callable[[Document], Item
     (GUIDELLM, is_guidellm, read_guidellm),
     (AIPERF, is_aiperf, read_aiperf),
     (VLLM, is_vllm, read_vllm),
+    (SERVER_FAILED, is_failed, read_failed),
 )
 
 

@@ -9,7 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluator.ledger.readers.aiperf import AIPERF
-from evaluator.ledger.readers.building import LARGEST_FILE_BYTES, Problem, ReadResult, decoded, delimiter_of
+from evaluator.ledger.readers.building import (
+    LARGEST_FILE_BYTES,
+    SERVER_FAILED,
+    Problem,
+    ReadResult,
+    decoded,
+    delimiter_of,
+)
 from evaluator.ledger.readers.comparison_tables import (
     PUBLISHED,
     PUBLISHED_COLUMNS,
@@ -42,7 +49,8 @@ _CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
     (AICONFIGURATOR_COLUMNS, read_aiconfigurator),
     (OWN_COLUMNS, read_own_csv),
 )
-FORMATS = (SERVING, PUBLISHED, OWN, AICONFIGURATOR, VLLM, GUIDELLM, INFERENCEX, AIPERF, AIPERF_REQUESTS, INFERENCE_PERF)
+FORMATS = (SERVING, PUBLISHED, OWN, AICONFIGURATOR, VLLM, GUIDELLM, INFERENCEX, AIPERF, AIPERF_REQUESTS, INFERENCE_PERF,
+           SERVER_FAILED)  # fmt: skip
 
 
 def read_measurements(path: Path) -> ReadResult:

@@ -141,12 +141,14 @@ static void decode(struct state *state, int64_t most) {
     }
 }
 
-/* Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps, or when idle. */
+/* Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps since the last prompts, or
+   when idle. */
 static void prefill_first(struct state *state) {
     const struct loop *loop = state->loop;
     int64_t looked = 0;
     while (goes_on(state)) {
-        if (state->begun < state->seated && (!state->active || state->step - looked >= loop->poll)) {
+        int64_t since = state->step - looked;
+        if (state->begun < state->seated && (!state->active || (since && since % loop->poll == 0))) {
             int64_t seen = loop->ends[state->seated];
             while (state->position + loop->budget < seen) {
                 state->position += loop->budget;
@@ -158,7 +160,7 @@ static void prefill_first(struct state *state) {
             looked = state->step;
         }
         int waiting = state->begun < state->seated;
-        decode(state, waiting ? larger(1, loop->poll - (state->step - looked)) : unseen(state));
+        decode(state, waiting ? loop->poll - (state->step - looked) % loop->poll : unseen(state));
     }
 }
 

@@ -88,10 +88,12 @@ class _Play:
                 self.mixed()
 
     def prefill_first(self) -> None:
-        """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps, or when idle."""
+        """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps since the last
+        prompts, or when idle."""
         looked, poll, budget, steps = 0, self.rules.poll_steps, self.rules.token_budget, self.steps
         while self._goes_on():
-            if self.begun < self.seated and (not self.active or self.step - looked >= poll):
+            since = self.step - looked
+            if self.begun < self.seated and (not self.active or (since and since % poll == 0)):
                 seen = self.ends[self.seated]
                 for position in (*range(self.position + budget, seen, budget), seen):
                     steps += (1, 0, position, self.step)
@@ -99,7 +101,7 @@ class _Play:
                 self._start()
                 looked = self.step
             waiting = self.begun < self.seated
-            self._decode(max(1, poll - (self.step - looked)) if waiting else self._unseen())
+            self._decode(poll - (self.step - looked) % poll if waiting else self._unseen())
 
     def mixed(self) -> None:
         """Decodes first, the rest of the budget to the oldest prompts, cut where it ends."""

@@ -14,7 +14,7 @@ const MOST_POINTS = 300; // a mode: one for each three pixels of the picture
 const TOP = 10;
 const HOUR_S = 3600;
 const MILLION = 1e6;
-const COLUMNS = ["rank", "device", "plan", "probe", "batch_size", "concurrency", "rate", "rate_per_device", "usd_per_million_tokens", "instances", "system_rate", "ttft_ms", "tpot_ms", "e2e_ms", "memory_free_gib", "num_devices", "launchable"];
+const COLUMNS = ["rank", "device", "plan", "probe", "batch_size", "concurrency", "output_tokens_per_s", "output_tokens_per_s_per_device", "usd_per_million_tokens", "instances", "system_output_tokens_per_s", "ttft_ms", "tpot_ms", "e2e_ms", "memory_free_gib", "num_devices", "launchable"];
 const SLIDERS = [
   ...LIMITS.filter((one) => one.slider).map((one) => ({
     name: one.keyword, unit: one.unit, none: String(one.slider.initial ?? "none"), ...one.slider,
@@ -179,7 +179,7 @@ export async function explore(main) {
   function rank(ranked, asks, number_ = Number(asked().group ?? 0)) {
     const price = Number(asked().price ?? 0) || null;
     const found = ranked.failed ? [] : objects(ranked).filter((row) => row.question_group === number_);
-    for (const row of found) row.usd_per_million_tokens = price === null ? null : (price / (row.rate_per_device * HOUR_S)) * MILLION;
+    for (const row of found) row.usd_per_million_tokens = price === null ? null : (price / (row.output_tokens_per_s_per_device * HOUR_S)) * MILLION;
     const top = found[0];
     fill(sentence, top ? said(top, ranked.plans[top.plan] ?? top.plan, price) : ranked.failed ? "No ranking here." : "Nothing satisfies the limits.");
     fill(misses, top || ranked.failed ? (ranked.failed ? failure(ranked.failed) : null) : nothingFits(ranked, number_));
@@ -203,7 +203,7 @@ export async function explore(main) {
 
   function said(top, plan, price) {
     const cost = price === null ? "" : `, $${number(top.usd_per_million_tokens)} a million tokens`;
-    return [h("strong", {}, `${plan} on ${top.device}`), `: a batch of ${number(top.batch_size)} yields `, h("strong", {}, `${number(top.rate_per_device)} tokens/s per device`),
+    return [h("strong", {}, `${plan} on ${top.device}`), `: a batch of ${number(top.batch_size)} yields `, h("strong", {}, `${number(top.output_tokens_per_s_per_device)} tokens/s per device`),
       `, TTFT ${number(top.ttft_ms)} ms, TPOT ${number(top.tpot_ms)} ms${cost}.`];
   }
 

@@ -7,9 +7,10 @@ const GIB = 2 ** 30;
 const FEW = 5; // no button for so few rows
 const PROBE = /^[0-9a-f]{6,64}:[0-9]+$/;
 const SHORT = {
-  rate: "tokens/s",
-  rate_per_device: "tokens/s/device",
-  system_rate: "tokens/s of all",
+  input_tokens_per_s: "tokens/s",
+  input_tokens_per_s_per_device: "tokens/s/device",
+  system_input_tokens_per_s: "tokens/s of all",
+  system_output_tokens_per_s: "tokens/s of all",
   batch_size: "batch",
   ttft_ms: "TTFT ms",
   tpot_ms: "TPOT ms",

@@ -1,0 +1,87 @@
+"""decide: the answer now, how sure it is, and the next run that is worth most for it.
+
+Not here: what is worth a run (sweepdb.deciding), and the files that start it (sweepdb.launching)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.commands.planning import WRITTEN, asking
+from cli.derived import as_typed, with_parameters
+from cli.output import check_format, say, write_rows, write_text
+from cli.shared_options import FailEmptyOption, JobsOption, StoreOption, joined_numbers
+from store.errors import NothingFits
+from sweepdb.deciding import BUDGET, GAIN
+from sweepdb.planning import plan_options
+
+if TYPE_CHECKING:
+    from sweepdb.deciding import Decision
+
+
+@with_parameters(plan_options(), WRITTEN, after="model")
+def decide(
+    model: Annotated[str, typer.Argument(help="id, directory or config.json")],
+    *,
+    budget: Annotated[int, typer.Option(help="starts of a server to plan for")] = BUDGET,
+    gain: Annotated[float, typer.Option(help="share of the answer below which a run is not worth it")] = GAIN,
+    jobs: JobsOption = 8,
+    fail_empty: FailEmptyOption = False,
+    format_: Annotated[str, typer.Option("--format", help="table, csv, json or jsonl")] = "table",
+    output: Annotated[
+        Path | None, typer.Option(help="folder for the scripts that start and measure the next run")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
+    store: StoreOption = None,
+    **options: Any,  # noqa: ANN401  those that sweepdb.planning.planning_options declares
+) -> int:
+    """What to deploy on what is known now, how sure that is, and the next run worth most for this decision.
+
+    Import its result and ask again: the answer is updated, until further runs gain too little."""
+    check_format(format_, None, known=("table", "csv", "json", "jsonl"))
+    given = joined_numbers(options, plan_options())
+    with asking(store, jobs) as asked:
+        from sweepdb.deciding import decide as decided
+
+        found = decided(model, budget=budget, gain=gain, **asked, **given)
+    if format_ == "table":
+        from cli.render.decisions import decision_lines
+
+        write_text(map(as_typed, decision_lines(found)))
+    elif format_ == "json":
+        from sweepdb.deciding import document
+
+        write_text((json.dumps(document(found), ensure_ascii=False, indent=1), "\n"))
+    else:
+        write_rows(found.columns, found.rows, format_)
+    _next(found, output, force=force, store=store)
+    if fail_empty and found.answer is None:
+        raise NothingFits("nothing satisfies the limits")
+    return 0
+
+
+def _next(found: Decision, output: Path | None, *, force: bool, store: str | None) -> None:
+    """Write or name what to do next."""
+    start = found.next_start
+    if start is None:
+        if output is not None:
+            say(f"nothing written to {output}: no run is worth it")
+        if found.answer is not None:
+            times = "" if found.answer.instances == 1 else f"{found.answer.instances}x "
+            say(f"next: sweepdb launch {times}{found.answer.probe} --output started{found.store.argument}")
+        return
+    if output is None:
+        say("next: the same command with --output DIR writes the scripts that start and measure this run")
+        return
+    from sweepdb.launching import write_launch
+
+    ladder = [one.concurrency for one in start.ladder]
+    written = write_launch(start.probe, output, force=force, store=store, ladder=ladder)
+    for line in written.not_set:
+        say(f"not set: {line}")
+    say(f"written to {output}: start its server, then run {output}/ladder.sh")
+    say(f"next: sweepdb measurements import {output}{found.store.argument}")
+    say("      then the same sweepdb decide again")

@@ -1,0 +1,26 @@
+"""`decide`: the answer of a question now, how sure it is, and the next run that is worth most for this decision.
+
+One call reads stored predictions and the measured points of the store, and starts nothing:
+
+    found = decide(model, store=store, ruled_out={"a1b2c3d4": "out of memory"}, **options_of_plan)
+    while found.next_start is not None:  # else `found.decided` says why no run is worth it
+        write_launch(found.next_start.probe, folder, store=store)
+        ...  # start it; bench.sh with USERS = rung.concurrency for each rung of found.next_start.ladder; import
+        found = decide(model, store=store, ruled_out=..., **options_of_plan)
+
+`ruled_out` names scenarios (`Start.scenario`) of plans that did not start, with the reason. Rungs come in the order in
+which they are worth measuring; whoever runs them may stop a ladder at any rung, and all points count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.deciding.decided import decide, decided
+    from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
+    from sweepdb.deciding.saying import document, outcome_line, sentences
+
+__getattr__, __dir__ = lazy_face(__name__)

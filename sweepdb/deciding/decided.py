@@ -1,0 +1,283 @@
+"""`decide` as a function: stored rows and measured points in, a Decision out. Starts nothing.
+
+Not here: which start is worth most (sweepdb.deciding.choosing), and words (sweepdb.deciding.saying)."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Unpack
+
+import numpy as np
+
+from queries.asking import Question, question_of
+from queries.learning import Region, prior_of
+from queries.session import Session, open_session
+from store.errors import InputError
+from sweepdb.deciding.choosing import BELIEVED, Worlds
+from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
+from sweepdb.deciding.settings import rungs, stored_settings
+from sweepdb.deciding.settings_run import OwnRun, own_runs
+from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
+from sweepdb.evaluating.option_values import JOBS, check_jobs
+from sweepdb.planning.answering import stored_or_evaluated
+from sweepdb.planning.formats import request_in_formats
+from sweepdb.planning.planning_options import asked_of
+from sweepdb.planning.ranking import number_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from evaluator.sweep import Progress
+    from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
+
+_MOST_RUNGS, _MOST_STARTS = 4, 20
+_REGION: Region = "foreign"  # of priors: nobody has measured this server but who asks
+_LEAST_TOLD = 0.02  # probability of an outcome that is worth a line
+
+
+def decide(
+    model: str | os.PathLike[str],
+    *,
+    store: str | None = None,
+    jobs: int = JOBS,
+    progress: bool | Callable[[Progress], None] = False,
+    on_notes: Callable[[Sequence[str]], None] = lambda _: None,
+    budget: int = BUDGET,
+    gain: float = GAIN,
+    ruled_out: Mapping[str, str] | None = None,
+    **options: Unpack[PlanKeywords],
+) -> Decision:
+    """The deployment to take now and the starts worth most for deciding it, by the options of `plan`.
+
+    Evaluates what the store lacks, as `plan` does; then reads rows and the store's measured points."""
+    check_jobs(jobs)
+    asked = asked_of(model, options)
+    question_of(REPORT, {**asked.question, "target_qps": asked.own.rate})  # refuses, before anything is evaluated
+    built = replace(request_in_formats(asked.evaluated, store).built, arrivals=None)
+    on_notes(asked.notes)
+    sweep, _ = stored_or_evaluated(asked.evaluated, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
+    question = question_of(REPORT, {**asked.question, "sweep": sweep, "target_qps": asked.own.rate})
+    with open_session(store) as session:
+        return decided(session, question, budget=budget, gain=gain, ruled_out=ruled_out)
+
+
+def decided(
+    session: Session,
+    question: Question,
+    *,
+    budget: int = BUDGET,
+    gain: float = GAIN,
+    ruled_out: Mapping[str, str] | None = None,
+) -> Decision:
+    """The same of stored rows, by a question of the report `deployments`. Evaluates nothing."""
+    if not 1 <= budget <= _MOST_STARTS:
+        raise InputError(f"`budget={budget}` is not a number of starts from 1 to {_MOST_STARTS}")
+    if not 0.0 < gain < 1.0:
+        raise InputError(f"`gain={gain:g}` is not a share between 0 and 1", hint="`gain=0.02` is 2 %")
+    plain = session.ask(replace(question, limits=replace(question.limits, confidence=None)))
+    curve, settings = stored_settings(session, question)
+    wanted = Wanted(
+        limits=question.limits,
+        pairs=question.pairs,
+        prices={str(row["device"]): _price(row["usd_per_device_hour"]) for row in plain.dicts()},
+        tpot_rule=curve.tpot,
+        believed=question.limits.confidence or BELIEVED,
+    )
+    out = dict(ruled_out or {})
+    fitting = [one for one in settings if wanted.fits(one) and one.server.scenario not in out]
+    runs = own_runs(session.location.url, fitting)
+    kept = {run.setting.probe for run in runs if run.setting is not None}
+    all_rungs = tuple(rungs(fitting, kept))
+    known = candidates(OwnSettings(settings=all_rungs, runs=runs, wanted=wanted, prior=prior_of(_REGION)))
+    found = _Deciding(known, known.worlds(), gain)
+    return Decision(
+        answer=found.answer,
+        others=tuple(found.others()),
+        next_starts=tuple(found.starts(budget)),
+        decided=found.decided(),
+        gain=gain,
+        runs=tuple(_run(known, run) for run in runs),
+        disagreements=tuple(known.disagreements()),
+        versions_left_out=tuple(known.versions_left_out),
+        ruled_out=out,
+        curve=replace(curve, question=question),
+        sweep=question.scope.sweep,
+        store=session.location,
+    )
+
+
+def _price(value: object) -> float | None:
+    return None if value is None else number_of(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deciding:
+    """Settings with their worlds."""
+
+    known: OwnSettings
+    worlds: Worlds
+    least_gain: float
+
+    @property
+    def answer(self) -> Chosen | None:
+        """The deployment to take now."""
+        place = self.worlds.chosen if self.known.settings else None
+        return None if place is None else self.chosen(place)
+
+    def others(self) -> Sequence[Chosen]:
+        """The most promising setting of each server, the one that is measured best first."""
+        worth = self.worlds.worth.mean(axis=0)
+        best: dict[int, int] = {}
+        first = self.worlds.chosen if self.known.settings else None
+        for place in sorted(range(len(worth)), key=lambda one: (one != first, -worth[one])):
+            best.setdefault(int(self.worlds.starts[place]), place)
+        return [self.chosen(place) for place in best.values()]
+
+    def decided(self) -> str | None:
+        """Why no further run is worth it."""
+        if not self.known.settings:
+            return "no stored setting can keep the limits, or carry so much on so few devices"
+        if self._hopeless():
+            return f"no stored setting keeps all limits with more than {100 * self.least_gain:g} %"
+        if not list(self.starts(1)):
+            return f"further runs gain less than {100 * self.least_gain:g} %"
+        return None
+
+    def starts(self, count: int) -> Sequence[Start]:
+        """The starts that are worth it, each on top of those before it; one at least while nothing was measured."""
+        if self._hopeless():
+            return ()
+        now = self._now()
+        found, unmeasured = [], self.worlds.best_measured is None
+        for place, (start, brings) in enumerate(self.worlds.first_starts(count)):
+            if unmeasured and place == 0:  # a run says whether what is believed is so, whatever it gains
+                found.append(self._start(start, max(brings / now - 1.0, 0.0)))
+            elif brings / now >= self.least_gain:
+                found.append(self._start(start, brings / now))
+        return found
+
+    def _hopeless(self) -> bool:
+        """Whether no setting is likely to keep the limits."""
+        if not self.known.settings:
+            return True
+        kept = (self.worlds.worth > 0.0).any(axis=1).mean()
+        return self.worlds.best_measured is None and bool(kept < self.least_gain)
+
+    def _now(self) -> float:
+        """What the answer brings on what is known, where it is not measured on average over worlds.
+
+        Where nothing is believed, what the best of all is expected to bring."""
+        chosen = self.worlds.chosen if self.known.settings else None
+        if chosen is None:
+            return float(self.worlds.worth.max(axis=1, initial=0.0).mean())
+        measured = self.worlds.best_measured is not None
+        return float(self.worlds.measured[chosen] if measured else self.worlds.worth[:, chosen].mean())
+
+    def _start(self, start: int, gain: float) -> Start:
+        places = self.worlds.ladder(start, _MOST_RUNGS)
+        first = self.known.settings[max(places, key=lambda place: self.known.settings[place].concurrency)]
+        return Start(
+            probe=first.probe,
+            scenario=first.server.scenario,
+            device=first.server.device,
+            plan=first.plan,
+            num_devices=first.server.num_devices,
+            ladder=tuple(self._rung(place) for place in places),
+            gain=gain,
+            outcomes=tuple(self._outcomes(places)),
+        )
+
+    def _rung(self, place: int) -> Rung:
+        one = self.known.settings[place]
+        ttft, tpot = self.known.expected(place)
+        holds = float(self.worlds.holds[place])
+        return Rung(probe=one.probe, concurrency=one.concurrency, rate=None, ttft_ms=ttft, tpot_ms=tpot, holds=holds)
+
+    def _outcomes(self, places: Sequence[int]) -> Sequence[Outcome]:
+        """What the ladder may say by the answer after it, the likeliest first."""
+        worth = self.worlds.worth[:, places]
+        best = np.where(worth.max(axis=1) > 0.0, worth.argmax(axis=1), -1)
+        shares: dict[int | None, float] = defaultdict(float)
+        for rung in np.unique(best):
+            worlds = np.flatnonzero(best == rung)
+            shares[self._after(None if rung < 0 else places[rung], worlds, places)] += len(worlds) / len(best)
+        found = [
+            Outcome(
+                probability=share,
+                kept=self.known.settings[after].concurrency if after is not None and after in places else None,
+                then=None if after is None else self.chosen(after),
+            )
+            for after, share in shares.items()
+        ]
+        found.sort(key=lambda one: -one.probability)
+        return [one for one in found if one.probability >= _LEAST_TOLD]
+
+    def _after(self, place: int | None, worlds: NDArray[np.int64], places: Sequence[int]) -> int | None:
+        """The setting to take in worlds in which a rung was the best of a ladder, or none was."""
+        best = self.worlds.best_measured
+        reached = 0.0 if best is None else float(self.worlds.measured[best])
+        if place is not None and float(self.worlds.worth[worlds, place].mean()) > reached:
+            return place
+        if best is not None:
+            return best
+        measured = self.worlds.measured.copy()
+        measured[list(places)] = 0.0
+        return replace(self.worlds, measured=measured).promising(worlds)
+
+    def chosen(self, place: int) -> Chosen:
+        """A setting as a whole deployment."""
+        one = self.known.settings[place]
+        ttft, tpot = self._times(place)
+        per_s = one.concurrency * 1e3 / (ttft + (one.server.output_length - 1.0) * tpot)
+        instances = self.known.wanted.instances(one)
+        if (target := self.known.wanted.pairs.target_qps) is not None:
+            instances = int(np.ceil(target / per_s))
+        devices, tokens = instances * one.server.num_devices, instances * per_s * one.server.output_length
+        return Chosen(
+            probe=one.probe,
+            device=one.server.device,
+            plan=one.plan,
+            instances=instances,
+            num_devices=devices,
+            concurrency=one.concurrency,
+            requests_per_s=instances * per_s,
+            output_tokens_per_s=tokens,
+            output_tokens_per_s_per_device=tokens / devices,
+            ttft_ms=ttft,
+            tpot_ms=tpot,
+            holds=float(self.worlds.holds[place]),
+            stands=self._stands(place),
+        )
+
+    def _times(self, place: int) -> tuple[float, float]:
+        """TTFT and TPOT: of its own runs where it was measured, else what is expected."""
+        own = self.known.of_runs(self.known.settings[place])
+        ttft, tpot = (own.get(*one) for one in zip(METRICS, self.known.expected(place), strict=True))
+        return ttft, tpot
+
+    def _stands(self, place: int) -> str:
+        if any(run.setting == self.known.settings[place] for run in self.known.runs):
+            return "measured"
+        count = self.known.near(place)
+        return f"near {count} {'run' if count == 1 else 'runs'}" if count else "predicted"
+
+
+def _run(known: OwnSettings, run: OwnRun) -> Run:
+    kept = None
+    if len(run.measured) == len(METRICS):
+        ttft, tpot = (np.array([run.measured[name]]) for name in METRICS)
+        kept = bool(known.wanted.kept(ttft, tpot, np.array([run.server.output_length]))[0])
+    return Run(
+        measurement=run.measurement,
+        device=run.server.device,
+        plan=next(one.plan for one in known.settings if one.server == run.server),
+        concurrency=run.users,
+        ttft_ms=run.measured.get("ttft_ms"),
+        tpot_ms=run.measured.get("tpot_ms"),
+        predicted_ttft_ms=run.predicted.get("ttft_ms"),
+        predicted_tpot_ms=run.predicted.get("tpot_ms"),
+        keeps_limits=kept,
+    )

@@ -1,0 +1,127 @@
+"""The settings among which a question decides: stored aggregated rows, as many of each server as a ladder may need.
+
+Not here: what is known of their errors (sweepdb.deciding.worlds)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from queries.asking import Answer, Limits, Question, ReportOptions
+from queries.connect import StoreConnection
+from queries.learning import Setting as Located
+from queries.session import Session
+from store.errors import InputError
+from sweepdb.planning.ranking import number_of
+
+CURVE = "curve"
+_STEP = 2.0 ** (1.0 / 3.0)  # between the users of two rungs, where so many are stored
+_SERVERS = """
+SELECT
+    left(scenario, 8) AS scenario, any_value(model) AS model, any_value(device) AS device,
+    any_value(serving_model) AS engine, any_value(linear_quantization) AS quantization,
+    any_value(tp) AS tp, any_value(pp) AS pp, any_value(dp) AS dp, any_value(ep) AS ep,
+    any_value(num_devices) AS num_devices, any_value(input_length_mean) AS input_length,
+    any_value(output_length * (1 + coalesce(shortest_length, 1)) / 2) AS output_length
+FROM probe
+WHERE probe IN (SELECT unnest($probes::VARCHAR[]))
+GROUP BY left(scenario, 8)
+"""
+
+
+class Server(NamedTuple):
+    """A stored scenario: what one started server is."""
+
+    scenario: str
+    model: str
+    device: str
+    engine: str
+    quantization: str
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    num_devices: int
+    input_length: float
+    output_length: float  # in the mean, as clients see it
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What is off alike: servers of one model, device, engine and format."""
+        return self.model, self.device, self.engine, self.quantization
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A server at so many users, and what is predicted of it."""
+
+    probe: str
+    server: Server
+    plan: str
+    concurrency: int
+    ttft_ms: float
+    tpot_ms: float
+
+    @property
+    def e2e_ms(self) -> float:
+        """A whole request."""
+        return self.ttft_ms + (self.server.output_length - 1.0) * self.tpot_ms
+
+
+def stored_settings(session: Session, question: Question) -> tuple[Answer, list[Setting]]:
+    """The curve of a question, and every row of it as a setting."""
+    curve = session.ask(
+        Question(
+            report=CURVE,
+            scope=question.scope,
+            definitions=question.definitions,
+            limits=Limits(reserved_gib=question.limits.reserved_gib),
+            options=ReportOptions(mode="aggregated"),
+        )
+    )
+    rows = curve.dicts()
+    if not rows:
+        raise InputError(
+            "no aggregated rows that fit memory are stored of this question", hint="sweepdb plan MODEL evaluates them"
+        )
+    firsts = {str(row["probe"]).partition(":")[0]: str(row["probe"]) for row in rows}
+    servers = _servers(session, list(firsts.values()))
+    return curve, [
+        Setting(
+            probe=str(row["probe"]),
+            server=servers[str(row["probe"]).partition(":")[0]],
+            plan=str(row["plan"]),
+            concurrency=int(number_of(row["concurrency"])),
+            ttft_ms=number_of(row["ttft_ms"]),
+            tpot_ms=number_of(row["tpot_ms"]),
+        )
+        for row in rows
+    ]
+
+
+def _servers(session: Session, probes: Sequence[str]) -> dict[str, Server]:
+    with StoreConnection(session.location) as connection:
+        found = [Server(*row) for row in connection.execute(_SERVERS, {"probes": list(probes)}).fetchall()]
+    return {one.scenario: one for one in found}
+
+
+def rungs(settings: Iterable[Setting], kept: Collection[str]) -> Iterator[Setting]:
+    """Of each server settings at evenly growing numbers of users, the largest, and those that are `kept`."""
+    ordered = sorted(settings, key=lambda one: (one.server.scenario, one.concurrency))
+    for _, of_server in groupby(ordered, key=lambda one: one.server.scenario):
+        ladder, next_users = list(of_server), 0.0
+        for one in ladder:
+            if one.concurrency >= next_users or one.probe in kept or one is ladder[-1]:
+                yield one
+            if one.concurrency >= next_users:
+                next_users = max(one.concurrency * _STEP, one.concurrency + 1)
+
+
+def located(server: Server, users: float) -> Located:
+    """Where a setting lies among those of its group: settings that lie near each other are off alike."""
+    return Located(
+        users=users, input_length=server.input_length, output_length=server.output_length,
+        num_devices=float(server.num_devices), dp=float(server.dp), ep=float(server.ep), plan=server.scenario,
+    )  # fmt: skip

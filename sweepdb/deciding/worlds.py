@@ -1,0 +1,205 @@
+"""Worlds: draws of what every setting would measure, own runs read, and what each setting brings there.
+
+What a setting brings is larger where it is better: requests/s of a budget, or one over the devices (or the money) that
+carry the users or the rate asked for. Not here: which start is worth most (sweepdb.deciding.choosing)."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from queries.asking import Limits, PairOptions
+from queries.learning import Posterior, Process, without_strange_versions
+from sweepdb.deciding.choosing import Worlds
+from sweepdb.deciding.settings import located
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from queries.learning import Disagreement, Prior
+    from queries.learning import Setting as Located
+    from sweepdb.deciding.settings import Setting
+    from sweepdb.deciding.settings_run import OwnRun
+
+    Floats = NDArray[np.float64]
+
+METRICS = ("ttft_ms", "tpot_ms")
+_DRAWS, _SEED = 1_000, 2026
+_GLANCES = 200  # draws by which candidates are found: one that keeps the limits in none of them is none
+_MOST = 250  # settings that are drawn together
+_TIE = 1e-3  # of what more requests/s are worth where the devices are the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be kept and carried."""
+
+    limits: Limits
+    pairs: PairOptions
+    prices: Mapping[str, float | None]  # of an hour of each device
+    tpot_rule: str
+    believed: float  # probability from which on a limit counts as kept
+
+    def instances(self, one: Setting) -> int:
+        """Copies of a server that the budget holds or the users need; of a rate this depends on what is measured."""
+        if self.pairs.target_users is not None:
+            return math.ceil(self.pairs.target_users / one.concurrency)
+        return self.pairs.num_devices // one.server.num_devices if self.pairs.num_devices is not None else 1
+
+    def fits(self, one: Setting) -> bool:
+        """Whether the devices that there are hold it."""
+        devices, instances = self.pairs.num_devices, self.instances(one)
+        return instances > 0 and (devices is None or instances * one.server.num_devices <= devices)
+
+    def kept(self, ttft: Floats, tpot: Floats, output: Floats) -> NDArray[np.bool_]:
+        """Where every limit is kept, all of a setting together."""
+        whole = ttft + (output - 1.0) * tpot
+        ruled = whole / output if self.tpot_rule == "inclusive" else tpot
+        values = {"ttft": ttft, "tpot": ruled, "e2e": whole, "tokens_per_s_per_user": 1e3 / ruled}
+        kept = np.ones(ttft.shape, dtype=bool)
+        for one, limit in self.limits.given:
+            if (value := values.get(one.name)) is not None:
+                kept &= value >= limit if one.least else value <= limit
+        return kept
+
+    def worth(self, settings: Sequence[Setting], ttft: Floats, tpot: Floats) -> Floats:
+        """What each setting brings; 0 where it misses a limit or carries too little. Columns are settings."""
+        output = np.array([one.server.output_length for one in settings])
+        users = np.array([float(one.concurrency) for one in settings])
+        devices = np.array([float(one.server.num_devices) for one in settings])
+        rate = users * 1e3 / (ttft + (output - 1.0) * tpot)
+        kept = self.kept(ttft, tpot, output)
+        if self.pairs.target_users is None and self.pairs.target_qps is None:
+            found: Floats = np.where(kept, rate * np.array([self.instances(one) for one in settings]), 0.0)
+            return found
+        instances: Floats = np.broadcast_to(np.array([float(self.instances(one)) for one in settings]), rate.shape)
+        if self.pairs.target_qps is not None:
+            instances = np.ceil(self.pairs.target_qps / rate - 1e-9)
+        used = instances * devices
+        if self.pairs.num_devices is not None:
+            kept = kept & (used <= self.pairs.num_devices)
+        brought: Floats = np.where(kept, (1.0 + _TIE * np.tanh(rate)) / (used * self._money(settings)), 0.0)
+        return brought
+
+    def _money(self, settings: Sequence[Setting]) -> Floats:
+        """The price of a device, 1 where one of them has none."""
+        prices = [self.prices.get(one.server.device) for one in settings]
+        return np.ones(len(prices)) if None in prices else np.array([float(price or 1.0) for price in prices])
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSettings:
+    """Settings with the runs that say something of them."""
+
+    settings: tuple[Setting, ...]
+    runs: tuple[OwnRun, ...]
+    wanted: Wanted
+    prior: Prior
+
+    @cached_property
+    def groups(self) -> dict[tuple[str, ...], tuple[NDArray[np.int64], Process]]:
+        """The places of each group's settings, with the process that its runs condition."""
+        found: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for place, one in enumerate(self.settings):
+            found[one.server.group].append(place)
+        return {group: (np.array(places), self._process(group)) for group, places in found.items()}
+
+    def _process(self, group: tuple[str, ...]) -> Process:
+        runs = [run.observed for run in self.runs if run.server.group == group]
+        return Process(without_strange_versions(runs, self.prior)[0], self.prior)
+
+    @property
+    def versions_left_out(self) -> Iterator[str]:
+        """Versions of engines whose runs disagree with those of the version that most runs are of."""
+        for group in self.groups:
+            runs = [run.observed for run in self.runs if run.server.group == group]
+            yield from without_strange_versions(runs, self.prior)[1]
+
+    @cached_property
+    def _at(self) -> Posterior:
+        """What is known of each setting by itself."""
+        mean, covariance = np.zeros((len(self.settings), 2)), np.zeros((len(self.settings), 2, 2))
+        near, nearest, run = (np.zeros(len(self.settings), dtype=np.int64) for _ in range(3))
+        for places, process in self.groups.values():
+            found = process.at(self._located(places))
+            mean[places], covariance[places] = found.mean, found.covariance
+            near[places], nearest[places], run[places] = found.near, found.nearest, found.measured
+        return Posterior(mean=mean, covariance=covariance, near=near, nearest=nearest, measured=run.astype(np.bool_))
+
+    def _located(self, places: NDArray[np.int64]) -> list[Located]:
+        return [located(self.settings[place].server, self.settings[place].concurrency) for place in places]
+
+    @cached_property
+    def _log_predicted(self) -> Floats:
+        """[setting, metric]"""
+        return np.log([[getattr(one, name) for name in METRICS] for one in self.settings]).reshape(-1, len(METRICS))
+
+    def expected(self, place: int) -> tuple[float, float]:
+        """The middle of what a run of a setting would measure: TTFT and TPOT in ms."""
+        ttft, tpot = np.exp(self._log_predicted[place] + self._at.mean[place])
+        return float(ttft), float(tpot)
+
+    def near(self, place: int) -> int:
+        """Runs that lie near a setting."""
+        return int(self._at.near[place])
+
+    def disagreements(self) -> list[Disagreement]:
+        """Runs that lie far from what all others of their group say of them."""
+        return [one for _, process in self.groups.values() for one in process.disagreements()]
+
+    def glanced(self) -> Floats:
+        """What each setting brings in a few worlds, drawn by itself: of thousands no covariance is made."""
+        random = np.random.default_rng(_SEED)
+        covariance = self._at.covariance + np.diag(np.square(self.prior.noise))
+        roots = np.linalg.cholesky(covariance + 1e-12 * np.eye(2))
+        normal = random.standard_normal((_GLANCES, len(self.settings), 2))
+        drawn = np.exp(self._log_predicted + self._at.mean + np.einsum("nab,snb->sna", roots, normal))
+        return self.wanted.worth(self.settings, drawn[:, :, 0], drawn[:, :, 1])
+
+    def worlds(self) -> Worlds:
+        """Draws, the same for the same settings and runs."""
+        random = np.random.default_rng(_SEED)
+        drawn = np.zeros((_DRAWS, len(self.settings), len(METRICS)))
+        for places, process in self.groups.values():
+            noise = np.repeat(np.square(self.prior.noise), len(places))
+            root = np.linalg.cholesky(process.across(self._located(places)) + np.diag(noise + 1e-9))
+            normal = random.standard_normal((_DRAWS, len(noise)))
+            drawn[:, places] = (normal @ root.T).reshape(_DRAWS, len(METRICS), -1).transpose(0, 2, 1)
+        drawn = np.exp(self._log_predicted + self._at.mean + drawn)
+        servers = {server: number for number, server in enumerate(dict.fromkeys(one.server for one in self.settings))}
+        return Worlds(
+            starts=np.array([servers[one.server] for one in self.settings]),
+            worth=self.wanted.worth(self.settings, drawn[:, :, 0], drawn[:, :, 1]),
+            measured=self.measured(),
+            believed=self.wanted.believed,
+        )
+
+    def of_runs(self, one: Setting) -> dict[str, float]:
+        """What a setting's own runs measured, the middle of several; a metric that none measured is missing."""
+        runs = [run.measured for run in self.runs if run.setting == one]
+        values = {name: [run[name] for run in runs if name in run] for name in METRICS}
+        return {name: float(np.exp(np.mean(np.log(some)))) for name, some in values.items() if some}
+
+    def measured(self) -> Floats:
+        """What each setting brought in its runs; NaN where there was none of both metrics."""
+        found = np.full(len(self.settings), np.nan)
+        for place, one in enumerate(self.settings):
+            own = self.of_runs(one)
+            if len(own) == len(METRICS):
+                found[place] = self.wanted.worth([one], *(np.array([own[name]]) for name in METRICS))[0]
+        return found
+
+
+def candidates(known: OwnSettings) -> OwnSettings:
+    """The same with those settings alone that may be the answer, the most promising, and what was measured."""
+    promise = known.glanced().mean(axis=0)
+    run = {one.setting for one in known.runs}
+    order = sorted(range(len(promise)), key=lambda place: (known.settings[place] not in run, -promise[place]))
+    kept = {place for place in order[:_MOST] if known.settings[place] in run or promise[place] > 0.0}
+    return replace(known, settings=tuple(one for place, one in enumerate(known.settings) if place in kept))

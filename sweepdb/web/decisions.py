@@ -1,0 +1,31 @@
+"""Decisions for REST and tools: a question about stored rows, answered with the run that is worth most.
+
+Not here: deciding (sweepdb.deciding)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from queries.asking import Question, shown
+from queries.session import open_session
+from store.errors import InputError
+from store.location import StoreLocation
+from sweepdb.deciding import BUDGET, GAIN, decided, document
+from sweepdb.web.documents import plain
+
+
+def decision_document(location: StoreLocation, question: Question, own: Mapping[str, object]) -> dict[str, object]:
+    """A decision as JSON holds it; `own` has the budget and the gain, as texts or numbers."""
+    budget, gain = _number(own, "budget", BUDGET), _number(own, "gain", GAIN)
+    if budget != int(budget):
+        raise InputError(f"`budget={budget:g}` is not a whole number of starts")
+    with open_session(location.url) as session:
+        found = document(decided(session, question, budget=int(budget), gain=gain))
+    return {name: plain(value) for name, value in found.items()}
+
+
+def _number(own: Mapping[str, object], name: str, default: float) -> float:
+    try:
+        return float(str(own.get(name, default)))
+    except ValueError:
+        raise InputError(f"`{name}` is a number, not {shown(own[name])}") from None

@@ -1,0 +1,301 @@
+"""Official MLPerf runs beside predictions: tokens/s offline, and the Poisson rate that keeps both limits.
+
+`python -m tools.mlperf_report FOLDER [--lines FILE]` reads FOLDER/points.csv and FOLDER/dist_*.csv, plays each system's
+instances as its submission states them, and prints a table with measured, predicted and ratio; --lines writes the same
+as JSON lines. An engine is asked as fitted without the point's (device, model) pair. Nothing is random.
+
+Not here: rates of stored scenarios (queries), and closed loops (`sweepdb validate`)."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from evaluator.arithmetic import Integers
+from evaluator.arrivals.loads import LoadPlayer, PlaySettings, RequestTimesMs
+from evaluator.arrivals.streams import ArrivalProcess, uniform, unit_times
+from evaluator.evaluate import cost_of
+from evaluator.inputs.launch import Launch
+from evaluator.inputs.workloads.arrival_times import TracedArrivals
+from evaluator.ledger.deployments import Deployment, deployment_of
+from evaluator.ledger.predicting import operators_of
+from evaluator.ledger.scenarios import scenario_of
+from evaluator.ledger.scoring import figures
+from evaluator.scenario import Scenario
+from evaluator.serving.interface import Run
+from evaluator.serving.models import serving_model_of
+from store.records import MeasurementRecord, SideRecord
+
+SOURCE = "MLPerf Inference v5.1"
+# A run has at least its whole data set and ten minutes of requests, by MLPerf's rules; an instance gets its share.
+SAMPLES: Mapping[str, int] = {
+    "llama2-70b": 24576, "llama3.1-8b": 13368, "llama3.1-405b": 8313, "mixtral-8x7b": 15000, "deepseek-r1": 4388,
+}  # fmt: skip
+LEAST_S = 600.0
+MOST_REQUESTS = 20_000  # of an instance, that are played
+WITHIN = 0.99  # of requests, by MLPerf's rules
+LARGEST, CLOSE = 1.0, 1.005  # of the rate at which all requests at once are served; bounds of the search at its end
+# Milliseconds of TTFT and TPOT at the 99th percentile, by data set: server, interactive.
+LIMITS: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "llama2-70b": {"Server": (2000.0, 200.0), "Interactive": (450.0, 40.0)},
+    "llama3.1-8b": {"Server": (2000.0, 100.0), "Interactive": (500.0, 30.0)},
+    "llama3.1-405b": {"Server": (6000.0, 175.0), "Interactive": (4500.0, 80.0)},
+    "mixtral-8x7b": {"Server": (2000.0, 200.0)},
+    "deepseek-r1": {"Server": (2000.0, 80.0)},
+}
+# Checkpoints of both vendors keep keys and values in eight bits, whether or not a submission repeats it.
+KEYS = "fp8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One submitted run: an instance of it, how many there are, its launch, and what was measured."""
+
+    name: str
+    data: str
+    division: str  # Offline, Server, Interactive
+    deployment: Deployment
+    instances: int
+    seats: int | None
+    measured: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One run beside its prediction: tokens/s offline, else requests/s within both limits."""
+
+    system: str
+    device: str
+    model: str
+    engine: str
+    run: str
+    unit: str
+    measured: float
+    predicted: float
+    ratio: float
+
+
+def main(folder: Path, lines: Path | None) -> None:
+    """Predict every run, print the table, and write the lines."""
+    found = [_line(system, folder) for system in systems(folder / "points.csv")]
+    if lines is not None:
+        lines.write_text("".join(json.dumps(asdict(one)) + "\n" for one in found), encoding="utf-8")
+    sys.stdout.writelines(f"{text}\n" for text in (*_table(found), "", *_summary(found)))
+
+
+def systems(path: Path) -> Iterator[System]:
+    """The runs of a table of points, in its order."""
+    runs: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["source"] == SOURCE:
+                runs[row["config"]][row["metric"]] = row
+    for config, metrics in runs.items():
+        division = config.rsplit("-", 1)[1]
+        row = metrics["output_tokens_per_s" if division == "Offline" else "requests_per_s"]
+        deployment = replace(deployment_of(_record(row)), token_budget=_last("max_num_tokens", row["plan_note"]))
+        yield System(
+            name=config.removeprefix("mlperf51-").removesuffix(f"-{row['model']}-{division}"),
+            data=row["model"].removesuffix("-99.9"),
+            division=division,
+            deployment=deployment,
+            instances=int(row["num_devices"]) // deployment.num_devices,
+            seats=_last("seats", row["plan_note"]),
+            measured=float(row["value"]),
+        )
+
+
+def _record(row: Mapping[str, str]) -> MeasurementRecord:
+    """An instance of a run as a measured point of one user: whatever is not stated is one device."""
+    tp, pp, dp = (int(row[name] or 1) for name in ("tp", "pp", "dp"))
+    tp = max(1, tp // dp) if "attention dp True" in row["plan_note"] else tp
+    size = {name: int(row[name]) if row[name] else None for name in ("ep",)}
+    return MeasurementRecord(
+        key=row["id"],
+        source=row["source"],
+        source_format="sweepdb_csv",
+        model=row["tool_model"],
+        device=row["device"],
+        engine=row["engine"],
+        engine_version=row["engine_version"],
+        mode="aggregated",
+        precision=row["weights"],
+        kv_precision=row["kv"] or KEYS,
+        num_devices=tp * pp * dp,
+        input_length=float(row["isl"]),
+        output_length=float(row["osl"] or ANSWERS[row["model"].removesuffix("-99.9")]),
+        concurrency=1.0,
+        request_rate=None,
+        decode=SideRecord(tp=tp, pp=pp, dp=dp, **size),
+    )
+
+
+ANSWERS: Mapping[str, float] = {"llama3.1-8b": 129.0, "mixtral-8x7b": 145.0}  # tokens, where a run does not say
+
+
+def _last(name: str, note: str) -> int | None:
+    """The last value of a flag: configurations say what an engine is built for first, and then how it is started."""
+    found = re.search(rf"{name} \[([^\]]*)\]", note)
+    values = re.findall(r"\d+", found[1]) if found else []
+    return int(values[-1]) if values else None
+
+
+def _line(system: System, folder: Path) -> Line:
+    deployment = system.deployment
+    player = _player(system, folder)
+    if system.division == "Offline":
+        predicted = system.instances * player.saturation_per_s * float(_requests(system, folder).output_lengths.mean())
+    else:
+        predicted = system.instances * rate_within(player, LIMITS[system.data][system.division])
+    return Line(
+        system=system.name,
+        device=deployment.device.name,
+        model=system.data,
+        engine=deployment.engine or "",
+        run=system.division.lower(),
+        unit="tokens/s" if system.division == "Offline" else "requests/s",
+        measured=system.measured,
+        predicted=predicted,
+        ratio=predicted / system.measured,
+    )
+
+
+def _player(system: System, folder: Path) -> LoadPlayer:
+    deployment = system.deployment
+    scenario = _launched(scenario_of(deployment, "asked"), system)
+    model = serving_model_of(scenario)
+    engine = model.engine(scenario)
+    if engine is None:
+        raise TypeError(f"{system.name} is served by no engine")
+    run = Run(
+        scenario=scenario,
+        operators=operators_of(scenario),
+        source=model.source(scenario),
+        cost=cost_of(scenario),
+        batch_sizes=np.asarray([1], dtype=np.int64),
+    )
+    trace = _requests(system, folder)
+    process = ArrivalProcess(kind="trace", requests=trace.times.size, trace_sha256=trace.sha256)
+    return LoadPlayer(run, engine, PlaySettings(process=process), trace)
+
+
+def _launched(scenario: Scenario, system: System) -> Scenario:
+    """The scenario as the submission starts it."""
+    return scenario if system.seats is None else replace(scenario, launch=Launch(seats=system.seats))
+
+
+def _requests(system: System, folder: Path) -> TracedArrivals:
+    """Requests of an instance, drawn from its data set with a fixed seed, at Poisson times. Where there is no file, all
+    are as long as the mean.
+
+    Answers are stretched to the mean that the run had: a checkpoint in few bits stops at other places than the one
+    that the data set was made with."""
+    deployment = system.deployment
+    prompts, answers = _lengths(folder / f"dist_{system.data}.csv")
+    if not prompts.size:
+        prompts, answers = (np.asarray([size]) for size in (deployment.input_length, deployment.output_length))
+    count = requests_of(system)
+    chosen = np.minimum((uniform(1, 4, count) * prompts.size).astype(np.int64), prompts.size - 1)
+    stretched = np.rint(answers * (deployment.output_length / answers.mean())).astype(np.int64)
+    return TracedArrivals(
+        times=unit_times(ArrivalProcess(kind="poisson", requests=count)),
+        input_lengths=prompts[chosen],
+        output_lengths=np.maximum(1, stretched)[chosen],
+        sha256="0" * 64,
+    )
+
+
+def requests_of(system: System) -> int:
+    """Requests of one instance in a run."""
+    rate = system.measured / (system.deployment.output_length if system.division == "Offline" else 1.0)
+    return min(MOST_REQUESTS, -(-max(SAMPLES[system.data], int(LEAST_S * rate)) // system.instances))
+
+
+@lru_cache(maxsize=8)
+def _lengths(path: Path) -> tuple[Integers, Integers]:
+    if not path.is_file():
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [(int(row["input_length"]), int(row["output_length"])) for row in csv.DictReader(file)]
+    prompts, answers = np.asarray(rows, dtype=np.int64).T
+    return prompts, answers
+
+
+def rate_within(player: LoadPlayer, limits: tuple[float, float]) -> float:
+    """The largest rate of an instance at which 99 % of requests are within both limits; 0 where none is."""
+    return bisected(
+        lambda rate: share_within(player.load(rate, keep_requests=True).request_times, player, limits) >= WITHIN,
+        LARGEST * player.saturation_per_s,
+    )
+
+
+def share_within(times: RequestTimesMs | None, player: LoadPlayer, limits: tuple[float, float]) -> float:
+    """Requests whose first token and whose mean time of a token are within the limits, of all."""
+    if times is None:
+        raise TypeError("a load without its requests")
+    ttft, tpot = times.ttft + player.load_outside_ms, times.tpot
+    return float(np.mean((ttft <= limits[0]) & (tpot <= limits[1])))
+
+
+def bisected(keeps: Callable[[float], bool], largest: float) -> float:
+    """The largest rate that keeps the limits, to half a percent; 0 where a hundredth of the largest keeps none."""
+    low, high = 0.01 * largest, largest
+    if not keeps(low):
+        return 0.0
+    if keeps(high):
+        return high
+    while high / low > CLOSE:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low
+
+
+def _table(lines: Sequence[Line]) -> Iterator[str]:
+    yield "| system | device | model | engine | run | measured | predicted | ratio |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for one in lines:
+        yield (
+            f"| {one.system} | {one.device} | {one.model} | {one.engine} | {one.run} "
+            f"| {one.measured:,.1f} | {one.predicted:,.1f} | {one.ratio:.2f} |"
+        )
+
+
+def _summary(lines: Sequence[Line]) -> Iterator[str]:
+    yield "| runs | number | median/mean error % | bias % | within 15 % | within 30 % |"
+    yield "|---|---|---|---|---|---|"
+    kinds = {"offline, tokens/s": [one for one in lines if one.run == "offline"],
+             "rate within limits": [one for one in lines if one.run != "offline"]}  # fmt: skip
+    for name, some in kinds.items():
+        yield _summed(name, some)
+    for device in sorted({one.device for one in lines}):
+        yield _summed(device, [one for one in lines if one.device == device])
+
+
+def _summed(name: str, lines: Iterable[Line]) -> str:
+    errors = [one.ratio - 1.0 for one in lines]
+    found = figures(errors)
+    if found is None:
+        return f"| {name} | 0 | | | | |"
+    near = [sum(abs(error) <= within for error in errors) for within in (0.15, 0.30)]
+    return (
+        f"| {name} | {found.rows} | {found.median_ape:.1f}/{found.mean_ape:.1f} | {found.bias:+.1f} "
+        f"| {near[0]} of {found.rows} | {near[1]} of {found.rows} |"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--lines", type=Path)
+    arguments = parser.parse_args()
+    main(arguments.folder, arguments.lines)
