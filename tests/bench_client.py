@@ -26,8 +26,11 @@ def parsed(arguments):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--backend", choices=["openai"], required=True)
     parser.add_argument("--dataset-name", choices=["random"], required=True)
-    for name in ("random-input-len", "random-output-len", "num-prompts", "max-concurrency"):
+    for name in ("random-input-len", "random-output-len", "num-prompts"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    load = parser.add_mutually_exclusive_group(required=True)
+    load.add_argument("--max-concurrency", type=int)
+    load.add_argument("--request-rate", type=float)
     parser.add_argument("--random-range-ratio", type=float, required=True)
     for name in ("ignore-eos", "save-result", "save-detailed"):
         parser.add_argument(f"--{name}", action="store_true", required=True)
@@ -54,20 +57,27 @@ async def answered(url, model, prompt, output):
 
 
 async def measured(asked):
-    """Every request, as many at once as there are users."""
-    url, draw, free = urlsplit(asked.base_url), random.Random(0), asyncio.Semaphore(asked.max_concurrency)
+    """Every request: as many at once as there are users, or at random moments of a rate."""
+    url, draw = urlsplit(asked.base_url), random.Random(0)
+    free = asyncio.Semaphore(asked.max_concurrency or asked.num_prompts)
 
     def length(mean):
         least, most = int(mean * (1 - asked.random_range_ratio)), -int(-mean * (1 + asked.random_range_ratio) // 1)
         return draw.randint(least, most)
 
-    async def one(prompt, output):
+    moments, moment = [], 0.0
+    for _ in range(asked.num_prompts):
+        moments.append(moment)
+        moment += draw.expovariate(asked.request_rate) if asked.request_rate else 0.0
+
+    async def one(after, prompt, output):
+        await asyncio.sleep(after)
         async with free:
             sent, times = await answered(url, asked.model, prompt, output)
             return prompt, sent, times
 
     lengths = [(length(asked.random_input_len), length(asked.random_output_len)) for _ in range(asked.num_prompts)]
-    return await asyncio.gather(*(one(*both) for both in lengths))
+    return await asyncio.gather(*(one(after, *both) for after, both in zip(moments, lengths, strict=True)))
 
 
 def result(asked, rows, seconds):
@@ -79,7 +89,7 @@ def result(asked, rows, seconds):
              "e2el": [sum(times) for *_, times in rows]}  # fmt: skip
     return {
         "endpoint_type": "openai", "backend": "openai", "model_id": asked.model, "num_prompts": asked.num_prompts,
-        "request_rate": "inf", "max_concurrency": asked.max_concurrency, "duration": seconds, "completed": len(rows),
+        "request_rate": asked.request_rate or "inf", "max_concurrency": asked.max_concurrency, "duration": seconds, "completed": len(rows),
         "failed": 0, "total_input_tokens": sum(prompt for prompt, *_ in rows), "total_output_tokens": tokens,
         "request_throughput": len(rows) / seconds, "output_throughput": tokens / seconds,
         "input_lens": [prompt for prompt, *_ in rows], "output_lens": [len(times) for *_, times in rows],

@@ -33,7 +33,7 @@ from sweepdb.stores import is_standard_output, parse_url
 
 if TYPE_CHECKING:
     from sweepdb.planning import DeploymentPlan, RatePlan
-    from sweepdb.reporting import Decision
+    from sweepdb.reporting import Contents
 
 # What a command line writes otherwise than Python: a number or the file of a distribution.
 WRITTEN = {"input_length": str | None}
@@ -155,15 +155,15 @@ def report(
 
     It opens without a network: the answer, its frontier, costs, expected errors, and sliders over stored answers."""
     from cli.commands.questions import typed_keywords
-    from sweepdb.reporting import decide
+    from sweepdb.reporting import contents_of
 
-    found = decide({**typed_keywords(options, store), "preset": preset}, store)
+    found = contents_of({**typed_keywords(options, store), "preset": preset}, store)
     chosen = [] if preset == "sweepdb" else ["--preset", preset]
     _write_report(found, ["report", *_typed(options), *_typed(found.scope), *chosen], output, store)
     return 0
 
 
-def _write_report(found: Decision, typed: Sequence[str], output: Path | None, store: str | None) -> None:
+def _write_report(found: Contents, typed: Sequence[str], output: Path | None, store: str | None) -> None:
     from sweepdb.reporting import report_page
 
     command = _repeated(typed, output, store)

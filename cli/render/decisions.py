@@ -14,7 +14,7 @@ from sweepdb.planning import short_plan
 _MOST = 10  # servers of the table
 _SHOWN = ("device", "deployment", "devices", "concurrency", "requests/s", "tokens/s", "ttft_ms", "tpot_ms", "holds",
           "stands", "row")  # fmt: skip
-_RUNS = ("run", "plan", "concurrency", "ttft_ms", "predicted", "tpot_ms", "predicted", "limits kept", "deviations")
+_RUNS = ("run", "device", "plan", "concurrency", "ttft_ms", "predicted", "tpot_ms", "predicted", "limits kept")
 
 
 def decision_lines(found: Decision) -> Iterator[str]:
@@ -36,8 +36,8 @@ def decision_lines(found: Decision) -> Iterator[str]:
     if found.runs:
         yield "\n"
         yield from table_lines(_RUNS, [
-            (one.measurement[:8], short_plan(one.plan), one.concurrency, one.ttft_ms, one.predicted_ttft_ms,
-             one.tpot_ms, one.predicted_tpot_ms, one.keeps_limits, one.deviations)
+            (one.measurement[:8], one.device, short_plan(one.plan), one.concurrency, one.ttft_ms, one.predicted_ttft_ms,
+             one.tpot_ms, one.predicted_tpot_ms, one.keeps_limits)
             for one in found.runs
         ])  # fmt: skip
     yield "\n"

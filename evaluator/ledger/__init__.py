@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
     from evaluator.ledger.fitting.near_fit import MOST_PLACES, worth_measuring
     from evaluator.ledger.fitting.user_points import OwnFit, fit_own, fitted_to, own_points, served_points
-    from evaluator.ledger.matching import Unmatched
+    from evaluator.ledger.matching import Unmatched, measured_model
     from evaluator.ledger.metrics import central_metrics
     from evaluator.ledger.predicting import (
         Asked,
@@ -34,8 +34,15 @@ if TYPE_CHECKING:
         values_of,
     )
     from evaluator.ledger.rankings import Choices, Standing, ranking_agreement, standing_of
-    from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, circumstances_of
+    from evaluator.ledger.readers.building import (
+        SERVER_FAILED,
+        FileRead,
+        Problem,
+        ReadResult,
+        circumstances_of,
+    )
     from evaluator.ledger.readers.devices import device_or_nearest
+    from evaluator.ledger.readers.failed import failure_of
     from evaluator.ledger.readers.reading import read_measurements
     from evaluator.ledger.readers.stated import (
         Stated,

@@ -17,6 +17,7 @@ from evaluator.canonical import content_key
 from evaluator.inputs.plan import Plan
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.readers.building import circumstances_of
+from evaluator.ledger.readers.failed import failure_of
 from evaluator.ledger.scenarios import Knowledge
 from store.records import MeasurementRecord
 from store.schema import SHARES
@@ -170,6 +171,8 @@ def usable(records: Iterable[MeasurementRecord]) -> Usable:
 
 
 def _rule_against(record: MeasurementRecord, seen: Seen) -> str | None:
+    if failure_of(record) is not None:
+        return "a server that failed: nothing was measured"
     extra = json.loads(record.extra)
     build = (record.engine, record.model, record.engine_version)
     rules = {

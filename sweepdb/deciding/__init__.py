@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.deciding.asking import decide, decided
+    from sweepdb.deciding.decided import decide, decided
     from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
     from sweepdb.deciding.saying import document, outcome_line, sentences
 

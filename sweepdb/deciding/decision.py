@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from queries.asking import Answer, Framed
+from queries.learning import Disagreement
 from store.location import StoreLocation
 
 REPORT = "deployments"  # whose options a question has
@@ -70,9 +71,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A measured point that was read, beside what was predicted of it and what its neighbours let expect."""
+    """A measured point that was read, beside what was predicted of it."""
 
     measurement: str
+    device: str
     plan: str
     concurrency: float
     ttft_ms: float | None
@@ -80,7 +82,6 @@ class Run:
     predicted_ttft_ms: float | None
     predicted_tpot_ms: float | None
     keeps_limits: bool | None
-    deviations: float  # from what all other runs let expect, in standard deviations
 
 
 COLUMNS = tuple(item.name for item in fields(Chosen))
@@ -96,6 +97,8 @@ class Decision(Framed):
     decided: str | None  # why no run is worth it; None while one is
     gain: float  # below which no run is worth it, as a share
     runs: tuple[Run, ...]
+    disagreements: tuple[Disagreement, ...]  # runs that lie far from what the others say of them
+    versions_left_out: tuple[str, ...]  # of engines, whose runs disagree with the others
     ruled_out: Mapping[str, str]  # scenarios of plans that did not start, and why
     curve: Answer  # the stored rows that it is about
     sweep: str | None

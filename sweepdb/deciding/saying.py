@@ -11,7 +11,6 @@ from itertools import combinations
 from sweepdb.deciding.decision import Chosen, Decision, Outcome, Run, Start
 from sweepdb.planning.labels import short_plan
 
-OUTLYING = 3.0  # standard deviations from which a run is named
 _DISAGREEING = 1.25  # times between two runs of one setting from which both are named
 
 
@@ -79,19 +78,19 @@ def _read(found: Decision) -> Iterator[str]:
         return
     kept = sum(one.keeps_limits is True for one in found.runs)
     yield f"{count} {'run' if count == 1 else 'runs'} of yours read; {kept} kept all limits."
-    for one, other in combinations(found.runs, 2):
-        yield from _contradicting(one, other)
-    for one in found.runs:
-        if one.deviations >= OUTLYING and count > 1:
-            name = one.measurement[:8]
-            yield (
-                f"Run {name} disagrees with what the others let expect by {one.deviations:.1f} standard deviations:"
-                f" see `sweepdb measurements show {name}`."
-            )
+    for mine, theirs in combinations(found.runs, 2):
+        yield from _contradicting(mine, theirs)
+    for one in found.disagreements:
+        yield (
+            f"Run {one.key[:8]} disagrees with its neighbours in {one.metric} by {abs(one.deviations):.1f} standard"
+            f" deviations: left out? See `sweepdb measurements show {one.key[:8]}`."
+        )
+    for version in found.versions_left_out:
+        yield f"Runs of version {version} disagree with the others, and are not read."
 
 
 def _contradicting(one: Run, other: Run) -> Iterator[str]:
-    if (one.plan, one.concurrency) != (other.plan, other.concurrency):
+    if (one.device, one.plan, one.concurrency) != (other.device, other.plan, other.concurrency):
         return
     for name, mine, theirs in (("TTFT", one.ttft_ms, other.ttft_ms), ("TPOT", one.tpot_ms, other.tpot_ms)):
         if mine and theirs and max(mine / theirs, theirs / mine) >= _DISAGREEING:

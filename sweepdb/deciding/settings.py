@@ -4,7 +4,6 @@ Not here: what is known of their errors (sweepdb.deciding.worlds)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from queries.asking import Answer, Limits, Question, ReportOptions
 from queries.connect import StoreConnection
+from queries.learning import Setting as Located
 from queries.session import Session
 from store.errors import InputError
 from sweepdb.planning.ranking import number_of
@@ -46,6 +46,11 @@ class Server(NamedTuple):
     num_devices: int
     input_length: float
     output_length: float  # in the mean, as clients see it
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What is off alike: servers of one model, device, engine and format."""
+        return self.model, self.device, self.engine, self.quantization
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +119,9 @@ def rungs(settings: Iterable[Setting], kept: Collection[str]) -> Iterator[Settin
                 next_users = max(one.concurrency * _STEP, one.concurrency + 1)
 
 
-def place_of(server: Server, users: float) -> tuple[float, ...]:
-    """Where a setting lies: settings that lie near each other are off alike."""
-    return (
-        math.log2(users),
-        math.log2(server.input_length),
-        math.log2(server.output_length),
-        math.log2(server.num_devices),
-        float(server.dp > 1),
-        float(server.ep > 1),
-    )
+def located(server: Server, users: float) -> Located:
+    """Where a setting lies among those of its group: settings that lie near each other are off alike."""
+    return Located(
+        users=users, input_length=server.input_length, output_length=server.output_length,
+        num_devices=float(server.num_devices), dp=float(server.dp), ep=float(server.ep), plan=server.scenario,
+    )  # fmt: skip

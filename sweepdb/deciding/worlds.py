@@ -6,7 +6,8 @@ carry the users or the rate asked for. Not here: which start is worth most (swee
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,23 +15,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from queries.asking import Limits, PairOptions
+from queries.learning import Posterior, Process, without_strange_versions
 from sweepdb.deciding.choosing import Worlds
-from sweepdb.deciding.process import PRIORS, SCALES
-from sweepdb.deciding.settings import place_of
+from sweepdb.deciding.settings import located
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sweepdb.deciding.own_runs import OwnRun
+    from queries.learning import Disagreement, Prior
+    from queries.learning import Setting as Located
     from sweepdb.deciding.settings import Setting
+    from sweepdb.deciding.settings_run import OwnRun
 
     Floats = NDArray[np.float64]
 
 METRICS = ("ttft_ms", "tpot_ms")
-PLACE = len(SCALES)
-_DRAWS, _SEED = 2_000, 2026
+_DRAWS, _SEED = 1_000, 2026
 _GLANCES = 200  # draws by which candidates are found: one that keeps the limits in none of them is none
-_MOST = 400  # settings that are drawn together
+_MOST = 250  # settings that are drawn together
 _TIE = 1e-3  # of what more requests/s are worth where the devices are the same
 
 
@@ -92,73 +94,88 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class OwnSettings:
     """Settings with the runs that say something of them."""
 
     settings: tuple[Setting, ...]
     runs: tuple[OwnRun, ...]
     wanted: Wanted
+    prior: Prior
 
     @cached_property
-    def log_predicted(self) -> dict[str, Floats]:
-        """The logarithm of what is predicted."""
-        return {name: np.log([getattr(one, name) for one in self.settings]) for name in METRICS}
+    def groups(self) -> dict[tuple[str, ...], tuple[NDArray[np.int64], Process]]:
+        """The places of each group's settings, with the process that its runs condition."""
+        found: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for place, one in enumerate(self.settings):
+            found[one.server.group].append(place)
+        return {group: (np.array(places), self._process(group)) for group, places in found.items()}
+
+    def _process(self, group: tuple[str, ...]) -> Process:
+        runs = [run.observed for run in self.runs if run.server.group == group]
+        return Process(without_strange_versions(runs, self.prior)[0], self.prior)
 
     @property
-    def _places(self) -> Floats:
-        return np.array([place_of(one.server, one.concurrency) for one in self.settings])
-
-    def seen(self, name: str) -> tuple[Floats, Floats]:
-        """Places of the runs that measured a metric, and log(measured / predicted) there."""
-        seen = [(one, ratio) for one in self.runs if (ratio := one.ratio(name)) is not None]
-        at = np.array([place_of(one.server, one.users) for one, _ in seen]).reshape(len(seen), PLACE)
-        return at, np.array([ratio for _, ratio in seen])
-
-    @property
-    def marginals(self) -> list[tuple[Floats, Floats]]:
-        """Mean and deviation of the logarithm of what a run would measure, for each metric."""
-        found = []
-        for name in METRICS:
-            mean, variance = PRIORS[name].marginal(self._places, *self.seen(name))
-            found.append((self.log_predicted[name] + mean, np.sqrt(variance + PRIORS[name].noise ** 2)))
-        return found
+    def versions_left_out(self) -> Iterator[str]:
+        """Versions of engines whose runs disagree with those of the version that most runs are of."""
+        for group in self.groups:
+            runs = [run.observed for run in self.runs if run.server.group == group]
+            yield from without_strange_versions(runs, self.prior)[1]
 
     @cached_property
-    def conditioned(self) -> dict[str, tuple[Floats, Floats]]:
-        """Mean and covariance of the logarithm of what a run would measure; a run's own noise is in it."""
-        found = {}
-        for name in METRICS:
-            mean, spread = PRIORS[name].conditioned(self._places, *self.seen(name))
-            found[name] = (self.log_predicted[name] + mean, spread + PRIORS[name].noise ** 2 * np.eye(len(mean)))
-        return found
+    def _at(self) -> Posterior:
+        """What is known of each setting by itself."""
+        mean, covariance = np.zeros((len(self.settings), 2)), np.zeros((len(self.settings), 2, 2))
+        near, nearest, run = (np.zeros(len(self.settings), dtype=np.int64) for _ in range(3))
+        for places, process in self.groups.values():
+            found = process.at(self._located(places))
+            mean[places], covariance[places] = found.mean, found.covariance
+            near[places], nearest[places], run[places] = found.near, found.nearest, found.measured
+        return Posterior(mean=mean, covariance=covariance, near=near, nearest=nearest, measured=run.astype(np.bool_))
 
-    def deviations(self, place: int) -> float:
-        """How far a run is from what all others let expect, in standard deviations; the larger of both metrics."""
-        run, others = self.runs[place], replace(self, runs=(*self.runs[:place], *self.runs[place + 1 :]))
-        at, found = np.array([place_of(run.server, run.users)]), 0.0
-        for name in METRICS:
-            if (ratio := run.ratio(name)) is not None:
-                mean, variance = PRIORS[name].marginal(at, *others.seen(name))
-                found = max(found, abs(ratio - mean[0]) / math.sqrt(variance[0] + PRIORS[name].noise ** 2))
-        return float(found)
+    def _located(self, places: NDArray[np.int64]) -> list[Located]:
+        return [located(self.settings[place].server, self.settings[place].concurrency) for place in places]
 
-    def expected(self, name: str) -> Floats:
-        """The middle of what a run of each setting would measure."""
-        found: Floats = np.exp(self.conditioned[name][0])
-        return found
+    @cached_property
+    def _log_predicted(self) -> Floats:
+        """[setting, metric]"""
+        return np.log([[getattr(one, name) for name in METRICS] for one in self.settings]).reshape(-1, len(METRICS))
+
+    def expected(self, place: int) -> tuple[float, float]:
+        """The middle of what a run of a setting would measure: TTFT and TPOT in ms."""
+        ttft, tpot = np.exp(self._log_predicted[place] + self._at.mean[place])
+        return float(ttft), float(tpot)
+
+    def near(self, place: int) -> int:
+        """Runs that lie near a setting."""
+        return int(self._at.near[place])
+
+    def disagreements(self) -> list[Disagreement]:
+        """Runs that lie far from what all others of their group say of them."""
+        return [one for _, process in self.groups.values() for one in process.disagreements()]
+
+    def glanced(self) -> Floats:
+        """What each setting brings in a few worlds, drawn by itself: of thousands no covariance is made."""
+        random = np.random.default_rng(_SEED)
+        covariance = self._at.covariance + np.diag(np.square(self.prior.noise))
+        roots = np.linalg.cholesky(covariance + 1e-12 * np.eye(2))
+        normal = random.standard_normal((_GLANCES, len(self.settings), 2))
+        drawn = np.exp(self._log_predicted + self._at.mean + np.einsum("nab,snb->sna", roots, normal))
+        return self.wanted.worth(self.settings, drawn[:, :, 0], drawn[:, :, 1])
 
     def worlds(self) -> Worlds:
         """Draws, the same for the same settings and runs."""
         random = np.random.default_rng(_SEED)
-        drawn = {}
-        for name in METRICS:
-            mean, spread = self.conditioned[name]
-            root = np.linalg.cholesky(spread + 1e-9 * np.eye(len(mean)))
-            drawn[name] = np.exp(mean + random.standard_normal((_DRAWS, len(mean))) @ root.T)
+        drawn = np.zeros((_DRAWS, len(self.settings), len(METRICS)))
+        for places, process in self.groups.values():
+            noise = np.repeat(np.square(self.prior.noise), len(places))
+            root = np.linalg.cholesky(process.across(self._located(places)) + np.diag(noise + 1e-9))
+            normal = random.standard_normal((_DRAWS, len(noise)))
+            drawn[:, places] = (normal @ root.T).reshape(_DRAWS, len(METRICS), -1).transpose(0, 2, 1)
+        drawn = np.exp(self._log_predicted + self._at.mean + drawn)
         servers = {server: number for number, server in enumerate(dict.fromkeys(one.server for one in self.settings))}
         return Worlds(
             starts=np.array([servers[one.server] for one in self.settings]),
-            worth=self.wanted.worth(self.settings, drawn["ttft_ms"], drawn["tpot_ms"]),
+            worth=self.wanted.worth(self.settings, drawn[:, :, 0], drawn[:, :, 1]),
             measured=self.measured(),
             believed=self.wanted.believed,
         )
@@ -179,13 +196,9 @@ class Known:
         return found
 
 
-def candidates(known: Known) -> Known:
+def candidates(known: OwnSettings) -> OwnSettings:
     """The same with those settings alone that may be the answer, the most promising, and what was measured."""
-    random = np.random.default_rng(_SEED)
-    drawn = [
-        np.exp(mean + deviation * random.standard_normal((_GLANCES, len(mean)))) for mean, deviation in known.marginals
-    ]
-    promise = known.wanted.worth(known.settings, *drawn).mean(axis=0)
+    promise = known.glanced().mean(axis=0)
     run = {one.setting for one in known.runs}
     order = sorted(range(len(promise)), key=lambda place: (known.settings[place] not in run, -promise[place]))
     kept = {place for place in order[:_MOST] if known.settings[place] in run or promise[place] > 0.0}

@@ -16,6 +16,7 @@ from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance
 
 BENCH, LADDER = "bench.sh", "ladder.sh"
+CLIENTS = ("vllm", "guidellm", "aiperf")  # the one that is asked by first
 _PROMPTS_A_USER = 10  # as clients of the published points ask
 
 
@@ -60,27 +61,36 @@ def benchmark_script(commands: list[ServerCommand], users: int) -> str:
     return f"""#!/usr/bin/env bash
 # Measures {ENGINE_NAMES[commands[0].engine]} as {" and ".join(one.instance.probe for one in commands)} predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
-# REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own.
+# REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in requests/s, sends them
+# at random moments in place of USERS at once.
 {bins}set -euo pipefail
 HERE="$(cd "$(dirname "$0")" && pwd)"
 BASE_URL="${{BASE_URL:-http://127.0.0.1:8000}}"
 TOKENIZER={_or_else("TOKENIZER", instance.model_name)}
 USERS="${{USERS:-{asked.users}}}"
 REQUESTS="${{REQUESTS:-$((USERS * {_PROMPTS_A_USER}))}}"
+RATE="${{RATE:-}}"
+LOAD="${{RATE:+rate-$RATE}}" LOAD="${{LOAD:-$USERS}}"
 RESULTS="$HERE/results"
 mkdir -p "$RESULTS"
 case "${{CLIENT:-vllm}}" in
 vllm)
+  load=(--max-concurrency "$USERS")
+  if [ -n "$RATE" ]; then load=(--request-rate "$RATE"); fi
   {_vllm(instance, asked)}
   ;;
 guidellm)
+  profile="kind=concurrent,streams=$USERS"
+  if [ -n "$RATE" ]; then profile="kind=poisson,rate=$RATE"; fi
   {_guidellm(instance, asked)}
   ;;
 aiperf)
+  load=(--concurrency "$USERS")
+  if [ -n "$RATE" ]; then load=(--request-rate "$RATE"); fi
   {_aiperf(instance, asked)}
   ;;
 *)
-  echo "CLIENT=$CLIENT is not one of vllm, guidellm, aiperf" >&2
+  echo "CLIENT=$CLIENT is not one of {", ".join(CLIENTS)}" >&2
   exit 2
   ;;
 esac
@@ -157,14 +167,14 @@ def _vllm(instance: StoredInstance, asked: _Asked) -> str:
         "--random-output-len": f"{asked.output:.0f}",
         "--random-range-ratio": f"{asked.spread:.4g}",
         "--num-prompts": _Variable("REQUESTS"),
-        "--max-concurrency": _Variable("USERS"),
+        **_LOAD,
         "--percentile-metrics": "ttft,tpot,itl,e2el",
         "--metric-percentiles": "50,90,99",
         "--ignore-eos": None,
         "--save-result": None,
         "--save-detailed": None,
         "--result-dir": _Variable("RESULTS"),
-        "--result-filename": _Variable("USERS", before="vllm-", after=".json"),
+        "--result-filename": _Variable("LOAD", before="vllm-", after=".json"),
     })  # fmt: skip
 
 
@@ -178,11 +188,11 @@ def _guidellm(instance: StoredInstance, asked: _Asked) -> str:
     )
     return _wrapped("guidellm", "run", {
         "--backend": _Variable("BASE_URL", before="kind=openai_http,target="),
-        "--profile": _Variable("USERS", before="kind=concurrent,streams="),
+        "--profile": _Variable("profile"),
         "--constraint": _Variable("REQUESTS", before="kind=max_requests,count="),
         "--tokenizer": _Variable("TOKENIZER", before="kind=hf_auto,model="),
         "--data": lengths,
-        "--output": _Variable("RESULTS", before="kind=json,path=", after="/guidellm-$USERS.json"),
+        "--output": _Variable("RESULTS", before="kind=json,path=", after="/guidellm-$LOAD.json"),
         "--disable-progress": None,
     })  # fmt: skip
 
@@ -212,9 +222,9 @@ def _aiperf(instance: StoredInstance, asked: _Asked) -> str:
         "--osl": f"{asked.output:.0f}",
         "--osl-stddev": f"{deviations[1]:.3g}",
         "--extra-inputs": "ignore_eos:true",
-        "--concurrency": _Variable("USERS"),
+        **_LOAD,
         "--request-count": _Variable("REQUESTS"),
-        "--output-artifact-dir": _Variable("RESULTS", after="/aiperf-$USERS"),
+        "--output-artifact-dir": _Variable("RESULTS", after="/aiperf-$LOAD"),
         "--ui": "none",
     })  # fmt: skip
 
@@ -241,6 +251,9 @@ def _wrapped(*words: str | Mapping[str, str | _Variable | None]) -> str:
         for name, value in flags.items()
     ]
     return " \\\n    ".join([shlex.join(program), *lines])
+
+
+_LOAD: Mapping[str, None] = {'"${load[@]}"': None}  # two words, as the script has put them together
 
 
 def _or_else(variable: str, value: str) -> str:

@@ -63,6 +63,15 @@ def launched_roles(folder: Path) -> tuple[LaunchedRole, ...]:
         raise InputError(f"{folder / EXPECTED} is none of `sweepdb launch`") from None
 
 
+def deployed(folder: Path) -> Mapping[str, float]:
+    """Users and mean lengths that a client asks what a folder starts; nothing where no expectation is known."""
+    return {
+        name: float(value)
+        for name, value in (_read(folder).get(DEPLOYMENT) or {}).items()
+        if name in {"users", "input_length", "output_length"}
+    }
+
+
 def launched_as(path: Path) -> _Values | None:
     """Facts of whatever a launched folder, or a file of results in one, was measured on; None elsewhere."""
     if (path / EXPECTED).is_file():

@@ -16,6 +16,7 @@ from store.errors import InputError
 from sweepdb.launching.server_command import (
     CONFIG_FILE,
     ENGINE_NAMES,
+    HEALTH,
     PORTS,
     Engine,
     Files,
@@ -248,7 +249,7 @@ def _deployment_and_service(one: ServerCommand) -> list[Manifest]:
             {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}}}
         ],
         "ports": [{"containerPort": PORTS[one.role], "name": "http"}],
-        "readinessProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10},
+        "readinessProbe": {"httpGet": {"path": HEALTH, "port": "http"}, "periodSeconds": 10},
         "resources": {"limits": {_resource(one): str(one.instance.devices)}},
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  shared memory of the container
     }

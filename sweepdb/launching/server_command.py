@@ -25,7 +25,8 @@ ENGINE_NAMES: Mapping[str, str] = {name: launcher.title for name, launcher in LA
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
 CONFIG_FILE = "engine.yaml"
 PRODUCTION = "production-"  # before the names of files that start a server as one would run it
-PORT = "${PORT:-8000}"  # where one of several servers listens: start.sh says
+PORT = "${PORT:-8000}"  # where a server listens: start.sh says it of several
+HEALTH = "/health"  # what every engine answers once it is ready
 Settings = dict[str, str | None]  # flag to value, None for a flag that takes none
 Files = dict[str, str]  # text by name
 

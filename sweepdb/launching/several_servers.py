@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sweepdb.launching.server_command import Engine, Files, ServerCommand
+from sweepdb.launching.server_command import HEALTH, Engine, Files, ServerCommand
 
 START = "start.sh"
 _FIRST_PORT = 8001  # the router has 8000
@@ -77,7 +77,7 @@ def server_router(command: ServerCommand) -> Files:
         *_hosts_lines(command),
         f"urls=({urls})",
         'for url in "${urls[@]}"; do',
-        '  until curl -sf -o /dev/null "$url/health"; do sleep 2; done',
+        f'  until curl -sf -o /dev/null "$url{HEALTH}"; do sleep 2; done',
         "done",
         _PROGRAMS[command.engine],
         "",

@@ -68,7 +68,7 @@ def quoted(value: str) -> str:
 def command_lines(command: ServerCommand, host: int) -> str:
     """The command with a flag a line."""
     words = [name if value is None else f"{name} {_value(name, value)}" for name, value in command.words(host)]
-    if command.several:
+    if command.role == "server":
         words = [f'--port "{PORT}"' if word.startswith("--port ") else word for word in words]
     return _WIDE.join([shlex.join(command.program), *words])
 

@@ -9,7 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.texts import Html, element, embedded, html_of, html_page
     from sweepdb.planning.planning_options import report_options
-    from sweepdb.reporting.deciding import Decision, decide, of_plan
+    from sweepdb.reporting.contents import Contents, contents_of, of_plan
     from sweepdb.reporting.drawing import drawable, drawing_engine, drawn, vega_script
     from sweepdb.reporting.page_file import plain_page, report_page
     from sweepdb.reporting.page_text import paragraph, preformatted, table_text

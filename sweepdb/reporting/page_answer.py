@@ -15,7 +15,7 @@ from sweepdb.reporting.page_text import amount, listed, paragraph
 if TYPE_CHECKING:
     from queries.asking import Answer
     from store.texts import Html
-    from sweepdb.reporting.deciding import Decision
+    from sweepdb.reporting.contents import Contents
 
 Row = Mapping[str, object]
 _FIRST = ("Its first tokens", "Next comes", "Near its limit")  # sentences of a plan that belong to the answer
@@ -38,7 +38,7 @@ _TIMES = (
 )
 
 
-def answer_part(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
+def answer_part(decision: Contents, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
     """The answer, the question, and all that a decision needs to know first."""
     yield paragraph(_subject(decision), kind="scope")
     first, *others = map(spoken, decision.plan.sentences())
@@ -59,7 +59,7 @@ def words_part(rows: Sequence[Row]) -> Html:
 _PLANS = ("plan", "prefill_plan", "decode_plan")
 
 
-def _subject(decision: Decision) -> str:
+def _subject(decision: Contents) -> str:
     """The model and its requests."""
     if decision.lengths is None:
         return decision.answer.scope[0]
@@ -67,7 +67,7 @@ def _subject(decision: Decision) -> str:
     return f"{decision.answer.scope[0]}. Prompts of {prompt:,.0f} tokens, answers of {answer:,.0f}."
 
 
-def _sure(decision: Decision, row: Row) -> Iterator[str]:
+def _sure(decision: Contents, row: Row) -> Iterator[str]:
     """How far the first number of the report may be off."""
     tokens, error = (
         amount(row["output_tokens_per_s"]),

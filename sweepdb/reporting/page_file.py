@@ -1,6 +1,6 @@
 """The HTML file of a report: one page that needs no network, whose script is allowed by its digest alone.
 
-Not here: what is said (sweepdb.reporting.page_parts), and asking (sweepdb.reporting.deciding)."""
+Not here: what is said (sweepdb.reporting.page_parts), and asking (sweepdb.reporting.contents)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sweepdb.reporting.pictures import frontier_picture, won_mark
 
 if TYPE_CHECKING:
     from queries.asking import Json
-    from sweepdb.reporting.deciding import Decision
+    from sweepdb.reporting.contents import Contents
 
 _FOLDER = Path(__file__).parent
 _WIDTH = 640  # of the still picture, which a script replaces by one as wide as the page
@@ -45,7 +45,7 @@ class _Pieces:
         )
 
 
-def report_page(decision: Decision, *, command: str, spoken: Callable[[str], str]) -> str:
+def report_page(decision: Contents, *, command: str, spoken: Callable[[str], str]) -> str:
     """The whole file. `command` repeats it; `spoken` writes `keyword` in sentences as the user would type it."""
     drawing_engine()
     best = _winners(decision)
@@ -92,7 +92,7 @@ def _page(pieces: _Pieces, title: str, inner: Iterable[Html | str], below: Itera
     return html_page([part for one in head for part in (one, "\n")], [part for one in body for part in (one, "\n")])
 
 
-def _winners(decision: Decision) -> list[Mapping[str, object]]:
+def _winners(decision: Contents) -> list[Mapping[str, object]]:
     """The deployments under the limits asked for, the best first."""
     if decision.stops is None:
         return []
@@ -100,7 +100,7 @@ def _winners(decision: Decision) -> list[Mapping[str, object]]:
     return [stops.rows[place] for place in stops.winners[stops.asked]]
 
 
-def _data(decision: Decision, picture: dict[str, Json] | None, *, marked: bool) -> dict[str, Json]:
+def _data(decision: Contents, picture: dict[str, Json] | None, *, marked: bool) -> dict[str, Json]:
     """Everything that the script reads: the answers at every stop of the sliders, and the picture."""
     stops = decision.stops
     pairs = decision.answer.question.pairs
@@ -120,7 +120,7 @@ def _data(decision: Decision, picture: dict[str, Json] | None, *, marked: bool) 
     }
 
 
-def _row(decision: Decision, row: Mapping[str, object]) -> dict[str, Json]:
+def _row(decision: Contents, row: Mapping[str, object]) -> dict[str, Json]:
     """A deployment: its sentence and cells as text, and the numbers that prices change or that pictures show."""
     paid = amount(row["devices_used"]) + (amount(row["devices_idle"]) if row["carries_target"] is None else 0.0)
     served = amount(row["served_qps"]) / amount(row["system_qps"]) if amount(row["system_qps"]) else 0.0

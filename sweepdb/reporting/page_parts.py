@@ -1,6 +1,6 @@
 """The parts of a report in words: the answer, what moves it, what it costs, how far off it may be, where it comes from.
 
-Not here: the file around them (sweepdb.reporting.page_file), and asking (sweepdb.reporting.deciding)."""
+Not here: the file around them (sweepdb.reporting.page_file), and asking (sweepdb.reporting.contents)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sweepdb.reporting.pictures import unmeasured
 
 if TYPE_CHECKING:
     from queries.asking import Answer
-    from sweepdb.reporting.deciding import Decision
+    from sweepdb.reporting.contents import Contents
     from sweepdb.reporting.stops import Slider, Stops
 
 Row = Mapping[str, object]
@@ -45,7 +45,7 @@ _METRICS = {
 
 
 def page_parts(
-    decision: Decision, best: Sequence[Row], *, command: str, spoken: Callable[[str], str], still: str | None
+    decision: Contents, best: Sequence[Row], *, command: str, spoken: Callable[[str], str], still: str | None
 ) -> list[tuple[str, Html]]:
     """Each part's heading and HTML. `best`: what satisfies the limits asked for; `still`: the drawn picture."""
     return [
@@ -66,7 +66,7 @@ def cells_of(row: Row) -> list[object]:
     return [readable_row(row)[name] for name, _ in CELLS]
 
 
-def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[Html]:
+def _moving(decision: Contents, best: Sequence[Row]) -> Iterator[Html]:
     stops = decision.stops
     if stops is None:
         yield paragraph("No deployment fits these devices, whatever the limits on time: nothing to move.")
@@ -111,7 +111,7 @@ def _reach(stops: Stops) -> str:
     )
 
 
-def _frontier(decision: Decision, still: str | None) -> Iterator[Html]:
+def _frontier(decision: Contents, still: str | None) -> Iterator[Html]:
     if still is None:
         yield paragraph("No point fits the devices' memory.")
         return
@@ -134,7 +134,7 @@ def _frontier(decision: Decision, still: str | None) -> Iterator[Html]:
     yield html_of([element("figure", live, picture, "\n", element("figcaption", told), id="frontier"), "\n"])
 
 
-def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
+def _costs(decision: Contents, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
     priced = [row for row in best if row["usd_per_hour"] is not None]
     if priced:
         chosen = [(name, called) for name, called in _COST if any(row[name] is not None for row in priced)]
@@ -150,7 +150,7 @@ def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]
         )
 
 
-def _break_even(priced: Sequence[Row], decision: Decision) -> Iterator[str]:
+def _break_even(priced: Sequence[Row], decision: Contents) -> Iterator[str]:
     """The price at which the next device makes tokens for as little money as the first."""
     cheapest = min(priced, key=lambda row: amount(row["usd_per_million_output_tokens"]))
     least = amount(cheapest["usd_per_million_output_tokens"])
@@ -167,7 +167,7 @@ def _break_even(priced: Sequence[Row], decision: Decision) -> Iterator[str]:
         yield f"{row['device']} would cost as little a token at {price:,.3g} USD a device and hour."
 
 
-def _cost_band(decision: Decision, row: Row) -> str:
+def _cost_band(decision: Contents, row: Row) -> str:
     error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
     if error is None:
         return ""
@@ -175,7 +175,7 @@ def _cost_band(decision: Decision, row: Row) -> str:
     return f" ({cost / (1 + off):,.3g} to {cost * (1 + off):,.3g} by the errors below)"
 
 
-def _errors(decision: Decision, best: Sequence[Row]) -> Iterator[Html]:
+def _errors(decision: Contents, best: Sequence[Row]) -> Iterator[Html]:
     if best:
         row = best[0]
         error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
@@ -217,7 +217,7 @@ def _percent(value: float | None) -> str | None:
     return None if value is None else f"±{value:.0f} %"
 
 
-def _changes(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
+def _changes(decision: Contents, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
     said = [spoken(one) for one in decision.plan.sentences()]
     yield listed(one for one in said if one.startswith("A ") and " limit of " in one)
     stops = decision.stops
@@ -266,7 +266,7 @@ def _span(first: float | None, end: float | None, *, last: bool) -> str:
     return f"{first:,g}" if first == end else f"{first:,g} to {end:,g}"
 
 
-def _assumed(answer: Answer, decision: Decision, spoken: Callable[[str], str]) -> Iterator[Html]:
+def _assumed(answer: Answer, decision: Contents, spoken: Callable[[str], str]) -> Iterator[Html]:
     rules = answer.question.definitions
     versions = answer.versions
     predicted = (
@@ -298,7 +298,7 @@ def _named(versions: Mapping[str, object], name: str) -> str:
     return ", ".join(map(str, values)) if isinstance(values, list) else str(values)
 
 
-def _source(decision: Decision, command: str) -> Iterator[Html]:
+def _source(decision: Contents, command: str) -> Iterator[Html]:
     yield paragraph("This file again, from the store as it is then:")
     yield preformatted(command)
     yield paragraph(

@@ -23,7 +23,7 @@ import queries
 from cli.derived import spelled
 from store.errors import InputError
 from sweepdb.planning import carrying_order
-from sweepdb.reporting import decide, drawing_engine, stops
+from sweepdb.reporting import contents_of, drawing_engine, stops
 
 ASKED = {"num_devices": 16, "ttft_limit": 900.0, "tpot_limit": 40.0}
 COMMAND = "report --ttft-limit 900 --tpot-limit 40 --num-devices 16"
@@ -49,7 +49,7 @@ def few_stops():
 
 @pytest.fixture(scope="module")
 def decision(url, few_stops):
-    return decide(ASKED, url)
+    return contents_of(ASKED, url)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_where_every_row_has_an_end_to_end_time_there_is_a_slider_for_it(tmp_pat
         address,
     )
     assert evaluated.code == 0, evaluated.err
-    held = decide({"num_devices": 2, "e2e_limit": 60_000.0}, address).stops
+    held = contents_of({"num_devices": 2, "e2e_limit": 60_000.0}, address).stops
     assert [slider.name for slider in held.sliders] == ["devices", "ttft", "tpot", "e2e"]
     with queries.open(address) as store:
         for at in [one for one in places(held) if one[1:3] == held.asked[1:3]]:
@@ -120,7 +120,7 @@ def test_where_every_row_has_an_end_to_end_time_there_is_a_slider_for_it(tmp_pat
 
 def test_a_confidence_asks_at_every_pair_of_limits(url):
     with pytest.raises(InputError, match="confidence"):  # nobody measured the made-up device
-        decide({**ASKED, "confidence": 0.8}, url)
+        contents_of({**ASKED, "confidence": 0.8}, url)
 
 
 def test_a_report_is_about_one_group(url, tmp_path):
@@ -185,15 +185,18 @@ def test_what_was_assumed_of_the_winners_is_told(tmp_path):
         assert record.assumptions is None
     told = "half of the peak\nno overlap"
     write_sweep(address, [replace(record, assumptions=told) for record in records], key="a", sizes=4)
-    assert decide({"num_devices": 4}, address).assumptions == ("Assumed: half of the peak.", "Assumed: no overlap.")
+    assert contents_of({"num_devices": 4}, address).assumptions == (
+        "Assumed: half of the peak.",
+        "Assumed: no overlap.",
+    )
 
 
 def test_the_command_repeats_the_report_when_another_request_is_the_newest(decision, url, tmp_path):
     other = f"sqlite:///{tmp_path}/store.sqlite"
     shutil.copy(url.removeprefix("sqlite:///"), tmp_path / "store.sqlite")
     write_sweep(other, mission_records(models=(MODELS[3],), plans=PLANS[:1]), key="b", sizes=4)
-    assert decide(ASKED, other).answer.scope != decision.answer.scope
-    again = decide({**ASKED, **decision.scope}, other)
+    assert contents_of(ASKED, other).answer.scope != decision.answer.scope
+    again = contents_of({**ASKED, **decision.scope}, other)
     assert again.answer.scope == decision.answer.scope
     assert again.answer.rows == decision.answer.rows
     assert again.scope == {}

@@ -13,7 +13,7 @@ from queries_stores import write_sweep
 from served_page import ROOT, records
 
 pytestmark = pytest.mark.survival
-TOOLS = {"scope", "ask", "why", "coverage", "explain", "sql_schema"}
+TOOLS = {"scope", "ask", "decide", "why", "coverage", "explain", "sql_schema"}
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ from store.loads import MeasuredRequests
 from store.records import MeasurementRecord, RunRecord, SideRecord
 from store.texts import checked_name, from_text
 
+SERVER_FAILED = "server_failed"  # the format without numbers, and its field that says why
 FIELD = "circumstances"  # of the fields that a record keeps beside its columns
 
 
@@ -163,7 +164,7 @@ def record(item: Item, *, source: str, source_format: str, file: str | None = No
     metrics = {name: value for name, value in item.metrics.items() if value is not None}
     if item.run.completed_requests is None and item.run.failed_requests:
         raise BadItem(f"no request of the run completed: {item.run.failed_requests} failed")
-    if not metrics:
+    if not metrics and source_format != SERVER_FAILED:
         raise BadItem("no measured value that we know")
     for name, value in metrics.items():
         if not 0 < value < math.inf:

@@ -15,6 +15,7 @@ from evaluator.ledger.readers.beside import Facts, facts_beside
 from evaluator.ledger.readers.building import BadItem, FileRead, Item, Problem, ReadResult, file_digest, record
 from evaluator.ledger.readers.declared import Client, read_as
 from evaluator.ledger.readers.devices import named_device
+from evaluator.ledger.readers.failed import FAILED
 from evaluator.ledger.readers.genai_bench import GENAI_BENCH
 from evaluator.ledger.readers.guidellm import GUIDELLM
 from evaluator.ledger.readers.inference_perf import INFERENCE_PERF
@@ -34,6 +35,7 @@ from store.records import MeasurementRecord
 
 CLIENTS: tuple[Client, ...] = (
     INFERENCEX, GUIDELLM, AIPERF, AIPERF_SWEEP, SGLANG, VLLM, INFERENCE_PERF, BENCHMARK_REPORT, GENAI_BENCH,
+    FAILED,
 )  # fmt: skip
 DOCUMENT_FORMATS = (*(client.name for client in CLIENTS), AIPERF_REQUESTS, REQUESTS_OF_INFERENCE_PERF)
 _OF_SIDES = ("tp", "pp", "dp", "ep", "instances")

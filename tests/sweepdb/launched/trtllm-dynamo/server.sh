@@ -5,5 +5,5 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 exec trtllm-serve Qwen/Qwen3-30B-A3B \
-  --port 8000 \
+  --port "${PORT:-8000}" \
   --extra_llm_api_options server-engine.yaml

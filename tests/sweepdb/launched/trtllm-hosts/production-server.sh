@@ -12,5 +12,5 @@ mpirun) launcher=(mpirun -n 16 -H "${HOSTS:?HOST0:8,HOST1:8}" --allow-run-as-roo
 *) echo "LAUNCHER=$LAUNCHER is not one of srun, mpirun" >&2; exit 2 ;;
 esac
 exec "${launcher[@]}" trtllm-llmapi-launch trtllm-serve Qwen/Qwen3-30B-A3B \
-  --port 8000 \
+  --port "${PORT:-8000}" \
   --extra_llm_api_options production-server-engine.yaml

@@ -5,7 +5,7 @@
 set -euo pipefail
 : "${MASTER_ADDR:?the address of host 0}"
 exec vllm serve Qwen/Qwen3-30B-A3B \
-  --port 8000 \
+  --port "${PORT:-8000}" \
   --tensor-parallel-size 4 \
   --pipeline-parallel-size 1 \
   --data-parallel-size 4 \

@@ -4,7 +4,7 @@
 # Devices of one instance: tensor 2 x pipeline 1 x data 4 = 8.
 set -euo pipefail
 exec vllm serve Qwen/Qwen3-30B-A3B \
-  --port 8000 \
+  --port "${PORT:-8000}" \
   --tensor-parallel-size 2 \
   --pipeline-parallel-size 1 \
   --data-parallel-size 4 \

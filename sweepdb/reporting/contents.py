@@ -38,7 +38,7 @@ _SPAN = 4.0  # a range without a row at its other end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Contents:
     """Everything that a report shows. `stops` is None where nothing satisfies any limit."""
 
     plan: DeploymentPlan
@@ -56,7 +56,7 @@ class Decision:
         return self.plan.answer
 
 
-def decide(given: Mapping[str, object], store: str | None = None) -> Decision:
+def contents_of(given: Mapping[str, object], store: str | None = None) -> Contents:
     """Ask stored rows for all that a report says, by keywords of `deployments`. Evaluates nothing."""
     values = {keyword: value for keyword, value in given.items() if value not in (None, (), False)}
     with open_session(store) as session:
@@ -64,7 +64,7 @@ def decide(given: Mapping[str, object], store: str | None = None) -> Decision:
         return _decision(session, plan, values)
 
 
-def of_plan(plan: DeploymentPlan) -> Decision:
+def of_plan(plan: DeploymentPlan) -> Contents:
     """The same of a plan that was made."""
     values = _given(plan)
     with open_session(plan.store.url) as session:
@@ -83,7 +83,7 @@ def _in_one_format(
     return asked_plan(session, narrowed), narrowed
 
 
-def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, object]) -> Decision:
+def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, object]) -> Contents:
     groups = plan.answer.scope
     if len(groups) > 1:
         raise InputError(
@@ -92,7 +92,7 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
         )
     frontier = session.ask(question_of(_FRONTIER, {**_of_frontier(values), "max_points": _POINTS}))
     first = _stored_row(session, next(iter(plan.answer.dicts()), None))
-    return Decision(
+    return Contents(
         plan=plan,
         frontier=frontier,
         stops=_stops(session, values, frontier),

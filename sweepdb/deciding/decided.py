@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from queries.asking import Question, question_of
+from queries.learning import Region, prior_of
 from queries.session import Session, open_session
 from store.errors import InputError
 from sweepdb.deciding.choosing import BELIEVED, Worlds
 from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
-from sweepdb.deciding.own_runs import own_runs
 from sweepdb.deciding.settings import rungs, stored_settings
-from sweepdb.deciding.worlds import METRICS, Known, Wanted, candidates
+from sweepdb.deciding.settings_run import OwnRun, own_runs
+from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from evaluator.sweep import Progress
-    from sweepdb.deciding.settings import Setting
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
 _MOST_RUNGS, _MOST_STARTS = 4, 20
+_REGION: Region = "foreign"  # of priors: nobody has measured this server but who asks
 _LEAST_TOLD = 0.02  # probability of an outcome that is worth a line
 
 
@@ -89,7 +90,8 @@ def decided(
     fitting = [one for one in settings if wanted.fits(one) and one.server.scenario not in out]
     runs = own_runs(session.location.url, fitting)
     kept = {run.setting.probe for run in runs if run.setting is not None}
-    known = candidates(Known(settings=tuple(rungs(fitting, kept)), runs=runs, wanted=wanted))
+    all_rungs = tuple(rungs(fitting, kept))
+    known = candidates(OwnSettings(settings=all_rungs, runs=runs, wanted=wanted, prior=prior_of(_REGION)))
     found = _Deciding(known, known.worlds(), gain)
     return Decision(
         answer=found.answer,
@@ -97,7 +99,9 @@ def decided(
         next_starts=tuple(found.starts(budget)),
         decided=found.decided(),
         gain=gain,
-        runs=tuple(_run(known, place) for place in range(len(runs))),
+        runs=tuple(_run(known, run) for run in runs),
+        disagreements=tuple(known.disagreements()),
+        versions_left_out=tuple(known.versions_left_out),
         ruled_out=out,
         curve=replace(curve, question=question),
         sweep=question.scope.sweep,
@@ -113,7 +117,7 @@ def _price(value: object) -> float | None:
 class _Deciding:
     """Settings with their worlds."""
 
-    known: Known
+    known: OwnSettings
     worlds: Worlds
     least_gain: float
 
@@ -188,7 +192,7 @@ class _Deciding:
 
     def _rung(self, place: int) -> Rung:
         one = self.known.settings[place]
-        ttft, tpot = (float(self.known.expected(name)[place]) for name in METRICS)
+        ttft, tpot = self.known.expected(place)
         holds = float(self.worlds.holds[place])
         return Rung(probe=one.probe, concurrency=one.concurrency, rate=None, ttft_ms=ttft, tpot_ms=tpot, holds=holds)
 
@@ -245,30 +249,30 @@ class _Deciding:
             ttft_ms=ttft,
             tpot_ms=tpot,
             holds=float(self.worlds.holds[place]),
-            stands=self._stands(one),
+            stands=self._stands(place),
         )
 
     def _times(self, place: int) -> tuple[float, float]:
         """TTFT and TPOT: of its own runs where it was measured, else what is expected."""
         own = self.known.of_runs(self.known.settings[place])
-        ttft, tpot = (own.get(name, float(self.known.expected(name)[place])) for name in METRICS)
+        ttft, tpot = (own.get(*one) for one in zip(METRICS, self.known.expected(place), strict=True))
         return ttft, tpot
 
-    def _stands(self, one: Setting) -> str:
-        if any(run.setting == one for run in self.known.runs):
+    def _stands(self, place: int) -> str:
+        if any(run.setting == self.known.settings[place] for run in self.known.runs):
             return "measured"
-        count = len(self.known.runs)
+        count = self.known.near(place)
         return f"near {count} {'run' if count == 1 else 'runs'}" if count else "predicted"
 
 
-def _run(known: Known, place: int) -> Run:
-    run = known.runs[place]
+def _run(known: OwnSettings, run: OwnRun) -> Run:
     kept = None
     if len(run.measured) == len(METRICS):
         ttft, tpot = (np.array([run.measured[name]]) for name in METRICS)
         kept = bool(known.wanted.kept(ttft, tpot, np.array([run.server.output_length]))[0])
     return Run(
         measurement=run.measurement,
+        device=run.server.device,
         plan=next(one.plan for one in known.settings if one.server == run.server),
         concurrency=run.users,
         ttft_ms=run.measured.get("ttft_ms"),
@@ -276,5 +280,4 @@ def _run(known: Known, place: int) -> Run:
         predicted_ttft_ms=run.predicted.get("ttft_ms"),
         predicted_tpot_ms=run.predicted.get("tpot_ms"),
         keeps_limits=kept,
-        deviations=known.deviations(place),
     )

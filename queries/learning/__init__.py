@@ -1,0 +1,25 @@
+"""Own runs condition predictions: what a few measured settings of one server say of all its others.
+
+`Process(runs, prior).at(settings)` is the door. Not here: which stored points are runs of which group
+(queries.learning.own_runs), and where their factors enter answers (queries.session)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.learning.priors import REGIONS, Prior, Region, prior_of
+    from queries.learning.process import (
+        Disagreement,
+        Kept,
+        Posterior,
+        Process,
+        Run,
+        Setting,
+        probability_of,
+        without_strange_versions,
+    )
+
+__getattr__, __dir__ = lazy_face(__name__)

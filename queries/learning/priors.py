@@ -1,0 +1,45 @@
+"""What is expected of log(measured / predicted) before anything was measured, by region: priors.json, which one command
+writes (`python -m tools.learning_priors serving.csv published.csv`). Not here: the process itself."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from store.light_dataclass import dataclass
+
+Region = Literal["known", "data_sheet", "foreign"]
+REGIONS: tuple[Region, ...] = ("known", "data_sheet", "foreign")
+FILE = Path(__file__).with_name("priors.json")
+Two = tuple[float, float]  # of TTFT and of TPOT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """Standard deviations of the parts of one log factor, for TTFT and TPOT, and how the two go together in each part.
+
+    `common` is of a server at every setting, `shape` smooth over settings, `own` of one setting whenever it is run, and
+    `noise` of a single run. `length` scales the distance over which `shape` forgets. Few
+    `degrees` of freedom say that servers differ much in all this; `bare` widens what is said without runs."""
+
+    common: Two
+    common_correlation: float
+    shape: Two
+    shape_correlation: float
+    own: Two
+    own_correlation: float
+    noise: Two
+    length: float
+    degrees: float
+    bare: float
+
+
+@cache
+def prior_of(region: Region) -> Prior:
+    """The prior of a region: a laboratory whose servers were measured (`known`), a device that is predicted by its data
+    sheet, or anybody else's server (`foreign`), such as a user's."""
+    kept = json.loads(FILE.read_text(encoding="utf-8"))[region]
+    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+    return Prior(**found)

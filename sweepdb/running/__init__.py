@@ -1,0 +1,24 @@
+"""`decide --run`: starts servers by their launch files, measures and imports, and stops all that it started.
+
+Linux alone. Not here: which start is worth most (sweepdb.deciding)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.running.servers import ServerFailed
+    from sweepdb.running.starts import (
+        CLIENT_S,
+        READY_S,
+        HowToRun,
+        Ran,
+        WantedLoad,
+        WantedStart,
+        run_starts,
+        runs_folder,
+    )
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,258 @@
+"""Starts, one after the other: a server of a row, its ladder of loads measured and imported, and the next one asked.
+
+What the next start is comes from whoever asks (sweepdb.deciding). Everything that was started ends with the call; one
+that was killed goes on where it stood, by its journal."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from store.errors import EvaluationError, SweepdbError
+from store.location import StoreLocation, parse_url
+from sweepdb.launching import write_launch
+from sweepdb.measuring import import_measurements
+from sweepdb.running.clients import installed_client, measure
+from sweepdb.running.failures import write_failure
+from sweepdb.running.guarded import Mark, end_marked
+from sweepdb.running.journal import Begun, Journal, Load, open_journal
+from sweepdb.running.servers import RunningServer, ServerFailed, started_server
+
+READY_S, CLIENT_S = 1800.0, 3600.0
+_UNCLEAR_IN_A_ROW = 2  # starts that failed, not for want of memory: it may be the machine
+
+
+class WantedLoad(Protocol):
+    """A load that is worth measuring."""
+
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def rate(self) -> float | None: ...
+
+
+class WantedStart(Protocol):
+    """A server that is worth starting, with its loads, the one that is worth most first."""
+
+    @property
+    def probe(self) -> str: ...
+    @property
+    def scenario(self) -> str: ...
+    @property
+    def plan(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def ladder(self) -> Sequence[WantedLoad]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a call has done, with what a killed one before it has left."""
+
+    starts: int
+    points: int
+    failed: tuple[str, ...]  # plans that are out, and why
+    used_up: bool  # the budget, before the question was decided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HowToRun:
+    """How servers are started and asked."""
+
+    budget: int = 1
+    client: str | None = None
+    ready_s: float = READY_S
+    client_s: float = CLIENT_S
+    engine: str | None = None
+    engine_version: str | None = None
+
+
+def runs_folder(location: StoreLocation) -> Path:
+    """Where journal, launch files and results of a store's runs lie: beside it."""
+    return Path("sweepdb.runs") if location.path is None else location.path.with_name(f"{location.path.name}.runs")
+
+
+def run_starts(
+    next_start: Callable[[], WantedStart | None],
+    *,
+    question: object,
+    store: str | None = None,
+    how: HowToRun | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Ran:
+    """Make the starts that `next_start` names until it names none, or the budget is used.
+
+    It is called again after each import. `question` is what a killed call goes on with; another one begins anew."""
+    how, location = how or HowToRun(), parse_url(store)
+    client = installed_client(how.client)
+    with _ended_by_signals(), open_journal(runs_folder(location)) as journal:
+        one = _Running(
+            next_start=next_start, how=how, client=client, location=location, folder=runs_folder(location),
+            journal=journal, say=say,
+        )  # fmt: skip
+        one.end_what_is_left()
+        for start in journal.starts:
+            one.bring_in(start)
+        if journal.question != question:
+            journal.write("begin", question=question)
+        found = one.run()
+        journal.write("end")
+        return found
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    """One call on its way."""
+
+    next_start: Callable[[], WantedStart | None]
+    how: HowToRun
+    client: str
+    location: StoreLocation
+    folder: Path
+    journal: Journal
+    say: Callable[[str], None]
+    failed: list[str] = field(default_factory=list)
+    points: int = 0
+    unclear: int = 0
+
+    def end_what_is_left(self) -> None:
+        """Stop what a killed call has started."""
+        ended = sum(end_marked(mark) for mark in self.journal.marks)
+        if ended:
+            self.say(f"{ended} processes of a run that was killed: stopped")
+
+    def bring_in(self, start: Begun) -> None:
+        """Import what lies there and is not in the store yet."""
+        for file in start.to_import:
+            brought = import_measurements([self.folder / start.folder / file], self.location.url)
+            if brought.found.problems:
+                raise EvaluationError(
+                    f"{self.folder / start.folder / file} cannot be read: {brought.found.problems[0].what}.",
+                    hint="Look at it, and at the log of the client beside it; delete it to measure again.",
+                )
+            self.points += 0 if file == start.failed else len(brought.found.records)
+            self.journal.write("imported", number=start.number, file=file)
+
+    def run(self) -> Ran:
+        """Start after start."""
+        used_up = False
+        while True:
+            start = self.journal.under_way
+            if start is not None and start.measured and not self._goes_on(start):
+                self.journal.write("stopped")
+                continue
+            if start is None:
+                wanted = self.next_start()
+                if wanted is None:
+                    break
+                if len(self.journal.starts) >= self.how.budget:
+                    used_up = True
+                    break
+                start = self._begun(wanted)
+            self._made(start)
+        failed = tuple(self.failed)
+        return Ran(starts=len(self.journal.starts), points=self.points, failed=failed, used_up=used_up)
+
+    def _begun(self, wanted: WantedStart) -> Begun:
+        number = len(self.journal.starts) + 1
+        start = Begun(
+            number=number,
+            probe=wanted.probe,
+            scenario=wanted.scenario,
+            plan=wanted.plan,
+            device=wanted.device,
+            folder=f"{self.journal.begun + 1:03d}-{wanted.probe.replace(':', '-')}",
+            ladder=_loads(wanted),
+        )
+        self.journal.begin(start)
+        return self.journal.starts[-1]
+
+    def _made(self, start: Begun) -> None:
+        """One start to its end: measured as far as it goes, or failed."""
+        folder = self.folder / start.folder
+        write_launch(
+            start.probe, folder, engine=self.how.engine, engine_version=self.how.engine_version, force=True,
+            store=self.location.url,
+        )  # fmt: skip
+        self.say(f"start {start.number} of {self.how.budget}: {start.device} {start.plan} ({start.probe}) in {folder}")
+        load: Load | None = None
+        try:
+            if start.left and start.failed is None:
+                with started_server(folder, ready_s=self.how.ready_s, on_process=self._noted) as server:
+                    self.say(f"  ready at {server.url}")
+                    while start.left:
+                        load = start.left[0]
+                        self._measured(start, load, server)
+                        if not self._goes_on(start):
+                            break
+            self.unclear = 0
+        except ServerFailed as failed:
+            self._keep_failure(start, failed, load)
+        self.journal.write("stopped")
+
+    def _measured(self, start: Begun, load: Load, server: RunningServer) -> None:
+        folder = self.folder / start.folder
+        file = measure(server, load, folder, self.client, limit_s=self.how.client_s, on_process=self._noted)
+        self.journal.write("measured", load=load.name, file=file)
+        self.bring_in(start)
+        self.say(f"  {load}: measured")
+
+    def _goes_on(self, start: Begun) -> bool:
+        """Ask again: the rest of the ladder is of what is worth most now, and ends where nothing is."""
+        if not start.left:
+            return False
+        wanted = self.next_start()
+        if wanted is not None and wanted.scenario == start.scenario:
+            # A server takes in no more than the row that it was started by.
+            most = max(load.concurrency for load in start.ladder)
+            ladder = [load for load in _loads(wanted) if load.concurrency <= most]
+            self.journal.write("ladder", ladder=[asdict(load) for load in ladder])
+        return wanted is not None
+
+    def _keep_failure(self, start: Begun, failed: ServerFailed, load: Load | None) -> None:
+        file = write_failure(self.folder / start.folder, start, failed, load)
+        self.journal.write("failed", file=file)
+        self.bring_in(start)
+        told = f"{start.device} {start.plan} is out: {failed.message}"
+        self.failed.append(told)
+        self.say("\n    ".join([f"  {told}; its log ends with:", *failed.lines]))
+        self.unclear = 0 if failed.out_of_memory or failed.under_load else self.unclear + 1
+        if self.unclear == _UNCLEAR_IN_A_ROW:
+            self.journal.write("stopped")
+            raise SweepdbError(
+                f"{_UNCLEAR_IN_A_ROW} servers in a row did not start, not for want of memory: it may be the machine.",
+                hint="Their logs lie in the folders above. Where the plans are not to blame, forget what was stored of"
+                " them: sweepdb measurements delete --source server_failed",
+            )
+
+    def _noted(self, mark: Mark) -> None:
+        self.journal.write("process", mark=asdict(mark))
+
+
+def _loads(wanted: WantedStart) -> list[Load]:
+    return [Load(concurrency=one.concurrency, rate=one.rate) for one in wanted.ladder]
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and a terminal that closes end a run as ^C does: what it started is stopped first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {kind: signal.signal(kind, interrupt) for kind in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

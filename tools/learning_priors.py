@@ -1,0 +1,171 @@
+"""The priors that ship for learning from own runs, and the one command that writes them.
+
+`python -m tools.learning_priors serving.csv published.csv closed.csv` predicts every usable closed loop of these files,
+each pair of device and model by an engine fitted without it, and fits priors to log(measured / predicted) by marginal
+likelihood. The first file is one laboratory's (`known`), those after it hold others' (`foreign`, each source apart). By
+data sheets alone the first file's points are predicted again (`data_sheet`). Nothing is random: the bytes are the same.
+
+Not here: the process (queries.learning.process)."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evaluator.inputs import load_device
+from evaluator.ledger import asked_of, evaluated, predicted, read_measurements
+from queries.learning import Prior, Process, Run
+from queries.learning.priors import FILE, Region
+from sweepdb.measuring.own_runs import group_of, run_of
+from tools.ledger_summary import Point, points_of
+
+LEAST_SETTINGS = 6  # of a group that shapes are learned from
+MOST_RUNS = 60  # of a group: larger ones are thinned, so that none outweighs the others
+DEGREES = 4.0
+DIGITS = 4
+_Z80 = 1.2815515655446004
+_START = Prior(common=(0.4, 0.13), common_correlation=0.0, shape=(0.6, 0.19), shape_correlation=0.0, own=(0.15, 0.05),
+               own_correlation=0.0, noise=(0.1, 0.03), length=1.0, degrees=DEGREES, bare=1.0)  # fmt: skip
+
+_Group = tuple[str, ...]
+_FITTED = ("common", "common_correlation", "shape", "shape_correlation", "own", "own_correlation", "noise", "length")
+_OF_REGION = ("common", "shape")  # what another region's prior has of its own
+
+
+def groups_of(points: Sequence[Point], family: str = "auto", *, by_source: bool = False) -> dict[_Group, list[Run]]:
+    """Runs of closed loops by server: device, model, engine and formats, and the source where there are several."""
+    there = []
+    for point in points:
+        one = point.deployment
+        if one.mode == "aggregated" and not one.batched:
+            device = load_device(one.device.name, family="theoretical") if family == "theoretical" else one.device
+            there.append((point, replace(one, device=device)))
+    asked = {id(point): asked_of(one, "asked") for point, one in there}
+    probes = evaluated(asked.values())
+    found: dict[_Group, list[Run]] = defaultdict(list)
+    for point, one in there:
+        run = run_of(point.record, one, predicted(one, "asked", asked[id(point)], probes))
+        if run is not None:
+            extra = json.loads(point.record.extra)
+            source = str(extra.get("source_name") or extra.get("source") or "") if by_source else ""
+            found[*group_of(one), source].append(run)
+    return dict(found)
+
+
+def fit(groups: Sequence[Sequence[Run]], start: Prior, names: Sequence[str]) -> Prior:
+    """The prior of the highest marginal likelihood over groups, moving the named numbers from a start.
+
+    Each is moved by itself, by a step that grows where it helps and else halves (Hooke and Jeeves 1961)."""
+    groups = [_thinned(runs) for runs in groups]
+    places = [(name, place) for name in names for place in range(2 if isinstance(getattr(start, name), tuple) else 1)]
+    steps = np.full(len(places), 0.4)
+    best, value = start, _likelihood(groups, start)
+    for _ in range(80):
+        for number, (name, place) in enumerate(places):
+            for sign in (1.0, -1.0):
+                moved = _moved(best, name, place, sign * steps[number])
+                if (gained := _likelihood(groups, moved)) > value + 1e-3:
+                    best, value = moved, gained
+                    steps[number] *= 1.3
+                    break
+            else:
+                steps[number] *= 0.5
+        if steps.max() < 0.01:
+            break
+    return best
+
+
+def _thinned(runs: Sequence[Run]) -> list[Run]:
+    most = min(MOST_RUNS, len(runs))
+    return [runs[place * len(runs) // most] for place in range(most)]
+
+
+def _likelihood(groups: Sequence[Sequence[Run]], prior: Prior) -> float:
+    """The evidence of all groups; correlations are drawn a little towards none."""
+    drawn = sum(math.atanh(getattr(prior, name)) ** 2 for name in _FITTED if name.endswith("correlation"))
+    return sum(Process(runs, prior).likelihood() for runs in groups) - 0.05 * drawn
+
+
+def _moved(prior: Prior, name: str, place: int, step: float) -> Prior:
+    before: Any = getattr(prior, name)
+    after: Any
+    if isinstance(before, tuple):
+        after = tuple(one * math.exp(step) if index == place else one for index, one in enumerate(before))
+    else:
+        after = math.tanh(math.atanh(before) + step) if name.endswith("correlation") else before * math.exp(step)
+    return replace(prior, **{name: after})
+
+
+def with_bare(groups: Sequence[Sequence[Run]], prior: Prior) -> Prior:
+    """A prior that says of servers without runs what 80 % of their points keep, each server as much as the next."""
+    apart: list[tuple[float, float]] = []
+    for runs in groups:
+        spreads = Process([], replace(prior, bare=1.0)).at([runs[0].setting]).sd[0]
+        noisy = np.sqrt(spreads**2 + np.square(prior.noise))
+        values = [
+            abs(value) / noisy[place]
+            for run in runs
+            for place, value in enumerate((run.ttft, run.tpot))
+            if value is not None
+        ]
+        apart += [(value, 1.0 / math.sqrt(len(values))) for value in values]
+    apart.sort()
+    reached = np.cumsum([weight for _, weight in apart])
+    return replace(prior, bare=apart[int(np.searchsorted(reached, 0.8 * reached[-1]))][0] / _Z80)
+
+
+def priors_of(known: Mapping[_Group, Sequence[Run]], data_sheet: Mapping[_Group, Sequence[Run]],
+              foreign: Mapping[_Group, Sequence[Run]]) -> dict[Region, Prior]:  # fmt: skip
+    """The prior of each region: the shape of the first, with how large its parts are in the others."""
+    settled = [list(runs) for runs in known.values() if len({run.setting for run in runs}) >= LEAST_SETTINGS]
+    first = fit(settled, _START, _FITTED)
+    found: dict[Region, Prior] = {"known": with_bare(settled, first)}
+    others: tuple[tuple[Region, Mapping[_Group, Sequence[Run]]], ...] = (
+        ("data_sheet", data_sheet),
+        ("foreign", foreign),
+    )
+    for region, groups in others:
+        some = [list(runs) for runs in groups.values()]
+        found[region] = with_bare(some, fit(some, first, _OF_REGION))
+    return found
+
+
+def write(priors: Mapping[Region, Prior], path: Path = FILE) -> None:
+    """Write priors, rounded."""
+
+    def rounded(value: object) -> object:
+        return [rounded(one) for one in value] if isinstance(value, tuple) else round(float(str(value)), DIGITS)
+
+    told = {
+        region: {name: rounded(getattr(prior, name)) for name in Prior.__slots__} for region, prior in priors.items()
+    }
+    path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+
+def main(files: Sequence[Path], say: Callable[[str], object] = sys.stderr.write) -> None:
+    """Write the priors of files."""
+    first, *others = [points_of(read_measurements(path).records) for path in files]
+    known = groups_of(first)
+    seen = {(group[:-1], run.setting) for group, runs in known.items() for run in runs}
+    foreign = groups_of([point for points in others for point in points], by_source=True)
+    foreign = {  # what another source publishes again is not another's
+        group: kept
+        for group, runs in foreign.items()
+        if (kept := [run for run in runs if (group[:-1], run.setting) not in seen])
+    }
+    found = priors_of(known, groups_of(first, "theoretical"), foreign)
+    for region, prior in found.items():
+        say(f"{region}: {prior}\n")
+    write(found)
+
+
+if __name__ == "__main__":
+    main([Path(argument) for argument in sys.argv[1:]])
