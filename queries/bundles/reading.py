@@ -275,9 +275,7 @@ def _measurement(item: dict[str, Any]) -> MeasurementRecord:
         side: record_of(SideRecord, {name: item.pop(f"{side}_{name}") for name in SideRecord.__slots__})
         for side in ("prefill", "decode")
     }
-    run = record_of(
-        RunRecord, {name: item.pop(name, None) for name in RunRecord.__slots__}
-    )  # none before revision 0020
+    run = record_of(RunRecord, {name: item.pop(name, None) for name in RunRecord.__slots__})
     measured = item.pop("measured_at")
     metrics, definitions = json.loads(item["metrics"]), json.loads(item["definitions"])
     if not all(isinstance(value, int | float) for value in metrics.values()):
