@@ -1,7 +1,7 @@
 """Own runs of a store beside the scenarios of a question: one process a group, and the factors of every stored row.
 
-`lessons_of` finds the groups, `Lessons.taught` predicts the points from stored rows, and `factors` of what that gives is
-one relation that rows are joined to (queries.learning.learned_rows). Not here: the process, and SQL."""
+`lessons_of` finds the groups, and `Lessons.taught` predicts the points from stored rows. Not here: the process, and the
+relation of corrected rows (queries.learning.learned_rows)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from store.schema import OF_PLANS, SCENARIO_TABLES
 
 _SIZES = tuple(size.name for size in OF_PLANS)
 _ABOUT = (
-    "SELECT sc.id, sc.key, m.key, d.key, d.name, d.family, pr.key, pr.linear_quantization, pr.experts_quantization,"  # noqa: S608  our text
-    " pr.attention_quantization, sj.serving_model, sj.convention, sj.compile, coalesce(w.input_length, w.input_length_mean),"
-    " w.output_length, w.input_length IS NULL OR w.prefix_cache_hit_rate > 0 OR w.mtp_tokens > 0 OR w.images IS NOT NULL"
-    " OR sj.unusual_service IS NOT NULL, p.num_devices, "
+    "SELECT sc.id, sc.key, m.key, d.key, d.name, pr.key, pr.linear_quantization, pr.experts_quantization,"  # noqa: S608  our text
+    " pr.attention_quantization, sj.serving_model, sj.convention, sj.compile,"
+    " coalesce(w.input_length, w.input_length_mean), w.output_length,"
+    " w.input_length IS NULL OR w.prefix_cache_hit_rate > 0 OR w.mtp_tokens > 0 OR w.images IS NOT NULL"
+    " OR coalesce(sj.unusual_service, '') <> '', p.num_devices, "
     + " || ' ' || ".join(f"p.{name}" for name in _SIZES)
     + f", p.dp, p.pp, p.ep FROM {SCENARIO_TABLES} WHERE sj.phase = 'aggregated' AND sc.status = 'ok' AND m.key IN "
 )
@@ -39,7 +40,6 @@ class Known(NamedTuple):
     model_key: str
     device_key: str
     device: str
-    family: str
     precision_key: str
     linear: str
     experts: str
@@ -190,6 +190,11 @@ class Learned:
     def told(self) -> Mapping[int, Known]:
         """Scenarios that runs speak of."""
         return {number: known for number, known in self.scenarios.items() if known.group in self.groups}
+
+    def bare(self, group: tuple[object, ...]) -> Posterior:
+        """What would be said of a row of a group without any run."""
+        runs, prior = self.processes[group].runs, self.groups[group].prior
+        return Process((), prior).at([runs[0].setting])
 
     def at(self, rows: Sequence[tuple[int, int]]) -> dict[tuple[object, ...], tuple[list[int], Posterior]]:
         """The posterior of rows by scenario and batch size, group by group, with the places of its rows."""

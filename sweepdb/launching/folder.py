@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from queries.asking import Answer, question_of
-from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.whole_files import is_stream, written_whole
@@ -42,6 +41,7 @@ from sweepdb.launching.server_command import (
 from sweepdb.launching.several_servers import start_files
 from sweepdb.launching.shell_target import SCRIPT, encoder_scripts, router_files, scripts, scripts_of
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
+from sweepdb.sessions import open_session
 
 _COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)
 _SEVERAL = re.compile(r"(\d+)x", re.IGNORECASE)

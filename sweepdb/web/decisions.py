@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from queries.asking import Question, shown
-from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation
 from sweepdb.deciding import BUDGET, GAIN, decided, document
+from sweepdb.sessions import open_session
 from sweepdb.web.documents import plain
 
 
