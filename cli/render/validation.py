@@ -254,7 +254,7 @@ def _short(value: object) -> object:
 
 def _by_rule(validation: Validation) -> Iterator[tuple[str, list[list[object]]]]:
     """Points that rules took out or repaired, counted."""
-    for title, repaired in (("points left out, by rule", False), ("points repaired and kept, by rule", True)):
+    for title, repaired in (("points left out, by rule", False), ("points kept, and what is said of them", True)):
         rows: list[list[object]] = [[one.rule, one.rows] for one in validation.excluded if one.repaired is repaired]
         if rows:
             yield title, rows

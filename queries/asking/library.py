@@ -168,8 +168,10 @@ def takes(asked: Report, item: Declared) -> bool:
         return asked.scope not in {"sweeps", "probes"}
     if any(item.keyword in told.options for told in asked.refuses):
         return False
-    if item.keyword == "confidence":
-        return bool(all_variables_taken(asked) & {one.variable for one in limit_table() if one.errors_known})
+    if item.keyword in {"confidence", "tuned_servers"}:
+        limited = bool(all_variables_taken(asked) & {one.variable for one in limit_table() if one.errors_known})
+        # A report that ignores limits says of its rows whether they hold.
+        return limited or (item.keyword == "tuned_servers" and bool(asked.ignores))
     if item.keyword in {"as_predicted", "mode"}:
         return asked.predicts if item.keyword == "as_predicted" else bool(asked.modes)
     if item.keyword in _EVERYWHERE or any(item.keyword in other.when for other in asked.others):
