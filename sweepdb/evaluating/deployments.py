@@ -22,11 +22,10 @@ _ASKED = {
     "remote_hit_rate", "host_gb_per_s", "ssd_gb_per_s", "remote_gb_per_s", "serving_model", "encoder_split",
     "encoder_devices",
 }  # fmt: skip
-# vLLM's tokens a step where `vllm serve` names none: of devices with 70 GiB and more, A100 apart, and of others
-# (github.com/vllm-project/vllm, vllm/engine/arg_utils.py, `get_batch_defaults`). From 0.28 on, those with 160 GiB take
-# 16384: there a flag has to say it.
-_VLLM_BUDGETS = (8192, 2048)
-_VLLM_LARGE = 70 * 2**30
+# vLLM's tokens a step where `vllm serve` names none, by the least memory of a device; A100 takes the last, whatever it
+# has (github.com/vllm-project/vllm, vllm/engine/arg_utils.py, `get_batch_defaults`; the first since v0.28.0, there in
+# lines 2582 to 2591. Earlier versions have 8192 there, and flags of these are not written any more).
+_VLLM_BUDGETS = ((160 * 2**30, 16384), (70 * 2**30, 8192), (0, 2048))
 
 
 def deployed_options(options: SweepOptions, named: str) -> tuple[list[SweepOptions], tuple[str, ...]]:
@@ -57,7 +56,7 @@ def deployed_servers(options: SweepOptions, named: str) -> tuple[tuple[FoundServ
                 notes[f"note: {server.where}: keys of prompts lie in the {tier}, too: `{tier}_hit_rate` says how many,"
                       " and none are assumed"] = None  # fmt: skip
         if budget := _usual_budget(options, server):
-            notes[f"assumed: `max_num_batched_tokens={budget}`, vLLM's own where nothing is said"] = None
+            notes[f"assumed: `max_num_batched_tokens={budget}`, vLLM's own since 0.28 where nothing is said"] = None
     return found.servers, (*notes, *refused)
 
 
@@ -135,4 +134,5 @@ def _usual_budget(options: SweepOptions, server: FoundServer) -> int | None:
     if known or len(options.devices) != 1:
         return None
     device = load_device(options.devices[0])
-    return _VLLM_BUDGETS[device.memory_bytes < _VLLM_LARGE or device.name.startswith("a100")]
+    memory = 0 if device.name.startswith("a100") else device.memory_bytes
+    return next(budget for least, budget in _VLLM_BUDGETS if memory >= least)

@@ -5,7 +5,8 @@ Not here: what the answer says in words (sweepdb.planning.server_plan)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Unpack
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
 _GIB = 2**30
+_KV_FORMAT = "FP8"
+_BUDGETS = (2048, 4096, 8192, 16384)  # tokens a step that servers usually take
 _CHANGES = 3  # shown where one number of users is asked about; of several the best of each
 
 
@@ -70,7 +73,8 @@ def plan_server(
     with open_session(store) as session:
         crowded = [[*_crowded(session, others, changed, n, reserve)] for n in users]
     own = [sweep if one is None else evaluating.sweep(one) for one in waiting]
-    changes = [[others, *map(evaluating.sweep, those)] for those in crowded]
+    flags = [*evaluating.possible(_flags(stated, max(users)))]
+    changes = [[others, *flags, *map(evaluating.sweep, those)] for those in crowded]
     question = {**limits, "num_devices": _devices(stated, server), "reserved_memory_gb": reserve, "top": 1000}
     with open_session(store) as session:
         asking = _Asking(
@@ -118,6 +122,12 @@ class _Evaluating:
         )
         self.probes += count
         return sweep
+
+    def possible(self, wanted: Iterable[SweepOptions]) -> Iterator[str]:
+        """The sweeps of those that the model, device and engine take."""
+        for one in wanted:
+            with suppress(InputError):
+                yield self.sweep(one)
 
 
 def _one_server(asked: SweepOptions, started: str) -> tuple[FoundServer, tuple[str, ...]]:
@@ -200,6 +210,14 @@ def _changed(stated: SweepOptions, server: FoundServer, formats: tuple[str, ...]
         compile=True,
         batch_range=(1, math.ceil(users)),
     )
+
+
+def _flags(stated: SweepOptions, users: float) -> Iterator[SweepOptions]:
+    """The server as it is started with FP8 keys and values, and with each other usual number of tokens a step."""
+    as_many = replace(stated, batch_range=(1, math.ceil(users)))
+    if stated.attention != _KV_FORMAT:
+        yield replace(as_many, attention=_KV_FORMAT)
+    yield from (replace(as_many, max_batched_tokens=one) for one in _BUDGETS if one != stated.max_batched_tokens)
 
 
 def _waiting(stated: SweepOptions, server: FoundServer, room: CacheRoom, users: float) -> SweepOptions | None:

@@ -727,6 +727,38 @@ def test_my_server_s_cache_is_that_of_its_log(server_answer):
     assert "with 0.92 of a device's memory, as the engine takes by itself" in said
 
 
+def test_other_keys_and_tokens_a_step_are_tried_as_flags(server_answer):
+    _, _, url = server_answer
+    line = "vllm serve Qwen/Qwen3-8B -tp 1 --max-num-batched-tokens 2048"
+    asked = ["plan", "--from-deployment", line, *SERVED.split(), "--concurrency", "100", "--quantization", "BF16"]
+    told = sweepdb(asked, url)
+    # Of 100 users the decodes read 32 GB of keys a step beside 16 GB of weights: half the bytes a key are a third less.
+    assert re.search(
+        r"change 1: vllm serve Qwen/Qwen3-8B -tp 1 --max-num-batched-tokens 2048 --kv-cache-dtype fp8\n", told.out
+    )
+    # A prompt of 2,000 tokens fills a step of 2,048: larger steps take several, and none of these was asked for.
+    assert re.search(
+        r"change [23]: vllm serve Qwen/Qwen3-8B -tp 1 --max-num-batched-tokens (4096|8192|16384)\n", told.out
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "tokens"), [("b200", 16384), ("mi300x", 16384), ("h200", 8192), ("a100", 2048), ("l4", 2048)]
+)
+def test_tokens_a_step_that_no_flag_says_are_vllm_s_own_of_the_device(device, tokens):
+    # vLLM v0.28.0, vllm/engine/arg_utils.py: 16384 from 160 GiB on, 8192 from 70 GiB on but for A100, else 2048.
+    asked = [
+        "evaluate",
+        "--from-deployment",
+        "vllm serve Qwen/Qwen3-0.6B --max-num-seqs 2",
+        "--device",
+        device,
+        "--dry-run",
+    ]
+    told = sweepdb([*asked, "--input-length", "100", "--output-length", "10"])
+    assert f"assumed: --max-num-batched-tokens {tokens}, vLLM's own since 0.28" in told.err
+
+
 def test_a_ladder_of_users_goes_beyond_what_the_server_takes_at_once(server_answer):
     _, _, url = server_answer
     line = "vllm serve Qwen/Qwen3-8B -tp 4 --max-num-seqs 64"
