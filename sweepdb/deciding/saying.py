@@ -18,6 +18,11 @@ _DISAGREEING = 1.25  # times between two runs of one setting from which both are
 def sentences(found: Decision) -> Iterator[str]:
     """The answer now, what was read for it, and the start to make next."""
     yield _answer(found)
+    if found.curve.question.pairs.target_qps is not None:
+        yield (
+            "Servers are compared as users who wait keep them busy; requests that arrive in bursts need more:"
+            " `sweepdb plan` with `rate` simulates them."
+        )
     yield from _read(found)
     yield from (f"Left out, did not start: {scenario} ({why})." for scenario, why in found.ruled_out.items())
     if found.decided is not None:
@@ -33,7 +38,7 @@ def deployment(one: Chosen) -> str:
 
 
 def outcome_line(found: Decision, one: Outcome) -> str:
-    """What one result of the next start would change."""
+    """One result of the next start, and the answer after it."""
     if one.then is None:
         said = "none of these keeps the limits: no answer is left"
     elif found.answer is not None and one.then.probe == found.answer.probe and one.kept is None:

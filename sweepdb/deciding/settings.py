@@ -51,7 +51,7 @@ class Server(NamedTuple):
 
     @property
     def group(self) -> tuple[str, ...]:
-        """What is off alike: servers of one model, device, engine and format."""
+        """The servers that are off alike: of one model, device, engine and format."""
         return self.model, self.device, self.engine, self.quantization
 
 
