@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.inputs import Images
+from store.errors import InputError
 from sweepdb.launching.expectations import mean_share
 from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance
 
 BENCH, LADDER = "bench.sh", "ladder.sh"
+_SERVER, _END = "server.sh", "END_OF_SWEEPDB_FILE"
 CLIENTS = ("vllm", "guidellm", "aiperf")  # the one that is asked by first
 _PROMPTS_A_USER = 10  # as clients of the published points ask
 
@@ -108,6 +110,29 @@ HERE="$(cd "$(dirname "$0")" && pwd)"
 for USERS in ${{LADDER:-{" ".join(map(str, users))}}}; do
   USERS="$USERS" "$HERE/bench.sh"
 done
+"""
+
+
+def one_script(files: Mapping[str, str], folder: str) -> str:
+    """The script: writes the files, starts server.sh, waits until it answers, measures the ladder, stops the server."""
+    if _SERVER not in files or LADDER not in files:
+        raise InputError("one script is of one server on one host", hint="`output` writes a folder that says the rest")
+    written = "".join(
+        f"cat > {shlex.quote(name)} <<'{_END}'\n{text}{'' if text.endswith(chr(10)) else chr(10)}{_END}\n"
+        for name, text in sorted(files.items())
+    )
+    return f"""#!/usr/bin/env bash
+set -euo pipefail
+mkdir -p {shlex.quote(folder)} && cd {shlex.quote(folder)}
+{written}chmod +x ./*.sh
+./{_SERVER} > server.log 2>&1 &
+SERVER=$!
+trap 'kill "$SERVER" 2> /dev/null || true' EXIT
+until curl -fsS "${{BASE_URL:-http://127.0.0.1:8000}}/health" > /dev/null 2>&1; do
+  kill -0 "$SERVER" 2> /dev/null || {{ tail -n 20 server.log >&2; exit 1; }}
+  sleep 2
+done
+./{LADDER}
 """
 
 
