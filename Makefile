@@ -68,13 +68,7 @@ bench: $(INSTALLED)
 	@$(BIN)/python tests/benchmark/run.py
 
 docs: $(INSTALLED)
-	$(BIN)/python -m queries.dictionary docs/reference/schema.md
-	$(BIN)/python -m tools.report_reference docs/reference/queries.md
 	$(BIN)/python -m tools.keyword_types
-	$(BIN)/python -m tools.command_reference docs/reference/commands.md
-	$(BIN)/python -m tools.sweep_file_page docs/reference
-	$(BIN)/python -m tools.support_page docs/reference/support.md
-	$(BIN)/python -m tools.ledger_page docs/reference/expected-errors.md
 	$(BIN)/python -m tools.architecture_page docs/explanation/architecture.md
 	PYTHONPATH=. $(BIN)/python tests/readme_screen.py README.md
 	PYTHONPATH=.:tests $(BIN)/python tests/calibrate_screen.py
@@ -83,7 +77,7 @@ docs: $(INSTALLED)
 # The documents as a site; a link that leads nowhere is an error.
 site: $(INSTALLED)
 	$(PIP) -e '.[site]'
-	$(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python -m mkdocs build --quiet --strict
 
 # The page in a browser that `make demo` points to is among it.
 $(SMALL): pyproject.toml constraints.txt

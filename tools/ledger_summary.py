@@ -205,6 +205,7 @@ def shipped_devices() -> list[ShippedDevice]:
                 calibrated_from=(json.loads(calibration).get("carried_from") if calibration else None) or name,
                 calibrated_key="+".join(sorted(by_engine)) if "calibrated" in keys else "",
                 theoretical_key=keys["theoretical"],
+                fitted_from=profiles["theoretical"].fitted_from,
             )
         )
     return sorted(found, key=lambda one: one.device)

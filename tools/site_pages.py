@@ -1,4 +1,4 @@
-"""Pages of the site beside the documents (changelog, how to contribute), and graphs. Run by mkdocs.
+"""Pages of the site beside the documents (reference, changelog, how to contribute), and graphs. Run by mkdocs.
 
 Graphs that documents write in mermaid become SVG: the site loads no script, and none from elsewhere. Of mermaid only
 what our documents write is read: `graph TD`, names, and arrows between them."""
@@ -125,6 +125,10 @@ def on_files(files: Any, config: Any) -> Any:  # noqa: ANN401  of mkdocs, which 
     """Add the pages, with their links as from the folder of documents."""
     from mkdocs.structure.files import File
 
+    from tools.reference_pages import REFERENCE_PAGES
+
+    for name, page in REFERENCE_PAGES.items():
+        files.append(File.generated(config, f"reference/{name}", content=page()))
     for name in BESIDE:
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name, content=text))

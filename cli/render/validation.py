@@ -234,7 +234,7 @@ def _choice_cells(choices: Choices | None) -> list[object]:
 def _rate_lines(at_rates: Sequence[AtRate]) -> Iterator[str]:
     """Points of an open loop beside loads at their rate, in ms."""
     if at_rates:
-        yield "\npoints that state a rate of requests, beside stored loads at that rate: means in ms\n"
+        yield "\npoints that state a rate of requests, beside stored loads at that rate, or simulated: ms\n"
         columns = ("point", "requests_per_s", "metric", "measured", "predicted", "error", "knowledge")
         yield from table_lines(columns, [[_short(getattr(one, name)) for name in columns] for one in at_rates])
 

@@ -106,18 +106,21 @@ def measured_precision(
     MXFP4 experts stay so; NVFP4 of a mixture of experts is as its file says of each class, where it has one."""
     first = re.split(r"[ (?]", (stated or "").lower())[0]
     linear_format, experts_format = _format(linear or first), _format(experts or first)
-    if linear_format == "FP8" and "FP8_BLOCK" in {model.native_linear, _eight_bit_twin(name)}:
+    twin, mixers = _eight_bit_twin(name), None
+    if linear_format == "FP8" and "FP8_BLOCK" in {model.native_linear, twin and twin.native_linear}:
         linear_format = "FP8_BLOCK"
+    elif linear_format == "FP8" and twin is not None and (kv or "").lower() != "fp8":
+        mixers = twin.native_mixers  # who says eight-bit keys, too, has another maker's checkpoint
     if model.native_experts == "W4A16_G32" and experts_format == "W4A16":
         linear_format, experts_format = model.native_linear, "W4A16_G32"
     if model.native_experts == "FP8_BLOCK" and experts_format == "FP8":
         experts_format = "FP8_BLOCK"
     if model.native_experts == "MXFP4" and experts_format in {"NVFP4", "MXFP4"}:
         linear_format, experts_format = model.native_linear, "MXFP4"
-    attention = "FP8" if (kv or "").lower() == "fp8" else "DISABLED"
+    attention = "FP8" if (kv or "").lower().startswith("fp8") else "DISABLED"
     if linear_format == experts_format == "NVFP4":
         return replace(_four_bits(model), attention=attention)
-    return Precision(linear=linear_format, experts=experts_format, attention=attention)
+    return Precision(linear=linear_format, experts=experts_format, attention=attention, mixers=mixers)
 
 
 def _four_bits(model: ModelSpec) -> Precision:
@@ -139,13 +142,13 @@ def _four_bits(model: ModelSpec) -> Precision:
 
 
 @lru_cache(maxsize=512)
-def _eight_bit_twin(name: str) -> str:
-    """The format of the checkpoint that a model's publisher names like it, with FP8 behind; none is no format.
+def _eight_bit_twin(name: str) -> ModelSpec | None:
+    """The checkpoint that a model's publisher names like it, with FP8 behind.
 
     Source: tools/automation/config.env of github.com/ai-dynamo/aiconfigurator (771d1b0) serves Qwen/Qwen3-32B-FP8 where
     its tables say Qwen3-32B and fp8."""
     twin = f"{name}-FP8"
-    return load_model(twin)[1].native_linear if twin in list_models() else ""
+    return load_model(twin)[1] if twin in list_models() else None
 
 
 def _format(name: object) -> str:

@@ -159,8 +159,8 @@ def takes(asked: Report, item: Declared) -> bool:
         return False
     if item.keyword == "confidence":
         return bool(all_variables_taken(asked) & {one.variable for one in limit_table() if one.errors_known})
-    if item.keyword == "mode":
-        return bool(asked.modes)
+    if item.keyword in {"as_predicted", "mode"}:
+        return asked.predicts if item.keyword == "as_predicted" else bool(asked.modes)
     if item.keyword in _EVERYWHERE or any(item.keyword in other.when for other in asked.others):
         return True
     return item.option.variable in all_variables_taken(asked)

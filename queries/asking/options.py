@@ -298,6 +298,9 @@ class ReportOptions:
         None, "pareto: most points of a frontier, for pictures", variable="max_points", unit="points",
         without="every point", check=positive_whole(MOST_ROWS),
     )  # fmt: skip
+    as_predicted: bool = option(
+        False, "as predicted, without what own measured points say of it", flag="--as-predicted",
+    )  # fmt: skip
     top: int = option(
         10,
         "rows a group [default: 10; 40 of curves and steps]",

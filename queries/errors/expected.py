@@ -30,6 +30,7 @@ NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth na
 NONE = "no measurements near this"
 BASIS: Final = "basis"  # the column that says what a device's rates rest on
 DATA_SHEET: Final = "data sheet"
+FITTED_BASIS: Final = "fitted to serving points"
 BASED = frozenset({"best", "devices", "cost", "deployments", "capacity"})  # reports that compare devices
 PAIRED: Final = "disaggregated"  # phase of what both sides of a deployment have together
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
@@ -155,6 +156,7 @@ class ShippedDevice:
     calibrated_from: str  # itself, where its own kernels were measured or it has no calibration
     calibrated_key: str
     theoretical_key: str
+    fitted_from: str = ""  # itself or another device, to whose serving points its data sheet's shares are fitted
 
 
 @cache
@@ -176,14 +178,23 @@ def _devices() -> Mapping[str, ShippedDevice]:
 
 
 def basis_of(subject: Subject) -> str:
-    """The basis of a device's rates: its measured kernels, those of another device, or its data sheet."""
-    if subject.family == "theoretical":
-        return DATA_SHEET
+    """The basis of a device's rates: its measured kernels or serving points, those of another device, or its data
+    sheet."""
     shipped = _devices().get(subject.device)
+    if subject.family == "theoretical":
+        return _fitted_basis(subject, shipped)
     donor = subject.device if shipped is None else shipped.calibrated_from
     keys = () if shipped is None else tuple(shipped.calibrated_key.split("+"))
     carried = donor != subject.device and (not subject.device_key or subject.device_key.startswith(keys))
     return f"carried from {donor}" if carried else "measured"
+
+
+def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
+    """What a profile without kernels rests on. One that somebody changed rests on what it states."""
+    changed = shipped is not None and subject.device_key and not subject.device_key.startswith(shipped.theoretical_key)
+    if shipped is None or not shipped.fitted_from or changed:
+        return DATA_SHEET
+    return FITTED_BASIS if shipped.fitted_from == subject.device else f"carried from {shipped.fitted_from}"
 
 
 @dataclass(frozen=True, slots=True)

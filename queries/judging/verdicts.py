@@ -18,12 +18,15 @@ from queries.errors.expected import BASED, BASIS, basis_of
 from queries.judging.confidence import HELD, Factors, Predicted, is_known, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
+from queries.judging.learned import LearnedAnswer, with_own_runs
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
 from store.errors import InputError
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
     import duckdb
+
+    from queries.learning.conditioning import Learned
 
 _FACTORS = (("scenario_id", "BIGINT"), *((one.name, "DOUBLE") for one in fields(Factors)))
 _PREDICTED = with_limits("""
@@ -33,15 +36,16 @@ _PREDICTED = with_limits("""
 """)
 
 
-def with_expected_errors(
+def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
     answer: Answer,
     known: KnownSubjects,
     connection: duckdb.DuckDBPyConnection,
     scenario_ids: Iterable[int],
     create_macros: Callable[[str], None],
+    learned: Learned | None = None,
 ) -> Answer:
     """An answer with the errors that are expected of its rows, and whether limits hold in spite of them. It says
-    which first tokens are an interval, too.
+    which first tokens are an interval, and what own runs changed, too.
 
     `create_macros` makes ready what a statement of ours calls."""
     found = known.of_answer(answer, scenario_ids)
@@ -51,11 +55,15 @@ def with_expected_errors(
     answer = replace(answer, expected_error=tuple(chain.from_iterable(map(errors.expected, shown))))
     numbers = {one.key: one.scenario_id for one in found}
     answer = with_intervals(_with_basis(answer, found), numbers, connection, create_macros, known.intervals)
+    own = None if learned is None else LearnedAnswer(answer, learned)
+    if own is not None and learned is not None:
+        answer = with_own_runs(answer, own, learned.unpredicted)
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
     known_ones = known.predictions(answer.question.definitions.tpot)
     predicted = _predicted(answer, connection, found, create_macros, known_ones)
-    return with_holds(answer, predicted, {one.key: one.subject for one in found}, errors.factors)
+    held = {} if own is None else own.held(predicted, answer.question.limits)
+    return with_holds(answer, predicted, {one.key: one.subject for one in found}, errors.factors, held)
 
 
 def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:

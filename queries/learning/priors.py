@@ -22,7 +22,7 @@ class Prior:
 
     `common` is of a server at every setting, `shape` smooth over settings, `own` of one setting whenever it is run, and
     `noise` of a single run. `length` scales the distance over which `shape` forgets. Few
-    `degrees` of freedom say that servers differ much in the size of all this; `bare` widens what is said without runs."""
+    `degrees` of freedom say that servers differ much in all this; `bare` widens what is said without runs."""
 
     common: Two
     common_correlation: float

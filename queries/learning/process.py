@@ -191,6 +191,30 @@ class Process:
             measured=np.asarray(same.any(axis=1)),
         )
 
+    def ladders(self, bases: Sequence[Setting], users: FloatArray) -> FloatArray:
+        """The means of whole ladders: [base, rung, 2], where a base says all but the users, and has `users` of its own.
+
+        The same as `at(...).mean`, in a hundredth of the time: users stand apart from everything else in the kernel."""
+        if not self.runs:
+            return np.zeros((*users.shape, 2))
+        alone = [one._replace(users=1.0) for one in bases]
+        alike, same = self._alike(alone, [one._replace(users=1.0) for one in self._settings])
+        scale = self.prior.length * SCALES[0]
+        at_run = np.log2([max(one.users, 1.0) for one in self._settings]) / scale
+        said = np.zeros((len(self.runs), 2))  # by each run, of both metrics
+        np.add.at(said, self._of, self._weights * self._solved[1][:, None])
+        common, shape, _ = self._parts
+        apart = np.log2(np.maximum(users, 1.0))[:, :, None] / scale - at_run
+        near = alike[:, None, :] * np.exp(-np.square(apart) / 2.0)
+        means = said.sum(axis=0) @ common + near @ (said @ shape)
+        for place in np.flatnonzero(same.any(axis=1)).tolist():  # on these some rungs were run themselves
+            measured = [self._settings[run].users for run in np.flatnonzero(same[place])]
+            rungs = np.flatnonzero(np.isin(users[place], measured))
+            if rungs.size:
+                settings = [bases[place]._replace(users=float(users[place, rung])) for rung in rungs]
+                means[place, rungs] = self.at(settings).mean
+        return np.asarray(means)
+
     def _cross(self, settings: Sequence[Setting]) -> FloatArray:
         """Covariances of the factors of settings with what was observed: [setting, metric, observed]."""
         between = self._kernel(settings, self._settings)[:, self._of]

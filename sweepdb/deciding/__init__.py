@@ -21,6 +21,6 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from sweepdb.deciding.decided import decide, decided
     from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
-    from sweepdb.deciding.saying import document, outcome_line, sentences
+    from sweepdb.deciding.saying import NEXT, document, outcome_line, sentences
 
 __getattr__, __dir__ = lazy_face(__name__)

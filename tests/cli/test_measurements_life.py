@@ -108,7 +108,7 @@ def test_a_correction_changes_the_point_and_survives_its_file(imported):
     assert (record.engine_version, record.prefill.tp, record.decode.tp, len(after)) == ("0.9.1", 2, 2, 3)
     extra = json.loads(record.extra)
     assert extra["corrected"] == {"engine_version": "0.8", "prefill_tp": 1, "decode_tp": 1}
-    assert extra["provenance"]["read_as"] == key
+    assert record.read_as == key
     again = sweepdb(f"measurements import {mine}", url)
     assert "0 new of 3 points" in again.err
     assert "1 point left as corrected" in again.err

@@ -1,23 +1,22 @@
-"""The reference pages of commands and of sweep files are what their tools write, and name all there is."""
+"""The reference pages name all there is: commands, options, reports, columns, settings of a sweep file."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import yaml
 
 from cli.help.examples import EXAMPLES
+from queries.asking import reports
+from queries.dictionary import dictionary, schema_markdown
+from sweepdb.catalogue import support_table
 from sweepdb.evaluating import options_by_keyword
 from sweepdb.evaluating.sweep_file import sweep_keys
 from tools.command_reference import command_page
-from tools.sweep_file_page import FILES
-
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-
-
-def test_the_page_of_commands_is_current():
-    assert (REFERENCE / "commands.md").read_text(encoding="utf-8") == command_page()
+from tools.reference_pages import REFERENCE_PAGES, write_pages
+from tools.report_reference import reference_page
+from tools.support_page import support_page
+from tools.sweep_file_page import sweep_page
 
 
 def test_the_page_of_commands_has_every_command_and_option_once():
@@ -29,11 +28,35 @@ def test_the_page_of_commands_has_every_command_and_option_once():
         assert keyword == "model" or evaluate.count(f"`{flag}`") == 1, keyword
 
 
-def test_the_page_and_the_schema_of_sweep_files_are_current():
-    for name, text in FILES.items():
-        assert (REFERENCE / name).read_text(encoding="utf-8") == text(), name
+def test_the_page_of_reports_has_every_report_with_its_columns():
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", reference_page(), re.DOTALL | re.MULTILINE))
+    assert set(sections) == set(reports())
+    for name, report in reports().items():
+        assert {column.name for column in report.columns} <= set(re.findall(r"`(\w+)`", sections[name])), name
+
+
+def test_the_page_of_columns_has_every_column_of_every_view():
+    page = schema_markdown()
+    for relation in dictionary():
+        assert f"\n## {relation.name}\n" in page
+        assert all(f"| `{column.name}` |" in page for column in relation.columns), relation.name
+
+
+def test_the_page_of_sweep_files_has_every_key():
+    page = sweep_page()
+    assert [keyword for keyword in options_by_keyword() if page.count(f"| `{keyword}` |") != 1] == []
+
+
+def test_the_page_of_support_has_every_part_with_its_state():
+    page = support_page()
+    assert [(name, part.state) for _, name, part in support_table() if f"| {name} | {part.state} |" not in page] == []
+
+
+def test_pages_are_written_into_a_folder(tmp_path):
+    write_pages(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(REFERENCE_PAGES)
 
 
 def test_the_example_of_a_sweep_file_is_one():
-    (example,) = re.findall(r"```yaml\n(.*?)```", (REFERENCE / "sweep-files.md").read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = re.findall(r"```yaml\n(.*?)```", sweep_page(), re.DOTALL)
     sweep_keys().model_validate(yaml.safe_load(example))

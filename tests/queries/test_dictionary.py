@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import duckdb
 import pytest
 from generator import fill
@@ -11,21 +9,13 @@ from generator import fill
 from queries import dictionary as dictionary_module
 from queries.asking.headers import read_header
 from queries.connect import connect
-from queries.dictionary import dictionary, own_columns, schema_markdown, schema_text
+from queries.dictionary import dictionary, own_columns, schema_text
 from queries.vocabulary import vocabulary
-
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "schema.md"
 
 
 @pytest.fixture(scope="module")
 def relations():
     return {relation.name: relation for relation in dictionary()}
-
-
-def test_the_reference_page_is_the_one_the_dictionary_writes():
-    assert PAGE.read_text(encoding="utf-8") == schema_markdown(), (
-        "run: python -m queries.dictionary docs/reference/schema.md"
-    )
 
 
 def test_every_view_and_macro_is_described(relations):

@@ -1,4 +1,4 @@
-"""The reference page is what the headers say, and the worked examples of the how-to run."""
+"""The worked examples of the how-to on questions over time run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from queries.connect import connect
 from store.opening import open_store
 from store.records import PriceRecord
 from store.writing.beside import put_prices
-from tools.report_reference import reference_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = re.findall(r"```sql\n(.*?)```", (DOCS / "howto" / "ask-over-time.md").read_text(), re.DOTALL)
@@ -33,10 +32,6 @@ def url(tmp_path_factory):
     with open_store(address) as store:
         put_prices(store, [price])
     return address
-
-
-def test_the_reference_page_is_what_the_headers_say():
-    assert (DOCS / "reference" / "queries.md").read_text() == reference_page()
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))

@@ -2,126 +2,92 @@
 
 from __future__ import annotations
 
-from evaluator.ledger.readers.building import (
-    TPOT_EXCLUSIVE,
-    TTFT,
-    Document,
-    Item,
-    number,
-    rest,
-    text,
-    whole,
-)
-from evaluator.ledger.readers.request_logs import latencies_of, vllm_log
-from store.records import SideRecord
+from collections.abc import Mapping
 
-VLLM = "vllm_bench"
-ITL = "gap between two streamed pieces of an answer"
-E2E = "sending of the request to its last token"
-_STATISTICS = {"mean": "mean", "median": "p50", "std": "std"}
-_LATENCIES = {
+from evaluator.ledger.readers.building import TPOT_EXCLUSIVE, TTFT, Document, number
+from evaluator.ledger.readers.declared import E2E, ITL, OUTPUT_RATE, REQUEST_RATE, TOTAL_RATE, Client, Reading
+from evaluator.ledger.readers.request_logs import latencies_of, vllm_log
+
+LATENCIES = {
     "ttft": ("ttft_ms", TTFT),
     "tpot": ("tpot_exclusive_ms", TPOT_EXCLUSIVE),
     "itl": ("itl_ms", ITL),
     "e2el": ("e2e_ms", E2E),
-    "e2e_latency": ("e2e_ms", E2E),  # as SGLang's copy of the client has it
 }
-_RATES = {
-    "output_throughput": ("output_tokens_per_s", "generated tokens a second of the whole run"),
-    "total_token_throughput": ("total_tokens_per_s", "prompt and generated tokens a second of the whole run"),
-    "request_throughput": ("requests_per_s", "finished requests a second of the whole run"),
+# What --metadata or a sweep's options write beside the results, in the spellings of `vllm serve`.
+FACTS: Mapping[str, str] = {
+    "model": "model_id",
+    "device": "device | gpu | hardware | hw",
+    "engine": "engine | framework",
+    "engine_version": "engine_version | vllm_version",
+    "engine_commit": "engine_commit | vllm_commit",
+    "precision": "precision | quantization | dtype",
+    "kv_precision": "kv_cache_dtype | kv-cache-dtype",
+    "num_devices": "num_devices | num_gpus",
+    "tp": "tensor_parallel_size | tensor-parallel-size | tp",
+    "pp": "pipeline_parallel_size | pipeline-parallel-size | pp",
+    "dp": "data_parallel_size | data-parallel-size | dp",
+    "concurrency": "max_concurrency",
+    "request_rate": "request_rate",
+    "completed_requests": "completed",
+    "failed_requests": "failed",
+    "measured_at": "date",
+    "measured_by": "user",
+    "image": "image",
+    "host": "hostname | host",
+    "driver": "driver | driver_version",
+    "git_revision": "git_revision | git_commit",
 }
-# Spellings of an option of `vllm serve` that a sweep or --metadata writes beside the results.
-_SIZES = {
-    "tp": ("tensor_parallel_size", "tensor-parallel-size", "tp"),
-    "pp": ("pipeline_parallel_size", "pipeline-parallel-size", "pp"),
-    "dp": ("data_parallel_size", "data-parallel-size", "dp"),
-}
-_DEVICE = ("device", "gpu", "hardware", "hw")
-_DTYPE = ("precision", "quantization", "dtype")
 
 
-def client_metrics(document: Document, factor: float, unit: str) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Latencies called {mean,median,std,p99}_{ttft,tpot,itl,e2el}[_ms], as this client names them, in ms.
-
-    A latency of 0 says that nothing was measured (TPOT of single-token answers)."""
-    metrics: dict[str, float | None] = {}
-    definitions: dict[str, str] = {}
-    for field in document:
-        kind, statistic = _latency_of(field)
-        value = number(document, field) if kind else None
-        if not value:
-            continue
-        ours, definition = _LATENCIES[kind]
-        metrics[f"{ours}_{statistic}"] = factor * value
-        definitions[f"{ours}_{statistic}"] = definition + ("" if factor == 1 else f"; converted from {unit}")
-    return metrics, definitions
+def _settle(reading: Reading) -> None:
+    """The client knows neither device nor sizes; `openai` and its kin are protocols, and say nothing of who answers."""
+    facts, document = reading.facts, reading.document
+    facts["mode"] = "aggregated"
+    backend = facts.get("engine") or str(document.get("backend") or document.get("endpoint_type") or "")
+    facts["engine"] = backend if backend and "openai" not in backend else None
+    lengths_of_totals(reading)
+    devices_of_sizes(reading)
+    if number(document, "spec_decode_num_drafts"):
+        reading.extra["spec_decode"] = "drafts were accepted during the run"
+        facts["accept_length"] = number(document, "spec_decode_acceptance_length")
+    log_of_lists(reading)
 
 
-def latency_fields(document: Document) -> set[str]:
-    """The fields that client_metrics reads."""
-    return {name for name in document if _latency_of(name)[0]}
+def lengths_of_totals(reading: Reading) -> None:
+    """Mean lengths: totals over the requests that completed."""
+    completed = number(reading.document, "completed")
+    for name, field in (("input_length", "total_input_tokens"), ("output_length", "total_output_tokens")):
+        total = number(reading.document, field)
+        if total is not None and completed:
+            reading.facts[name] = total / completed
 
 
-def _latency_of(field: str) -> tuple[str, str]:
-    """(latency, our name of its statistic) that a field holds; nothing for any other field."""
-    statistic, _, kind = field.removesuffix("_ms").partition("_")
-    percentile = statistic[:1] == "p" and statistic[1:].replace(".", "", 1).isdigit()
-    if kind not in _LATENCIES or not (percentile or statistic in _STATISTICS):
-        return "", ""
-    return kind, _STATISTICS.get(statistic, statistic)
+def devices_of_sizes(reading: Reading) -> None:
+    """Devices, where only sizes are stated."""
+    tp, pp, dp = (reading.facts.get(name) for name in ("tp", "pp", "dp"))
+    if tp is not None:
+        reading.guess("num_devices", tp * (pp or 1) * (dp or 1), "from tp x pp x dp")
 
 
-def is_vllm(document: Document) -> bool:
-    """Whether a result is this client's; it writes TTFT only of streamed answers."""
+def log_of_lists(reading: Reading) -> None:
+    """The requests that `--save-detailed` keeps, and what they say where the client prints no summary."""
+    reading.requests = log = vllm_log(reading.document)
+    for name, value in {} if log is None else latencies_of(log).items():
+        if name not in reading.metrics:
+            reading.measured(name, value, "of the requests of the log")
+
+
+def _told(document: Document) -> bool:
+    """It writes TTFT only of streamed answers."""
     return "request_throughput" in document and "completed" in document
 
 
-def read_vllm(document: Document) -> list[tuple[str, Item]]:
-    """One run. The client knows neither device nor parallel sizes: they come from --metadata or a sweep's options."""
-    metrics, definitions = client_metrics(document, 1.0, "ms")
-    for field, (name, definition) in _RATES.items():
-        metrics[name], definitions[name] = number(document, field), definition
-    sizes = {name: whole(document, *spellings) for name, spellings in _SIZES.items()}
-    stated = [size for size in sizes.values() if size is not None]
-    devices = whole(document, "num_devices", "num_gpus")
-    if devices is None and sizes["tp"] is not None:
-        devices = sizes["tp"] * (sizes["pp"] or 1) * (sizes["dp"] or 1)
-    completed = number(document, "completed")
-    backend = text(document, "backend", "endpoint_type")
-    side = SideRecord(**sizes) if stated else SideRecord()
-    extra = rest(document, latency_fields(document) | set(_RATES))
-    if number(document, "spec_decode_num_drafts"):
-        extra["spec_decode"] = "drafts were accepted during the run"
-    log = vllm_log(document)
-    if log is not None:
-        for name, value in latencies_of(log).items():
-            if name not in metrics:
-                metrics[name], definitions[name] = value, "of the requests of the log"
-    item = Item(
-        model=text(document, "model_id"),
-        device=text(document, *_DEVICE),
-        # `openai` and its kin are protocols of the client, and say nothing of who answers.
-        engine=text(document, "engine", "framework") or (backend if backend and "openai" not in backend else None),
-        engine_version=text(document, "engine_version", "vllm_version"),
-        mode="aggregated",
-        precision=text(document, *_DTYPE),
-        kv_precision=text(document, "kv_cache_dtype", "kv-cache-dtype"),
-        num_devices=devices,
-        input_length=_per_request(document, "total_input_tokens", completed),
-        output_length=_per_request(document, "total_output_tokens", completed),
-        concurrency=number(document, "max_concurrency"),
-        request_rate=None if document.get("request_rate") == "inf" else number(document, "request_rate"),
-        prefill=side,
-        decode=side,
-        metrics=metrics,
-        definitions=definitions,
-        extra=extra,
-        requests=log,
-    )
-    return [("", item)]
-
-
-def _per_request(document: Document, field: str, completed: float | None) -> float | None:
-    total = number(document, field)
-    return total / completed if total is not None and completed else None
+VLLM = Client(
+    name="vllm_bench",
+    told=_told,
+    facts=FACTS,
+    latencies=LATENCIES,
+    rates={"output_throughput": OUTPUT_RATE, "total_token_throughput": TOTAL_RATE, "request_throughput": REQUEST_RATE},
+    settle=_settle,
+)

@@ -1,0 +1,55 @@
+"""Measured points of a store as a question reads them: which server, which setting, what was measured.
+
+Not here: making them of stored records (sweepdb.measuring.own_runs), and what they say
+(queries.learning.conditioning)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from store.light_dataclass import dataclass
+from store.location import StoreLocation
+
+if TYPE_CHECKING:
+    from queries.learning.process import Setting
+
+
+class Server(NamedTuple):
+    """What points and stored rows must have in common: the model by its content key, device, engine and formats."""
+
+    model_key: str
+    device: str
+    engine: str
+    linear: str
+    experts: str
+    attention: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPoint:
+    """One measured point that can teach. `users` of its setting are those of a stored row of as many requests."""
+
+    key: str
+    source: str
+    server: Server
+    setting: Setting
+    batch_size: int
+    measured: Mapping[str, float]  # ttft_ms, tpot_exclusive_ms, e2e_ms, output_tokens_per_s
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPoints:
+    """The points of a store that can teach, and those that cannot, by source, with the reason."""
+
+    points: tuple[OwnPoint, ...] = ()
+    silent: tuple[tuple[str, str], ...] = ()
+
+
+PointReader = Callable[[StoreLocation], OwnPoints]
+
+
+def no_points(_: StoreLocation) -> OwnPoints:
+    """Nothing is read: a session that answers as predicted."""
+    return OwnPoints()
