@@ -72,7 +72,9 @@ async def measured(asked):
     moments, moment = [], 0.0
     for _ in range(asked.num_prompts):
         moments.append(moment)
-        moment += draw.expovariate(asked.request_rate) / float(os.environ.get("SPEED", "1")) if asked.request_rate else 0
+        moment += (
+            draw.expovariate(asked.request_rate) / float(os.environ.get("SPEED", "1")) if asked.request_rate else 0
+        )
 
     async def one(after, prompt, output):
         await asyncio.sleep(after)
@@ -87,7 +89,10 @@ async def measured(asked):
 def result(asked, rows, seconds):
     """The fields of vLLM's result that say how long requests took."""
     speed = float(os.environ.get("SPEED", "1"))
-    seconds, rows = speed * seconds, [(prompt, speed * sent, [speed * one for one in times]) for prompt, sent, times in rows]
+    seconds, rows = (
+        speed * seconds,
+        [(prompt, speed * sent, [speed * one for one in times]) for prompt, sent, times in rows],
+    )
     ttfts, itls = [times[0] for *_, times in rows], [times[1:] for *_, times in rows]
     tpots = [sum(gaps) / len(gaps) for gaps in itls if gaps]
     tokens = sum(len(times) for *_, times in rows)

@@ -37,7 +37,9 @@ class Measured:
         pairs = list(zip(self.rows, self.rows[1:], strict=False))
         low, high = next((one for one in pairs if at <= math.log(one[1][0])), pairs[-1])
         share = (at - math.log(low[0])) / (math.log(high[0]) - math.log(low[0]))
-        return [math.exp((1 - share) * math.log(low[i]) + share * math.log(high[i])) / 1000 / self.speed for i in (1, 2)]
+        return [
+            math.exp((1 - share) * math.log(low[i]) + share * math.log(high[i])) / 1000 / self.speed for i in (1, 2)
+        ]
 
     async def connected(self, reader, writer):
         """One request, and its answer."""

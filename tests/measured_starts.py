@@ -80,7 +80,9 @@ def fill_plans(folder):
 def starts_of(url):
     """Every plan of a store as a start, the fewest devices first."""
     with sweepdb.open(url) as store:
-        rows = store.sql("SELECT probe, plan, scenario, device FROM probe WHERE batch_size = 16 ORDER BY num_devices").dicts()
+        rows = store.sql(
+            "SELECT probe, plan, scenario, device FROM probe WHERE batch_size = 16 ORDER BY num_devices"
+        ).dicts()
     return [
         Wanted(
             probe=row["probe"], scenario=row["scenario"][:8], plan=row["plan"], device=row["device"],
