@@ -1,6 +1,6 @@
 """Writes the page that sets ours beside other programs: each set of points in a table of its own, none in two.
 
-`python -m tools.compared_page serving.csv closed.csv compared.md accuracy.md README.md` also writes the table of others'
+`python -m tools.compared_page serving.csv closed.csv compared.md accuracy.md README.md` writes the table of others'
 servers in the last two. The first file has the peer's predictions in columns, the second is of others' servers. What
 others publish stands in tools/published_errors.csv. Not here: each device and engine (tests/benchmark/accuracy.py)."""
 
