@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from sweepdb.measuring.log_scoring import CONFORMING_COLUMNS, Conforming, Replay, conforming
     from sweepdb.measuring.measurement_files import (
         MEASUREMENT_COLUMNS,
-        Imported,
         SETTING_COLUMNS,
+        Imported,
         ReadFiles,
         import_measurements,
         listed_measurements,
