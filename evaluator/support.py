@@ -120,7 +120,8 @@ def device_support(profile: DeviceProfile) -> SupportPart:
     """Whether a device's kernels were measured, are those of another, or follow from its data sheet."""
     if profile.calibration is None:
         how = "; ".join(filter(None, (fitted_to(profile), profile.source))) or "stated figures"
-        return SupportPart(part="device", state="fitted" if profile.fitted_from else "data sheet", how=how)
+        own: State = "fitted" if profile.fitted_from == profile.name else "carried"
+        return SupportPart(part="device", state=own if profile.fitted_from else "data sheet", how=how)
     calibration = calibration_from_json(profile.calibration)
     if calibration.carried_from:
         return SupportPart(part="device", state="carried", how=f"kernels of {calibration.carried_from}, by its rates")
