@@ -242,8 +242,8 @@ def _rate_lines(at_rates: Sequence[AtRate]) -> Iterator[str]:
 def _replay_lines(replays: Sequence[Replay]) -> Iterator[str]:
     """Logs of requests beside their replays, in ms."""
     if replays:
-        yield "\nlogs of requests, replayed at their own times: ms measured and played, and the largest distance of the"
-        yield " distributions (KS)\n"
+        yield "\nlogs of requests, replayed at their own times: ms measured and simulated, and the largest distance"
+        yield " of the distributions (KS)\n"
         columns = [name for name in Replay.__slots__ if name != "requests_per_s"]
         yield from table_lines(columns, [[_short(getattr(one, name)) for name in columns] for one in replays])
 
