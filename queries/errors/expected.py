@@ -149,7 +149,7 @@ def _device_basis(subject: Subject) -> str:
 
 
 def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
-    """What a profile without kernels rests on. One that somebody changed rests on what it states."""
+    """The basis of a profile without kernels. One that somebody changed rests on what it states."""
     changed = shipped is not None and subject.device_key and not subject.device_key.startswith(shipped.theoretical_key)
     if shipped is None or not shipped.fitted_from or changed:
         return DATA_SHEET
