@@ -199,10 +199,7 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
     ignored = report(answer.report).ignores
     if ignored:  # limits on time are all that a report may ignore
         limits = Limits(reserved_gib=limits.reserved_gib)
-    said = limits.said()
-    if limits.confidence is not None:
-        said.append(f"each kept by measured values with {100 * limits.confidence:g} %")
-    said.append(f"{limits.reserved_gib:g} GiB reserved")
+    said = [*limits.said(), *limits.surely, f"{limits.reserved_gib:g} GiB reserved"]
     every = f" (a {answer.report} shows every point that fits memory, whatever its times)" if ignored else ""
     yield Paragraph(f"limits: {', '.join(said)}{every}", indent="  ", unbroken=True)
     yield Aside(

@@ -175,8 +175,8 @@ class PairOptions:
         variable_type="BIGINT[]", unit="devices", without="num_devices alone",
     )  # fmt: skip
     target_qps: float | None = option(
-        None, "requests/s to carry", variable="target_qps", unit="requests/s", without="no target: only the frontier",
-        check=above_zero(MOST_RATE),
+        None, "requests/s to carry", variable="target_qps", unit="requests/s", keyword="target_rate",
+        was=("target_qps",), without="no target: only the frontier", check=above_zero(MOST_RATE),
     )  # fmt: skip
     target_users: float | None = option(
         None, "users who wait for their answers: requests in flight to serve", variable="target_users",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Unpack
 
@@ -19,7 +19,7 @@ from store.errors import InputError
 from store.opening import open_store
 from store.writing import get_prices
 from sweepdb.deciding.choosing import BELIEVED, Worlds
-from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
+from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Band, Chosen, Decision, Outcome, Run, Rung, Start
 from sweepdb.deciding.settings import rungs, stored_settings
 from sweepdb.deciding.settings_run import OwnRun, failed_plans, own_runs
 from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sweepdb.deciding.settings import Setting
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
-_MOST_RUNGS, _MOST_STARTS = 4, 20
+_MOST_RUNGS, _MOST_STARTS, _DRAWN = 4, 20, 3
 _REGION: Region = "foreign"  # of priors: nobody has measured this server but who asks
 _LEAST_TOLD = 0.02  # probability of an outcome that is worth a line
 
@@ -95,13 +95,16 @@ def decided(
     all_rungs = tuple(rungs(fitting, kept))
     known = candidates(OwnSettings(settings=all_rungs, runs=runs, wanted=wanted, teaching=teaching))
     found = _Deciding(known, known.worlds(), gain)
+    next_starts, others = tuple(found.starts(budget)), tuple(found.others())
+    drawn = [one.probe.partition(":")[0] for one in others[:_DRAWN]] + [one.scenario for one in next_starts]
     return Decision(
         answer=found.answer,
-        others=tuple(found.others()),
-        next_starts=tuple(found.starts(budget)),
+        others=others,
+        next_starts=next_starts,
         decided=found.decided(),
         gain=gain,
         runs=tuple(_run(known, run, fitting) for run in runs),
+        bands=tuple(_bands(known, all_rungs, set(drawn))),
         disagreements=tuple(known.disagreements()),
         versions_left_out=teaching.versions_left_out,
         ruled_out=out,
@@ -272,6 +275,26 @@ class _Deciding:
             return "measured"
         count = self.known.near(place)
         return f"near {count} {'run' if count == 1 else 'runs'}" if count else "predicted"
+
+
+def _bands(known: OwnSettings, settings: Sequence[Setting], scenarios: Collection[str]) -> Iterator[Band]:
+    """The loads of some servers, those among them that are no candidates."""
+    whole = replace(known, settings=tuple(one for one in settings if one.server.scenario in scenarios))
+    for place, one in enumerate(whole.settings):
+        own = whole.of_runs(one)
+        for name, (low, middle, high) in zip(METRICS, whole.bands(place), strict=True):
+            yield Band(
+                scenario=one.server.scenario,
+                device=one.server.device,
+                plan=one.plan,
+                concurrency=one.concurrency,
+                metric=name,
+                predicted_ms=getattr(one, name),
+                low_ms=low,
+                expected_ms=middle,
+                high_ms=high,
+                measured_ms=own.get(name),
+            )
 
 
 def _run(known: OwnSettings, run: OwnRun, settings: Sequence[Setting]) -> Run:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 METRICS = ("ttft_ms", "tpot_ms")
 _DRAWS, _SEED = 1_000, 2026
 _GLANCES = 200  # draws by which candidates are found: one that keeps the limits in none of them is none
+_FOUR_OF_FIVE = 1.2815515655446004  # standard deviations to either side
 _MOST = 250  # settings that are drawn together
 _TIE = 1e-3  # of what more requests/s are worth where the devices are the same
 
@@ -137,6 +138,13 @@ class OwnSettings:
         """The middle of what a run of a setting would measure: TTFT and TPOT in ms."""
         ttft, tpot = np.exp(self._log_predicted[place] + self._at.mean[place])
         return float(ttft), float(tpot)
+
+    def bands(self, place: int) -> list[tuple[float, float, float]]:
+        """What a run would measure in ms, of each metric: four of five lie between the first and the last."""
+        variance = np.diagonal(self._at.covariance[place]) + np.square(self.prior.noise)
+        middle = self._log_predicted[place] + self._at.mean[place]
+        ends = np.exp(middle + np.outer([-_FOUR_OF_FIVE, 0.0, _FOUR_OF_FIVE], np.sqrt(variance)))
+        return [(float(low), float(mid), float(high)) for low, mid, high in ends.T]
 
     def near(self, place: int) -> int:
         """Runs that lie near a setting."""

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     )
     from sweepdb.measuring.open_loops import AtRate
     from sweepdb.measuring.recording import Kept, compare_and_keep
+    from sweepdb.measuring.server_spreads import (
+        ServerError,
+        left_out_sources,
+        read_server_errors,
+        spreads_of,
+        write_server_errors,
+    )
     from sweepdb.measuring.stored_points import (
         PointSelection,
         ShownPoint,

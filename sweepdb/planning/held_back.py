@@ -141,10 +141,8 @@ def _money(row: Row) -> str:
 
 
 def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """The advice where limits may be missed, or where nobody knows."""
+    """The advice where limits may be missed."""
     said = holds_of(best, plan.answer.question.limits)
-    if said is None and plan.answer.question.limits.on_times:
-        yield "Whether its limits hold is not known: nobody measured near (`-` in holds)."
     if said != "no":
         return
     start = "Its limits may be missed (holds: no), since predictions err by more than is left to them"

@@ -16,7 +16,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
-from queries.errors.expected import ANY, DEVICES, ENGINE, POINTS
+from queries.errors import ANY, DEVICES, ENGINE, POINTS
 from sweepdb.measuring.error_regions import fields_of, left_out, places_of, read_points, width_key, widths_of
 from sweepdb.measuring.error_statements import PROMISED, Width, coverage, stated
 
