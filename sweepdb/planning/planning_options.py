@@ -186,6 +186,16 @@ def server_asked(
     return evaluated, tuple(map(math.ceil, own.concurrency or ())), question
 
 
+# A decision is about users who wait for their answers, by devices or money.
+NOT_DECIDED = ("attainment", "arrivals", "rates", "requests", "seed", "rank_by", "kv_transfer_gb_per_s")
+
+
+@cache
+def decide_options() -> Mapping[str, Declared]:
+    """The options of a decision: those of a plan that change it."""
+    return {keyword: item for keyword, item in plan_options().items() if keyword not in NOT_DECIDED}
+
+
 def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
     """The options of plan alone, with what is assumed where nothing is said."""
     stated = "attainment" in values
