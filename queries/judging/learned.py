@@ -1,4 +1,4 @@
-"""What own runs change of an answer: a word beside each row, whether limits hold together, and the line of the header.
+"""Own runs in an answer: a word beside each row, whether limits hold together, and the line of the header.
 
 Not here: what runs say (queries.learning), and the errors that are expected without them (queries.errors)."""
 
@@ -30,7 +30,7 @@ _METRICS = (("tpot_exclusive_ms", "TPOT", 1), ("ttft_ms", "TTFT", 0))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRuns:
-    """What an answer says of own runs: how far off its corrected rows are expected to be, and the points read."""
+    """The words of an answer on own runs: how far off its corrected rows are expected to be, and the points read."""
 
     lines: tuple[str, ...]
     points: tuple[str, ...]  # keys of all that were read for the question
@@ -109,7 +109,7 @@ class LearnedAnswer:
         return told
 
     def said(self) -> OwnRuns:
-        """What the header says: nothing where no row shown is corrected."""
+        """The words of the header: none where no row shown is corrected."""
         read = sorted({run.key for group in self._learned.groups.values() for run in group.runs})
         groups = list(self.posteriors)
         keys = {run.key for group, *_ in groups for run in self._learned.processes[group].runs}
