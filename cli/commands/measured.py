@@ -47,6 +47,9 @@ def measurements(  # noqa: PLR0917  one parameter an option
     tag: Annotated[
         list[str] | None, typer.Option(help="import: a tag of your own for what is read; list: points with this tag")
     ] = None,
+    learn: Annotated[
+        bool | None, typer.Option("--learn/--no-learn", help="set: whether points correct answers about their server")
+    ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, help="suggest: how many settings to measure; 15 if not given")
     ] = None,
@@ -65,6 +68,8 @@ def measurements(  # noqa: PLR0917  one parameter an option
     if count is not None or serving_model is not None:
         option = "--serving-model" if count is None else "--count"
         raise InputError(f"{option} belongs to measurements suggest", hint="sweepdb measurements --help")
+    if learn is not None and (action != "set" or set_):
+        raise InputError("--learn and --no-learn belong to measurements set, alone", hint="sweepdb measurements --help")
     _check(action, points, filters, set_ or [])
     if tag and action not in {"import", "list"}:
         raise InputError(
@@ -81,6 +86,8 @@ def measurements(  # noqa: PLR0917  one parameter an option
     from sweepdb.measuring import PointSelection
 
     selection = PointSelection(points=points, **filters)
+    if learn is not None:
+        return _learn(selection, store, learn=learn)
     return _set(selection, set_ or [], store) if action == "set" else _delete(selection, store)
 
 
@@ -288,6 +295,15 @@ def _set(selection: PointSelection, stated: Sequence[str], store: str | None) ->
     keys = correct_measurements(selection, parse_stated(stated), store)
     named = keys[0][:12] if len(keys) == 1 else counted(len(keys), "point")
     say(f"{named} corrected; what was compared before is gone; next: sweepdb validate")
+    return 0
+
+
+def _learn(selection: PointSelection, store: str | None, *, learn: bool) -> int:
+    from sweepdb.measuring import let_measurements_teach
+
+    keys = let_measurements_teach(selection, store, learn=learn)
+    named = keys[0][:12] if len(keys) == 1 else counted(len(keys), "point")
+    say(f"{named} {'corrects' if len(keys) == 1 else 'correct'} answers {'again' if learn else 'no more'}")
     return 0
 
 

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         parse_stated,
         rekeyed,
         tagged,
+        teaches,
+        teaching,
         with_launched,
         with_stated,
     )

@@ -50,6 +50,7 @@ class AttainmentKeywords(ScopeKeywords, total=False):
     rate: float | None
     scale: bool | None
     marginal: bool | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -73,6 +74,7 @@ class BestKeywords(ScopeKeywords, total=False):
     attainment: float | None
     by: str | None
     marginal: bool | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -96,6 +98,7 @@ class ByLengthKeywords(ScopeKeywords, total=False):
     kv_transfer_gb_per_s: float | None
     prefill_degradation: float | None
     decode_degradation: float | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -126,6 +129,7 @@ class CapacityKeywords(ScopeKeywords, total=False):
     rate: float | None
     by: str | None
     marginal: bool | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -153,6 +157,7 @@ class CompareKeywords(ScopeKeywords, total=False):
     attainment: float | None
     by: str | None
     marginal: bool | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -170,6 +175,7 @@ class ConcurrencyKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     concurrency: Required[float]
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -200,6 +206,7 @@ class CostKeywords(ScopeKeywords, total=False):
     attainment: float | None
     by: str | None
     marginal: bool | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -217,6 +224,7 @@ class CurveKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -234,6 +242,7 @@ class DecodeKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     rank_by: str | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -259,6 +268,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     prefill_degradation: float | None
     decode_degradation: float | None
     price_date: str | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -295,6 +305,7 @@ class DevicesKeywords(ScopeKeywords, total=False):
     attainment: float | None
     by: str | None
     marginal: bool | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -312,6 +323,7 @@ class DiffKeywords(TypedDict, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -330,6 +342,7 @@ class MixKeywords(ScopeKeywords, total=False):
     num_devices: Required[int]
     mode: Literal["aggregated", "prefill", "decode"] | None
     mix: Required[Sequence[tuple[str, float]]]
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -347,6 +360,7 @@ class NearestKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -371,6 +385,7 @@ class ParetoKeywords(ScopeKeywords, total=False):
     marginal: bool | None
     by_device: bool | None
     max_points: int | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -397,6 +412,7 @@ class PdCountsKeywords(ScopeKeywords, total=False):
     prefill_degradation: float | None
     decode_degradation: float | None
     rank_by: str | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -423,6 +439,7 @@ class PdRatioKeywords(ScopeKeywords, total=False):
     prefill_degradation: float | None
     decode_degradation: float | None
     rank_by: str | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -430,6 +447,7 @@ class PercentilesKeywords(ScopeKeywords, total=False):
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
     rate: Required[float]
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -447,6 +465,7 @@ class PrefillKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     rank_by: str | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -470,6 +489,7 @@ class SensitivityKeywords(ScopeKeywords, total=False):
     attainment: float | None
     by: str | None
     marginal: bool | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -487,6 +507,7 @@ class WhyKeywords(TypedDict, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
+    as_predicted: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 

@@ -1,4 +1,4 @@
-"""What own runs change of an answer: a word beside each row, whether limits hold together, and the line of the header.
+"""Own runs in an answer: a word beside each row, whether limits hold together, and the line of the header.
 
 Not here: what runs say (queries.learning), and the errors that are expected without them (queries.errors)."""
 
@@ -30,10 +30,10 @@ _METRICS = (("tpot_exclusive_ms", "TPOT", 1), ("ttft_ms", "TTFT", 0))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRuns:
-    """What an answer says of own runs: how far off its corrected rows are expected to be, and the points read."""
+    """The words of an answer on own runs: how far off its corrected rows are expected to be, and the points read."""
 
     lines: tuple[str, ...]
-    points: tuple[str, ...]  # keys, those of every row that is shown
+    points: tuple[str, ...]  # keys of all that were read for the question
     percent: Mapping[str, float]  # median error of the rows shown, by metric
     percent_without: Mapping[str, float]
     corrected: int  # of the rows shown
@@ -108,12 +108,13 @@ class LearnedAnswer:
                 told[reference] = float(probability_of(one, np.array([[ttft, tpot]]), kept)[0])
         return told
 
-    def said(self) -> OwnRuns | None:
-        """What the header says; None where no row shown is corrected."""
+    def said(self) -> OwnRuns:
+        """The words of the header: none where no row shown is corrected."""
+        read = sorted({run.key for group in self._learned.groups.values() for run in group.runs})
         groups = list(self.posteriors)
-        keys = sorted({run.key for group, *_ in groups for run in self._learned.processes[group].runs})
+        keys = {run.key for group, *_ in groups for run in self._learned.processes[group].runs}
         if not keys:
-            return None
+            return OwnRuns(lines=(), points=tuple(read), percent={}, percent_without={}, corrected=0)
         spreads = [spread for _, _, found in groups for spread in found.sd.tolist()]
         before = [
             spread
@@ -129,7 +130,7 @@ class LearnedAnswer:
         runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
         return OwnRuns(
             lines=(f"{line}, from {runs} of yours; {bare} without", *self._warnings(group for group, *_ in groups)),
-            points=tuple(keys), percent=percent, percent_without=without, corrected=len(spreads),
+            points=tuple(read), percent=percent, percent_without=without, corrected=len(spreads),
         )  # fmt: skip
 
     def _warnings(self, groups: Iterator[tuple[object, ...]]) -> Iterator[str]:
@@ -184,13 +185,11 @@ def _percent(spread: float) -> float:
     return 100.0 * expm1(_MEDIAN * spread)
 
 
-def with_own_runs(answer: Answer, found: LearnedAnswer, unpredicted: Sequence[OwnPoint]) -> Answer:
+def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
     """An answer that says of each row how it stands to own runs, and in its header what they changed."""
     words, said = found.words(), found.said()
-    if not words or said is None:
-        return replace(answer, notes=(*answer.notes, *silent_notes(unpredicted)))
-    told = replace(answer, notes=(*answer.notes, *silent_notes(unpredicted)), own_runs=said)
-    if "probe" not in answer.columns:
+    told = replace(answer, own_runs=said)
+    if "probe" not in answer.columns or not words:
         return told
     place = answer.columns.index("probe")
     if BASIS in answer.columns:

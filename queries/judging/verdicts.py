@@ -16,7 +16,7 @@ from queries.errors.expected import BASIS, DATA_SHEET, MEASURED, Subject, basis_
 from queries.judging.confidence import HELD, Factors, Predicted, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
-from queries.judging.learned import LearnedAnswer, own_factors, with_own_runs
+from queries.judging.learned import LearnedAnswer, own_factors, silent_notes, with_own_runs
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
 from store.sealing import insert_rows
 
@@ -55,8 +55,10 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
     numbers = {one.key: one.scenario_id for one in found}
     answer = with_intervals(_with_basis(answer, found), numbers, connection, create_macros, known.intervals)
     own = None if learned is None else LearnedAnswer(answer, learned)
-    if own is not None and learned is not None:
-        answer = with_own_runs(answer, own, learned.unpredicted)
+    if own is not None and learned is not None and learned.groups:
+        answer = with_own_runs(answer, own)
+    if learned is not None:
+        answer = replace(answer, notes=(*answer.notes, *silent_notes(learned.unpredicted)))
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
     known_ones = known.predictions(answer.question.definitions.tpot)

@@ -1,7 +1,7 @@
 """Own runs condition predictions: what a few measured settings of one server say of all its others.
 
 `Process(runs, prior).at(settings)` is the door. Not here: which stored points are runs of which group
-(queries.learning.own_runs), and where their factors enter answers (queries.session)."""
+(queries.learning.conditioning), and where their factors enter answers (queries.session)."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Known(NamedTuple):
 
     @property
     def server(self) -> Server:
-        """What it has in common with points."""
+        """The server that points and rows of it have in common."""
         engine = self.serving_model.partition("@")[0]
         return Server(self.model_key, self.device, engine, self.linear, self.experts, self.attention)
 
@@ -78,7 +78,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """What a stored row predicts of a point, in ms."""
+    """The prediction of a point by a stored row, in ms."""
 
     ttft_ms: float
     tpot_exclusive_ms: float
@@ -109,7 +109,7 @@ class Lessons:
         return tuple(sorted({known.id for pairs in self.matched.values() for _, known in pairs}))
 
     def taught(self, rows: Iterable[Row]) -> Learned:
-        """What the points say, their predictions being read from these ladders."""
+        """The processes of the points, whose predictions are read from these ladders."""
         ladders: dict[int, list[Row]] = defaultdict(list)
         for row in rows:
             ladders[row.scenario_id].append(row)
@@ -127,12 +127,12 @@ class Lessons:
             told = [run for run in runs if run.observed()]
             if told:
                 by_data_sheet = pairs[0][1].family == "theoretical"
-                groups[group] = Group(runs=tuple(told), prior=prior_of("data_sheet" if by_data_sheet else "foreign"))
+                groups[group] = Taught(runs=tuple(told), prior=prior_of("data_sheet" if by_data_sheet else "foreign"))
         return Learned(scenarios=self.scenarios, groups=groups, unpredicted=tuple(unpredicted))
 
 
 def _interpolated(ladder: Sequence[Row], batch_size: int) -> Predicted | None:
-    """What a ladder says of a number of requests: its own row, or between its neighbours on logarithmic scales."""
+    """The prediction of a ladder for a number of requests: its own row, or between its neighbours on logarithmic scales."""
     place = bisect_left([row.batch_size for row in ladder], batch_size)
     if place < len(ladder) and ladder[place].batch_size == batch_size:
         return Predicted(**{name: getattr(ladder[place], name) for name in Predicted.__slots__})
@@ -164,7 +164,7 @@ def run_of(point: OwnPoint, setting: Setting, predicted: Predicted) -> Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Taught:
     """The runs of one group, and what they say."""
 
     runs: tuple[Run, ...]
@@ -178,10 +178,10 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """What own runs say of the scenarios of a question."""
+    """The processes of a question, and the scenarios that they speak of."""
 
     scenarios: Mapping[int, Known]
-    groups: Mapping[tuple[object, ...], Group]
+    groups: Mapping[tuple[object, ...], Taught]
     unpredicted: tuple[OwnPoint, ...] = ()
 
     @cached_property
@@ -195,7 +195,7 @@ class Learned:
         return {number: known for number, known in self.scenarios.items() if known.group in self.groups}
 
     def bare(self, group: tuple[object, ...]) -> Posterior:
-        """What would be said of a row of a group without any run."""
+        """The posterior of a row of a group without any run."""
         runs, prior = self.processes[group].runs, self.groups[group].prior
         return Process((), prior).at([runs[0].setting])
 

@@ -1,4 +1,4 @@
-"""What is expected of log(measured / predicted) before anything was measured, by region: priors.json, which one command
+"""The priors of log(measured / predicted) by region: priors.json, which one command
 writes (`python -m tools.learning_priors serving.csv closed.csv`). Not here: the process itself."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Two = tuple[float, float]  # of TTFT and of TPOT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Standard deviations of the parts of one log factor, for TTFT and TPOT, and how the two go together in each part.
+    """Standard deviations of the parts of one log factor, for TTFT and TPOT, and correlations of the two in each part.
 
     `common` is of a server at every setting, `shape` smooth over settings, `own` of one setting whenever it is run, and
     `noise` of a single run. `length` scales the distance over which `shape` forgets. Few

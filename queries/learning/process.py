@@ -19,12 +19,12 @@ runs tell (a Student-t process). Runs that lie far apart widen what is said of a
 
 Sources: C. Rasmussen and C. Williams, Gaussian Processes for Machine Learning (2006), chapters 2, 5 and 9.9; A. Shah,
 A. Wilson and Z. Ghahramani, Student-t processes as alternatives to Gaussian processes (2014).
-Not here: priors (queries.learning.priors), and which points are runs (queries.learning.own_runs)."""
+Not here: priors (queries.learning.priors), and which points are runs (queries.learning.conditioning)."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -79,7 +79,7 @@ class Run:
     version: str | None = None
 
     def observed(self) -> list[tuple[tuple[float, float], float]]:
-        """What it observes: (weights of TTFT and TPOT, value)."""
+        """The values that it observes: (weights of TTFT and TPOT, value)."""
         found = [((1.0, 0.0), self.ttft), ((0.0, 1.0), self.tpot)]
         if self.ttft is None or self.tpot is None:
             found.append(((self.ttft_share, 1.0 - self.ttft_share), self.whole))
@@ -144,7 +144,7 @@ class Process:
 
     @cached_property
     def width(self) -> FloatArray:
-        """What standard deviations of TTFT and TPOT are multiplied by, so that a normal's 80 % hold.
+        """The widths that standard deviations of TTFT and TPOT are multiplied by, so that a normal's 80 % hold.
 
         It is the factor that runs tell, and a t distribution's wider quantiles (Cornish and Fisher's first term)."""
         count = self._values.size
@@ -210,9 +210,16 @@ class Process:
         said = np.zeros((len(self.runs), 2))  # by each run, of both metrics
         np.add.at(said, self._of, self._weights * self._solved[1][:, None])
         common, shape, _ = self._parts
-        apart = np.log2(np.maximum(users, 1.0))[:, :, None] / scale - at_run
-        near = alike[:, None, :] * np.exp(-np.square(apart) / 2.0)
-        means = said.sum(axis=0) @ common + near @ (said @ shape)
+        shaped, means = said @ shape, np.empty((*users.shape, 2))
+        alike_users: dict[bytes, list[int]] = defaultdict(list)  # one for each number of replicas
+        for place, row in enumerate(users):
+            alike_users[row.tobytes()].append(place)
+        for places in alike_users.values():
+            apart = np.log2(np.maximum(users[places[0]], 1.0))[:, None] / scale - at_run
+            near = np.exp(-np.square(apart) / 2.0)
+            for metric in (0, 1):
+                means[places, :, metric] = (alike[places] * shaped[:, metric]) @ near.T
+        means += said.sum(axis=0) @ common
         for place in np.flatnonzero(same.any(axis=1)).tolist():  # on these some rungs were run themselves
             measured = [self._settings[run].users for run in np.flatnonzero(same[place])]
             rungs = np.flatnonzero(np.isin(users[place], measured))
@@ -277,7 +284,7 @@ def _metric(weights: FloatArray) -> int:
 
 
 def without_strange_versions(runs: Sequence[Run], prior: Prior) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """The runs of the version of an engine that most are of, with those of other versions that agree with them.
+    """The runs of the version of an engine that most are of, and of versions that agree with it.
 
     And the versions left out. A version agrees where its runs' mean error lies within two standard deviations of what
     the others say; a run that states none counts as one that agrees."""

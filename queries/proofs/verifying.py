@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import duckdb
 from queries.asking.question import Answer, Question
 from queries.errors.expected import ExpectedError
 from queries.judging.first_tokens import TtftInterval
+from queries.learning.own_points import OwnPoints, PointReader, no_points
 from queries.proofs.answer_files import KeptAnswer, compare_answer
 from queries.proofs.canonical import first_difference, plain, spelled
 from queries.proofs.document import NOT_ONE, Circumstances, LookedAt, document_of, question_from, read_proof, sealed
@@ -89,8 +91,11 @@ def verify_proof(
     *,
     kept: KeptAnswer | None = None,
     public_file: Path | None = None,
+    own_points: PointReader = no_points,
 ) -> str:
-    """Compare a proof, and an answer that was kept, with a store; what differs is an error that says how."""
+    """Compare a proof, and an answer that was kept, with a store; what differs is an error that says how.
+
+    Of the measured points that `own_points` reads, those are read that the proof names."""
     document = read_proof(path)
     if "signature" in document:
         check_spelling(path, document["signature"])
@@ -98,7 +103,7 @@ def verify_proof(
         check_signature(document["sha256"], document.get("signature"), public_file)
     proof = proven(path, document)
     try:
-        answer, now = asked_again(location, proof)
+        answer, now = asked_again(location, proof, own_points)
     except (StoreError, InputError) as error:
         raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
     except (TypeError, ValueError, LookupError, AttributeError, OverflowError, duckdb.Error) as error:
@@ -113,7 +118,9 @@ def verify_proof(
     return "; ".join([*told, *_told(location, proof, others)])
 
 
-def asked_again(location: StoreLocation, proof: Proof) -> tuple[Answer, Circumstances]:
+def asked_again(
+    location: StoreLocation, proof: Proof, own_points: PointReader = no_points
+) -> tuple[Answer, Circumstances]:
     """The answer to the question of a proof as its moment has it, or to its rows in another store."""
     store, pinned = read_store_id(location), proof.pinned
     here = proof.document["store"] == store
@@ -130,11 +137,22 @@ def asked_again(location: StoreLocation, proof: Proof) -> tuple[Answer, Circumst
                 " those of the proof",
                 hint=_SINCE,
             )
-    with Session(seen, unsealed={item.scenario for item in proof.scenarios}) as session:
+    named = partial(_named_points, proof, own_points)
+    with Session(seen, unsealed={item.scenario for item in proof.scenarios}, own_points=named) as session:
         answer = session.ask(proof.question, pinned=None if here else pinned)
         looked_at = _digested(proof, session.pinned())
     measured = read_measured(location)
     return answer, Circumstances(store=store, moment=proof.moment, measured=measured, scenarios=looked_at)
+
+
+def _named_points(proof: Proof, own_points: PointReader, location: StoreLocation) -> OwnPoints:
+    """The measured points that a proof names, as they are stored now."""
+    named = set((proof.document["own_runs"] or {}).get("points", ()))
+    found = own_points(location) if named else OwnPoints()
+    if missing := sorted(named - {one.key for one in found.points}):
+        said = f"the measured point {missing[0][:12]} is no more in this store, or corrects no answer"
+        raise StoreError(said, hint=_SINCE)
+    return OwnPoints(points=tuple(one for one in found.points if one.key in named))
 
 
 def _digested(proof: Proof, pinned: Pinned) -> list[LookedAt]:

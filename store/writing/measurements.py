@@ -244,7 +244,8 @@ def replace_measurement(store: Store, key: str, record: MeasurementRecord) -> No
     Where the corrected point is stored already, one of the two remains."""
     row = _row(record)
     with store.writing() as connection:
-        _forget(connection, [key])
+        if record.key != key:
+            _forget(connection, [key])
         there = connection.execute(select(MEASUREMENT.c.id).where(MEASUREMENT.c.key == record.key)).first()
         if there is not None and record.key != key:
             _delete(connection, [key])

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ShownPoint,
         correct_measurements,
         delete_measurements,
+        let_measurements_teach,
         shown_measurement,
     )
     from sweepdb.measuring.suggesting import USUAL_COUNT, Suggested, suggested_points

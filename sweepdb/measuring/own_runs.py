@@ -4,13 +4,12 @@ Not here: what runs say of other settings (queries.learning)."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from evaluator.identity import model_record
-from evaluator.ledger import Deployment, Unmatched, Values, central_metrics, deployment_of, lengths_of
+from evaluator.ledger import Deployment, Unmatched, Values, central_metrics, deployment_of, lengths_of, teaches
 from queries.learning import OwnPoint, OwnPoints, Run, Server, Setting
 from store.records import MeasurementRecord
 from store.schema import OF_PLANS, PlanRecord
@@ -68,7 +67,7 @@ _MOST_READ = 4096
 
 def points_of_records(records: Sequence[MeasurementRecord]) -> OwnPoints:
     """Records as the points that answers are corrected by, and those that cannot teach, with the reason."""
-    found = [(record, LEFT_OUT if is_left_out(record) else _remembered(record)) for record in records]
+    found = [(record, _remembered(record) if teaches(record) else LEFT_OUT) for record in records]
     return OwnPoints(
         points=tuple(one for _, one in found if isinstance(one, OwnPoint)),
         silent=tuple((record.source, one) for record, one in found if isinstance(one, str)),
@@ -84,12 +83,6 @@ def _remembered(record: MeasurementRecord) -> OwnPoint | str:
 
 
 LEFT_OUT = "left out: sweepdb measurements set POINT --learn reads it again"
-LEARN = "learn"  # among the fields that a record keeps beside its columns
-
-
-def is_left_out(record: MeasurementRecord) -> bool:
-    """Whether its owner said that it does not teach."""
-    return json.loads(record.extra or "{}").get(LEARN) is False
 
 
 def point_or_reason(record: MeasurementRecord) -> OwnPoint | str:

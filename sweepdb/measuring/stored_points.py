@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from evaluator.ledger import Stated, corrected
+from evaluator.ledger import Stated, corrected, teaching
 from queries.connect import connect
 from store.errors import InputError
 from store.opening import open_store
@@ -101,6 +101,16 @@ def correct_measurements(selection: PointSelection, changes: Stated, store_url: 
                 replace_measurement(store, record.key, made)
             keys.append(made.key)
     return tuple(dict.fromkeys(keys))
+
+
+def let_measurements_teach(selection: PointSelection, store_url: str | None, *, learn: bool) -> tuple[str, ...]:
+    """Have stored points correct answers, or not; they stay what they are, and so does what was compared with them."""
+    keys = []
+    with open_store(store_url) as store:
+        for record in _selected(selection, get_measurements(store)):
+            replace_measurement(store, record.key, teaching(record, learn=learn))
+            keys.append(record.key)
+    return tuple(keys)
 
 
 def _selected(selection: PointSelection, records: Sequence[MeasurementRecord]) -> list[MeasurementRecord]:

@@ -121,6 +121,20 @@ def tagged(record: MeasurementRecord, tags: Iterable[str]) -> MeasurementRecord:
     return replace(record, run=replace(record.run, tags=",".join(sorted(both)))) if both else record
 
 
+NO_LEARN = "no-learn"  # the tag of a point whose owner lets it correct no answer
+
+
+def teaching(record: MeasurementRecord, *, learn: bool) -> MeasurementRecord:
+    """The record as one that corrects answers or does not. It stays the same point."""
+    tags = {*(record.run.tags or "").split(","), NO_LEARN} - {"", *([NO_LEARN] if learn else [])}
+    return replace(record, run=replace(record.run, tags=",".join(sorted(tags)) or None))
+
+
+def teaches(record: MeasurementRecord) -> bool:
+    """Whether its owner lets it correct answers."""
+    return NO_LEARN not in (record.run.tags or "").split(",")
+
+
 def with_launched(record: MeasurementRecord, launched: Stated) -> MeasurementRecord:
     """The record of a client that measured a known launch: how that serves is known better than a client says."""
     plain = {name: value for name, value in launched.items() if name in (*TEXTS, *COUNTS)}
