@@ -8,6 +8,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from queries.errors.spreads import OTHERS, WHOSE
+from queries.judging.confidence import ratio_at
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
@@ -55,13 +57,14 @@ def verdicts(answer: Answer, surely: Answer | None = None) -> Iterator[str]:
             continue
         winner, gain = _winner(modes) or ("", 0.0)
         other = "aggregated" if winner == "pd" else "pd"
-        found = {phase: _median(answer.expected_error, phase) for phase in _ERRORS}
+        found = {phase: _median(_of_phase(answer.expected_error, phase)) for phase in _ERRORS}
         yield (
             f"{_NAMES[winner]} carries {gain:.2f} x the requests/s per device of {_NAMES[other].lower()}{where}:"
             f" {judged(gain, found)}{_at_limits(winner, read)}"
         )
 
 
+_MIDDLE_HALF = (0.25, 0.75)
 SURELY = 0.8  # confidence at which limits are read once more
 _NAMES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
 _Modes = Mapping[object, Mapping[str, object]]
@@ -120,20 +123,35 @@ def _alone(only: str, read: _Read | None) -> str:
     return f", and not at {SURELY:.0%}".replace("%", " %")
 
 
-def _median(errors: Sequence[ExpectedError], phase: str) -> float | None:
-    """The largest median error that subjects of a phase have, of the metric that stands for its rate."""
-    found = [
-        error.median_ape_percent
-        for error in errors
-        if error.metric == _ERRORS[phase] and phase in error.subject.split(", ")
-    ]
-    return max((value for value in found if value is not None), default=None) if None not in found else None
+def _of_phase(errors: Sequence[ExpectedError], phase: str, *about: str) -> list[ExpectedError]:
+    """The errors of what stands for the rate of a phase's subjects, such as those of a device."""
+    return [one for one in errors if one.metric == _ERRORS[phase] and {phase, *about} <= set(one.subject.split(", "))]
+
+
+def _median(found: Sequence[ExpectedError]) -> float | None:
+    """The largest median error.
+
+    What the points of one server share moves both sides alike, so it is that of tuned servers."""
+    return max((one.median_ape_percent for one in found if one.servers != OTHERS), default=None)
 
 
 def rate_error(answer: Answer, device: str, mode: str) -> float | None:
-    """The largest median error, in percent, of what stands for the rate of a deployment; None where nobody measured."""
+    """The largest median error, in percent, of what stands for the rate of a deployment; None where none is stated."""
+    return _median(_of_phase(answer.expected_error, "decode" if mode == "pd" else "aggregated", device))
+
+
+def rate_spans(answer: Answer, device: str, mode: str, rate: float) -> Iterator[str]:
+    """Between which rates half of measured ones lie, in words, on each kind of servers: the widest that is stated."""
     phase = "decode" if mode == "pd" else "aggregated"
-    return _median([error for error in answer.expected_error if device in error.subject.split(", ")], phase)
+    by_servers: dict[str, list[tuple[float, float]]] = {}
+    for one in _of_phase(answer.expected_error, phase, device):
+        low, high = (ratio_at(one, share) for share in _MIDDLE_HALF)
+        if phase == "decode":  # a time: a rate is its inverse
+            low, high = 1 / high, 1 / low
+        by_servers.setdefault(one.servers, []).append((rate * low, rate * high))
+    for servers, spans in by_servers.items():
+        least, most = min(low for low, _ in spans), max(high for _, high in spans)
+        yield f"{WHOSE[servers]} between {least:,.0f} and {most:,.0f}"
 
 
 def _number(value: object) -> float:

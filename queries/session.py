@@ -26,7 +26,7 @@ from queries.connect import StoreConnection
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
-from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
+from queries.judging.verdicts import read_with_confidence, with_expected_errors
 from queries.learning.own_points import OwnPoints, PointReader, no_points
 from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
@@ -79,7 +79,6 @@ class Session:
         self._learned: Learned | None = None  # what they say of the scope
         self._ran: Report | None = None
         self._ladders = Ladders(self._connection)
-        self._errors_known: tuple[tuple[str, bool], ...] = ()  # by phase, where limits are read with a confidence
 
     def __enter__(self) -> Self:
         return self
@@ -147,16 +146,10 @@ class Session:
         return ()
 
     def _surely(self, question: Question, pinned: Pinned | None) -> Answer | None:
-        """The same question with its limits read at a confidence; None where none are, or nobody measured a side."""
+        """The same question with its limits read at a confidence; None where none are."""
         if not question.limits.on_times or question.limits.confidence is not None:
             return None
-        limits = replace(question.limits, confidence=SURELY)
-        try:
-            answer = self._answered(replace(question, limits=limits), pinned)
-        except InputError:  # nobody measured anything near
-            return None
-        known = self._errors_known
-        return answer if all((phase, True) in known for phase, _ in known) else None
+        return self._answered(replace(question, limits=replace(question.limits, confidence=SURELY)), pinned)
 
     def _answered(
         self, question: Question, pinned: Pinned | None, *, whole: bool = False, for_table: bool = False
@@ -280,7 +273,6 @@ class Session:
             notes=(
                 *scope.assumptions_among(columns, rows),
                 *(self._ladders.notes(phases) if asked.of_loads else ()),
-                *unknown_note(self._errors_known, phases),
                 *map(_elsewhere, self._connection.parts_elsewhere),
             ),
             left_out=scope.left_out,
@@ -357,10 +349,9 @@ class Session:
     def _read_limits(self, question: Question, scope: ResolvedScope) -> None:
         """Compare limits with predictions, or with what measured values stay within."""
         confident = question.limits.confidence is not None
-        self._errors_known = ()
         if confident:
             ids = [row.scenario_id for row in scope.rows]
-            self._errors_known = read_with_confidence(question, self._known, self._connection.duckdb, ids)
+            read_with_confidence(question, self._known, self._connection.duckdb, ids, self._learned)
         self._tables.read_with_factors(confident)
 
     def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:

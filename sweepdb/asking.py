@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.asking import (
         NEAREST,
+        OLD_COLUMNS,
         OLD_NAMES,
         PARTS,
         Answer,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     )
     from queries.composition import COMPOSITION_COLUMNS, RealisedMean, composition_table, realised_means
     from queries.dictionary import dictionary, schema_text
-    from queries.errors import BASIS, NONE, ExpectedError
+    from queries.errors import BASIS, WHOSE, ExpectedError
     from queries.judging import HELD
     from queries.proofs import KeptAnswer, probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet

@@ -368,15 +368,15 @@ _CURVES: Mapping[str, Phase] = {
 
 
 def _question(options: OptimizerOptions, sweep: SweepReport, report: str, curve_phase: str | None = None) -> Question:
-    limits: dict[str, float] = {"reserved_gib": options.reserved_memory_gb}
-    if options.ttft_limit_ms is not None and report not in {"decode", "curve"}:
-        limits["ttft_ms"] = options.ttft_limit_ms
-    if options.tpot_limit_ms is not None and report not in {"prefill", "curve"}:
-        limits["tpot_ms"] = options.tpot_limit_ms
+    limits = Limits(
+        reserved_gib=options.reserved_memory_gb,
+        ttft_ms=None if report in {"decode", "curve"} else options.ttft_limit_ms,
+        tpot_ms=None if report in {"prefill", "curve"} else options.tpot_limit_ms,
+    )
     return Question(
         report=report,
         scope=Scope(sweep=sweep.sweep),
-        limits=Limits(**limits),
+        limits=limits,
         definitions=PRESETS["upstream"],
         pairs=PairOptions(num_devices=options.num_devices) if report == "pd-ratio" else PairOptions(),
         options=ReportOptions(mode=curve_phase, rank_by="balanced-qps" if report == "pd-ratio" else None, top=TOP),

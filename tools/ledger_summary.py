@@ -1,9 +1,9 @@
 """The summary of the ledger that ships with the program, and the one command that writes it.
 
-`python -m tools.ledger_summary FILE...` evaluates every usable measured point of these files as `sweepdb evaluate`
-would, under each cost model family, convention and serving model there is, and writes the errors by region to
-queries/ledger/*.csv; the measured values stay where they are. An engine fitted to measured points is asked as fitted
-without the point's (device, model) pair. Nothing is random.
+`python -m tools.ledger_summary serving.csv published.csv --others closed.csv` evaluates every usable measured point of
+these files as `sweepdb evaluate` would, under each cost model family, convention and serving model there is, and writes
+the errors by region, and those of others' servers by source, to queries/ledger/*.csv; measured values stay away.
+An engine fitted to measured points is asked as fitted without the point's (device, model) pair. Nothing is random.
 
 Not here: regions (sweepdb.measuring.error_regions), and finding that of an answer (queries.errors.expected)."""
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -39,13 +40,44 @@ from evaluator.ledger import (
     usable,
     values_of,
 )
-from queries.errors import ASKED, DEVICES, ENGINE, FOLDER, KNOWN, PAIRED, POINTS, SUMMARY, Region, ShippedDevice
+from queries.errors import (
+    ASKED,
+    CARRIED_STEPS,
+    DEVICES,
+    ENGINE,
+    FOLDER,
+    KNOWN,
+    KNOWN_NAMES,
+    OTHERS,
+    PAIRED,
+    POINTS,
+    SEEN_PAIRS,
+    SERVER_POINTS,
+    SPREADS,
+    SUMMARY,
+    TUNED,
+    UNKNOWN_STEPS,
+    Region,
+    ShippedDevice,
+    Spread,
+    family_of,
+)
 from store.errors import SweepdbError
 from store.records import MeasurementRecord
 from store.schema import Convention, Phase
-from sweepdb.measuring import Field, PointError, regions_of, write_points
+from sweepdb.measuring import (
+    Field,
+    PointError,
+    ServerError,
+    regions_of,
+    spreads_of,
+    write_points,
+    write_server_errors,
+)
 
+UNNAMED = "vllm"  # serves who names no engine
 METRIC_NAMES = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "output_tokens_per_s")
+SMALLEST = -0.999  # a prediction of nothing has no logarithm
 SHOWN_AS = {"prefill_latency_ms": "ttft_ms"}
 MS = 1000.0
 KEY_LENGTH = 12
@@ -54,11 +86,14 @@ KNOWLEDGE: tuple[Knowledge, ...] = (ASKED, KNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The settings that a probe can be evaluated under. The serving model is waves, or the engine behind the point."""
+    """The settings that a probe can be evaluated under. The serving model is waves, or the engine behind the point.
+
+    `unnamed` says whether points whose engine nobody named are served by the usual one."""
 
     family: WantedFamily
     convention: Convention
     serving_model: str
+    unnamed: bool = False
 
 
 VARIANTS = (
@@ -68,6 +103,12 @@ VARIANTS = (
     Variant("theoretical", "physical", "waves"),
     Variant("theoretical", "physical", ENGINE),
     Variant("theoretical", "upstream", "waves"),
+)
+
+BY_OTHERS = (  # a device is as a user has it
+    Variant("auto", "physical", "waves"),
+    Variant("auto", "physical", ENGINE, unnamed=True),
+    Variant("auto", "upstream", "waves"),
 )
 
 
@@ -144,7 +185,7 @@ def pair_errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowled
 def asked_under(point: Point, variant: Variant, knowledge: Knowledge) -> Asked | None:
     """The scenario and the batch size that a point has under a variant. None where the variant does not cover it."""
     one = point.deployment
-    if variant.serving_model == ENGINE and one.engine is None:
+    if variant.serving_model == ENGINE and one.engine is None and not variant.unnamed:
         return None
     with suppress(SweepdbError):
         device = load_device(one.device.name, family=variant.family)
@@ -231,7 +272,66 @@ def told(one: Error) -> PointError:
     )
 
 
-def write_csv(path: Path, kind: type[Region | ShippedDevice], records: Iterable[Region | ShippedDevice]) -> None:
+Known = Mapping[tuple[str, str], int]  # pairs that somebody measured, by `engine` or `family` and name
+
+
+def known_names(errors: Iterable[PointError]) -> Known:
+    """Pairs of a device and a model of each engine, and of each family of models."""
+    pairs: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
+    for one in errors:
+        pairs["family", family_of(one.model)].add((one.device, one.model))
+        if one.engine is not None:
+            pairs["engine", one.engine].add((one.device, one.model))
+    return {name: len(found) for name, found in sorted(pairs.items())}
+
+
+def steps_of(one: Deployment, family: str, shipped: Mapping[str, ShippedDevice], known: Known) -> int:
+    """What is unknown of a point's device and engine, in steps, as queries.errors.expected counts it of a subject."""
+    found = shipped[one.device.name]
+    carried = CARRIED_STEPS if found.calibrated_from != found.device else 0
+    of_device = UNKNOWN_STEPS if family == "theoretical" or not found.calibrated_key else carried
+    return of_device + (UNKNOWN_STEPS if known.get(("engine", one.engine or UNNAMED), 0) < SEEN_PAIRS else 0)
+
+
+def errors_of_others(
+    points: Sequence[Point], shipped: Mapping[str, ShippedDevice], known: Known
+) -> Iterator[ServerError]:
+    """Errors of others' servers, as questions about them are answered: nothing is known but what was asked."""
+    for variant in BY_OTHERS:
+        for found in errors_of(points, variant):
+            one = found.point.deployment
+            yield server_error(told(found), source_of(found.point.record), steps_of(one, "auto", shipped, known))
+
+
+def server_error(one: PointError, source: str, steps: int) -> ServerError:
+    """An error of a point as one of its server."""
+    return ServerError(
+        convention=one.field.convention,
+        serving_model=one.field.serving_model,
+        metric=one.field.metric,
+        source=source,
+        device=one.device,
+        model=one.model,
+        engine=one.engine or UNNAMED,
+        steps=steps,
+        ratio=-round(math.log1p(max(one.error, SMALLEST)), 3),
+    )
+
+
+def source_of(record: MeasurementRecord) -> str:
+    """Who measured a point: as its row says, else its file."""
+    return str(json.loads(record.extra).get("source_name") or record.source.rsplit(":", 1)[0])
+
+
+def tuned_errors(errors: Iterable[PointError], shipped: Mapping[str, ShippedDevice]) -> Iterator[ServerError]:
+    """The errors of the laboratories on devices whose kernels are calibrated, as those of their servers."""
+    for one in errors:
+        if one.field.family == "calibrated" and one.field.basis == ASKED and one.field.phase == "aggregated":
+            carried = shipped[one.device].calibrated_from != one.device
+            yield server_error(one, "laboratories", CARRIED_STEPS if carried else 0)
+
+
+def write_csv(path: Path, kind: type[Region | ShippedDevice | Spread], records: Iterable[object]) -> None:
     """Records under a header of their fields, line breaks as everywhere."""
     names = [item.name for item in fields(kind)]
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -258,18 +358,47 @@ def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: No
     return errors
 
 
-def main(files: Sequence[Path], folder: Path = FOLDER) -> None:
-    """Write the summary, the errors behind it and the table of devices."""
-    write_ledger(folder, summarise(files, lambda text: sys.stderr.write(text + "\n")), shipped_devices())
+def main(files: Sequence[Path], others: Sequence[Path], folder: Path = FOLDER) -> None:
+    """Write the summary, the errors behind it, and the table of devices; then what is stated of others' servers."""
+    errors = summarise(files, lambda text: sys.stderr.write(text + "\n"))
+    devices = shipped_devices()
+    by_name, known = {one.device: one for one in devices}, known_names(errors)
+    points = points_of(record for path in others for record in read_measurements(path).records)
+    elsewhere = list(errors_of_others(points, by_name, known))
+    sys.stderr.write(f"{len(points)} usable points of others' servers\n")
+    write_ledger(folder, errors, devices)
+    write_servers(folder, list(tuned_errors(errors, by_name)), elsewhere, known)
+
+
+def write_servers(folder: Path, tuned: Sequence[ServerError], others: Sequence[ServerError], known: Known) -> None:
+    """What is stated of servers that nobody measured, and what it is learned from."""
+    families = frozenset(name for what, name in known if what == "family")
+    rows = [
+        *spreads_of(tuned, TUNED, families, "pair"),
+        *spreads_of(others, OTHERS, families | {family_of(one.model) for one in others}),
+    ]
+    write_csv(folder / SPREADS.name, Spread, rows)
+    write_server_errors(folder / SERVER_POINTS.name, others)
+    pairs = {**known, **{("family", family_of(one.model)): 1 for one in others if family_of(one.model) not in families}}
+    with (folder / KNOWN_NAMES.name).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("what", "name", "pairs"))
+        writer.writerows((*name, count) for name, count in sorted(pairs.items()))
 
 
 def write_ledger(folder: Path, errors: Sequence[PointError], devices: Sequence[ShippedDevice]) -> None:
-    """Everything that ships, from errors of points and devices."""
+    """What ships of the laboratories, from errors of points and devices."""
     donor_of = {one.device: one.calibrated_from for one in devices}
     write_csv(folder / SUMMARY.name, Region, regions_of(errors, donor_of))
     write_points(folder / POINTS.name, errors)
     write_csv(folder / DEVICES.name, ShippedDevice, devices)
 
 
+def files_of(arguments: Sequence[str]) -> tuple[list[Path], list[Path]]:
+    """Files of the laboratories, and those of others' servers behind `--others`."""
+    place = arguments.index("--others") if "--others" in arguments else len(arguments)
+    return [Path(one) for one in arguments[:place]], [Path(one) for one in arguments[place + 1 :]]
+
+
 if __name__ == "__main__":
-    main([Path(argument) for argument in sys.argv[1:]])
+    main(*files_of(sys.argv[1:]))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluator.arithmetic import Integers
+from evaluator.arithmetic import Integers, log
 from evaluator.arrivals.loads import Load, LoadPlayer, PlaySettings
 from evaluator.arrivals.streams import ArrivalProcess, uniform, unit_times
 from evaluator.evaluate import cost_of
@@ -42,6 +42,7 @@ SAMPLES: Mapping[str, int] = {
     "llama2-70b": 24576, "llama3.1-8b": 13368, "llama3.1-405b": 8313, "mixtral-8x7b": 15000, "deepseek-r1": 4388,
 }  # fmt: skip
 LEAST_S = 600.0
+LONGEST_ANSWER = 20_000  # of DeepSeek-R1, by MLPerf's rules
 MOST_REQUESTS = 20_000  # of an instance, that are played
 WITHIN = 0.99  # of requests, by MLPerf's rules
 CLOSE = 1.005  # bounds of the searched rate over each other, at its end
@@ -201,15 +202,17 @@ def _launched(scenario: Scenario, system: System) -> Scenario:
 
 
 def _requests(system: System, folder: Path) -> TracedArrivals:
-    """Requests of an instance, drawn from its data set with a fixed seed, at Poisson times. Where there is no file, all
-    are as long as the mean.
+    """Requests of an instance, drawn from its data set with a fixed seed, at Poisson times. Where there is no file,
+    prompts are as long as their mean and answers exponential, up to the longest allowed.
 
     Answers are stretched to the mean that the run had: a checkpoint in few bits stops at other places than the one
     that the data set was made with."""
     deployment = system.deployment
     prompts, answers = _lengths(folder / f"dist_{system.data}.csv")
     if not prompts.size:
-        prompts, answers = (np.asarray([size]) for size in (deployment.input_length, deployment.output_length))
+        prompts = np.full(SAMPLES[system.data], deployment.input_length)
+        drawn = np.ceil(-deployment.output_length * log(uniform(1, 5, prompts.size)))
+        answers = np.minimum(drawn, LONGEST_ANSWER).astype(np.int64)
     count = requests_of(system)
     chosen = np.minimum((uniform(1, 4, count) * prompts.size).astype(np.int64), prompts.size - 1)
     stretched = np.rint(answers * (deployment.output_length / answers.mean())).astype(np.int64)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from queries.asking.headers import Report, shown_names
     from queries.asking.library import (
         NEAREST,
+        OLD_COLUMNS,
         OLD_NAMES,
         old_name_note,
         question_report,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     )
     from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, moved_times, relaxed_to
     from queries.asking.options import (
+        ATTAINMENT,
         MOST_RATE,
         PARTS,
         PRESETS,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, get_args
 
 from queries.asking.declaring import Option, above_zero, check_declared, not_negative, option, within
 from queries.errors.figures import LEVELS
+from queries.errors.spreads import OTHERS, TUNED
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import Phase
@@ -156,6 +157,11 @@ class Limits:
         None, "limits are of measured values, kept with this probability each, such as 0.8",
         check=within(LEVELS[0], LEVELS[-1]),
     )  # fmt: skip
+    tuned_servers: bool = option(
+        False,
+        "limits are read for servers tuned like the benchmarks' [default: like others', whose errors are larger]",
+        flag="--tuned-servers",
+    )
 
     def __post_init__(self) -> None:
         """Refuse limits that no number can be compared with."""
@@ -174,6 +180,19 @@ class Limits:
         """The limits that there are, with what is asked: the reserve always."""
         values = ((one, getattr(self, one.place)) for one in limit_table())
         return tuple((one, value) for one, value in values if value is not None)
+
+    @property
+    def servers(self) -> str:
+        """Whose servers limits are read for, where the user validated no points of their own."""
+        return TUNED if self.tuned_servers else OTHERS
+
+    @property
+    def surely(self) -> tuple[str, ...]:
+        """How surely limits are kept, and on whose servers, in words; nothing where they are read as predicted."""
+        if self.confidence is None:
+            return ()
+        whose = "servers tuned like the benchmarks'" if self.tuned_servers else "others' servers"
+        return (f"each kept by measured values on {whose} with {100 * self.confidence:g} %",)
 
     @property
     def on_times(self) -> tuple[tuple[Limit, float], ...]:
@@ -381,8 +400,11 @@ def _expansions(*, confident: bool) -> Mapping[str, str]:
         "when_each_needed": " ".join(f"WHEN '{one.name}' THEN {_needed(one)}" for one in rows),
         "when_each_missed": " ".join(f"WHEN {text} THEN '{name}'" for name, text in misses.items()),
         **{
-            f"with_factors_of_{rows}": f"JOIN factors ON factors.scenario_id = {rows}.scenario_id" if confident else ""
-            for rows in ("scope", "lots")
+            f"with_factors_of_{rows}": f"JOIN factors ON factors.scenario_id = {rows}.scenario_id"
+            f" AND {sized}.batch_size BETWEEN factors.first_batch_size AND factors.last_batch_size"
+            if confident
+            else ""
+            for rows, sized in (("scope", "probe"), ("lots", "narrow"))
         },
         "sum_of_missed": " + ".join(f"({text} > 0)::INTEGER" for text in misses.values()),
     }

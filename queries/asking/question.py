@@ -26,6 +26,7 @@ from queries.asking.options import (
     preset_named,
 )
 from queries.errors.expected import ExpectedError
+from queries.errors.spreads import OWN
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
@@ -170,6 +171,12 @@ class Answer(Framed):
         if len(by_rule) == 1:
             return next(iter(by_rule))
         return ", ".join(f"{rule} ({', '.join(names)})" for rule, names in sorted(by_rule.items()))
+
+    @property
+    def stated_errors(self) -> tuple[ExpectedError, ...]:
+        """Expected errors on the servers that limits are read for, or on the user's own where points tell them."""
+        wanted = {self.question.limits.servers, OWN}
+        return tuple(one for one in self.expected_error if one.servers in wanted)
 
     def nearest_dicts(self) -> list[dict[str, object]]:
         """The nearest misses as mappings."""

@@ -8,26 +8,41 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.errors.expected import (
-        ANY,
-        ASKED,
-        BASED,
         BASIS,
         DATA_SHEET,
-        DEVICES,
-        ENGINE,
-        FOLDER,
-        KNOWN,
         LEAST_POINTS,
         METRICS,
         NONE,
         PAIRED,
+        SEEN_PAIRS,
+        ExpectedError,
+    )
+    from queries.errors.figures import LEVELS, QUANTILE_DIGITS, figures_of
+    from queries.errors.shipped import (
+        ANY,
+        ASKED,
+        DEVICES,
+        FOLDER,
+        KNOWN,
         POINTS,
         SUMMARY,
-        ExpectedError,
         Region,
         ShippedDevice,
         shipped_regions,
     )
-    from queries.errors.figures import LEVELS, QUANTILE_DIGITS, figures_of
+    from queries.errors.spreads import (
+        CARRIED_STEPS,
+        ENGINE,
+        KNOWN_NAMES,
+        OTHERS,
+        SERVER_POINTS,
+        SPREADS,
+        TUNED,
+        UNKNOWN_STEPS,
+        WHOSE,
+        Spread,
+        family_of,
+        shipped_spreads,
+    )
 
 __getattr__, __dir__ = lazy_face(__name__)

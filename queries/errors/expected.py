@@ -1,37 +1,42 @@
-"""How far off a prediction is expected to be: errors of the measured points nearest to it, or none where none are near.
+"""How far off a prediction is expected to be, on the user's own servers, on tuned ones, and on those nobody measured.
 
-First come held-out points of a user's own fit, then a store's own validations, then the shipped summary. Not here:
+First come held-out points of a user's own fit, then a store's own validations, then what ships. Not here:
 predicting and comparing (sweepdb.measuring), limits (queries.judging.confidence), how it looks (cli.render)."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from functools import cache
-from pathlib import Path
+from dataclasses import replace
 from typing import Final
 
 from queries.errors.figures import ErrorFigures, figures_of
+from queries.errors.shipped import ANY, ASKED, REGION_NAMES, Key, ShippedDevice, devices, summary
+from queries.errors.spreads import (
+    CARRIED_STEPS,
+    ENGINE,
+    OTHERS,
+    OWN,
+    TUNED,
+    UNKNOWN_STEPS,
+    known_of,
+    parts_of,
+    shipped_spreads,
+)
 from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
 
-FOLDER = Path(__file__).parents[1] / "ledger"
-SUMMARY = FOLDER / "summary.csv"
-DEVICES = FOLDER / "devices.csv"
-POINTS = FOLDER / "errors.csv"  # behind the summary; read by tests and by whoever wants to state it anew
-ENGINE = "engine"  # serving model of the summary: the engine that served the point
-ANY = "any"
-ASKED: Final = "asked"  # basis: a question says plan, formats, lengths, users and a token budget
-KNOWN: Final = "known"  # basis: the source's client, launch and routing are said too
 LEAST_POINTS = 5  # fewer say nothing of a region
 NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth naming
 NONE = "no measurements near this"
-BASIS: Final = "basis"  # the column that says what a device's rates rest on
+EVERY = "every measured server"  # the region where none is near
+ELSEWHERE = "other people's servers"  # the region of those that nobody measured
+BASIS: Final = "basis"  # the column that says what the numbers of a device under an engine rest on
 DATA_SHEET: Final = "data sheet"
 FITTED_BASIS: Final = "fitted to serving points"
-BASED = frozenset({"best", "devices", "cost", "deployments", "capacity"})  # reports that compare devices
+MEASURED: Final = "measured near"
+UNSEEN_ENGINE: Final = "engine not measured"
+SEEN_PAIRS = 2  # pairs from which an engine was measured more than once
 PAIRED: Final = "disaggregated"  # phase of what both sides of a deployment have together
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -41,30 +46,6 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     PAIRED: ("ttft_ms",),
 }
 _PAST = re.compile(r"_v0$|_locked$|^eager$")  # engines that nobody deploys any more
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """One row of the shipped summary. `reach` says what `device` stands for: itself, or all that carry its kernels."""
-
-    family: str
-    convention: str
-    serving_model: str
-    basis: str
-    reach: str
-    device: str
-    kind: str
-    phase: str
-    engine: str
-    metric: str
-    points: int
-    pairs: int
-    agreeing: int  # pairs whose own median error has the sign of the bias
-    median_ape_percent: float
-    p90_ape_percent: float
-    bias_percent: float
-    quantiles: str  # of log(measured / predicted) at LEVELS
-    engines: str  # that served the points, joined by +
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +60,7 @@ class Subject:
     serving_model: str
     basis: str = ASKED
     tpot_rule: str = "exclusive"
+    known_family: bool = True  # whether somebody measured a model of its family
     device_key: str = ""  # content key of the profile it was evaluated with
     unmeasured: tuple[str, ...] = ()  # what it has that no measured point has
 
@@ -101,21 +83,26 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedError:
-    """Errors of one metric in the nearest region. Without measurements near, figures and region are None.
+    """Errors of one metric, on servers of the user's own, on others that are tuned like the benchmarks', or on others'.
 
-    The bias is the median signed error: above 0, predictions are too high."""
+    The bias is the median signed error: above 0, predictions are too high. The spread of log(measured / predicted) has
+    two parts, as standard deviations: what the points of one server share, and the rest."""
 
     subject: str
     metric: str
-    median_ape_percent: float | None = None
-    p90_ape_percent: float | None = None
-    bias_percent: float | None = None
-    points: int = 0
-    pairs: int | None = None  # of device and model that the points are of, where known
-    agreeing: int | None = None  # of these, whose own errors have the sign of the bias
-    quantiles: tuple[float, ...] | None = None  # of log(measured / predicted) at LEVELS
-    region: str | None = None
-    note: str | None = NONE
+    median_ape_percent: float
+    p90_ape_percent: float
+    bias_percent: float
+    points: int
+    agreeing: int  # pairs or sources whose own errors have the sign of the bias
+    quantiles: tuple[float, ...]  # of log(measured / predicted) at LEVELS
+    region: str
+    pairs: int | None = None  # of device and model that the points are of
+    note: str | None = None
+    servers: str = TUNED  # tuned, others or own
+    sources: int | None = None  # that the points are of, on others' servers
+    common: float | None = None  # None: the points are of the user's own servers, which share it with the next one
+    rest: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,71 +130,49 @@ class HeldOut:
     figures: ErrorFigures
 
 
-_Key = tuple[str, ...]
-_NAMES = tuple(item.name for item in fields(Region))
-_KEY_LENGTH = _NAMES.index("points")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShippedDevice:
-    """A device of the summary. Keys are the beginnings of its profiles' content keys, empty where it has none."""
-
-    device: str
-    calibrated_from: str  # itself, where its own kernels were measured or it has no calibration
-    calibrated_key: str
-    theoretical_key: str
-    fitted_from: str = ""  # itself or another device, to whose serving points its data sheet's shares are fitted
-
-
-@cache
-def _summary() -> Mapping[_Key, Sequence[str]]:
-    with SUMMARY.open(encoding="utf-8", newline="") as file:
-        return {tuple(row[:_KEY_LENGTH]): row for row in csv.reader(file)}
-
-
-def shipped_regions() -> list[Mapping[str, str]]:
-    """The rows of the shipped summary, by the names of Region, in the order of the file."""
-    with SUMMARY.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-@cache
-def _devices() -> Mapping[str, ShippedDevice]:
-    with DEVICES.open(encoding="utf-8", newline="") as file:
-        return {row["device"]: ShippedDevice(**row) for row in csv.DictReader(file)}
-
-
 def basis_of(subject: Subject) -> str:
+    """What the numbers of a subject rest on: measurements of its device and engine, or what of these is missing."""
+    based = _device_basis(subject)
+    return UNSEEN_ENGINE if based == MEASURED and _seldom_measured(subject) else based
+
+
+def _device_basis(subject: Subject) -> str:
     """The basis of a device's rates: its measured kernels or serving points, those of another device, or its data
     sheet."""
-    shipped = _devices().get(subject.device)
+    shipped = devices().get(subject.device)
     if subject.family == "theoretical":
         return _fitted_basis(subject, shipped)
     donor = subject.device if shipped is None else shipped.calibrated_from
     keys = () if shipped is None else tuple(shipped.calibrated_key.split("+"))
     carried = donor != subject.device and (not subject.device_key or subject.device_key.startswith(keys))
-    return f"carried from {donor}" if carried else "measured"
+    return f"carried from {donor}" if carried else MEASURED
 
 
 def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
-    """What a profile without kernels rests on. One that somebody changed rests on what it states."""
+    """The basis of a profile without kernels. One that somebody changed rests on what it states."""
     changed = shipped is not None and subject.device_key and not subject.device_key.startswith(shipped.theoretical_key)
     if shipped is None or not shipped.fitted_from or changed:
         return DATA_SHEET
     return FITTED_BASIS if shipped.fitted_from == subject.device else f"carried from {shipped.fitted_from}"
 
 
+def _seldom_measured(subject: Subject) -> bool:
+    """Whether its engine is none that was measured more than once. An own profile is its user's."""
+    engine = subject.engine
+    return engine is not None and "@" not in subject.serving_model and known_of("engine", engine) < SEEN_PAIRS
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """The errors that a store itself holds: of points validated in it, and of profiles fitted in it."""
 
-    own: Mapping[_Key, Sequence[OwnError]]
+    own: Mapping[Key, Sequence[OwnError]]
     held_out: Mapping[tuple[str, str], HeldOut]
 
     @classmethod
     def of(cls, own: Iterable[OwnError] = (), held_out: Iterable[HeldOut] = ()) -> Stored:
         """Errors by the place they are looked up at."""
-        by_place: dict[_Key, list[OwnError]] = {}
+        by_place: dict[Key, list[OwnError]] = {}
         for one in own:
             place = (one.device, one.kind, one.phase, one.family, one.basis, one.metric)
             by_place.setdefault(place, []).append(one)
@@ -218,16 +183,70 @@ NOTHING_STORED = Stored({}, {})
 
 
 def expected_errors(subjects: Iterable[Subject], stored: Stored = NOTHING_STORED) -> tuple[ExpectedError, ...]:
-    """Errors of every metric of each subject, in their order."""
-    return tuple(
-        nearest_error(subject, metric, stored) for subject in dict.fromkeys(subjects) for metric in subject.metrics
+    """Errors of every metric of each subject, in their order: on servers tuned like the benchmarks', then on others'.
+
+    Where the user's own points tell them they stand for both, and come once."""
+    found = (
+        nearest_error(subject, metric, stored, servers)
+        for subject in dict.fromkeys(subjects)
+        for servers in (TUNED, OTHERS)
+        for metric in subject.metrics
     )
+    return tuple(dict.fromkeys(found))
 
 
-def nearest_error(subject: Subject, metric: str, stored: Stored) -> ExpectedError:
-    """The error of the nearest region, or one that says that there is none."""
-    found = next(_candidates(subject, metric, stored), None)
-    return ExpectedError(subject=_named(subject), metric=metric) if found is None else found
+def nearest_error(subject: Subject, metric: str, stored: Stored, servers: str) -> ExpectedError:
+    """What is stated on such servers, `tuned` or `others`; the user's own points come before both."""
+    own = next(_own_of(subject, metric, stored), None)
+    if own is not None:
+        return own
+    tuned = next(_candidates(subject, metric, stored), None) or _stated_of(subject, metric, TUNED, None)
+    return tuned if servers == TUNED or tuned.servers == OWN else _stated_of(subject, metric, OTHERS, tuned)
+
+
+def unknowns_of(subject: Subject) -> dict[str, int]:
+    """What nobody measured of a subject, in words, and how many steps wider a statement is for it."""
+    based = _device_basis(subject)
+    steps = {
+        f"its device's kernels are {based}": 0 if based in {MEASURED, DATA_SHEET} else CARRIED_STEPS,
+        "its device is known by its data sheet": UNKNOWN_STEPS if based == DATA_SHEET else 0,
+        "its engine was measured once or never": UNKNOWN_STEPS if _seldom_measured(subject) else 0,
+        "no model of its family was measured": 0 if subject.known_family else UNKNOWN_STEPS,
+        "sides apart were measured by one laboratory": UNKNOWN_STEPS if subject.phase == PAIRED else 0,
+    }
+    return {said: count for said, count in steps.items() if count}
+
+
+def _stated_of(subject: Subject, metric: str, servers: str, tuned: ExpectedError | None) -> ExpectedError:
+    """What is stated where no region says it: wider for each thing that nobody measured, and on others' servers never
+    narrower than on those that are tuned like the benchmarks'."""
+    spreads, model = shipped_spreads(), ENGINE if subject.engine else "waves"
+    found = (spreads.get((servers, one, model, metric)) for one in (subject.convention, "physical"))
+    spread = next(one for one in found if one is not None)
+    unknowns = unknowns_of(subject)
+    least = None if tuned is None else tuned.quantiles
+    said = spread.stated(sum(unknowns.values()), least)
+    median, p90 = said.median_ape_percent, said.p90_ape_percent
+    if tuned is not None:
+        median, p90 = max(median, tuned.median_ape_percent), max(p90, tuned.p90_ape_percent)
+    near = (NONE,) if servers == TUNED else ()
+    return ExpectedError(
+        subject=_named(subject),
+        metric=metric,
+        median_ape_percent=median,
+        p90_ape_percent=p90,
+        bias_percent=said.bias_percent,
+        points=spread.points,
+        pairs=spread.units if servers == TUNED else None,
+        agreeing=spread.agreeing,
+        quantiles=said.quantiles,
+        region=EVERY if servers == TUNED else ELSEWHERE,
+        note=_note(subject, *near, *unknowns) if servers == TUNED else "; ".join(unknowns) or None,
+        servers=servers,
+        sources=None if servers == TUNED else spread.sources,
+        common=said.common,
+        rest=said.rest,
+    )
 
 
 def in_pairs(subject: Subject, stored: Stored) -> Subject:
@@ -237,16 +256,25 @@ def in_pairs(subject: Subject, stored: Stored) -> Subject:
     if subject.engine is None or subject.phase != "prefill":
         return subject
     together = replace(subject, phase=PAIRED)
-    return subject if nearest_error(together, "ttft_ms", stored).region is None else together
+    measured = (next(find(together, "ttft_ms", stored), None) for find in (_own_of, _candidates))
+    return subject if all(one is None for one in measured) else together
+
+
+def _own_of(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
+    """What the user's own points say of the subject's serving model."""
+    yield from _held_out(subject, metric, stored)
+    if subject.engine is not None:
+        yield from _own(subject, metric, _stored_at(subject, metric, stored), engine=subject.engine)
+
+
+def _stored_at(subject: Subject, metric: str, stored: Stored) -> Sequence[OwnError]:
+    place = (subject.device, subject.kind, subject.phase, subject.family, subject.basis, metric)
+    return stored.own.get(place, ())
 
 
 def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
     """Regions that hold enough points, nearest first."""
-    yield from _held_out(subject, metric, stored)
-    place = (subject.device, subject.kind, subject.phase, subject.family, subject.basis, metric)
-    own = stored.own.get(place, ())
-    if subject.engine is not None:
-        yield from _own(subject, metric, own, engine=subject.engine)
+    own = _stored_at(subject, metric, stored)
     for reach, device, kind, engine in _places(subject):
         if reach == "donor":  # before another device: this one, predicted by another serving model
             yield from _own(subject, metric, own, engine=None)
@@ -256,14 +284,14 @@ def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[Expec
     yield from _own(subject, metric, own, engine=None)
 
 
-def _shipped(subject: Subject, place: _Key) -> Mapping[str, str] | None:
+def _shipped(subject: Subject, place: Key) -> Mapping[str, str] | None:
     """The shipped row of a place, of scenarios about which as much is known.
 
     Formulas know no client, so they have one basis."""
     start = (subject.family, subject.convention, ENGINE if subject.engine else "waves")
-    found = (_summary().get((*start, basis, *place)) for basis in dict.fromkeys((subject.basis, ASKED)))
+    found = (summary().get((*start, basis, *place)) for basis in dict.fromkeys((subject.basis, ASKED)))
     row = next((row for row in found if row is not None), None)
-    return None if row is None else dict(zip(_NAMES, row, strict=True))
+    return None if row is None else dict(zip(REGION_NAMES, row, strict=True))
 
 
 def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
@@ -272,7 +300,7 @@ def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
     for kind in (subject.kind, ANY):
         for engine in engines:
             yield "device", subject.device, kind, engine
-    shipped = _devices().get(subject.device)
+    shipped = devices().get(subject.device)
     if shipped is not None:
         for kind in (subject.kind, ANY):
             yield "donor", shipped.calibrated_from, kind, ANY
@@ -282,6 +310,8 @@ def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
     device = row["device"] if row["reach"] == "device" else f"{row['device']} and devices that carry its calibration"
     kind = "dense and moe" if row["kind"] == ANY else row["kind"]
     unusual = [value for value in (row["family"], row["convention"]) if value not in {"calibrated", "physical"}]
+    quantiles = tuple(map(float, row["quantiles"].split()))
+    common, rest = parts_of(quantiles, _rest_share(row))
     return ExpectedError(
         subject=_named(subject),
         metric=row["metric"],
@@ -291,20 +321,28 @@ def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
         points=int(row["points"]),
         pairs=int(row["pairs"]),
         agreeing=int(row["agreeing"]),
-        quantiles=tuple(map(float, row["quantiles"].split())),
+        quantiles=quantiles,
+        common=common,
+        rest=rest,
         region=", ".join((device, kind, subject.phase, _predictor(row), *unusual)),
         note=_note(subject, *_other_profile(subject), *_nearer(subject, row)),
     )
+
+
+def _rest_share(row: Mapping[str, str]) -> float:
+    """The share of a region's variance that points of one pair do not share: that of all pairs of its metric."""
+    places = ((TUNED, one, row["serving_model"], row["metric"]) for one in (row["convention"], "physical"))
+    return next(shipped_spreads()[place].rest_share for place in places if place in shipped_spreads())
 
 
 def _nearer(subject: Subject, row: Mapping[str, str]) -> Iterator[str]:
     """Engines that miss by less than half of what formulas miss by, at the same place: what to evaluate with."""
     place = (ASKED, "device", row["device"], row["kind"], row["phase"], ANY, "tpot_exclusive_ms")
     start = (row["family"], row["convention"])
-    formulas, engines = (_summary().get((*start, model, *place)) for model in ("waves", ENGINE))
+    formulas, engines = (summary().get((*start, model, *place)) for model in ("waves", ENGINE))
     if subject.engine is not None or formulas is None or engines is None:
         return
-    here, there = (dict(zip(_NAMES, found, strict=True)) for found in (formulas, engines))
+    here, there = (dict(zip(REGION_NAMES, found, strict=True)) for found in (formulas, engines))
     names = [name for name in there["engines"].split("+") if not _PAST.search(name)]
     if names and float(there["median_ape_percent"]) < NEARER_SHARE * float(here["median_ape_percent"]):
         yield f"nearer: `serving_model={', '.join(names)}`, TPOT +-{float(there['median_ape_percent']):.0f} %"
@@ -319,7 +357,7 @@ def _predictor(row: Mapping[str, str]) -> str:
 
 
 def _other_profile(subject: Subject) -> Iterator[str]:
-    shipped = _devices().get(subject.device)
+    shipped = devices().get(subject.device)
     if shipped is not None:
         key = shipped.theoretical_key if subject.family == "theoretical" else shipped.calibrated_key
         if key and subject.device_key and not subject.device_key.startswith(tuple(key.split("+"))):
@@ -361,6 +399,7 @@ def _of_figures(subject: Subject, metric: str, figures: ErrorFigures, region: st
         quantiles=figures.quantiles,
         region=region,
         note=note,
+        servers=OWN,
     )
 
 

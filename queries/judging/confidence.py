@@ -29,7 +29,7 @@ Predicted = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
-    """Measured over predicted that is not exceeded with some probability; None where nothing is known of it."""
+    """Measured over predicted that is not exceeded with some probability; None of what a phase does not have."""
 
     ttft: float | None = None
     pair_ttft: float | None = None  # of the pairs that a prefill row stands in
@@ -46,28 +46,27 @@ def predicted_of(values: Mapping[str, float | None]) -> Predicted:
     return tuple(values.get(str(one.metric)) for one in predicted_limits())
 
 
-def ratio_at(error: ExpectedError, probability: float) -> float | None:
+def ratio_at(error: ExpectedError, probability: float) -> float:
     """Measured / predicted that is not exceeded with this probability, from the quantiles of the nearest region.
 
     Linear between the levels that are kept. Worked: log ratios of 0.05 at 0.8 and 0.15 at 0.9; at 0.85 it is 0.10, so
     with 85 % what is measured stays within exp(0.10) = 1.105 times the prediction.
     """
-    if error.quantiles is None:
-        return None
-    for (level, value), (above, higher) in pairwise(zip(LEVELS, error.quantiles, strict=True)):
+    quantiles = error.quantiles
+    for (level, value), (above, higher) in pairwise(zip(LEVELS, quantiles, strict=True)):
         if probability <= above:
             return math.exp(value + (max(probability, level) - level) / (above - level) * (higher - value))
-    return math.exp(error.quantiles[-1])
+    return math.exp(quantiles[-1])
 
 
-def factors_of(subject: Subject, stored: Stored, probability: float) -> Factors:
-    """The factors of a subject's predictions."""
+def factors_of(subject: Subject, stored: Stored, probability: float, servers: str) -> Factors:
+    """The factors of a subject's predictions, on such servers."""
 
-    def ratio(metric: str) -> float | None:
-        return ratio_at(nearest_error(subject, metric, stored), probability)
+    def ratio(metric: str) -> float:
+        return ratio_at(nearest_error(subject, metric, stored, servers), probability)
 
     if subject.phase == "prefill":
-        of_pairs = ratio_at(nearest_error(in_pairs(subject, stored), "ttft_ms", stored), probability)
+        of_pairs = ratio_at(nearest_error(in_pairs(subject, stored), "ttft_ms", stored, servers), probability)
         return Factors(ttft=ratio("ttft_ms"), pair_ttft=of_pairs)
     exclusive = ratio("tpot_exclusive_ms")
     if subject.phase == "decode":  # no prompt is waited for: both definitions are one number
@@ -75,16 +74,8 @@ def factors_of(subject: Subject, stored: Stored, probability: float) -> Factors:
     return Factors(ttft=ratio("ttft_ms"), tpot_inclusive=ratio("tpot_inclusive_ms"), tpot_exclusive=exclusive)
 
 
-def is_known(factors: Factors, phase: str, limits: Limits, tpot_rule: str) -> bool | None:
-    """Whether something is known of everything that is limited in a phase; None where nothing is."""
-    judged = [
-        factor for place, factor, _ in _checks(limits, factors, tpot_rule) if phase in predicted_limits()[place].phases
-    ]
-    return None not in judged if judged else None
-
-
 def holds(row: Predicted, limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factors]) -> str | None:
-    """`yes` where every limit is kept with 90 %, `likely` with 50 %, `no` below; None where nobody knows.
+    """`yes` where every limit is kept with 90 %, `likely` with 50 %, `no` below; None where none is given.
 
     Each limit by itself: the errors of two metrics of a row are not independent, and how they go together is not kept.
     """
@@ -115,17 +106,15 @@ def _said_of(values: Sequence[float | None], levels: Iterable[_Level]) -> str | 
     """The word of `holds` for one row. A limit whose metric the row lacks is none; thousands of rows come here."""
     least = [one.least for one in predicted_limits()]
     for said, checks in levels:
-        kept, unknown, looked_at = True, False, False
+        kept, looked_at = True, False
         for place, factor, limit in checks:
             value = values[place]
-            if value is None:
+            if value is None or factor is None:
                 continue
             looked_at = True
-            if factor is None:
-                unknown = True
-            elif not (value / factor >= limit if least[place] else value * factor <= limit):
+            if not (value / factor >= limit if least[place] else value * factor <= limit):
                 kept = False
-        if not looked_at or (unknown and kept):
+        if not looked_at:
             return None
         if kept:
             return said

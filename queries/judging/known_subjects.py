@@ -33,7 +33,7 @@ class KnownErrors:
         self._stored = stored
         self._expected: dict[Subject, tuple[ExpectedError, ...]] = {}
         self._in_pairs: dict[Subject, Subject] = {}
-        self._factors: dict[tuple[Subject, float], Factors] = {}
+        self._factors: dict[tuple[Subject, float, str], Factors] = {}
 
     def expected(self, subject: Subject) -> tuple[ExpectedError, ...]:
         """The errors of every metric of a subject."""
@@ -49,11 +49,12 @@ class KnownErrors:
             found = self._in_pairs[subject] = in_pairs(subject, self._stored)
         return found
 
-    def factors(self, subject: Subject, probability: float) -> Factors:
-        """Measured over predicted that is not exceeded with this probability."""
-        found = self._factors.get((subject, probability))
+    def factors(self, subject: Subject, probability: float, servers: str) -> Factors:
+        """Measured over predicted that is not exceeded with this probability, on such servers."""
+        found = self._factors.get((subject, probability, servers))
         if found is None:
-            found = self._factors[subject, probability] = factors_of(subject, self._stored, probability)
+            found = factors_of(subject, self._stored, probability, servers)
+            self._factors[subject, probability, servers] = found
         return found
 
 

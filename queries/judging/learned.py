@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import expm1
-from statistics import median
+from math import exp, expm1
+from statistics import NormalDist, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.limits import Limits, predicted_limits
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MEASURED, PREDICTED = "measured", "predicted"  # words of `basis`, beside `near 3 runs`
 _MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
 _KEY_LENGTH = 8  # of the scenario in a probe's reference
+_LOOKED_AT = (*(round(2 ** (half / 2)) for half in range(41)), 2**31 - 2)  # batch sizes
 _METRICS = (("tpot_exclusive_ms", "TPOT", 1), ("ttft_ms", "TTFT", 0))
 
 
@@ -145,6 +146,28 @@ class LearnedAnswer:
 def _unrun(basis: object) -> object:
     """The basis of a row that no run speaks of, beside rows that were run: that kernels were measured makes it none."""
     return PREDICTED if basis == MEASURED else basis
+
+
+def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[tuple[object, ...]]:
+    """Measured over corrected that is not exceeded at batch sizes of scenarios that runs speak of: rows of `factors`.
+
+    All limits are kept together with the probability: each of k misses with (1 - p) / k at most (Bonferroni). Between
+    the sizes that are looked at, the larger of both ends counts."""
+    deviations = NormalDist().inv_cdf(1.0 - (1.0 - probability) / max(limits, 1))
+    for group, process in learned.processes.items():
+        own = [known for known in learned.told.values() if known.group == group]
+        sizes = sorted(
+            {*_LOOKED_AT, *(round(run.setting.users / (one.dp * one.pp)) for run in process.runs for one in own)}
+        )
+        sides = sorted({0, *sizes, *(size + 1 for size in sizes), *(size - 1 for size in sizes)} - {-1})
+        for known in own:
+            spread = process.at([known.setting(max(size, 1)) for size in sides]).sd.tolist()
+            for low, high, one, other in zip(sides, sides[1:], spread, spread[1:], strict=False):
+                ttft, tpot = (exp(deviations * max(pair)) for pair in zip(one, other, strict=True))
+                ends = (low, low) if high == low + 1 else (low, high - 1)
+                if ends == (low, low):
+                    ttft, tpot = (exp(deviations * value) for value in one)
+                yield known.id, *ends, ttft, None, tpot, tpot
 
 
 def near_runs(near: int, runs: int) -> str:

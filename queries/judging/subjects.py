@@ -11,8 +11,10 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from queries.asking.question import own_tpot
-from queries.errors.expected import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
+from queries.errors.expected import PAIRED, HeldOut, OwnError, Stored, Subject
 from queries.errors.figures import LEVELS, ErrorFigures
+from queries.errors.shipped import ASKED, KNOWN
+from queries.errors.spreads import family_of, known_of
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
 from store.schema import SCENARIO_TABLES, with_scenarios, words_sql
@@ -38,7 +40,7 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
 _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
     " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service,"
-    f" w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate, w.images, {words_sql('p')}"
+    f" w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate, w.images, m.name, {words_sql('p')}"
     f" FROM {SCENARIO_TABLES} WHERE "
 )
 _OF_VALIDATIONS = (
@@ -67,6 +69,7 @@ class _About(NamedTuple):
     unusual_service: str | None
     outside_hit_rate: float
     images: int | None
+    model: str
     shares: str
 
     @property
@@ -153,6 +156,7 @@ def _read(transaction: ReadTransaction, numbers: Sequence[int], tpot_rule: str |
             serving_model=row.serving_model,
             basis=_basis(row.unusual_service),
             tpot_rule=tpot_rule or own_tpot(row.serving_model),
+            known_family=bool(known_of("family", family_of(row.model))),
             # A profile whose host link is read has a key of its own, and the kernels of the shipped one.
             device_key="" if row.outside_hit_rate else row.device_key,
             unmeasured=row.unmeasured,

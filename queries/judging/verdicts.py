@@ -4,23 +4,20 @@ Not here: running reports (queries.session), and the arithmetic (queries.judging
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from queries.asking.limits import predicted_limits, with_limits
-from queries.asking.options import MODES
-from queries.asking.parameters import phases_wanted
 from queries.asking.question import Answer, Question
-from queries.errors.expected import BASED, BASIS, basis_of
-from queries.judging.confidence import HELD, Factors, Predicted, is_known, number_or_none, with_holds
+from queries.errors.expected import BASIS, DATA_SHEET, MEASURED, Subject, basis_of
+from queries.judging.confidence import HELD, Factors, Predicted, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
-from queries.judging.learned import LearnedAnswer, with_own_runs
+from queries.judging.learned import LearnedAnswer, own_factors, with_own_runs
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
-from store.errors import InputError
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
@@ -28,7 +25,9 @@ if TYPE_CHECKING:
 
     from queries.learning.conditioning import Learned
 
-_FACTORS = (("scenario_id", "BIGINT"), *((one.name, "DOUBLE") for one in fields(Factors)))
+_EVERY_SIZE = (0, 2**31 - 1)  # batch sizes of a scenario that no own run speaks of
+_SIZES = (("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT"))
+_FACTORS = (("scenario_id", "BIGINT"), *_SIZES, *((one.name, "DOUBLE") for one in fields(Factors)))
 _PREDICTED = with_limits("""
     SELECT DISTINCT probe, each_predicted_metric
     FROM stored_rows((SELECT list(asked_about) FROM asked_about)) AS stored
@@ -63,17 +62,47 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
     known_ones = known.predictions(answer.question.definitions.tpot)
     predicted = _predicted(answer, connection, found, create_macros, known_ones)
     held = {} if own is None else own.held(predicted, answer.question.limits)
-    return with_holds(answer, predicted, {one.key: one.subject for one in found}, errors.factors, held)
+
+    def factors(subject: Subject, probability: float) -> Factors:
+        return errors.factors(subject, probability, answer.question.limits.servers)
+
+    return with_holds(answer, predicted, {one.key: one.subject for one in found}, factors, held)
 
 
 def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
-    """An answer that compares devices, with what the rates of each rest on."""
-    if answer.question.report.partition(" ")[0] not in BASED or "device" not in answer.columns:
+    """An answer that names devices, with what the numbers of each rest on; of two sides the one that is known less."""
+    if "device" not in answer.columns:
         return answer
     bases = {one.subject.device: basis_of(one.subject) for one in found}
-    place = answer.columns.index("device")
-    rows = tuple((*row, bases.get(str(row[place]))) for row in answer.rows)
-    return replace(answer, columns=(*answer.columns, BASIS), rows=rows)
+    places = [answer.columns.index(name) for name in ("device", "prefill_device") if name in answer.columns]
+    rows = tuple((*row, _least_known([bases.get(str(row[place])) for place in places])) for row in answer.rows)
+    answer = replace(answer, columns=(*answer.columns, BASIS), rows=rows)
+    return replace(answer, notes=(*answer.notes, *_on_data_sheets(answer)))
+
+
+def _least_known(bases: Sequence[str | None]) -> str | None:
+    known = [one for one in bases if one is not None]
+    return min(known, key=lambda one: (one != DATA_SHEET, one == MEASURED), default=None)
+
+
+def _on_data_sheets(answer: Answer) -> Iterator[str]:
+    """What would win among measured devices, where a group's winner stands on a data sheet."""
+    if "rank" not in answer.columns:
+        return
+    by_group: dict[object, list[Mapping[str, object]]] = {}
+    for row in answer.dicts():
+        by_group.setdefault(row.get("question_group"), []).append(row)
+    for rows in by_group.values():
+        first = rows[0]
+        if first[BASIS] != DATA_SHEET:
+            continue
+        measured = next((row for row in rows if row[BASIS] not in {DATA_SHEET, None}), None)
+        beside = (
+            "no measured device is among these rows"
+            if measured is None
+            else f"among measured ones {measured['device']} comes first, at rank {measured['rank']}"
+        )
+        yield f"note: rank {first['rank']}, {first['device']}, stands on a data sheet, nobody measured it; {beside}"
 
 
 def _predicted(
@@ -113,42 +142,24 @@ def read_with_confidence(
     known: KnownSubjects,
     connection: duckdb.DuckDBPyConnection,
     scenario_ids: Iterable[int],
-) -> tuple[tuple[str, bool], ...]:
-    """Write down in `factors` what makes limits ones of measured values.
-
-    Of each scenario that a limit is about: its phase, and whether the errors that this takes are known; where they are
-    not, no limit is passed."""
+    learned: Learned | None = None,
+) -> None:
+    """Write down in `factors` what makes limits ones of measured values."""
     limits, rule = question.limits, question.definitions.tpot
     found = known.of_scenarios(scenario_ids, rule)
     subjects = list(dict.fromkeys(one.subject for one in found))
     errors = known.errors_of(subjects)
     probability = 1.0 if limits.confidence is None else limits.confidence
-    factors = {subject: errors.factors(subject, probability) for subject in subjects}
-    _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
-    if phases_wanted(question, MODES) >= {"prefill", "decode"}:  # prefill rows are looked at in pairs
-        factors = {subject: one.of_pairs() for subject, one in factors.items()}
-    judged = (
-        (one.subject.phase, is_known(factors[one.subject], one.subject.phase, limits, one.subject.tpot_rule))
-        for one in found
-    )
-    return tuple((phase, known) for phase, known in judged if known is not None)
-
-
-def unknown_note(judged: Iterable[tuple[str, bool]], phases: Collection[str]) -> tuple[str, ...]:
-    """A note of how many scenarios of the phases looked at pass no limit. An error where that is all of them."""
-    known = [one for phase, one in judged if phase in phases]
-    unknown = known.count(False)
-    if known and unknown == len(known):
-        raise InputError(
-            "`confidence`: nobody measured anything near these rows, so no limit can be read with it",
-            hint="leave `confidence` out, or validate points of your own: sweepdb validate `measurements=FILE`",
-        )
-    nobody = f"note: {unknown} of {len(known)} scenarios have no measurements near"
-    return (f"{nobody}: with `confidence` they pass none of these limits",) if unknown else ()
+    factors = {subject: errors.factors(subject, probability, limits.servers) for subject in subjects}
+    told = {} if learned is None else learned.told
+    rows = [_row(one, factors[one.subject]) for one in found if one.scenario_id not in told]
+    if learned is not None:
+        rows += own_factors(learned, probability, len(limits.on_times))
+    _create(connection, "factors", _FACTORS, rows)
 
 
 def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:
-    return one.scenario_id, *(getattr(factors, name) for name, _ in _FACTORS[1:])
+    return one.scenario_id, *_EVERY_SIZE, *(getattr(factors, name) for name, _ in _FACTORS[3:])
 
 
 def _create(

@@ -22,7 +22,7 @@ from store.schema import OF_PLANS, SCENARIO_TABLES
 _SIZES = tuple(size.name for size in OF_PLANS)
 _MEAN = "(1 + coalesce(sj.shortest_length, 1)) / 2"  # of nominal lengths, as a client that draws them states them
 _ABOUT = (
-    "SELECT sc.id, sc.key, m.key, d.key, d.name, pr.key, pr.linear_quantization, pr.experts_quantization,"  # noqa: S608  our text
+    "SELECT sc.id, sc.key, m.key, d.key, d.name, d.family, pr.key, pr.linear_quantization, pr.experts_quantization,"  # noqa: S608  our text
     " pr.attention_quantization, sj.serving_model, sj.convention, sj.compile,"
     f" {_MEAN} * coalesce(w.input_length, w.input_length_mean), {_MEAN} * w.output_length,"
     " w.input_length IS NULL OR w.prefix_cache_hit_rate > 0 OR w.mtp_tokens > 0 OR w.images IS NOT NULL"
@@ -41,6 +41,7 @@ class Known(NamedTuple):
     model_key: str
     device_key: str
     device: str
+    family: str
     precision_key: str
     linear: str
     experts: str
@@ -125,7 +126,8 @@ class Lessons:
                     runs.append(run_of(point, known.setting(point.batch_size), predicted))
             told = [run for run in runs if run.observed()]
             if told:
-                groups[group] = Group(runs=tuple(told), prior=prior_of("foreign"))
+                by_data_sheet = pairs[0][1].family == "theoretical"
+                groups[group] = Group(runs=tuple(told), prior=prior_of("data_sheet" if by_data_sheet else "foreign"))
         return Learned(scenarios=self.scenarios, groups=groups, unpredicted=tuple(unpredicted))
 
 

@@ -143,14 +143,20 @@ class Process:
         return inverse, inverse @ self._values
 
     @cached_property
-    def width(self) -> float:
-        """What standard deviations are multiplied by, so that a normal's 80 % hold: the factor that the runs tell, and
-        the wider quantiles of a t distribution (Cornish and Fisher's first term)."""
+    def width(self) -> FloatArray:
+        """What standard deviations of TTFT and TPOT are multiplied by, so that a normal's 80 % hold.
+
+        It is the factor that runs tell, and a t distribution's wider quantiles (Cornish and Fisher's first term)."""
         count = self._values.size
         if not count:
-            return self.prior.bare
+            return np.array(self.prior.bare)
         degrees = self.prior.degrees + count
-        return math.sqrt((self.prior.degrees + self._misfit) / degrees) * (1.0 + _WIDER / degrees)
+        scale = math.sqrt((self.prior.degrees + self._misfit) / degrees) * (1.0 + _WIDER / degrees)
+        return np.array([scale, scale])
+
+    def _widened(self, covariance: FloatArray) -> FloatArray:
+        """Covariances [..., 2, 2] with both metrics' widths."""
+        return np.asarray(covariance * np.outer(self.width, self.width))
 
     @property
     def _misfit(self) -> float:
@@ -176,7 +182,7 @@ class Process:
         count, before = len(settings), np.asarray(sum(self._parts))
         if not self.runs or not count:
             none = np.zeros(count, dtype=np.int64)
-            covariance = np.broadcast_to(self.width**2 * before, (count, 2, 2))
+            covariance = np.broadcast_to(self._widened(before), (count, 2, 2))
             return Posterior(mean=np.zeros((count, 2)), covariance=covariance, near=none, nearest=none - 1,
                              measured=none.astype(np.bool_))  # fmt: skip
         alike, same = self._alike(settings, self._settings)
@@ -185,7 +191,7 @@ class Process:
         known = np.einsum("nai,ij,nbj->nab", cross, inverse, cross, optimize=True)
         return Posterior(
             mean=np.asarray(cross @ solved),
-            covariance=self.width**2 * (before - known),
+            covariance=self._widened(before - known),
             near=(alike >= math.exp(-0.5)).sum(axis=1),
             nearest=np.argmax(alike + same, axis=1),
             measured=np.asarray(same.any(axis=1)),
@@ -225,9 +231,13 @@ class Process:
         count = len(settings)
         prior = self._kernel(settings, settings).transpose(2, 0, 3, 1).reshape(2 * count, 2 * count)
         if not self.runs:
-            return np.asarray(self.width**2 * prior)
+            return self._over_all(prior, count)
         cross = self._cross(settings).transpose(1, 0, 2).reshape(2 * count, -1)
-        return np.asarray(self.width**2 * (prior - cross @ self._solved[0] @ cross.T))
+        return self._over_all(prior - cross @ self._solved[0] @ cross.T, count)
+
+    def _over_all(self, covariance: FloatArray, count: int) -> FloatArray:
+        widths = np.repeat(self.width, count)
+        return np.asarray(covariance * np.outer(widths, widths))
 
     def disagreements(self, least: float = STRANGE) -> tuple[Disagreement, ...]:
         """Runs of which a value lies so many standard deviations from what all the other runs say; the farthest first.

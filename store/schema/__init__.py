@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from store.schema.plan_columns import LABELS, OF_PLANS, SHARES, PlanRecord, words_sql
     from store.schema.probe_columns import (
         NAMED_COLUMNS,
+        OLD_COLUMNS,
         PROBE_COLUMNS,
         VIEW_COLUMNS,
         ReadColumn,

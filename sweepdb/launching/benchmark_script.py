@@ -63,14 +63,14 @@ def benchmark_script(commands: list[ServerCommand], users: int) -> str:
     return f"""#!/usr/bin/env bash
 # Measures {ENGINE_NAMES[commands[0].engine]} as {" and ".join(one.instance.probe for one in commands)} predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
-# REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in requests/s, sends them
-# at random moments in place of USERS at once.
+# REQUESTS how many they ask (PER_USER: each), BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in
+# requests/s, sends them at random moments in place of USERS at once.
 {bins}set -euo pipefail
 HERE="$(cd "$(dirname "$0")" && pwd)"
 BASE_URL="${{BASE_URL:-http://127.0.0.1:8000}}"
 TOKENIZER={_or_else("TOKENIZER", instance.model_name)}
 USERS="${{USERS:-{asked.users}}}"
-REQUESTS="${{REQUESTS:-$((USERS * {_PROMPTS_A_USER}))}}"
+REQUESTS="${{REQUESTS:-$((USERS * ${{PER_USER:-{_PROMPTS_A_USER}}}))}}"
 RATE="${{RATE:-}}"
 LOAD="${{RATE:+rate-$RATE}}" LOAD="${{LOAD:-$USERS}}"
 RESULTS="$HERE/results"

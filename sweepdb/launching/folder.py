@@ -267,7 +267,12 @@ def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> l
             }
             answer: Answer = session.ask(question_of("curve", {**scope, "mode": phase, "all": True}))
             found += [
-                {"metric": error.metric, "median_percent": error.median_ape_percent, "subject": error.subject}
+                {
+                    "metric": error.metric,
+                    "median_percent": error.median_ape_percent,
+                    "subject": error.subject,
+                    "servers": error.servers,
+                }
                 for error in answer.expected_error
             ]
     return [dict(items) for items in dict.fromkeys(tuple(sorted(one.items(), key=str)) for one in found)]

@@ -15,13 +15,23 @@ if TYPE_CHECKING:
     from sweepdb.measuring.log_scoring import CONFORMING_COLUMNS, Conforming, Replay, conforming
     from sweepdb.measuring.measurement_files import (
         MEASUREMENT_COLUMNS,
+        SETTING_COLUMNS,
+        Imported,
         ReadFiles,
         import_measurements,
         listed_measurements,
+        measured_settings,
         read_files,
     )
     from sweepdb.measuring.open_loops import AtRate
     from sweepdb.measuring.recording import Kept, compare_and_keep
+    from sweepdb.measuring.server_spreads import (
+        ServerError,
+        left_out_sources,
+        read_server_errors,
+        spreads_of,
+        write_server_errors,
+    )
     from sweepdb.measuring.stored_points import (
         PointSelection,
         ShownPoint,

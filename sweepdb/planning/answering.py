@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Unpack
 from queries.asking import question_of
 from queries.pairs import SURELY
 from queries.session import Session
-from store.errors import InputError
 from store.location import parse_url
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.possible import check_reserve
@@ -113,10 +112,7 @@ def _surely(session: Session, asked: Asked, about: LookedAt, found: DeploymentPl
     if best is None or limits.confidence is not None or holds_of(best, limits) != "no":
         return None
     question = {**asked.question, "sweep": found.sweep or asked.question.get("sweep"), "confidence": SURELY}
-    try:
-        answer = session.ask(question_of(REPORT, question))
-    except InputError:  # nobody measured anything near
-        return None
+    answer = session.ask(question_of(REPORT, question))
     return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
 
 

@@ -121,10 +121,7 @@ def of_bases(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         if measured is None
         else f"among measured ones {described(measured)} wins{_money(measured)}"
     )
-    yield (
-        f"{best['device']} was not measured: its numbers follow from its data sheet, and nothing says how far off they"
-        f" are; {beside}."
-    )
+    yield f"{best['device']} was not measured: its numbers follow from its data sheet; {beside}."
 
 
 def of_prices(plan: DeploymentPlan, best: Row) -> Iterator[str]:
@@ -141,10 +138,8 @@ def _money(row: Row) -> str:
 
 
 def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """The advice where limits may be missed, or where nobody knows."""
+    """The advice where limits may be missed."""
     said = holds_of(best, plan.answer.question.limits)
-    if said is None and plan.answer.question.limits.on_times:
-        yield "Whether its limits hold is not known: nobody measured near (`-` in holds)."
     if said != "no":
         return
     start = "Its limits may be missed (holds: no), since predictions err by more than is left to them"

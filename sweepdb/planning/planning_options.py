@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Literal
 
 from queries.asking import (
+    ATTAINMENT,
     MOST_RATE,
     PARTS,
     Declared,
@@ -46,7 +47,6 @@ _EVALUATED = (
     "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
-ATTAINMENT = 0.95
 REPORT, REPORT_OF_RATES = "deployments", "capacity"
 _LONGER_BY = 1.25  # limits on times, in the question after the one that was asked
 _EVERY = 1000  # rows: more than configurations compete

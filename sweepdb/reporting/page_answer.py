@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from queries.pairs import rate_error
+from queries.pairs import rate_spans
 from sweepdb.planning import short_plan
 from sweepdb.reporting.page_text import amount, listed, paragraph
 
@@ -69,21 +69,9 @@ def _subject(decision: Contents) -> str:
 
 def _sure(decision: Contents, row: Row) -> Iterator[str]:
     """How far the first number of the report may be off."""
-    tokens, error = (
-        amount(row["output_tokens_per_s"]),
-        rate_error(decision.answer, str(row["device"]), str(row["mode"])),
-    )
-    if error is None:
-        yield (
-            "These numbers are predicted, and nobody measured anything near: how far"
-            f" {tokens:,.0f} tokens/s are off is not known."
-        )
-    else:
-        least, most = tokens / (1 + error / 100), tokens * (1 + error / 100)
-        yield (
-            f"These numbers are predicted: of what was measured near, half lies between {least:,.0f} and {most:,.0f}"
-            " tokens/s."
-        )
+    tokens = amount(row["output_tokens_per_s"])
+    spans = "; ".join(rate_spans(decision.answer, str(row["device"]), str(row["mode"]), tokens))
+    yield f"These numbers are predicted. Half of measured tokens/s lie {spans}."
 
 
 def _money(best: Sequence[Row]) -> Iterator[str]:
@@ -109,10 +97,7 @@ def _a_token(row: Row) -> float:
 def _limits(answer: Answer) -> str:
     """The limits and the devices that were asked about, in a line."""
     limits, pairs = answer.question.limits, answer.question.pairs
-    told = limits.told()
-    if limits.confidence is not None:
-        told.append(f"each kept by measured values with {100 * limits.confidence:g} %")
-    told.append(f"{limits.reserved_gib:g} GiB of each device kept free")
+    told = [*limits.told(), *limits.surely, f"{limits.reserved_gib:g} GiB of each device kept free"]
     if pairs.num_devices is not None:
         told.append(f"{pairs.num_devices} devices")
     if pairs.target_qps is not None:

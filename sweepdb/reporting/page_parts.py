@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from queries.pairs import rate_error
+from queries.errors import WHOSE
+from queries.pairs import rate_error, rate_spans
 from store.texts import Html, element, html_of
 from sweepdb.planning import deployment_label, readable_row
 from sweepdb.reporting.page_answer import answer_part, words_part
 from sweepdb.reporting.page_text import amount, cell_text, listed, paragraph, preformatted, table_text
-from sweepdb.reporting.pictures import unmeasured
 
 if TYPE_CHECKING:
     from queries.asking import Answer
@@ -117,12 +117,10 @@ def _frontier(decision: Contents, still: str | None) -> Iterator[Html]:
         return
     told = (
         "Each step is a stored configuration that none beats at its speed, whatever its TTFT and however many devices"
-        " it takes: so a line may lie above a deployment that wins within the limits. Half of the measured points near"
-        " these configurations lie within the band. Diamonds are the deployments above, the dashed line is the TPOT"
-        " limit."
+        " it takes: so a line may lie above a deployment that wins within the limits. Half of measured points"
+        f" {WHOSE[decision.answer.question.limits.servers]} lie within the band."
+        " Diamonds are the deployments above, the dashed line is the TPOT limit."
     )
-    if missing := unmeasured(decision.frontier):
-        told += f" Nobody measured anything near {' and '.join(missing)}: no band there."
     picture = element(
         "img",
         id="still",
@@ -178,29 +176,19 @@ def _cost_band(decision: Contents, row: Row) -> str:
 def _errors(decision: Contents, best: Sequence[Row]) -> Iterator[Html]:
     if best:
         row = best[0]
-        error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
         tokens = amount(row["output_tokens_per_s"])
-        if error is None:
-            yield paragraph(
-                f"Nobody measured anything near the winner: how far its {tokens:,.0f} tokens/s are off is not known.",
-                kind="lead",
-            )
-        else:
-            least, most = tokens / (1 + error / 100), tokens * (1 + error / 100)
-            yield paragraph(
-                f"{tokens:,.0f} tokens/s: half of the measured points near it lie between {least:,.0f} and {most:,.0f}"
-                f" ({error:.0f} % off).",
-                kind="lead",
-            )
-    heads = ["predicted", "half are within", "nine in ten within", "mostly", "measured points", "nearest points"]
+        spans = "; ".join(rate_spans(decision.answer, str(row["device"]), str(row["mode"]), tokens))
+        yield paragraph(f"{tokens:,.0f} tokens/s are predicted. Half of measured ones lie {spans}.", kind="lead")
+    heads = ["predicted", "servers", "half are within", "nine in ten within", "mostly", "measured points", "nearest"]
     rows = [
         [
             f"{_METRICS[one.metric]} ({one.subject})",
+            WHOSE[one.servers].removeprefix("on "),
             _percent(one.median_ape_percent),
             _percent(one.p90_ape_percent),
-            None if one.bias_percent is None else _bias(one.bias_percent),
+            _bias(one.bias_percent),
             one.points,
-            one.region if one.note is None else f"{one.region or ''} {one.note}".strip(),
+            one.region if one.note is None else f"{one.region} ({one.note})",
         ]
         for one in decision.answer.expected_error
     ]

@@ -80,12 +80,6 @@ def limit_mark(tpot_limit: float | None) -> Iterator[Json]:
         yield {_SPEED: 1000.0 / tpot_limit}
 
 
-def unmeasured(frontier: Answer) -> list[str]:
-    """The devices and modes of a frontier that nobody measured anything near of."""
-    pairs = dict.fromkeys((str(row["device"]), str(row["mode"])) for row in frontier.dicts())
-    return [f"{device}, {mode}" for device, mode in pairs if _errors(frontier, device, mode) is None]
-
-
 def _band(frontier: Answer) -> Iterator[Json]:
     """The least and the most that a device makes at each speed: half of the measured points are nearer."""
     points: dict[str, list[_Point]] = {}
@@ -110,13 +104,12 @@ def _errors(answer: Answer, device: str, mode: str) -> tuple[float, float] | Non
     for metric in metrics:
         near = [
             one.median_ape_percent
-            for one in answer.expected_error
+            for one in answer.stated_errors
             if one.metric == metric and {device, phase} <= set(one.subject.split(", "))
         ]
-        known = [value for value in near if value is not None]
-        if not known or len(known) < len(near):
+        if not near:
             return None
-        found.append(max(known) / 100)
+        found.append(max(near) / 100)
     return found[0], found[1]
 
 

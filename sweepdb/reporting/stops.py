@@ -11,6 +11,7 @@ from math import floor, log10, prod
 from typing import TYPE_CHECKING
 
 from queries.asking import limit_named, limit_table, moved_times, question_of
+from queries.judging import HELD
 from sweepdb.planning import carrying_order
 
 if TYPE_CHECKING:
@@ -137,7 +138,10 @@ class _Kept:
         found: _Answers = {}
         for row in rows:
             kinds = found.setdefault(_limit(row["budget"]), {})
-            kinds[str(row["device"]), str(row["mode"])] = self._place(row)
+            # Whether limits hold is of the limits asked, and a row is kept for others, too.
+            kinds[str(row["device"]), str(row["mode"])] = self._place(
+                {name: value for name, value in row.items() if name not in HELD.values()}
+            )
         return found
 
     def reused(self, wider: Sequence[_Answers], limits: Mapping[str, Limit]) -> _Answers | None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
-from queries.errors.expected import ANY, ASKED, DEVICES, ENGINE, LEAST_POINTS, POINTS, SUMMARY, Region
+from queries.errors import ANY, ASKED, DEVICES, ENGINE, LEAST_POINTS, POINTS, SUMMARY, Region
 from queries.errors.figures import LEVELS
 from sweepdb.measuring.error_regions import (
     Field,

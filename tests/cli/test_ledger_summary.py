@@ -13,7 +13,17 @@ from evaluator.evaluate import capture_requests, evaluate_scenario
 from evaluator.graph.capture import capture_operators
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.scenarios import scenario_of
-from queries.errors.expected import DEVICES, ENGINE, POINTS, SUMMARY, Region, ShippedDevice
+from queries.errors import (
+    DEVICES,
+    ENGINE,
+    KNOWN_NAMES,
+    POINTS,
+    SERVER_POINTS,
+    SPREADS,
+    SUMMARY,
+    Region,
+    ShippedDevice,
+)
 from store.records import MeasurementRecord, SideRecord
 from sweepdb.measuring.error_regions import Field, PointError, read_points, write_points
 from tools import ledger_summary as module
@@ -160,8 +170,8 @@ def test_the_command_writes_what_it_finds_the_same_each_time(tmp_path):
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
-        module.main([measured], folder)
-    for name in (SUMMARY.name, DEVICES.name, POINTS.name):
+        module.main([measured], [measured], folder)
+    for name in (SUMMARY.name, DEVICES.name, POINTS.name, SPREADS.name, SERVER_POINTS.name, KNOWN_NAMES.name):
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
     with (folders[0] / SUMMARY.name).open(newline="") as file:
         rows = list(csv.DictReader(file))

@@ -19,22 +19,21 @@ from queries.asking.options import Definitions, Limits, PairOptions, ReportOptio
 from queries.asking.question import Question
 from queries.errors import expected as module
 from queries.errors.expected import (
-    ANY,
-    ASKED,
-    ENGINE,
+    EVERY,
     LEAST_POINTS,
     METRICS,
     NONE,
-    SUMMARY,
     HeldOut,
     OwnError,
-    Region,
-    ShippedDevice,
     Stored,
     Subject,
     expected_errors,
 )
 from queries.errors.figures import LEVELS, figures_of, percentile
+from queries.errors.shipped import ANY, ASKED, SUMMARY, Region, ShippedDevice
+from queries.errors.shipped import DEVICES as SHIPPED_DEVICES
+from queries.errors.shipped import KNOWN as KNOWN_BASIS
+from queries.errors.spreads import ENGINE, OTHERS, TUNED
 from queries.judging import subjects as subjects_module
 from queries.judging.subjects import own_errors
 from queries.session import Session
@@ -80,14 +79,19 @@ def ship(monkeypatch, regions, devices=()):
     for one in regions:
         values = [str(getattr(one, name)) for name in Region.__slots__]
         rows[tuple(values[: Region.__slots__.index("points")])] = values
-    monkeypatch.setattr(module, "_summary", lambda: rows)
-    monkeypatch.setattr(module, "_devices", lambda: {one.device: one for one in devices})
+    monkeypatch.setattr(module, "summary", lambda: rows)
+    monkeypatch.setattr(module, "devices", lambda: {one.device: one for one in devices})
 
 
 def only(subject, metric, own=()):
-    """The expected error of one metric."""
-    (found,) = [one for one in expected_errors([subject], Stored.of(own)) if one.metric == metric]
+    """The expected error of one metric, on the user's own servers or on those tuned like the benchmarks'."""
+    (found,) = [one for one in stated(subject, own) if one.metric == metric and one.servers != OTHERS]
     return found
+
+
+def stated(subject, own=()):
+    """Everything that is expected of a subject."""
+    return expected_errors([subject], Stored.of(own))
 
 
 devices = st.sampled_from(["h100_sxm", "h20", "l4", "tpu"])
@@ -146,7 +150,7 @@ def test_the_nearest_region_is_the_first_of_all_rows_in_order(chosen, subject):
     if ranked:
         assert found.points == ranked[0][1]  # each row has another number of points
     else:
-        assert (found.region, found.note, found.points) == (None, NONE, 0)
+        assert (found.region, found.note[: len(NONE)]) == (EVERY, NONE)
 
 
 @settings(deadline=None)
@@ -191,19 +195,19 @@ def test_pairs_of_a_users_own_points_are_counted_and_those_that_agree():
 
 
 def test_what_more_is_known_of_a_scenario_chooses_its_errors(monkeypatch):
-    ship(monkeypatch, [region(points=50), region(basis=module.KNOWN, points=60)])
+    ship(monkeypatch, [region(points=50), region(basis=KNOWN_BASIS, points=60)])
     assert only(SUBJECT, "ttft_ms").points == 50
-    known = replace(SUBJECT, basis=module.KNOWN)
+    known = replace(SUBJECT, basis=KNOWN_BASIS)
     assert only(known, "ttft_ms").points == 60
     assert only(known, "ttft_ms", own([0.1] * 5)).points == 60
-    assert only(known, "ttft_ms", own([0.1] * 5, basis=module.KNOWN)).points == 5
+    assert only(known, "ttft_ms", own([0.1] * 5, basis=KNOWN_BASIS)).points == 5
     # Formulas know no client: what is said of it changes nothing.
     ship(monkeypatch, [region(points=50)])
     assert only(known, "ttft_ms").points == 50
 
 
 def test_what_was_said_of_client_launch_or_routing_chooses_the_basis():
-    assert [subjects_module._basis(said) for said in (None, "", "seats,routing")] == [ASKED, ASKED, module.KNOWN]
+    assert [subjects_module._basis(said) for said in (None, "", "seats,routing")] == [ASKED, ASKED, KNOWN_BASIS]
 
 
 def test_first_tokens_of_pairs_have_the_errors_of_measured_pairs(monkeypatch):
@@ -261,7 +265,7 @@ def test_what_the_measured_points_lack_is_said(monkeypatch):
     assert only(drafted, "ttft_ms").note == "no measured point has drafted tokens"
     fitted = replace(SUBJECT, serving_model="vllm@0123abcd")
     assert only(fitted, "ttft_ms").note == "by the engines that are shipped, not vllm@0123abcd"
-    assert only(replace(SUBJECT, convention="upstream"), "ttft_ms").region is None
+    assert only(replace(SUBJECT, convention="upstream"), "ttft_ms").region == EVERY
 
 
 def test_an_inclusive_tpot_has_an_error_of_its_own_where_there_are_prompts():
@@ -273,12 +277,12 @@ def test_an_inclusive_tpot_has_an_error_of_its_own_where_there_are_prompts():
 def test_the_shipped_summary_is_whole():
     with SUMMARY.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    with module.DEVICES.open(encoding="utf-8", newline="") as file:
+    with SHIPPED_DEVICES.open(encoding="utf-8", newline="") as file:
         donors = {row["device"]: row["calibrated_from"] for row in csv.DictReader(file)}
     assert tuple(rows[0]) == Region.__slots__
     names = Region.__slots__[: Region.__slots__.index("points")]
     assert {row["basis"] for row in rows if row["serving_model"] != ENGINE} == {ASKED}
-    assert {row["basis"] for row in rows} <= {ASKED, module.KNOWN}
+    assert {row["basis"] for row in rows} <= {ASKED, KNOWN_BASIS}
     points = {tuple(row[name] for name in names): int(row["points"]) for row in rows}
     assert len(points) == len(rows)
     assert min(points.values()) >= LEAST_POINTS
@@ -354,7 +358,7 @@ def question_of(name, rows):
 
 
 @pytest.mark.parametrize("name", sorted(REPORTS))
-def test_every_report_says_how_far_off_its_numbers_are_or_that_nobody_knows(name, stored):
+def test_every_report_says_how_far_off_its_numbers_are_on_both_kinds_of_servers(name, stored):
     url, rows = stored
     with Session(parse_url(url)) as session:
         answer = session.ask(question_of(name, rows))
@@ -369,10 +373,15 @@ def test_every_report_says_how_far_off_its_numbers_are_or_that_nobody_knows(name
     said = {one.subject.split(", ")[0]: one for one in answer.expected_error}
     assert set(said) == shown
     for one in answer.expected_error:
-        assert (one.region is None) == (one.median_ape_percent is None) == (one.points == 0)
-        assert one.region is not None or one.note == NONE
-        if one.subject.startswith(UNKNOWN[0]):
-            assert one.region is None
+        assert one.points > 0
+        assert 0 < one.median_ape_percent < one.p90_ape_percent
+        if one.subject.startswith(UNKNOWN[0]) and one.servers == TUNED:
+            assert one.region == EVERY
+            assert one.note.startswith(f"{NONE}; its device is known by its data sheet")
+    metrics = {(one.subject, one.metric) for one in answer.expected_error}
+    assert {(one.subject, one.metric, one.servers) for one in answer.expected_error} == {
+        (*about, servers) for about in metrics for servers in (TUNED, OTHERS)
+    }
 
 
 def test_the_nearest_misses_are_what_an_answer_without_rows_is_about(stored):
@@ -465,3 +474,56 @@ def test_formulas_name_the_engines_that_miss_by_less_than_half():
     assert all("nearer" not in (one.note or "") for one in expected_errors([SUBJECT]))
     decode = expected_errors([replace(SUBJECT, serving_model="waves", phase="decode")])
     assert all("nearer" not in (one.note or "") for one in decode)
+
+
+SUBJECTS = st.builds(
+    Subject,
+    device=st.sampled_from(["h100_sxm", "h20", "l4", "mi300x", "nobody's"]),
+    kind=kinds,
+    phase=st.sampled_from(["aggregated", "decode", "prefill", "disaggregated"]),
+    family=st.sampled_from(["calibrated", "theoretical"]),
+    convention=st.sampled_from(["physical", "upstream"]),
+    serving_model=st.sampled_from(["waves", "seed002", "vllm", "sglang_locked", "mine", "ours@0123abcd"]),
+    basis=st.sampled_from([ASKED, KNOWN_BASIS]),
+    tpot_rule=st.sampled_from(["inclusive", "exclusive"]),
+    known_family=st.booleans(),
+)
+
+
+@settings(deadline=None, max_examples=examples(200))
+@given(subject=SUBJECTS)
+def test_something_is_stated_of_every_subject_and_never_less_of_others_servers(subject):
+    found = {(one.servers, one.metric): one for one in stated(subject)}
+    assert found.keys() == {(servers, metric) for servers in (TUNED, OTHERS) for metric in subject.metrics}
+    for metric in subject.metrics:
+        tuned, others = found[TUNED, metric], found[OTHERS, metric]
+        assert 0 < tuned.median_ape_percent <= others.median_ape_percent
+        assert tuned.p90_ape_percent <= others.p90_ape_percent
+        for one in (tuned, others):
+            assert list(one.quantiles) == sorted(one.quantiles)
+            assert one.common >= 0
+            assert one.rest > 0
+        for level in (0.9, 0.95):  # room beside the middle that a limit needs
+            place, middle = LEVELS.index(level), LEVELS.index(0.5)
+            room = [one.quantiles[place] - one.quantiles[middle] for one in (tuned, others)]
+            assert room[0] <= room[1] + 1e-4  # as they are rounded
+
+
+def test_unknowns_are_named_and_counted():
+    plain = replace(SUBJECT, device="h100_sxm")
+    assert module.unknowns_of(plain) == {}
+    # H20 carries the kernels of H200: one step. Its engine and the family of its model: two each.
+    h20 = replace(plain, device="h20", serving_model="mine", known_family=False)
+    assert module.unknowns_of(h20) == {
+        "its device's kernels are carried from h200_sxm": 1,
+        "its engine was measured once or never": 2,
+        "no model of its family was measured": 2,
+    }
+    assert module.unknowns_of(replace(plain, family="theoretical")) == {"its device is known by its data sheet": 2}
+    # An own profile is a fit, or numbers that its user answers for.
+    assert module.unknowns_of(replace(plain, serving_model="ours@0123abcd")) == {}
+
+
+def test_points_of_ones_own_servers_stand_for_both_kinds():
+    found = [one for one in stated(SUBJECT, own([0.1] * 5)) if one.metric == "ttft_ms"]
+    assert [(one.servers, one.points) for one in found] == [("own", 5)]

@@ -138,7 +138,7 @@ export async function explore(main) {
       "The frontier of tokens a second of one device over tokens a second of one user, as steps");
     const said = [
       "A step goes no further than a stored point: nothing is invented between them.",
-      error ? `A band holds half of the values that were measured near: ${[...errors].filter(([, share]) => share).map(([device, share]) => `${device} ±${number(Math.round(100 * share))} %`).join(", ")}.` : "Nobody measured tokens/s near this: no band.",
+      error ? `A band holds half of the values measured on others' servers: ${[...errors].filter(([, share]) => share).map(([device, share]) => `${device} ±${number(Math.round(100 * share))} %`).join(", ")}.` : null,
       points.length ? `Diamonds are measured (${points.length}).` : null,
       frontier.without ?? null,
     ];
@@ -148,7 +148,7 @@ export async function explore(main) {
   // The median error of tokens/s of aggregated rows of each device; 0 where nobody measured near.
   function bandsOf(frontier) {
     const names = new Set(objects(frontier).map((row) => row.device));
-    const of = (device, metric) => frontier.expected_error.find((one) => one.subject.includes(device) && one.metric.startsWith(metric) && one.median_ape_percent !== null);
+    const of = (device, metric) => frontier.expected_error.find((one) => one.subject.includes(device) && one.metric.startsWith(metric) && one.servers !== "tuned");
     return new Map([...names].map((device) => [device, Math.min(0.9, ((of(device, "output_tokens_per_s") ?? of(device, "tpot"))?.median_ape_percent ?? 0) / 100)]));
   }
 

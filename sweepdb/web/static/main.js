@@ -25,7 +25,7 @@ const PAGES = [
     reports: [{ report: "deployments", title: "Apart or aggregated" }, { report: "pd-counts", title: "Instances of the best pair" }, { report: "pd-ratio", title: "Best pairs of plans" }],
   })],
   ["goodput", "Goodput", reportPage({
-    title: "Goodput", intro: "Requests that arrive: the share that meets the limits at each rate that was played, and the highest rate at which enough of them do.",
+    title: "Goodput", intro: "Requests that arrive: the share that meets the limits at each rate that was simulated, and the highest rate at which enough of them do.",
     fields: [...ON_TIMES, { name: "attainment", label: "Wanted share", placeholder: "0.9" }, { name: "mode", label: "Phase", choices: MODES }],
     reports: [{ report: "attainment", title: "Share of requests within the limits" }, { report: "best", title: "Highest rates", fixed: { by: "goodput" } }],
   })],

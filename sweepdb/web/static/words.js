@@ -40,19 +40,22 @@ const METRICS = {
   output_tokens_per_s: "tokens/s",
 };
 
-// How far off such numbers have been: half of the measured values were nearer than the figure.
+const WHOSE = { tuned: "on servers tuned like the benchmarks'", others: "on others'", own: "on your own servers" };
+
+// How far off such numbers have been, on each kind of servers: half of the measured values were nearer than the figure.
 export function errorLines(errors) {
   const bySubject = new Map();
-  for (const one of errors) bySubject.set(one.subject, [...(bySubject.get(one.subject) ?? []), one]);
-  const isKnown = (members) => members.some((one) => one.region !== null);
-  const unknown = [...bySubject].filter(([, members]) => !isKnown(members)).map(([subject]) => subject);
-  const lines = [...bySubject].filter(([, members]) => isKnown(members)).map(([, members]) => {
-    const known = members.filter((one) => one.region !== null);
+  for (const one of errors) {
+    const key = `${one.subject}; ${one.servers}`;
+    bySubject.set(key, [...(bySubject.get(key) ?? []), one]);
+  }
+  const lines = [...bySubject.values()].map((known) => {
     const figures = known.map((one) => `${METRICS[one.metric] ?? one.metric} ±${number(Math.round(one.median_ape_percent))} %`);
     const points = Math.min(...known.map((one) => one.points));
-    return `${figures.join(", ")} (median; ${points}${points < Math.max(...known.map((one) => one.points)) ? " or more" : ""} measured points: ${known[0].region})`;
+    const more = points < Math.max(...known.map((one) => one.points)) ? " or more" : "";
+    const note = known[0].note ? `; ${known[0].note}` : "";
+    return `${WHOSE[known[0].servers]}: ${figures.join(", ")} (median; ${points}${more} measured points: ${known[0].region}${note})`;
   });
-  if (unknown.length) lines.push(`nobody measured anything near ${unknown[0]}${unknown.length > 1 ? ` and ${unknown.length - 1} more kinds of rows` : ""}`);
   return [...new Set(lines)];
 }
 

@@ -1,0 +1,80 @@
+"""What ships of errors: regions of the benchmarks' laboratories, and whose kernels a device's calibration stands on.
+
+Not here: the region of an answer (queries.errors.expected), and servers nobody measured (queries.errors.spreads)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from store.light_dataclass import dataclass
+
+FOLDER = Path(__file__).parents[1] / "ledger"
+SUMMARY = FOLDER / "summary.csv"
+DEVICES = FOLDER / "devices.csv"
+POINTS = FOLDER / "errors.csv"  # behind the summary; read by tests and by whoever wants to state it anew
+ANY = "any"
+ASKED: Final = "asked"  # basis: a question says plan, formats, lengths, users and a token budget
+KNOWN: Final = "known"  # basis: the source's client, launch and routing are said too
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """One row of the shipped summary. `reach` says what `device` stands for: itself, or all that carry its kernels."""
+
+    family: str
+    convention: str
+    serving_model: str
+    basis: str
+    reach: str
+    device: str
+    kind: str
+    phase: str
+    engine: str
+    metric: str
+    points: int
+    pairs: int
+    agreeing: int  # pairs whose own median error has the sign of the bias
+    median_ape_percent: float
+    p90_ape_percent: float
+    bias_percent: float
+    quantiles: str  # of log(measured / predicted) at LEVELS
+    engines: str  # that served the points, joined by +
+
+
+REGION_NAMES = tuple(item.name for item in fields(Region))
+_KEY_LENGTH = REGION_NAMES.index("points")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShippedDevice:
+    """A device of the summary. Keys are the beginnings of its profiles' content keys, empty where it has none."""
+
+    device: str
+    calibrated_from: str  # itself, where its own kernels were measured or it has no calibration
+    calibrated_key: str
+    theoretical_key: str
+    fitted_from: str = ""  # itself or another device, to whose serving points its data sheet's shares are fitted
+
+
+@cache
+def summary() -> Mapping[Key, Sequence[str]]:
+    with SUMMARY.open(encoding="utf-8", newline="") as file:
+        return {tuple(row[:_KEY_LENGTH]): row for row in csv.reader(file)}
+
+
+def shipped_regions() -> list[Mapping[str, str]]:
+    """The rows of the shipped summary, by the names of Region, in the order of the file."""
+    with SUMMARY.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def devices() -> Mapping[str, ShippedDevice]:
+    with DEVICES.open(encoding="utf-8", newline="") as file:
+        return {row["device"]: ShippedDevice(**row) for row in csv.DictReader(file)}

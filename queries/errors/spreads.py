@@ -1,0 +1,160 @@
+"""What is stated of a server that nobody measured: a centre and a width of log(measured / predicted), few numbers each.
+
+On servers that are tuned like the benchmarks' it stands in where no region is near; on others' servers it is the
+statement. Not here: learning the numbers (sweepdb.measuring.server_spreads), and regions (queries.errors.expected)."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from queries.errors.figures import LEVELS, QUANTILE_DIGITS, percentile
+from store.light_dataclass import dataclass
+
+SPREADS = Path(__file__).parents[1] / "ledger" / "servers.csv"
+KNOWN_NAMES = SPREADS.with_name("known.csv")  # engines and families of models that somebody measured
+SERVER_POINTS = SPREADS.with_name("others.csv")  # errors on others' servers; read by tests, and to learn anew
+ENGINE: Final = "engine"  # serving model of what ships: the engine that served the point
+TUNED: Final = "tuned"  # like the servers of the laboratories that the engines were fitted to
+OTHERS: Final = "others"
+OWN: Final = "own"  # points of the user's own servers
+WHOSE: Final = {TUNED: "on servers tuned like the benchmarks'", OTHERS: "on others'", OWN: "on your own servers"}
+# How much wider a statement is for a step of what is not known. Fixed: few sources do not tell it. A device whose
+# kernels were carried from another is one step; a data sheet, an engine or a family of models never measured is two.
+WIDER: Final = math.sqrt(1.25)
+CARRIED_STEPS, UNKNOWN_STEPS = 1, 2
+_STEPS_OF_SHARES = 200  # shares at which sizes of errors are read off
+_DECILES = 2 * 1.2816  # standard deviations between the first and the last decile of a normal distribution
+_PERCENT = 100.0
+_FIGURE_DIGITS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """Figures in percent and quantiles of log(measured / predicted), with that spread in two parts: standard deviations
+    of what the points of one server share, and of the rest."""
+
+    median_ape_percent: float
+    p90_ape_percent: float
+    bias_percent: float
+    quantiles: tuple[float, ...]  # at LEVELS
+    common: float
+    rest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """One row of the shipped table."""
+
+    servers: str  # tuned or others
+    convention: str
+    serving_model: str  # waves, or `engine` for the one that served the point
+    metric: str
+    centre: float  # of log(measured / predicted)
+    scale: float  # of Student's t with four degrees of freedom, where nothing is unknown
+    rest_share: float  # of the variance: what points of one server do not share
+    points: int
+    units: int  # pairs of a device and a model, or servers: device, model and engine of a source
+    sources: int
+    agreeing: int  # sources whose own median error has the sign of the centre
+
+    def stated(self, steps: int, least: tuple[float, ...] | None = None) -> Stated:
+        """The statement where so much is unknown, never narrower than the quantiles `least` are about their middle."""
+        return _stated(self, steps, least)
+
+
+def student(share: float) -> float:
+    """Quantile of Student's t with four degrees of freedom, in closed form (Shaw 2006, Journal of Computational Finance
+    9:4, 37). Worked: a = 4 x 0.9 x 0.1 = 0.36, cos(acos(0.6) / 3) / 0.6 = 1.5879, 2 x sqrt(0.5879) = 1.533."""
+    root = math.sqrt(4.0 * share * (1.0 - share))
+    size = 2.0 * math.sqrt(max(math.cos(math.acos(min(root, 1.0)) / 3.0) / root - 1.0, 0.0))
+    return math.copysign(size, share - 0.5) if share != 0.5 else 0.0
+
+
+_SHARES = tuple((place + 0.5) / _STEPS_OF_SHARES for place in range(_STEPS_OF_SHARES))
+
+
+@cache
+def _stated(spread: Spread, steps: int, least: tuple[float, ...] | None) -> Stated:
+    scale = spread.scale * WIDER**steps
+    middle = None if least is None else least[LEVELS.index(0.5)]
+    quantiles = []
+    for place, level in enumerate(LEVELS):
+        size = scale * abs(student(level))
+        if least is not None and middle is not None:
+            size = max(size, abs(least[place] - middle))
+        quantiles.append(round(spread.centre + math.copysign(size, level - 0.5), QUANTILE_DIGITS))
+    sizes = [_sizes(spread, one) for one in range(steps + 1)]  # wider where less is known, whatever the centre is
+    common, rest = parts_of(quantiles, spread.rest_share)
+    return Stated(
+        median_ape_percent=round(max(median for median, _ in sizes), _FIGURE_DIGITS),
+        p90_ape_percent=round(max(p90 for _, p90 in sizes), _FIGURE_DIGITS),
+        bias_percent=round(_PERCENT * math.expm1(-spread.centre), _FIGURE_DIGITS),
+        quantiles=tuple(quantiles),
+        common=common,
+        rest=rest,
+    )
+
+
+@cache
+def _sizes(spread: Spread, steps: int) -> tuple[float, float]:
+    """Median and 90th percentile of |predicted / measured - 1|, in percent."""
+    scale = spread.scale * WIDER**steps
+    sizes = sorted(_PERCENT * abs(math.expm1(-spread.centre - scale * student(share))) for share in _SHARES)
+    return percentile(sizes, 50), percentile(sizes, 90)
+
+
+def parts_of(quantiles: Sequence[float], rest_share: float) -> tuple[float, float]:
+    """(common, rest): standard deviations of log(measured / predicted) of what points of one server share, and not."""
+    total = (quantiles[LEVELS.index(0.9)] - quantiles[LEVELS.index(0.1)]) / _DECILES
+    return (
+        round(total * math.sqrt(1.0 - rest_share), QUANTILE_DIGITS),
+        round(total * math.sqrt(rest_share), QUANTILE_DIGITS),
+    )
+
+
+def read_spreads(path: Path) -> list[Spread]:
+    """The rows of a table."""
+    kinds = {item.name: item.type for item in fields(Spread)}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [Spread(**{name: _of(str(kinds[name]), text) for name, text in row.items()}) for row in rows]
+
+
+def _of(kind: str, text: str) -> Any:  # noqa: ANN401  by the type of a field
+    return float(text) if kind == "float" else int(text) if kind == "int" else text
+
+
+def by_place(spreads: Iterable[Spread]) -> Mapping[tuple[str, ...], Spread]:
+    """Spreads by what they are looked up by."""
+    return {(one.servers, one.convention, one.serving_model, one.metric): one for one in spreads}
+
+
+@cache
+def shipped_spreads() -> Mapping[tuple[str, ...], Spread]:
+    """The table that ships."""
+    return by_place(read_spreads(SPREADS))
+
+
+@cache
+def _known() -> Mapping[tuple[str, str], int]:
+    with KNOWN_NAMES.open(encoding="utf-8", newline="") as file:
+        return {(row["what"], row["name"]): int(row["pairs"]) for row in csv.DictReader(file)}
+
+
+def known_of(what: str, name: str) -> int:
+    """Pairs of device and model that somebody measured of an `engine` or a `family` of models."""
+    return _known().get((what, name), 0)
+
+
+def family_of(model: str) -> str:
+    """The family of a model by the first word of its name: Qwen/Qwen3-32B is of qwen, NVIDIA-Nemotron-3 of nemotron.
+
+    Makers put their own name before others' models: nvidia/DeepSeek-V3.1-NVFP4 is of deepseek."""
+    words = model.rsplit("/", 1)[-1].lower().replace("meta-", "").replace("nvidia-", "").split("-")
+    return words[0].rstrip("0123456789.")

@@ -1,0 +1,172 @@
+"""How far predictions are off on servers that nobody measured: learned from sources and pairs, each left out once.
+
+Few sources tell it, so a metric has a centre and a scale only. Not here: regions of one laboratory
+(sweepdb.measuring.error_regions), and reading a statement (queries.errors.spreads)."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from evaluator.arithmetic import FloatArray
+from queries.errors.spreads import OTHERS, UNKNOWN_STEPS, WIDER, Spread, Stated, family_of, student
+from sweepdb.measuring.error_statements import weighted_quantiles
+
+DIGITS = 4
+_INNER, _OUTER = 0.5, 0.8  # shares of the sizes of errors that a scale is read off
+_NORMAL = 1.4826  # of a median absolute deviation to a standard deviation
+_TINY = 1e-6
+_MOST_REST = 0.95  # of a variance; servers share something
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerError:
+    """log(measured / predicted) of one point of a server, and what was not known of it when it was predicted."""
+
+    convention: str
+    serving_model: str  # waves, or `engine`
+    metric: str
+    source: str
+    device: str
+    model: str
+    engine: str
+    steps: int  # of what is unknown but the family of its model
+    ratio: float
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Device and model: what one laboratory's statements leave out."""
+        return self.device, self.model
+
+    @property
+    def server(self) -> tuple[str, str, str, str]:
+        """What one server is: all of these at once."""
+        return self.source, self.device, self.model, self.engine
+
+
+def spread_of(errors: Sequence[ServerError], servers: str, families: frozenset[str], unit: str = "source") -> Spread:
+    """Centre and scale of a metric from points of several units, of which none counts for much more than its fellows.
+
+    A unit of n points weighs sqrt(n). The centre is the weighted median, drawn to nothing by how surely k units tell
+    it: by c^2 / (c^2 + s^2 / k), as an empirical Bayes estimate of a mean is (Efron and Morris 1975, JASA 70, 311). The
+    scale is what puts half and four fifths of the sizes where Student's t has them, in the geometric mean, each size
+    counted less where more was unknown. Worked: a centre of 0.5 at a scale of 0.5 from 4 units: 0.25 / (0.25 + 0.0625)
+    = 0.8, so 0.4."""
+    units = [getattr(one, unit) for one in errors]
+    counts = Counter(units)
+    weights = np.asarray([counts[one] ** -0.5 for one in units])
+    ratios = np.asarray([one.ratio for one in errors])
+    wider = np.asarray([WIDER ** steps_of(one, families) for one in errors])
+    median = float(weighted_quantiles(ratios, weights, (0.5,))[0])
+    centre = median
+    for _ in range(2):
+        scale = _scale(np.abs(ratios - centre) / wider, weights)
+        centre = median**3 / (median**2 + scale**2 / len(counts)) if median else 0.0
+    scale = _scale(np.abs(ratios - centre) / wider, weights)
+    return Spread(
+        servers=servers,
+        convention=errors[0].convention,
+        serving_model=errors[0].serving_model,
+        metric=errors[0].metric,
+        centre=round(centre, DIGITS),
+        scale=round(max(scale, _TINY), DIGITS),
+        rest_share=round(_rest_share(errors, centre, weights), 2),
+        points=len(errors),
+        units=len({one.server for one in errors}),
+        sources=len({one.source for one in errors}),
+        agreeing=_agreeing(errors, centre),
+    )
+
+
+def steps_of(one: ServerError, families: frozenset[str]) -> int:
+    """Everything that is unknown of a point: of its device, its engine and the family of its model."""
+    return one.steps + (0 if family_of(one.model) in families else UNKNOWN_STEPS)
+
+
+def _scale(sizes: FloatArray, weights: FloatArray) -> float:
+    inner, outer = weighted_quantiles(sizes, weights, (_INNER, _OUTER))
+    return float(np.sqrt(inner / student((1 + _INNER) / 2) * outer / student((1 + _OUTER) / 2)))
+
+
+def _rest_share(errors: Sequence[ServerError], centre: float, weights: FloatArray) -> float:
+    """The share of the variance that points of one server do not share, from median absolute deviations: theirs about
+    their server's median beside that of all about the centre."""
+    by_server: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for one in errors:
+        by_server[one.server].append(one.ratio)
+    middle = {server: float(np.median(found)) for server, found in by_server.items()}
+    within = np.asarray([abs(one.ratio - middle[one.server]) for one in errors])
+    several = np.asarray([len(by_server[one.server]) > 2 for one in errors])  # else the median is they
+    if not several.any():
+        return 0.5
+    rest = float(weighted_quantiles(within[several], weights[several], (0.5,))[0])
+    total = float(weighted_quantiles(np.abs([one.ratio - centre for one in errors]), weights, (0.5,))[0])
+    return min(_MOST_REST, (rest / max(total, _TINY)) ** 2)
+
+
+def _agreeing(errors: Sequence[ServerError], centre: float) -> int:
+    by_source: dict[str, list[float]] = defaultdict(list)
+    for one in errors:
+        by_source[one.source].append(one.ratio)
+    return sum(float(np.median(found)) * centre > 0 for found in by_source.values())
+
+
+def spreads_of(
+    errors: Iterable[ServerError], servers: str, families: frozenset[str], unit: str = "source"
+) -> list[Spread]:
+    """The spread of every way to predict and metric, in their order."""
+    return [spread_of(found, servers, families, unit) for _, found in sorted(_grouped(errors).items())]
+
+
+def _grouped(errors: Iterable[ServerError]) -> Mapping[tuple[str, str, str], list[ServerError]]:
+    groups: dict[tuple[str, str, str], list[ServerError]] = defaultdict(list)
+    for one in errors:
+        groups[one.convention, one.serving_model, one.metric].append(one)
+    return groups
+
+
+def left_out_sources(errors: Sequence[ServerError], measured: frozenset[str]) -> Iterator[tuple[ServerError, Stated]]:
+    """Each point with what is stated of it by the other sources. `measured` are families of models of laboratories."""
+    for found in _grouped(errors).values():
+        for source in sorted({one.source for one in found}):
+            rest = [one for one in found if one.source != source]
+            if rest:
+                families = measured | {family_of(one.model) for one in rest}
+                spread = spread_of(rest, OTHERS, families)
+                for one in found:
+                    if one.source == source:
+                        yield one, spread.stated(steps_of(one, families))
+
+
+def write_server_errors(path: Path, errors: Iterable[ServerError]) -> None:
+    """Errors of points, a line a server and metric, log ratios in thousandths."""
+    names = [item.name for item in fields(ServerError) if item.name != "ratio"]
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for one in errors:
+        groups[tuple(getattr(one, name) for name in names)].append(round(1000 * one.ratio))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*names, "permille"])
+        for key, found in sorted(groups.items()):
+            writer.writerow([*key, " ".join(map(str, sorted(found)))])
+
+
+def read_server_errors(path: Path) -> list[ServerError]:
+    """Errors as `write_server_errors` wrote them."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        ServerError(
+            convention=row["convention"], serving_model=row["serving_model"], metric=row["metric"],
+            source=row["source"],
+            device=row["device"], model=row["model"], engine=row["engine"], steps=int(row["steps"]),
+            ratio=int(value) / 1000,
+        )
+        for row in rows
+        for value in row["permille"].split()
+    ]  # fmt: skip
