@@ -18,7 +18,7 @@ from sweepdb.planning import short_plan
 
 pytestmark = pytest.mark.survival
 PAGES = (
-    "/", "/pd", "/sensitivity", "/sensitivity?vary=ttft,tpot", "/curves", "/why", "/explain", "/coverage", "/diff", "/measured", "/sweeps",
+    "/", "/decide", "/pd", "/sensitivity", "/sensitivity?vary=ttft,tpot", "/curves", "/why", "/explain", "/coverage", "/diff", "/measured", "/sweeps",
 )  # fmt: skip
 SHOTS = ROOT / "build" / "screenshots"
 

@@ -10,7 +10,7 @@ import { table } from "./table.js";
 import { typed } from "./words.js";
 
 const FIELDS = [
-  { name: "num_devices", label: "Devices" }, { name: "concurrency", label: "or users to serve" }, { name: "target_qps", label: "or requests/s" },
+  { name: "num_devices", label: "Devices" }, { name: "concurrency", label: "or users to serve" }, { name: "target_rate", label: "or requests/s" },
   ...LIMITS.filter((one) => one.everywhere && one.arriving).map((one) => ({ name: one.keyword, label: `${one.slider.label}, ${one.unit}` })),
   { name: "gain", label: "Least gain", placeholder: "0.02" },
 ];
@@ -29,7 +29,7 @@ function banded(rows, name, limit) {
     { mark: { type: "line", tooltip: false }, encoding: { y: y("expected_ms") } },
     { mark: { type: "line", strokeDash: [3, 3], opacity: 0.6, tooltip: false }, encoding: { y: y("predicted_ms") } },
     { mark: { type: "point", opacity: 0 }, encoding: { y: y("expected_ms"), tooltip: told } },
-    { transform: [{ filter: "datum.measured_ms !== null" }], mark: { type: "point", shape: "diamond", size: 90, filled: true }, encoding: { y: y("measured_ms"), tooltip: told } },
+    ...(rows.some((row) => row.measured_ms !== null) ? [{ transform: [{ filter: "datum.measured_ms !== null" }], mark: { type: "point", shape: "diamond", size: 90, filled: true }, encoding: { y: y("measured_ms"), tooltip: told } }] : []),
     ...(limit ? [{ transform: [{ calculate: String(limit), as: "limit" }], mark: { type: "line", strokeDash: [6, 4], color: "#767676", tooltip: false }, encoding: { y: y("limit"), color: { value: "#767676" } } }] : []),
   ] };
 }
