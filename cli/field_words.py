@@ -27,7 +27,7 @@ _MEANT: Mapping[str, str] = {
     "moe-tp-sizes": "moe-tp moe-tp-size moe-tensor-parallel-size",
     "concurrency, batch-range": "users num-users max-concurrency clients in-flight",
     "batch-range": "concurrency batch-size batch batch-sizes max-batch-size",
-    "rate, target-qps, rates": "rps request-rate rate qps target-qps requests-per-s requests-per-second",
+    "rate, target-rate, rates": "rps request-rate rate qps target-qps requests-per-s requests-per-second",
     "max-num-seqs, batch-range": "max-running-requests seats",
     "max-num-batched-tokens": "chunked-prefill-size max-num-tokens token-budget",
     "reserved-memory-gb": "gpu-memory-utilization mem-fraction-static reserve memory-reserve",

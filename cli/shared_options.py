@@ -24,7 +24,7 @@ StoreOption = Annotated[
 FormatOption = Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")]
 
 
-JobsOption = Annotated[int, typer.Option(help="threads that play requests that arrive; evaluating takes one")]
+JobsOption = Annotated[int, typer.Option(help="threads that simulate requests that arrive; evaluating takes one")]
 WorkersOption = Annotated[
     str | None, typer.Option(help="who evaluates: dask://HOST:PORT, dask:N, processes:N, or shard:I/M of an array")
 ]

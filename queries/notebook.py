@@ -16,6 +16,7 @@ from queries.asking.library import OLD_NAMES, old_name_note, question_report, re
 from queries.asking.question import Answer, Question, question_of
 from queries.asking.report_keywords import asked_reports
 from queries.asking.report_methods import ReportMethods
+from queries.learning.own_points import PointReader, no_points
 from queries.session import Session
 from store.location import parse_url
 
@@ -23,8 +24,8 @@ from store.location import parse_url
 class Notebook(ReportMethods):
     """A store open for questions; `best(tpot_limit=50)` is `sweepdb query best` with that limit."""
 
-    def __init__(self, url: str | os.PathLike[str] | None = None) -> None:
-        self._session = Session(parse_url(url))
+    def __init__(self, url: str | os.PathLike[str] | None = None, own_points: PointReader = no_points) -> None:
+        self._session = Session(parse_url(url), own_points=own_points)
 
     def __enter__(self) -> Self:
         return self

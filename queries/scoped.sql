@@ -3,7 +3,7 @@
 -- declares them. Arguments of macros are what differs from call to call.
 -- `scope` is a temporary table of (scenario_id, first_batch_size, last_batch_size, question_group). A bound is what a
 -- limit is compared with: the prediction itself, or with a confidence what a measured value stays within with that
--- probability. `factors` is then a temporary table of (scenario_id, ttft, pair_ttft, tpot_inclusive, tpot_exclusive): quantiles
+-- probability. `factors` is then a temporary table of (scenario_id, first_batch_size, last_batch_size, ttft, pair_ttft, ...): quantiles
 -- of measured / predicted, NULL where nothing is known of it, so that no limit is passed. `pair_ttft` is of pairs that a
 -- prefill row stands in. An end-to-end time is the inclusive TPOT times the output; a user's tokens/s are the inverse of
 -- the exclusive TPOT.

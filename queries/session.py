@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from queries.asking.headers import Report, only_columns, told_columns
 from queries.asking.library import NEAREST, answering_for, names_below, report, variables_read
@@ -27,7 +27,8 @@ from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, with_expected_errors
-from queries.narrow.scope_tables import AskedOf, ScopeTables
+from queries.learning.own_points import OwnPoints, PointReader, no_points
+from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.question_scope import Pinned, keyed_question, resolve_question
 from queries.scoping.scope import (
@@ -38,6 +39,10 @@ from queries.thinned import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import machine_memory, read_transaction
+
+if TYPE_CHECKING:
+    from queries.learning.conditioning import Learned, Lessons
+    from store.reading import ReadTransaction
 
 _MACHINE_SHARE = 0.5
 _LEAST_BYTES = 2**30
@@ -53,10 +58,12 @@ class Session:
         *,
         unsealed: Collection[str] | None = None,
         memory_share: float = 1.0,
+        own_points: PointReader = no_points,
     ) -> None:
         """Open a store; `unsealed` scenarios, by content key, are read from the database alone and nothing else is.
 
-        `memory_share` is what it may use and keep probes in, of what a session by itself may: half of the machine."""
+        `own_points` reads the measured points that answers are corrected by. `memory_share` is what it may use and
+        keep probes in, of what a session by itself may: half of the machine."""
         self.location = location
         most_bytes = max(int(_MACHINE_SHARE * memory_share * machine_memory()), _LEAST_BYTES)
         self._connection = StoreConnection(location, unsealed=unsealed, most_bytes=most_bytes)
@@ -67,6 +74,9 @@ class Session:
         self._tables = ScopeTables(self._connection, memory_share)
         self._again = False  # whether the scope was asked about before
         self._known = KnownSubjects(location)
+        self._own_points = own_points
+        self._points: OwnPoints | None = None  # as they were when the store was first asked
+        self._learned: Learned | None = None  # what they say of the scope
         self._ran: Report | None = None
         self._ladders = Ladders(self._connection)
 
@@ -95,6 +105,7 @@ class Session:
         """Look at the store as it is now. Until then questions see one moment, unless one wants more of the store."""
         self._connection.refresh()
         self._scope = None
+        self._points = None
         self._known = KnownSubjects(self.location)
 
     def ask(self, question: Question, *, pinned: Pinned | None = None, for_table: bool = False) -> Answer:
@@ -110,7 +121,9 @@ class Session:
             return answer
         rows = self._scope.rows if self._scope is not None else ()
         ids = (row.scenario_id for row in rows)  # seldom looked at, and there may be many
-        answer = with_expected_errors(answer, self._known, self._connection.duckdb, ids, self._tables.create_macros)
+        answer = with_expected_errors(
+            answer, self._known, self._connection.duckdb, ids, self._tables.create_macros, self._learned
+        )
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:
@@ -286,6 +299,7 @@ class Session:
             options.sweeps,
             options.probes,
             options.mix,
+            options.as_predicted,
             pinned,
             budget,
         )
@@ -299,13 +313,21 @@ class Session:
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
             scope = resolve_question(transaction, question, pinned)
+            lessons = self._lessons(transaction, scope) if of_probes and not options.as_predicted else None
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = {"probe", "device"} if of_probes else set[str]()
+        # Rows that can win as predicted need not be those that win as corrected.
         self._connection.narrow_to(
-            (row.scenario_id for row in scope.rows), winners_within=None if whole else intervals_of(scope.rows)
+            (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),
+            winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
         )
         self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
-        self._tables.provide(scope.rows, of_probes=of_probes)
+        self._learned, source = None, STORED
+        if lessons is not None:
+            from queries.learning.learned_rows import LEARNED, learn
+
+            self._learned, source = learn(self._connection.duckdb, lessons), LEARNED
+        self._tables.provide(scope.rows, of_probes=of_probes, source=source)
         self._looked_at = phases_wanted(question, scope.phases)
         if of_probes:
             self._tables.keep_where_scattered(_phases_kept(question, scope))
@@ -314,12 +336,22 @@ class Session:
         self._read_limits(question, scope)
         return scope
 
+    def _lessons(self, transaction: ReadTransaction, scope: ResolvedScope) -> Lessons | None:
+        """The own runs that are of the servers of a scope; None where none is."""
+        if self._points is None:
+            self._points = self._own_points(self.location)
+        if not self._points.points:
+            return None
+        from queries.learning.conditioning import lessons_of
+
+        return lessons_of(transaction, self._points.points, frozenset(row.scenario_id for row in scope.rows))
+
     def _read_limits(self, question: Question, scope: ResolvedScope) -> None:
         """Compare limits with predictions, or with what measured values stay within."""
         confident = question.limits.confidence is not None
         if confident:
             ids = [row.scenario_id for row in scope.rows]
-            read_with_confidence(question, self._known, self._connection.duckdb, ids)
+            read_with_confidence(question, self._known, self._connection.duckdb, ids, self._learned)
         self._tables.read_with_factors(confident)
 
     def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:
@@ -380,9 +412,9 @@ def _has_nearest(question: Question) -> bool:
     )
 
 
-def open_session(url: str | None = None) -> Session:
+def open_session(url: str | None = None, own_points: PointReader = no_points) -> Session:
     """A session on the store at `url`, or at SWEEPDB_STORE, or on sweepdb.sqlite here."""
-    return Session(parse_url(url))
+    return Session(parse_url(url), own_points=own_points)
 
 
 __all__ = ["Pinned", "Scope", "Session", "open_session"]

@@ -16,6 +16,7 @@ from store.schema.service_columns import Served
 if TYPE_CHECKING:
     import numpy as np
 
+_IN_NO_KEY = {"in_no_key": True}
 _IF_SET = {IF_SET: True}
 
 
@@ -199,6 +200,24 @@ class SideRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """The run that measured a point: who and on what, and how it went. In no key: it says nothing of the setting."""
+
+    measured_by: str | None = None
+    engine_commit: str | None = None
+    image: str | None = None
+    host: str | None = None
+    driver: str | None = None
+    flags: str | None = None  # as the server was started
+    git_revision: str | None = None  # of the user's own project
+    tags: str | None = None  # parted by commas, in the order of the alphabet
+    completed_requests: int | None = None
+    failed_requests: int | None = None
+    accept_length: float | None = None  # tokens a step, where drafts are accepted
+    cached_share: float | None = None  # of prompt tokens, that a prefix cache held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementRecord:
     """One measured point with its configuration; what a source does not say stays None."""
 
@@ -225,6 +244,11 @@ class MeasurementRecord:
     )  # metric -> how the source defines it, and what was converted
     extra: str = "{}"  # JSON: every field we do not interpret, kept
     measured_at: datetime | None = None
+    run: RunRecord = field(default_factory=RunRecord, metadata=_IN_NO_KEY)
+    file: str | None = field(default=None, metadata=_IN_NO_KEY)  # digest of the path it was read from
+    read_as: str | None = field(
+        default=None, metadata=_IN_NO_KEY
+    )  # key of what its file alone says, where more is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

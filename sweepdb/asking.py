@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.asking import (
         NEAREST,
+        OLD_COLUMNS,
         OLD_NAMES,
         PARTS,
         Answer,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from queries.judging import HELD
     from queries.proofs import KeptAnswer, probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet
-    from queries.session import Session, open_session
+    from queries.session import Session
+    from sweepdb.sessions import open_session
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -1,13 +1,15 @@
 """A client that asks as `vllm bench serve` does, by the same flags, and writes a result in the same layout.
 
 It stands in where vLLM is not installed: so many users at once, each with its next request when it is answered, lengths
-drawn evenly around their means. `python tests/bench_client.py bench serve --base-url URL ...`"""
+drawn evenly around their means. Where SPEED is set, the server is that many times too fast, and what is measured is
+told as of one that is not. `python tests/bench_client.py bench serve --base-url URL ...`"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+import os
 import random
 import statistics
 import sys
@@ -46,7 +48,9 @@ async def answered(url, model, prompt, output):
     writer.write(head.encode() + body)
     times = []
     assert b" 200 " in await reader.readline()
+    await reader.readuntil(b"\r\n\r\n")
     while (line := await reader.readline()) != b"data: [DONE]\n":
+        assert line, "the server closed a connection"
         if line.startswith(b"data: "):
             now = time.perf_counter()
             new = json.loads(line[6:])["choices"][0]["text"].count("t")
@@ -68,7 +72,9 @@ async def measured(asked):
     moments, moment = [], 0.0
     for _ in range(asked.num_prompts):
         moments.append(moment)
-        moment += draw.expovariate(asked.request_rate) if asked.request_rate else 0.0
+        moment += (
+            draw.expovariate(asked.request_rate) / float(os.environ.get("SPEED", "1")) if asked.request_rate else 0
+        )
 
     async def one(after, prompt, output):
         await asyncio.sleep(after)
@@ -82,6 +88,11 @@ async def measured(asked):
 
 def result(asked, rows, seconds):
     """The fields of vLLM's result that say how long requests took."""
+    speed = float(os.environ.get("SPEED", "1"))
+    seconds, rows = (
+        speed * seconds,
+        [(prompt, speed * sent, [speed * one for one in times]) for prompt, sent, times in rows],
+    )
     ttfts, itls = [times[0] for *_, times in rows], [times[1:] for *_, times in rows]
     tpots = [sum(gaps) / len(gaps) for gaps in itls if gaps]
     tokens = sum(len(times) for *_, times in rows)

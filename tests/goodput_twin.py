@@ -69,14 +69,14 @@ def shares_of(rows, ttft, tpot, *, marginal=False):
 def crossing(curve, wanted):
     """(goodput, said) of a curve of (rate, share)."""
     if curve[0][1] < wanted:
-        return None, "below the lowest rate played"
+        return None, "below the lowest rate simulated"
     for (before, enough), (rate, share) in pairwise(curve):
         if share < wanted:
             again = any(later > rate and other >= wanted for later, other in curve)
             return before + (bent(enough) - bent(wanted)) / (bent(enough) - bent(share)) * (
                 rate - before
             ), "not monotone" if again else None
-    return curve[-1][0], "the highest rate played"
+    return curve[-1][0], "the highest rate simulated"
 
 
 def ladders_of(url):

@@ -14,7 +14,7 @@ from cli.help.examples import EXAMPLES
 from cli.help.headings import COMMANDS, heading_of, in_order
 from cli.help.report_help import few_takers
 from cli.main import build_app
-from sweepdb.asking import OLD_NAMES
+from sweepdb.asking import OLD_COLUMNS, OLD_NAMES
 
 _INTRODUCTION = """# Commands
 
@@ -78,6 +78,9 @@ def _old_names() -> Iterator[str]:
     yield "These work until the next release. The command line and Python say the new name.\n"
     rows = (f"| {old} | {new} |" for old, new in sorted({**flags, **reports}.items()))
     yield "\n".join(["| old | new |", "|---|---|", *rows, ""])
+    yield "Columns. Views have both names until the next release; answers and their files have the new one.\n"
+    named = (f"| `{old}` | `{new}` |" for old, new in sorted(OLD_COLUMNS.items()))
+    yield "\n".join(["| old | new |", "|---|---|", *named, ""])
 
 
 def _keyword(flag: str) -> str:

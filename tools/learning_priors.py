@@ -1,6 +1,6 @@
 """The priors that ship for learning from own runs, and the one command that writes them.
 
-`python -m tools.learning_priors serving.csv published.csv closed.csv` predicts every usable closed loop of these files,
+`python -m tools.learning_priors serving.csv closed.csv` predicts every usable closed loop of these files,
 each pair of device and model by an engine fitted without it, and fits priors to log(measured / predicted) by marginal
 likelihood. The first file is one laboratory's (`known`), those after it hold others' (`foreign`, each source apart). By
 data sheets alone the first file's points are predicted again (`data_sheet`). Nothing is random: the bytes are the same.
@@ -23,7 +23,7 @@ import numpy as np
 from evaluator.inputs import load_device
 from evaluator.ledger import asked_of, evaluated, predicted, read_measurements
 from queries.learning import Prior, Process, Run
-from queries.learning.priors import FILE, Region
+from queries.learning.priors import FILE, Region, Two
 from sweepdb.measuring.own_runs import group_of, run_of
 from tools.ledger_summary import Point, points_of
 
@@ -33,9 +33,10 @@ DEGREES = 4.0
 DIGITS = 4
 _Z80 = 1.2815515655446004
 _START = Prior(common=(0.4, 0.13), common_correlation=0.0, shape=(0.6, 0.19), shape_correlation=0.0, own=(0.15, 0.05),
-               own_correlation=0.0, noise=(0.1, 0.03), length=1.0, degrees=DEGREES, bare=1.0)  # fmt: skip
+               own_correlation=0.0, noise=(0.1, 0.03), length=1.0, degrees=DEGREES, bare=(1.0, 1.0))  # fmt: skip
 
 _Group = tuple[str, ...]
+Groups = Mapping[_Group, Sequence[Run]]
 _FITTED = ("common", "common_correlation", "shape", "shape_correlation", "own", "own_correlation", "noise", "length")
 _OF_REGION = ("common", "shape")  # what another region's prior has of its own
 
@@ -105,37 +106,48 @@ def _moved(prior: Prior, name: str, place: int, step: float) -> Prior:
 
 
 def with_bare(groups: Sequence[Sequence[Run]], prior: Prior) -> Prior:
-    """A prior that says of servers without runs what 80 % of their points keep, each server as much as the next."""
-    apart: list[tuple[float, float]] = []
-    for runs in groups:
-        spreads = Process([], replace(prior, bare=1.0)).at([runs[0].setting]).sd[0]
-        noisy = np.sqrt(spreads**2 + np.square(prior.noise))
-        values = [
-            abs(value) / noisy[place]
-            for run in runs
-            for place, value in enumerate((run.ttft, run.tpot))
-            if value is not None
-        ]
-        apart += [(value, 1.0 / math.sqrt(len(values))) for value in values]
-    apart.sort()
-    reached = np.cumsum([weight for _, weight in apart])
-    return replace(prior, bare=apart[int(np.searchsorted(reached, 0.8 * reached[-1]))][0] / _Z80)
+    """A prior that says of servers without runs what 80 % of their points keep."""
+    spreads = Process([], replace(prior, bare=(1.0, 1.0))).at([groups[0][0].setting]).sd[0]
+    noisy = np.sqrt(spreads**2 + np.square(prior.noise))
+
+    def reached(metric: int) -> float:
+        told = [run.ttft if metric == 0 else run.tpot for runs in groups for run in runs]
+        return float(np.quantile([abs(value) for value in told if value is not None], 0.8) / noisy[metric] / _Z80)
+
+    return replace(prior, bare=(reached(0), reached(1)))
 
 
-def priors_of(known: Mapping[_Group, Sequence[Run]], data_sheet: Mapping[_Group, Sequence[Run]],
-              foreign: Mapping[_Group, Sequence[Run]]) -> dict[Region, Prior]:  # fmt: skip
-    """The prior of each region: the shape of the first, with how large its parts are in the others."""
-    settled = [list(runs) for runs in known.values() if len({run.setting for run in runs}) >= LEAST_SETTINGS]
-    first = fit(settled, _START, _FITTED)
-    found: dict[Region, Prior] = {"known": with_bare(settled, first)}
-    others: tuple[tuple[Region, Mapping[_Group, Sequence[Run]]], ...] = (
-        ("data_sheet", data_sheet),
-        ("foreign", foreign),
+def settled_prior(groups: Sequence[Sequence[Run]]) -> Prior:
+    """The prior of one laboratory's servers, of which many settings were measured."""
+    return with_bare(groups, fit(groups, _START, _FITTED))
+
+
+def with_region(base: Prior, groups: Sequence[Sequence[Run]]) -> Prior:
+    """A prior of other servers: the same shape, with how large its parts are in these."""
+    return with_bare(groups, fit(groups, base, _OF_REGION))
+
+
+def priors_of(known: Groups, data_sheet: Groups, foreign: Groups) -> dict[Region, Prior]:
+    """The prior of each region."""
+    base = settled_prior(
+        [list(runs) for runs in known.values() if len({run.setting for run in runs}) >= LEAST_SETTINGS]
     )
-    for region, groups in others:
-        some = [list(runs) for runs in groups.values()]
-        found[region] = with_bare(some, fit(some, first, _OF_REGION))
-    return found
+    other = with_region(base, list(foreign.values()))
+    wider = _wider(other, base, fit(list(data_sheet.values()), base, _OF_REGION))
+    return {"known": base, "foreign": other, "data_sheet": wider}
+
+
+def _wider(other: Prior, calibrated: Prior, by_data_sheet: Prior) -> Prior:
+    """Anybody's server predicted by a data sheet: the variance that this adds where both were measured comes on top."""
+
+    def with_more(name: str) -> Two:
+        parts = (getattr(prior, name) for prior in (other, by_data_sheet, calibrated))
+        first, second = (
+            math.sqrt(own**2 + max(much**2 - little**2, 0.0)) for own, much, little in zip(*parts, strict=True)
+        )
+        return first, second
+
+    return replace(other, common=with_more("common"), shape=with_more("shape"))
 
 
 def write(priors: Mapping[Region, Prior], path: Path = FILE) -> None:
@@ -153,15 +165,8 @@ def write(priors: Mapping[Region, Prior], path: Path = FILE) -> None:
 def main(files: Sequence[Path], say: Callable[[str], object] = sys.stderr.write) -> None:
     """Write the priors of files."""
     first, *others = [points_of(read_measurements(path).records) for path in files]
-    known = groups_of(first)
-    seen = {(group[:-1], run.setting) for group, runs in known.items() for run in runs}
     foreign = groups_of([point for points in others for point in points], by_source=True)
-    foreign = {  # what another source publishes again is not another's
-        group: kept
-        for group, runs in foreign.items()
-        if (kept := [run for run in runs if (group[:-1], run.setting) not in seen])
-    }
-    found = priors_of(known, groups_of(first, "theoretical"), foreign)
+    found = priors_of(groups_of(first), groups_of(first, "theoretical"), foreign)
     for region, prior in found.items():
         say(f"{region}: {prior}\n")
     write(found)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluator.arithmetic import Integers
-from evaluator.arrivals.loads import LoadPlayer, PlaySettings, RequestTimesMs
+from evaluator.arithmetic import Integers, log
+from evaluator.arrivals.loads import Load, LoadPlayer, PlaySettings
 from evaluator.arrivals.streams import ArrivalProcess, uniform, unit_times
 from evaluator.evaluate import cost_of
 from evaluator.inputs.launch import Launch
@@ -42,9 +42,10 @@ SAMPLES: Mapping[str, int] = {
     "llama2-70b": 24576, "llama3.1-8b": 13368, "llama3.1-405b": 8313, "mixtral-8x7b": 15000, "deepseek-r1": 4388,
 }  # fmt: skip
 LEAST_S = 600.0
+LONGEST_ANSWER = 20_000  # of DeepSeek-R1, by MLPerf's rules
 MOST_REQUESTS = 20_000  # of an instance, that are played
 WITHIN = 0.99  # of requests, by MLPerf's rules
-LARGEST, CLOSE = 1.0, 1.005  # of the rate at which all requests at once are served; bounds of the search at its end
+CLOSE = 1.005  # bounds of the searched rate over each other, at its end
 # Milliseconds of TTFT and TPOT at the 99th percentile, by data set: server, interactive.
 LIMITS: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "llama2-70b": {"Server": (2000.0, 200.0), "Interactive": (450.0, 40.0)},
@@ -152,11 +153,11 @@ def _last(name: str, note: str) -> int | None:
 
 def _line(system: System, folder: Path) -> Line:
     deployment = system.deployment
-    player = _player(system, folder)
     if system.division == "Offline":
-        predicted = system.instances * player.saturation_per_s * float(_requests(system, folder).output_lengths.mean())
+        predicted = played_offline(system, folder)
     else:
-        predicted = system.instances * rate_within(player, LIMITS[system.data][system.division])
+        limits = LIMITS[system.data][system.division]
+        predicted = system.instances * rate_within(_player(system, folder), limits)
     return Line(
         system=system.name,
         device=deployment.device.name,
@@ -168,6 +169,12 @@ def _line(system: System, folder: Path) -> Line:
         predicted=predicted,
         ratio=predicted / system.measured,
     )
+
+
+def played_offline(system: System, folder: Path) -> float:
+    """Tokens/s of all instances of a run whose requests are all there at the start."""
+    answers = _requests(system, folder).output_lengths
+    return system.instances * _player(system, folder).saturation_per_s * float(answers.mean())
 
 
 def _player(system: System, folder: Path) -> LoadPlayer:
@@ -195,15 +202,17 @@ def _launched(scenario: Scenario, system: System) -> Scenario:
 
 
 def _requests(system: System, folder: Path) -> TracedArrivals:
-    """Requests of an instance, drawn from its data set with a fixed seed, at Poisson times. Where there is no file, all
-    are as long as the mean.
+    """Requests of an instance, drawn from its data set with a fixed seed, at Poisson times. Where there is no file,
+    prompts are as long as their mean and answers exponential, up to the longest allowed.
 
     Answers are stretched to the mean that the run had: a checkpoint in few bits stops at other places than the one
     that the data set was made with."""
     deployment = system.deployment
     prompts, answers = _lengths(folder / f"dist_{system.data}.csv")
     if not prompts.size:
-        prompts, answers = (np.asarray([size]) for size in (deployment.input_length, deployment.output_length))
+        prompts = np.full(SAMPLES[system.data], deployment.input_length)
+        drawn = np.ceil(-deployment.output_length * log(uniform(1, 5, prompts.size)))
+        answers = np.minimum(drawn, LONGEST_ANSWER).astype(np.int64)
     count = requests_of(system)
     chosen = np.minimum((uniform(1, 4, count) * prompts.size).astype(np.int64), prompts.size - 1)
     stretched = np.rint(answers * (deployment.output_length / answers.mean())).astype(np.int64)
@@ -234,17 +243,16 @@ def _lengths(path: Path) -> tuple[Integers, Integers]:
 def rate_within(player: LoadPlayer, limits: tuple[float, float]) -> float:
     """The largest rate of an instance at which 99 % of requests are within both limits; 0 where none is."""
     return bisected(
-        lambda rate: share_within(player.load(rate, keep_requests=True).request_times, player, limits) >= WITHIN,
-        LARGEST * player.saturation_per_s,
+        lambda rate: share_within(player.load(rate, keep_requests=True), limits) >= WITHIN, player.saturation_per_s
     )
 
 
-def share_within(times: RequestTimesMs | None, player: LoadPlayer, limits: tuple[float, float]) -> float:
+def share_within(load: Load, limits: tuple[float, float]) -> float:
     """Requests whose first token and whose mean time of a token are within the limits, of all."""
+    times = load.request_times
     if times is None:
         raise TypeError("a load without its requests")
-    ttft, tpot = times.ttft + player.load_outside_ms, times.tpot
-    return float(np.mean((ttft <= limits[0]) & (tpot <= limits[1])))
+    return float(np.mean((times.ttft + load.outside_ms <= limits[0]) & (times.tpot <= limits[1])))
 
 
 def bisected(keeps: Callable[[float], bool], largest: float) -> float:

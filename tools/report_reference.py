@@ -13,8 +13,8 @@ _INTRODUCTION = """# Reports
 have. Missing is NULL, never 0.
 
 Reports that compare devices have `basis`, too: what the rates of a device rest on (`measured`, `carried from`
-another device, `data sheet`). Under limits on times rows have `holds`: whether measured values
-are expected to keep them.
+another device, `fitted to serving points`, `data sheet`). Under limits on times rows have `holds`: whether
+measured values are expected to keep them.
 """
 
 

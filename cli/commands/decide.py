@@ -12,11 +12,12 @@ import typer
 
 from cli.commands.planning import WRITTEN, asking
 from cli.derived import as_typed, with_parameters
-from cli.output import check_format, say, write_rows, write_text
+from cli.output import check_format, counted, say, write_rows, write_text
 from cli.shared_options import FailEmptyOption, JobsOption, StoreOption, joined_numbers
-from store.errors import NothingFits
+from store.errors import InputError, NothingFits
 from sweepdb.deciding import BUDGET, GAIN
 from sweepdb.planning import plan_options
+from sweepdb.running import READY_S, HowToRun
 
 if TYPE_CHECKING:
     from sweepdb.deciding import Decision
@@ -28,6 +29,13 @@ def decide(
     *,
     budget: Annotated[int, typer.Option(help="starts of a server to plan for")] = BUDGET,
     gain: Annotated[float, typer.Option(help="share of the answer below which a run is not worth it")] = GAIN,
+    run: Annotated[
+        bool, typer.Option("--run", help="make these starts here: start, measure, import, until decided")
+    ] = False,
+    client: Annotated[
+        str | None, typer.Option(help="--run: vllm, guidellm or aiperf [default: which is installed]")
+    ] = None,
+    ready_within: Annotated[float, typer.Option(help="--run: most seconds until a server is ready")] = READY_S,
     jobs: JobsOption = 8,
     fail_empty: FailEmptyOption = False,
     format_: Annotated[str, typer.Option("--format", help="table, csv, json or jsonl")] = "table",
@@ -43,10 +51,24 @@ def decide(
     Import its result and ask again: the answer is updated, until further runs gain too little."""
     check_format(format_, None, known=("table", "csv", "json", "jsonl"))
     given = joined_numbers(options, plan_options())
+    if run and output is not None:
+        raise InputError("--output is of scripts to start by hand; --run keeps its own beside the store")
     with asking(store, jobs) as asked:
         from sweepdb.deciding import decide as decided
 
-        found = decided(model, budget=budget, gain=gain, **asked, **given)
+        def answer(starts: int) -> Decision:
+            return decided(model, budget=starts, gain=gain, **asked, **given)
+
+        if run:
+            from sweepdb.running import run_starts
+
+            how = HowToRun(budget=budget, client=client, ready_s=ready_within)
+            ran = run_starts(
+                lambda: answer(1).next_start, question={"model": model, **given}, store=store, how=how, say=say
+            )
+            asked["on_notes"] = lambda _: None  # said by now
+            say(f"{counted(ran.starts, 'start')} made, {counted(ran.points, 'point')} imported")
+        found = answer(1 if run else budget)
     if format_ == "table":
         from cli.render.decisions import decision_lines
 
@@ -57,7 +79,10 @@ def decide(
         write_text((json.dumps(document(found), ensure_ascii=False, indent=1), "\n"))
     else:
         write_rows(found.columns, found.rows, format_)
-    _next(found, output, force=force, store=store)
+    if run and found.next_start is not None:
+        say("the budget of starts is used; the same command makes as many more")
+    else:
+        _next(found, output, force=force, store=store)
     if fail_empty and found.answer is None:
         raise NothingFits("nothing satisfies the limits")
     return 0

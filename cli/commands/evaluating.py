@@ -178,7 +178,7 @@ def _say_report(item: SweepReport) -> None:
             " number: please report the warning above"
         )
     for failure in item.unplayed:
-        say(as_typed(f"  {failure.scenarios} not played: {failure.reason}"))
+        say(as_typed(f"  {failure.scenarios} not simulated: {failure.reason}"))
     for failure in item.failures:
         say(as_typed(f"  {failure.scenarios} {failure.status}: {failure.reason}"))
 

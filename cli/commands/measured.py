@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 
 _MOST_LISTED = 1_000  # in a table
+_MOST_SAID = 200  # lines of an import, one a file
 _TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
 
 
 def measurements(  # noqa: PLR0917  one parameter an option
     action: Annotated[
-        str, typer.Argument(help="import FILE..., list, show POINT, set POINT..., delete POINT..., suggest")
+        str, typer.Argument(help="import FILE..., list, runs, show POINT, set POINT..., delete POINT..., suggest")
     ] = "list",
     named: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE|POINT]...", help="files or folders of points; or stored points")
@@ -42,6 +43,9 @@ def measurements(  # noqa: PLR0917  one parameter an option
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="import: what files lack; set: what is corrected (device=h100_sxm, decode_tp=8)"),
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="import: a tag of your own for what is read; list: points with this tag")
     ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, help="suggest: how many settings to measure; 15 if not given")
@@ -62,10 +66,16 @@ def measurements(  # noqa: PLR0917  one parameter an option
         option = "--serving-model" if count is None else "--count"
         raise InputError(f"{option} belongs to measurements suggest", hint="sweepdb measurements --help")
     _check(action, points, filters, set_ or [])
+    if tag and action not in {"import", "list"}:
+        raise InputError(
+            "--tag belongs to measurements import and list", hint=f"sweepdb measurements {action} --set tags=..."
+        )
     if action == "import":
-        return _import([Path(name) for name in points], set_ or [], format_, output, store)
+        return _import([Path(name) for name in points], set_ or [], tag or [], format_, output, store)
     if action == "list":
-        return _list(filters, format_, output, store)
+        return _list({**filters, "tag": _only(tag)}, format_, output, store)
+    if action == "runs":
+        return _runs({"model": model, "device": device}, format_, output, store)
     if action == "show":
         return _show(points[0], format_, output, store)
     from sweepdb.measuring import PointSelection
@@ -78,15 +88,24 @@ def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None],
     """Refuse what an action does not take."""
     if action == "import" and not named:
         raise InputError("measurements import needs files or folders of points", hint="sweepdb measurements --help")
-    takes = {"import": len(named) > 0, "list": not named, "show": len(named) == 1, "set": True, "delete": True}
+    takes = {
+        "import": len(named) > 0,
+        "list": not named,
+        "runs": not named,
+        "show": len(named) == 1,
+        "set": True,
+        "delete": True,
+    }
     if not takes.get(action, False):
         raise InputError(
-            f"measurements {' '.join([action, *named])} is not one of: import FILE..., list, show POINT,"
+            f"measurements {' '.join([action, *named])} is not one of: import FILE..., list, runs, show POINT,"
             " set POINT..., delete POINT..., suggest",
             hint="sweepdb measurements --help",
         )
     if stated and action not in {"import", "set"}:
         raise InputError("--set belongs to measurements import and set", hint="sweepdb measurements --help")
+    if action == "runs" and filters["source"] is not None:
+        raise InputError("--source belongs to measurements list, set and delete", hint="sweepdb measurements runs")
     if action in {"import", "show"}:
         for option, value in filters.items():
             if value is not None:
@@ -96,10 +115,17 @@ def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None],
                 )
 
 
-def _import(files: Sequence[Path], stated: Sequence[str], format_: str, output: Path | None, store: str | None) -> int:
+def _import(  # noqa: PLR0917  one parameter an option
+    files: Sequence[Path],
+    stated: Sequence[str],
+    tags: Sequence[str],
+    format_: str,
+    output: Path | None,
+    store: str | None,
+) -> int:
     from sweepdb.measuring import import_measurements, parse_stated
 
-    brought = import_measurements(files, store, parse_stated(stated))
+    brought = import_measurements(files, store, parse_stated(stated), tags)
     found = brought.found
     say_problems(found)
     columns = ("read", "new", "replaced", "unreadable", "formats", "sources")
@@ -109,10 +135,14 @@ def _import(files: Sequence[Path], stated: Sequence[str], format_: str, output: 
         values = [found.lines, brought.added, brought.replaced, len(found.problems), formats, sources]
         write_rows(columns, [values], format_, output)
     say(f"{brought.added} new of {found.lines} points read from {sources}" + (f" ({formats})" if formats else ""))
+    for line in found.said[:_MOST_SAID]:
+        say(line)
+    if len(found.said) > _MOST_SAID:
+        say(f"and {len(found.said) - _MOST_SAID:,} files more")
     if brought.replaced:
         say(f"{counted(brought.replaced, 'point')} replaced: these files held other points when they were read before")
     if brought.corrected:
-        say(f"{counted(brought.corrected, 'point')} left as corrected since; to read it anew, delete it first")
+        say(f"{counted(brought.corrected, 'point')} left as corrected or stated before; to read it anew, delete it")
     if found.problems:
         others = "the others are stored" if found.lines else "nothing was stored"
         raise EvaluationError(
@@ -125,16 +155,22 @@ def _import(files: Sequence[Path], stated: Sequence[str], format_: str, output: 
     return 0
 
 
+def _only(tags: Sequence[str] | None) -> str | None:
+    if tags and len(tags) > 1:
+        raise InputError("measurements list takes one --tag", hint="sweepdb measurements list --tag nightly")
+    return tags[0] if tags else None
+
+
 def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, store: str | None) -> int:
     from sweepdb.measuring import MEASUREMENT_COLUMNS, listed_measurements
 
-    found = listed_measurements(store, **filters)
+    found, count = listed_measurements(store, **filters, most=_MOST_LISTED if format_ == "table" else None)
     rows: Iterable[Sequence[object]] = found
     if format_ == "table":
-        listed = [_listed(dict(zip(MEASUREMENT_COLUMNS, row, strict=True))) for row in found[:_MOST_LISTED]]
+        listed = [_listed(dict(zip(MEASUREMENT_COLUMNS, row, strict=True))) for row in found]
         write_text(narrow_table(_LISTED, listed, names=("model", "device", "engine")), output)
-        if len(found) > _MOST_LISTED:
-            say(f"the first {_MOST_LISTED:,} of {len(found):,} points; --model, --device and --source choose others")
+        if count > len(found):
+            say(f"the first {_MOST_LISTED:,} of {count:,} points; --model, --device and --source choose others")
         say(
             "sweepdb measurements show POINT has metrics and source; --format csv has every column"
             if listed
@@ -146,6 +182,42 @@ def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, 
                  for name, value in zip(MEASUREMENT_COLUMNS, row, strict=True)] for row in rows)  # fmt: skip
     write_rows(MEASUREMENT_COLUMNS, rows, format_, output)
     return 0
+
+
+_RUNS = ("model", "device", "engine", "lengths", "load", "runs", "ttft_ms", "tpot_ms", "tokens_per_s", "failed")
+
+
+def _runs(filters: Mapping[str, str | None], format_: str, output: Path | None, store: str | None) -> int:
+    from sweepdb.measuring import SETTING_COLUMNS, measured_settings
+
+    found, count = measured_settings(store, **filters, most=_MOST_LISTED if format_ == "table" else None)
+    if format_ != "table":
+        write_rows(SETTING_COLUMNS, found, format_, output)
+        return 0
+    rows = [_run_line(dict(zip(SETTING_COLUMNS, row, strict=True))) for row in found]
+    write_text(narrow_table(_RUNS, rows, names=("model", "device", "engine")), output)
+    if count > len(found):
+        say(f"the first {_MOST_LISTED:,} of {count:,} settings; --model and --device choose others")
+    say("medians of the runs of a setting, with their standard deviation; --format csv has every column")
+    return 0
+
+
+def _run_line(setting: Mapping[str, object]) -> list[str]:
+    def spread(value: str, ratio: str) -> str:
+        middle, deviation = setting[value], setting[ratio]
+        if not isinstance(middle, float):
+            return "-"
+        return f"{middle:.4g}" + (f" +-{100 * deviation:.1f} %" if isinstance(deviation, float) else "")
+
+    users, rate = setting["concurrency"], setting["request_rate"]
+    load = f"{users:g} users" if users is not None else f"{rate:g}/s" if rate is not None else "-"
+    engine = " ".join(str(part) for part in (setting["engine"], setting["engine_version"]) if part is not None)
+    lengths = "/".join(
+        "-" if setting[name] is None else f"{setting[name]:g}" for name in ("input_length", "output_length")
+    )
+    names = [cell(setting["model"]), cell(setting["device"]), engine or "-", lengths, load, cell(setting["runs"])]
+    return [*names, spread("ttft_ms", "ttft_spread"), spread("tpot_exclusive_ms", "tpot_spread"),
+            spread("output_tokens_per_s", "output_spread"), cell(setting["failed_requests"])]  # fmt: skip
 
 
 def _listed(row: Mapping[str, object]) -> list[object]:

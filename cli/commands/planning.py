@@ -98,9 +98,9 @@ def _write_page(found: DeploymentPlan | RatePlan, typed: Sequence[str], output: 
     if not isinstance(found, RatePlan):
         _write_report(of_plan(found), typed, output, store)
         return
-    from cli.render.expected_error import expected_error_lines
+    from cli.render.expected_error import error_lines
 
-    errors = dict.fromkeys(expected_error_lines(found.answer.expected_error))
+    errors = dict.fromkeys(error_lines(found.answer))
     command = _repeated(typed, output, store)
     write_text((rate_page(found, command=command, spoken=as_typed, errors=iter(errors)),), output)
 

@@ -255,9 +255,9 @@ def _chart(answer: Answer, format_: str) -> Iterable[str]:
 
 
 def _say_expected_error(answer: Answer) -> None:
-    from cli.render.expected_error import expected_error_lines
+    from cli.render.expected_error import error_lines
 
-    for line in expected_error_lines(answer.expected_error):
+    for line in error_lines(answer):
         say(f"expected error: {line}")
 
 
@@ -301,6 +301,7 @@ def full_answer(answer: Answer) -> dict[str, object]:
         "left_out": answer.left_out,
         "versions": plain(dict(answer.versions)),
         "expected_error": [asdict(one) for one in answer.expected_error],
+        **({"own_runs": asdict(answer.own_runs)} if answer.own_runs else {}),
         **({"verdict": list(answer.verdict)} if answer.verdict else {}),
         **({"ttft_intervals": [asdict(one) for one in answer.ttft_intervals]} if answer.ttft_intervals else {}),
         f"{answer.counts}_considered": answer.probes_considered,

@@ -17,7 +17,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "report": (
         "report --output answer.html --num-devices 8 --ttft-limit 2000 --tpot-limit 50",
-        "report --output answer.html --model Qwen/Qwen3-32B-FP8 --target-qps 50",
+        "report --output answer.html --model Qwen/Qwen3-32B-FP8 --target-rate 50",
     ),
     "launch": (
         "launch a1b2c3d4:18 --output started",

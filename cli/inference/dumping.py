@@ -51,7 +51,7 @@ def _in_order(table: Table) -> Sequence[Row]:
 
 
 def _cells(options: OptimizerOptions, kind: str, row: Row) -> Mapping[str, object]:
-    workload = options.workloads(int(str(row["max_batched_tokens"])))[0]
+    workload = options.workloads(int(str(row["max_num_batched_tokens"])))[0]
     return {
         "device_name": row["device"],
         "num_devices": row["num_devices"],
@@ -61,7 +61,7 @@ def _cells(options: OptimizerOptions, kind: str, row: Row) -> Mapping[str, objec
         "input_length": row["input_length"],
         "output_length": options.output_length,
         "effective_input_length": int(effective_input_length(workload)),
-        "max_batched_tokens": row["max_batched_tokens"],
+        "max_batched_tokens": row["max_num_batched_tokens"],
         "prefill_num_chunks": 0 if kind == "decode" else int(float(str(row["prefill_chunks"]))),
         "concurrency": row["concurrency"],
         "ttft": _rounded(row["ttft_ms"]),

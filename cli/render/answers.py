@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cli.derived import spelled
-from cli.render.expected_error import expected_error_lines
+from cli.render.expected_error import error_lines
 from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
 from sweepdb.asking import (
     BASIS,
@@ -166,7 +166,7 @@ def header_lines(answer: Answer) -> Iterator[str]:
         f"{older if versions.get('older_formula_versions') else ''}\n"
     )
     yield from _ranking_lines(answer)
-    for line in expected_error_lines(answer.expected_error):
+    for line in error_lines(answer):
         yield Paragraph(f"expected error: {line}", indent="  ")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sweepdb.asking import WHOSE, ExpectedError
 
 if TYPE_CHECKING:
-    from sweepdb.asking import RealisedMean
+    from sweepdb.asking import Answer, RealisedMean
 
 SHOWN_REGIONS = 3
 NOTED_BIAS_PERCENT = 10.0
@@ -22,6 +22,15 @@ _NAMES = {
     "tpot_inclusive_ms": "TPOT",
     "output_tokens_per_s": "tokens/s",
 }
+
+
+def error_lines(answer: Answer) -> Iterator[str]:
+    """What own runs made of the errors of an answer, and the errors that are expected without them."""
+    if answer.own_runs is not None:
+        yield from answer.own_runs.lines
+        if answer.own_runs.corrected == len(answer.rows):
+            return
+    yield from expected_error_lines(answer.expected_error)
 
 
 def expected_error_lines(errors: Sequence[ExpectedError]) -> Iterator[str]:

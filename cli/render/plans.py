@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cli.derived import spelled
 from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
-from cli.render.expected_error import expected_error_lines
+from cli.render.expected_error import error_lines
 from cli.render.rows import Paragraph, table_lines
 from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, RatePlan, ServerPlan, holds_of, readable_row
 
@@ -139,7 +139,7 @@ def _value(value: object) -> str:
 
 def _trust(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
     """How far such answers have been off, in a line a distinct figure."""
-    for line in dict.fromkeys(expected_error_lines(plan.answer.expected_error)):
+    for line in dict.fromkeys(error_lines(plan.answer)):
         yield Paragraph(f"Expected error: {line}", indent="  ")
 
 

@@ -234,7 +234,7 @@ def _choice_cells(choices: Choices | None) -> list[object]:
 def _rate_lines(at_rates: Sequence[AtRate]) -> Iterator[str]:
     """Points of an open loop beside loads at their rate, in ms."""
     if at_rates:
-        yield "\npoints that state a rate of requests, beside stored loads at that rate: means in ms\n"
+        yield "\npoints that state a rate of requests, beside stored loads at that rate, or simulated: ms\n"
         columns = ("point", "requests_per_s", "metric", "measured", "predicted", "error", "knowledge")
         yield from table_lines(columns, [[_short(getattr(one, name)) for name in columns] for one in at_rates])
 
@@ -242,8 +242,8 @@ def _rate_lines(at_rates: Sequence[AtRate]) -> Iterator[str]:
 def _replay_lines(replays: Sequence[Replay]) -> Iterator[str]:
     """Logs of requests beside their replays, in ms."""
     if replays:
-        yield "\nlogs of requests, replayed at their own times: ms measured and played, and the largest distance of the"
-        yield " distributions (KS)\n"
+        yield "\nlogs of requests, replayed at their own times: ms measured and simulated, and the largest distance"
+        yield " of the distributions (KS)\n"
         columns = [name for name in Replay.__slots__ if name != "requests_per_s"]
         yield from table_lines(columns, [[_short(getattr(one, name)) for name in columns] for one in replays])
 
@@ -254,7 +254,7 @@ def _short(value: object) -> object:
 
 def _by_rule(validation: Validation) -> Iterator[tuple[str, list[list[object]]]]:
     """Points that rules took out or repaired, counted."""
-    for title, repaired in (("points left out, by rule", False), ("points repaired and kept, by rule", True)):
+    for title, repaired in (("points left out, by rule", False), ("points kept, and what is said of them", True)):
         rows: list[list[object]] = [[one.rule, one.rows] for one in validation.excluded if one.repaired is repaired]
         if rows:
             yield title, rows

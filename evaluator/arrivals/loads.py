@@ -138,10 +138,10 @@ def unplayable(run: Run, engine: EngineProfile | None) -> InputError | None:
     scenario = run.scenario
     if engine is None:
         return InputError(
-            f"{scenario.serving_model} plays no requests that arrive", hint="name an engine: `serving_model=vllm`"
+            f"{scenario.serving_model} simulates no requests that arrive", hint="name an engine: `serving_model=vllm`"
         )
     if scenario.launch.wait_steps:
-        return InputError("requests that arrive are not played with `wait_steps`", hint="leave it out")
+        return InputError("requests that arrive are not simulated with `wait_steps`", hint="leave it out")
     return refusal(scenario)
 
 
@@ -211,7 +211,7 @@ class LoadPlayer:
         if scenario.phase == "decode" or (caches is None and not scenario.workload.kept_share()):
             return None
         if scenario.workload.images is not None:
-            part = "prompts of a log with images are played whole: which of their tokens are cached is not known"
+            part = "prompts of a log with images are simulated whole: which of their tokens are cached is not known"
             raise InputError(part, hint="leave the shares or `images` out")
         if caches is None:
             return stated_tokens(trace.input_lengths, scenario.workload)
@@ -319,10 +319,10 @@ class LoadPlayer:
 def _check_known(replicas: int, settings: PlaySettings) -> None:
     """Refuse what is decided when a request comes where its keys or its images come later."""
     if settings.dispatch == "least" and replicas > 1:
-        part = "`dispatch=least` is not played with keys or images that requests wait for"
+        part = "`dispatch=least` is not simulated with keys or images that requests wait for"
         raise InputError(part, hint="`dispatch=random`")
     if settings.reject_ms is not None or settings.reject_tbt_ms is not None:
-        part = "`reject_ttft` and `reject_tbt` are not played with keys or images that requests wait for"
+        part = "`reject_ttft` and `reject_tbt` are not simulated with keys or images that requests wait for"
         raise InputError(part, hint="leave them out")
 
 

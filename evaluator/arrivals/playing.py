@@ -101,7 +101,7 @@ def play_compiled(
         **{name: array.ctypes.data for name, array in arrays.items()},
     )
     if library.sweepdb_play(ctypes.byref(shared)) != 0:
-        raise MemoryError("no memory for the play")
+        raise MemoryError("no memory for the simulation")
     return PlayedRequests(
         first_s=first,
         end_s=end,

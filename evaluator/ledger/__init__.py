@@ -34,10 +34,26 @@ if TYPE_CHECKING:
         values_of,
     )
     from evaluator.ledger.rankings import Choices, Standing, ranking_agreement, standing_of
-    from evaluator.ledger.readers.building import SERVER_FAILED, Problem, ReadResult
+    from evaluator.ledger.readers.building import (
+        SERVER_FAILED,
+        FileRead,
+        Problem,
+        ReadResult,
+        circumstances_of,
+    )
+    from evaluator.ledger.readers.devices import device_or_nearest
     from evaluator.ledger.readers.failed import failure_of
     from evaluator.ledger.readers.reading import read_measurements
-    from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, rekeyed, with_launched, with_stated
+    from evaluator.ledger.readers.stated import (
+        Stated,
+        corrected,
+        corrected_again,
+        parse_stated,
+        rekeyed,
+        tagged,
+        with_launched,
+        with_stated,
+    )
     from evaluator.ledger.replaying import (
         MeasuredLog,
         PlayedLog,

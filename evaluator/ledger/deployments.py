@@ -83,6 +83,9 @@ class Deployment:
         return self.model.routed
 
 
+NO_MODE = "not known whether prefill and decode are apart"
+
+
 def deployment_of(record: MeasurementRecord) -> Deployment:
     """The deployment of a point. Raises Unmatched, also where no server can have measured the values."""
     deployment = _deployment(record)
@@ -93,6 +96,8 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
 
 
 def _deployment(record: MeasurementRecord) -> Deployment:
+    if record.mode is None:
+        raise Unmatched(NO_MODE)
     model_name, model = measured_model(record.model)
     device, said = _device(record.device), circumstances_of(record)
     if said.all_at_once:
@@ -132,7 +137,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         precision=formats,
         plan=plan,
         engine=engine,
-        mode=record.mode or "aggregated",
+        mode=record.mode,
         input_length=round(input_length),
         output_length=max(1, round(output_length)),
         users=round(users),

@@ -117,7 +117,7 @@ def measured_precision(
         experts_format = "FP8_BLOCK"
     if model.native_experts == "MXFP4" and experts_format in {"NVFP4", "MXFP4"}:
         linear_format, experts_format = model.native_linear, "MXFP4"
-    attention = "FP8" if (kv or "").lower() == "fp8" else "DISABLED"
+    attention = "FP8" if (kv or "").lower().startswith("fp8") else "DISABLED"
     if linear_format == experts_format == "NVFP4":
         return replace(_four_bits(model), attention=attention)
     return Precision(linear=linear_format, experts=experts_format, attention=attention, mixers=mixers)

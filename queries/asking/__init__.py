@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from queries.asking.headers import Report, shown_names
     from queries.asking.library import (
         NEAREST,
+        OLD_COLUMNS,
         OLD_NAMES,
         old_name_note,
         question_report,

@@ -14,6 +14,7 @@ from queries.asking.limits import limit_table
 from queries.asking.macros import macros_of, names_in, variables_of
 from queries.asking.options import PARTS, option_table
 from store.errors import InputError
+from store.schema import OLD_COLUMNS as STORED_UNDER
 
 NEAREST = "nearest"  # the report that is asked where nothing satisfies the limits
 BY_GOODPUT = "{} by goodput"  # the form of a report about requests that arrive
@@ -24,6 +25,16 @@ OLD_NAMES: Mapping[str, str] = {
     "goodput-compare": "compare",
     "goodput-cost": "cost",
     "goodput-sensitivity": "sensitivity",
+}
+# Columns of answers, views and pages by their names of before. Views have both until the next release.
+OLD_COLUMNS: Mapping[str, str] = {
+    **STORED_UNDER,
+    "play_seats": "max_num_seqs",
+    "rate (tokens/s)": "output_tokens_per_s, of prefill input_tokens_per_s",
+    "rate_per_device": "output_tokens_per_s_per_device, of prefill input_tokens_per_s_per_device",
+    "system_rate": "system_output_tokens_per_s, of prefill system_input_tokens_per_s",
+    "ranked_rate": "ranked_tokens_per_s",
+    "rate_change_percent": "throughput_change_percent",
 }
 _LONGEST = 100  # letters of a name
 _EVERYWHERE = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
@@ -161,8 +172,8 @@ def takes(asked: Report, item: Declared) -> bool:
         limited = bool(all_variables_taken(asked) & {one.variable for one in limit_table() if one.errors_known})
         # A report that ignores limits says of its rows whether they hold.
         return limited or (item.keyword == "tuned_servers" and bool(asked.ignores))
-    if item.keyword == "mode":
-        return bool(asked.modes)
+    if item.keyword in {"as_predicted", "mode"}:
+        return asked.predicts if item.keyword == "as_predicted" else bool(asked.modes)
     if item.keyword in _EVERYWHERE or any(item.keyword in other.when for other in asked.others):
         return True
     return item.option.variable in all_variables_taken(asked)

@@ -400,8 +400,11 @@ def _expansions(*, confident: bool) -> Mapping[str, str]:
         "when_each_needed": " ".join(f"WHEN '{one.name}' THEN {_needed(one)}" for one in rows),
         "when_each_missed": " ".join(f"WHEN {text} THEN '{name}'" for name, text in misses.items()),
         **{
-            f"with_factors_of_{rows}": f"JOIN factors ON factors.scenario_id = {rows}.scenario_id" if confident else ""
-            for rows in ("scope", "lots")
+            f"with_factors_of_{rows}": f"JOIN factors ON factors.scenario_id = {rows}.scenario_id"
+            f" AND {sized}.batch_size BETWEEN factors.first_batch_size AND factors.last_batch_size"
+            if confident
+            else ""
+            for rows, sized in (("scope", "probe"), ("lots", "narrow"))
         },
         "sum_of_missed": " + ".join(f"({text} > 0)::INTEGER" for text in misses.values()),
     }

@@ -175,8 +175,8 @@ class PairOptions:
         variable_type="BIGINT[]", unit="devices", without="num_devices alone",
     )  # fmt: skip
     target_qps: float | None = option(
-        None, "requests/s to carry", variable="target_qps", unit="requests/s", without="no target: only the frontier",
-        check=above_zero(MOST_RATE),
+        None, "requests/s to carry", variable="target_qps", unit="requests/s", keyword="target_rate",
+        was=("target_qps",), without="no target: only the frontier", check=above_zero(MOST_RATE),
     )  # fmt: skip
     target_users: float | None = option(
         None, "users who wait for their answers: requests in flight to serve", variable="target_users",
@@ -297,6 +297,9 @@ class ReportOptions:
     max_points: int | None = option(
         None, "pareto: most points of a frontier, for pictures", variable="max_points", unit="points",
         without="every point", check=positive_whole(MOST_ROWS),
+    )  # fmt: skip
+    as_predicted: bool = option(
+        False, "as predicted, without what own measured points say of it", flag="--as-predicted",
     )  # fmt: skip
     top: int = option(
         10,

@@ -34,6 +34,7 @@ from store.texts import element, html_of
 
 if TYPE_CHECKING:
     from queries.judging.first_tokens import TtftInterval
+    from queries.judging.learned import OwnRuns
 
 
 def own_tpot(serving_model: str) -> TpotRule:
@@ -153,6 +154,7 @@ class Answer(Framed):
     verdict: tuple[str, ...] = ()  # compare: which deployment wins, a sentence a group
     ttft_intervals: tuple[TtftInterval, ...] = ()  # of the rows whose first tokens are no one number
     expected_error: tuple[ExpectedError, ...] = ()  # empty where a report judges no predicted number
+    own_runs: OwnRuns | None = None  # where measured points of the store correct some of the rows
     counts: Literal["probes", "loads"] = "probes"  # what `probes_considered` is of
     left_out: str | None = None  # what else the store holds, where no filter was given
 

@@ -113,7 +113,7 @@ class CapacityKeywords(ScopeKeywords, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
-    target_qps: float | None
+    target_rate: float | None
     prefill_device: str | None
     decode_device: str | None
     prefill_devices_per_instance: int | None
@@ -188,7 +188,7 @@ class CostKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     budgets: str | Sequence[str] | None
-    target_qps: float | None
+    target_rate: float | None
     concurrency: float | None
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
@@ -251,7 +251,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     budgets: str | Sequence[str] | None
-    target_qps: float | None
+    target_rate: float | None
     concurrency: float | None
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
@@ -498,7 +498,7 @@ class ReportMethods(ABC):
         """Any report by its name."""
 
     def attainment(self, **options: Unpack[AttainmentKeywords]) -> Answer:
-        """The share of requests that meets the limits at every rate that was played."""
+        """The share of requests that meets the limits at every rate that was simulated."""
 
     def best(self, **options: Unpack[BestKeywords]) -> Answer:
         """The best batch size of each aggregated plan under the limits, ranked by generated tokens/s, per device where
@@ -566,8 +566,8 @@ class ReportMethods(ABC):
         counts."""
 
     def percentiles(self, **options: Unpack[PercentilesKeywords]) -> Answer:
-        """TTFT and TPOT at a rate of requests that arrive, for each plan that was played: mean, median, 90th and 99th
-        percentile."""
+        """TTFT and TPOT at a rate of requests that arrive, for each plan that was simulated: mean, median, 90th and
+        99th percentile."""
 
     def prefill(self, **options: Unpack[PrefillKeywords]) -> Answer:
         """The best batch size of each prefill plan under the limits, ranked by prompt tokens/s, per device where sizes

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from queries.errors.figures import ErrorFigures, figures_of
-from queries.errors.shipped import ANY, ASKED, REGION_NAMES, Key, devices, summary
+from queries.errors.shipped import ANY, ASKED, REGION_NAMES, Key, ShippedDevice, devices, summary
 from queries.errors.spreads import (
     CARRIED_STEPS,
     ENGINE,
@@ -35,6 +35,8 @@ BASIS: Final = "basis"  # the column that says what the numbers of a device unde
 DATA_SHEET: Final = "data sheet"
 MEASURED: Final = "measured near"
 UNSEEN_ENGINE: Final = "engine not measured"
+FITTED_BASIS: Final = "fitted to serving points"
+_FROM = {DATA_SHEET: "those of its data sheet"}
 SEEN_PAIRS = 2  # pairs from which an engine was measured more than once
 PAIRED: Final = "disaggregated"  # phase of what both sides of a deployment have together
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
@@ -136,10 +138,11 @@ def basis_of(subject: Subject) -> str:
 
 
 def _device_basis(subject: Subject) -> str:
-    """The basis of a device's rates: its measured kernels, those of another device, or its data sheet."""
-    if subject.family == "theoretical":
-        return DATA_SHEET
+    """The basis of a device's rates: its measured kernels or serving points, those of another device, or its data
+    sheet."""
     shipped = devices().get(subject.device)
+    if subject.family == "theoretical":
+        return _fitted_basis(subject, shipped)
     donor = subject.device if shipped is None else shipped.calibrated_from
     keys = () if shipped is None else tuple(shipped.calibrated_key.split("+"))
     carried = donor != subject.device and (not subject.device_key or subject.device_key.startswith(keys))
@@ -150,6 +153,14 @@ def _seldom_measured(subject: Subject) -> bool:
     """Whether its engine is none that was measured more than once. An own profile is its user's."""
     engine = subject.engine
     return engine is not None and "@" not in subject.serving_model and known_of("engine", engine) < SEEN_PAIRS
+
+
+def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
+    """What a profile without kernels rests on. One that somebody changed rests on what it states."""
+    changed = shipped is not None and subject.device_key and not subject.device_key.startswith(shipped.theoretical_key)
+    if shipped is None or not shipped.fitted_from or changed:
+        return DATA_SHEET
+    return FITTED_BASIS if shipped.fitted_from == subject.device else f"carried from {shipped.fitted_from}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +205,20 @@ def nearest_error(subject: Subject, metric: str, stored: Stored, servers: str) -
     return tuned if servers == TUNED or tuned.servers == OWN else _stated_of(subject, metric, OTHERS, tuned)
 
 
+def steps_of_device(based: str, family: str) -> int:
+    """How much wider a statement is for what a device's rates rest on: its data sheet, or serving points of another
+    device, are as little as nothing; kernels of another one, or serving points of its own, are half of that."""
+    if based == MEASURED:
+        return 0
+    sheet = based == DATA_SHEET or (family == "theoretical" and based != FITTED_BASIS)
+    return UNKNOWN_STEPS if sheet else CARRIED_STEPS
+
+
 def unknowns_of(subject: Subject) -> dict[str, int]:
     """What nobody measured of a subject, in words, and how many steps wider a statement is for it."""
     based = _device_basis(subject)
     steps = {
-        f"its device's kernels are {based}": 0 if based in {MEASURED, DATA_SHEET} else CARRIED_STEPS,
-        "its device is known by its data sheet": UNKNOWN_STEPS if based == DATA_SHEET else 0,
+        f"its device's rates are {_FROM.get(based, based)}": steps_of_device(based, subject.family),
         "its engine was measured once or never": UNKNOWN_STEPS if _seldom_measured(subject) else 0,
         "no model of its family was measured": 0 if subject.known_family else UNKNOWN_STEPS,
         "sides apart were measured by one laboratory": UNKNOWN_STEPS if subject.phase == PAIRED else 0,

@@ -59,6 +59,7 @@ class ShippedDevice:
     calibrated_from: str  # itself, where its own kernels were measured or it has no calibration
     calibrated_key: str
     theoretical_key: str
+    fitted_from: str = ""  # itself or another device, to whose serving points its data sheet's shares are fitted
 
 
 @cache

@@ -126,11 +126,13 @@ def with_holds(
     predicted: Mapping[str, Predicted],
     subjects: Mapping[str, Subject],
     factors: Callable[[Subject, float], Factors],
+    own: Mapping[str, str],
 ) -> Answer:
     """An answer that says in a further column whether limits hold, beside each column that names probes.
 
-    `predicted` is by probe, `subjects` by the scenario part of a probe's name."""
-    said = _Said(answer, predicted, subjects, factors)
+    `predicted` is by probe, `subjects` by the scenario part of a probe's name; `own` has the words of probes that own
+    runs speak of."""
+    said = _Said(answer, predicted, subjects, factors, own)
     columns, rows = said.added(answer.columns, answer.rows)
     nearest_columns, nearest = said.added(answer.nearest_columns, answer.nearest)
     return replace(answer, columns=columns, rows=rows, nearest_columns=nearest_columns, nearest=nearest)
@@ -145,7 +147,9 @@ class _Said:
         predicted: Mapping[str, Predicted],
         subjects: Mapping[str, Subject],
         factors: Callable[[Subject, float], Factors],
+        own: Mapping[str, str],
     ) -> None:
+        self._own = own
         self._limits = answer.question.limits
         self._predicted, self._subjects, self._factors = predicted, subjects, factors
         self._crossing = {one.probe for one in answer.ttft_intervals if one.parted_by(self._limits.ttft_ms)}
@@ -187,7 +191,7 @@ class _Said:
                 for measure, column in own:
                     if values[measure] is not None:
                         values[measure] = number_or_none(row[column])
-            said = _said_of(values, checks)
+            said = self._own.get(probe) or _said_of(values, checks)
             # Users who stay in step miss the limit that those who drift apart keep, or the other way: nobody is sure.
             yield "likely" if said == "yes" and probe in self._crossing else said
 

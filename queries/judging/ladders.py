@@ -134,8 +134,8 @@ class Ladders:
             return tuple(dict.fromkeys(phase for phases in met for phase in phases))
         missing = next(phase for phase in needs[0] if not self.considered([phase]))
         raise InputError(
-            f"report {report} is about requests that arrive, and no {missing} rows of this scope have been played",
-            hint="sweepdb evaluate ... `arrivals=poisson` plays them",
+            f"report {report} is about requests that arrive, and no {missing} rows of this scope have been simulated",
+            hint="sweepdb evaluate ... `arrivals=poisson` simulates them",
         )
 
     def _provide_cells(self) -> None:
@@ -151,7 +151,7 @@ class Ladders:
         if rows and not any(shared for _, _, shared in rows):
             told = {phase: arrivals for phase, arrivals, _ in rows}
             raise InputError(
-                f"prefill sides were played with {told['prefill']}, decode sides with {told['decode']}:"
+                f"prefill sides were simulated with {told['prefill']}, decode sides with {told['decode']}:"
                 " a pair serves the same requests",
                 hint="evaluate both with the same `arrivals`, `requests` and `seed`",
             )

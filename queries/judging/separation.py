@@ -46,9 +46,9 @@ def separation_lines(answer: Answer, connection: duckdb.DuckDBPyConnection) -> I
         if row["goodput"] is None:
             yield f"No pair of instances carries any rate at these limits{where}."
         elif str(row["said"]).startswith(">="):
-            yield f"Whether separation pays is open{where}: a side of the best pair was played at no higher rate."
+            yield f"Whether separation pays is open{where}: a side of the best pair was simulated at no higher rate."
         elif row["colocated_plan"] is None:
-            yield f"No plan that does both was played on as many devices: nothing to compare a pair with{where}."
+            yield f"No plan that does both was simulated on as many devices: nothing to compare a pair with{where}."
         else:
             yield f"{_here(row)}{where}; {_turns(answer.question, row, connection)}."
 

@@ -16,13 +16,18 @@ from queries.errors.expected import BASIS, DATA_SHEET, MEASURED, Subject, basis_
 from queries.judging.confidence import HELD, Factors, Predicted, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
+from queries.judging.learned import LearnedAnswer, own_factors, with_own_runs
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
     import duckdb
 
-_FACTORS = (("scenario_id", "BIGINT"), *((one.name, "DOUBLE") for one in fields(Factors)))
+    from queries.learning.conditioning import Learned
+
+_EVERY_SIZE = (0, 2**31 - 1)  # batch sizes of a scenario that no own run speaks of
+_SIZES = (("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT"))
+_FACTORS = (("scenario_id", "BIGINT"), *_SIZES, *((one.name, "DOUBLE") for one in fields(Factors)))
 _PREDICTED = with_limits("""
     SELECT DISTINCT probe, each_predicted_metric
     FROM stored_rows((SELECT list(asked_about) FROM asked_about)) AS stored
@@ -30,15 +35,16 @@ _PREDICTED = with_limits("""
 """)
 
 
-def with_expected_errors(
+def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
     answer: Answer,
     known: KnownSubjects,
     connection: duckdb.DuckDBPyConnection,
     scenario_ids: Iterable[int],
     create_macros: Callable[[str], None],
+    learned: Learned | None = None,
 ) -> Answer:
     """An answer with the errors that are expected of its rows, and whether limits hold in spite of them. It says
-    which first tokens are an interval, too.
+    which first tokens are an interval, and what own runs changed, too.
 
     `create_macros` makes ready what a statement of ours calls."""
     found = known.of_answer(answer, scenario_ids)
@@ -48,15 +54,19 @@ def with_expected_errors(
     answer = replace(answer, expected_error=tuple(chain.from_iterable(map(errors.expected, shown))))
     numbers = {one.key: one.scenario_id for one in found}
     answer = with_intervals(_with_basis(answer, found), numbers, connection, create_macros, known.intervals)
+    own = None if learned is None else LearnedAnswer(answer, learned)
+    if own is not None and learned is not None:
+        answer = with_own_runs(answer, own, learned.unpredicted)
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
     known_ones = known.predictions(answer.question.definitions.tpot)
     predicted = _predicted(answer, connection, found, create_macros, known_ones)
+    held = {} if own is None else own.held(predicted, answer.question.limits)
 
     def factors(subject: Subject, probability: float) -> Factors:
         return errors.factors(subject, probability, answer.question.limits.servers)
 
-    return with_holds(answer, predicted, {one.key: one.subject for one in found}, factors)
+    return with_holds(answer, predicted, {one.key: one.subject for one in found}, factors, held)
 
 
 def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
@@ -132,6 +142,7 @@ def read_with_confidence(
     known: KnownSubjects,
     connection: duckdb.DuckDBPyConnection,
     scenario_ids: Iterable[int],
+    learned: Learned | None = None,
 ) -> None:
     """Write down in `factors` what makes limits ones of measured values."""
     limits, rule = question.limits, question.definitions.tpot
@@ -140,11 +151,15 @@ def read_with_confidence(
     errors = known.errors_of(subjects)
     probability = 1.0 if limits.confidence is None else limits.confidence
     factors = {subject: errors.factors(subject, probability, limits.servers) for subject in subjects}
-    _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
+    told = {} if learned is None else learned.told
+    rows = [_row(one, factors[one.subject]) for one in found if one.scenario_id not in told]
+    if learned is not None:
+        rows += own_factors(learned, probability, len(limits.on_times))
+    _create(connection, "factors", _FACTORS, rows)
 
 
 def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:
-    return one.scenario_id, *(getattr(factors, name) for name, _ in _FACTORS[1:])
+    return one.scenario_id, *_EVERY_SIZE, *(getattr(factors, name) for name, _ in _FACTORS[3:])
 
 
 def _create(

@@ -1,7 +1,7 @@
 """Own runs of a store beside the scenarios of a question: one process a group, and the factors of every stored row.
 
-`lessons_of` finds the groups, `Lessons.taught` predicts the points from stored rows, and `factors` of what that gives is
-one relation that rows are joined to (queries.learning.learned_rows). Not here: the process, and SQL."""
+`lessons_of` finds the groups, and `Lessons.taught` predicts the points from stored rows. Not here: the process, and the
+relation of corrected rows (queries.learning.learned_rows)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from store.reading import ReadTransaction
 from store.schema import OF_PLANS, SCENARIO_TABLES
 
 _SIZES = tuple(size.name for size in OF_PLANS)
+_MEAN = "(1 + coalesce(sj.shortest_length, 1)) / 2"  # of nominal lengths, as a client that draws them states them
 _ABOUT = (
     "SELECT sc.id, sc.key, m.key, d.key, d.name, d.family, pr.key, pr.linear_quantization, pr.experts_quantization,"  # noqa: S608  our text
-    " pr.attention_quantization, sj.serving_model, sj.convention, sj.compile, coalesce(w.input_length, w.input_length_mean),"
-    " w.output_length, w.input_length IS NULL OR w.prefix_cache_hit_rate > 0 OR w.mtp_tokens > 0 OR w.images IS NOT NULL"
-    " OR sj.unusual_service IS NOT NULL, p.num_devices, "
+    " pr.attention_quantization, sj.serving_model, sj.convention, sj.compile,"
+    f" {_MEAN} * coalesce(w.input_length, w.input_length_mean), {_MEAN} * w.output_length,"
+    " w.input_length IS NULL OR w.prefix_cache_hit_rate > 0 OR w.mtp_tokens > 0 OR w.images IS NOT NULL"
+    " OR coalesce(sj.unusual_service, '') <> '', p.num_devices, "
     + " || ' ' || ".join(f"p.{name}" for name in _SIZES)
     + f", p.dp, p.pp, p.ep FROM {SCENARIO_TABLES} WHERE sj.phase = 'aggregated' AND sc.status = 'ok' AND m.key IN "
 )
-_NEARLY = math.log(1.03)  # lengths of a benchmark's own count are a little off those that were asked for
+_NEARLY = math.log(1.06)  # a benchmark's own count is a little off what was asked for; people state what they asked for
 
 
 class Known(NamedTuple):
@@ -115,14 +117,17 @@ class Lessons:
         for group, pairs in self.matched.items():
             runs = []
             for point, known in pairs:
-                predicted = _interpolated(sorted(ladders.get(known.id, ()), key=lambda row: row.batch_size), point.batch_size)
+                predicted = _interpolated(
+                    sorted(ladders.get(known.id, ()), key=lambda row: row.batch_size), point.batch_size
+                )
                 if predicted is None:
                     unpredicted.append(point)
                 else:
                     runs.append(run_of(point, known.setting(point.batch_size), predicted))
             told = [run for run in runs if run.observed()]
             if told:
-                groups[group] = Group(runs=tuple(told), prior=prior_of("foreign"))
+                by_data_sheet = pairs[0][1].family == "theoretical"
+                groups[group] = Group(runs=tuple(told), prior=prior_of("data_sheet" if by_data_sheet else "foreign"))
         return Learned(scenarios=self.scenarios, groups=groups, unpredicted=tuple(unpredicted))
 
 
@@ -188,6 +193,11 @@ class Learned:
     def told(self) -> Mapping[int, Known]:
         """Scenarios that runs speak of."""
         return {number: known for number, known in self.scenarios.items() if known.group in self.groups}
+
+    def bare(self, group: tuple[object, ...]) -> Posterior:
+        """What would be said of a row of a group without any run."""
+        runs, prior = self.processes[group].runs, self.groups[group].prior
+        return Process((), prior).at([runs[0].setting])
 
     def at(self, rows: Sequence[tuple[int, int]]) -> dict[tuple[object, ...], tuple[list[int], Posterior]]:
         """The posterior of rows by scenario and batch size, group by group, with the places of its rows."""

@@ -1,15 +1,18 @@
 """Measured points of a store as a question reads them: which server, which setting, what was measured.
 
-Not here: making them of stored records (sweepdb.measuring.own_runs), and what they say (queries.learning.conditioning)."""
+Not here: making them of stored records (sweepdb.measuring.own_runs), and what they say
+(queries.learning.conditioning)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from queries.learning.process import Setting
 from store.light_dataclass import dataclass
 from store.location import StoreLocation
+
+if TYPE_CHECKING:
+    from queries.learning.process import Setting
 
 
 class Server(NamedTuple):

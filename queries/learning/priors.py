@@ -1,5 +1,5 @@
 """What is expected of log(measured / predicted) before anything was measured, by region: priors.json, which one command
-writes (`python -m tools.learning_priors serving.csv published.csv`). Not here: the process itself."""
+writes (`python -m tools.learning_priors serving.csv closed.csv`). Not here: the process itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Prior:
     noise: Two
     length: float
     degrees: float
-    bare: float
+    bare: Two
 
 
 @cache

@@ -32,12 +32,12 @@ _OF_SCENARIOS = (
 _NAMED = f"""
     CREATE OR REPLACE TEMP TABLE named AS
     SELECT scenario_id, {", ".join(f"any_value({name}) AS {name}" for name in _OF_SCENARIOS)}
-    FROM main.probe
+    FROM {{source}}
     WHERE scenario_id IN (SELECT scenario_id FROM scope) AND phase IN (SELECT unnest($phases::VARCHAR[]))
     GROUP BY scenario_id"""  # noqa: S608  our names
 _KEPT = f"""
     CREATE OR REPLACE TEMP TABLE kept AS
-    SELECT * EXCLUDE ({", ".join(_OF_SCENARIOS)}) FROM main.probe
+    SELECT * EXCLUDE ({", ".join(_OF_SCENARIOS)}) FROM {{source}}
     WHERE scenario_id IN (SELECT scenario_id FROM named)"""  # noqa: S608  our names
 _WINNERS = """
     CREATE OR REPLACE TEMP TABLE winners AS
@@ -90,11 +90,11 @@ class KeptRows:
         self._moment, self._narrow = None, {}
         self.phases, self.has_winners = frozenset(), False
 
-    def keep(self, phases: Collection[str], moment: Moment) -> None:
-        """Keep every probe of these phases that the scope has a scenario of."""
+    def keep(self, phases: Collection[str], moment: Moment, source: str) -> None:
+        """Keep every probe of these phases in the relation `source` that the scope has a scenario of."""
         duckdb = self._connection.duckdb
-        duckdb.execute(_NAMED, {"phases": sorted(phases)})
-        duckdb.execute(_KEPT)
+        duckdb.execute(_NAMED.format(source=source), {"phases": sorted(phases)})
+        duckdb.execute(_KEPT.format(source=source))
         duckdb.execute(read_sql(_FOLDER / "kept.sql"))
         self._moment, self.phases = moment, frozenset(phases)
 

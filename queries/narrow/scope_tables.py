@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from queries.connect import StoreConnection
     from queries.scoping.scope import ScopeRow
 
+STORED = "main.probe"
 _PART_BYTES = 33  # a probe, in a part
 MOST_AT_ONCE = 200_000  # probes that are kept before anybody asks again: a fifth of a second where they lie together
 MUCH_BYTES = 8_000_000  # of parts that are opened: a tenth of a second of decoding, as much as planning a question
@@ -82,6 +83,7 @@ class ScopeTables:
     def __init__(self, connection: StoreConnection, memory_share: float = 1.0) -> None:
         self._connection = connection
         self._kept = KeptRows(connection, memory_share)
+        self._source = STORED  # the relation of rows that are looked at or kept
         self._rows: Sequence[ScopeRow] = ()
         self._of_probes = False
         self._created: dict[str, str] = {}  # macros by name, with the text that each was created by
@@ -96,13 +98,14 @@ class ScopeTables:
         self._in_memory = False  # whether what is kept is to be looked at
         self._counts: Counter[str] = Counter()  # probes by phase
 
-    def provide(self, rows: Sequence[ScopeRow], *, of_probes: bool) -> None:
-        """Make `scope` the rows of a question, and `scoped` their probes as the store has them."""
+    def provide(self, rows: Sequence[ScopeRow], *, of_probes: bool, source: str = STORED) -> None:
+        """Make `scope` the rows of a question, and `scoped` their probes as `source` has them: as they are stored, or
+        as own runs correct them."""
         duckdb = self._connection.duckdb
         duckdb.execute(_SCOPE)
         columns = [(name, "BIGINT" if name == "scenario_id" else "INTEGER") for name in type(rows[0]).__slots__]
         insert_rows(duckdb, "scope", columns, [[getattr(row, name) for name, _ in columns] for row in rows])
-        self._rows, self._counts, self._of_probes = rows, Counter(), of_probes
+        self._rows, self._counts, self._of_probes, self._source = rows, Counter(), of_probes, source
         self._scopes += 1
         self._confident, self._in_memory = False, False
         self._forget()
@@ -133,7 +136,7 @@ class ScopeTables:
         self._in_memory = (there and wanted == self._kept.phases) or self._kept.fits(self._there(wanted))
         if self._in_memory and not (there and wanted == self._kept.phases):
             self._forget()
-            self._kept.keep(wanted, self._now())
+            self._kept.keep(wanted, self._now(), self._source)
         return self._in_memory
 
     def provide_macros(
@@ -224,6 +227,8 @@ class ScopeTables:
         self._seen = seen
         if seen.rows is not Rows.STORED:
             self._relate("probe", self._kept.probe_view(seen.rows))
+        elif self._source != STORED:
+            self._relate("probe", f"CREATE OR REPLACE TEMP VIEW probe AS FROM {self._source}")
         elif self._relations.pop("probe", None) is not None:
             self._connection.duckdb.execute("DROP VIEW temp.probe")
         if not self._of_probes:

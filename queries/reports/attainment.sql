@@ -1,4 +1,4 @@
--- summary: the share of requests that meets the limits at every rate that was played
+-- summary: the share of requests that meets the limits at every rate that was simulated
 -- modes: aggregated, prefill, decode
 -- reads: loads | ladder
 -- layout: long
@@ -35,10 +35,10 @@ ORDER BY question_group, ladder.device, ladder.plan, ladder.settings_key, shares
 -- column: ttft_limit_ms | ms | so scaled; NULL: no limit
 -- column: tpot_limit_ms | ms | so scaled; NULL: no limit
 -- column: tbt_limit_ms | ms | so scaled; NULL: no limit
--- column: goodput | requests/s | of one instance; NULL where the lowest rate played has too small a share
--- column: attained | ratio | share of requests within the limits at the rate that is asked for, between the rates played on a line in the logit; NULL without one, and above the highest
+-- column: goodput | requests/s | of one instance; NULL where the lowest rate simulated has too small a share
+-- column: attained | ratio | share of requests within the limits at the rate that is asked for, between the rates simulated on a line in the logit; NULL without one, and above the highest
 -- column: attainment
--- column: said | none | >= X: the highest rate played; below the lowest rate played
+-- column: said | none | >= X: the highest rate simulated; below the lowest rate simulated
 -- column: process, num_devices
 -- column: settings_key | sha256 | content key of what the loads have in common
 -- column: scenario
@@ -107,7 +107,7 @@ curves AS (
     SELECT
         ladder, scale, min(share) >= getvariable('attainment') AS at_least,
         nullif(crossed_rate(arrivals_per_s, share, before_rate, before_share, getvariable('attainment')), 0) AS goodput,
-        -- At the lowest rate played and below, what that one has.
+        -- At the lowest rate simulated and below, what that one has.
         min_by(
             CASE
                 WHEN before_rate IS NULL THEN share
@@ -122,8 +122,8 @@ SELECT
     scale * getvariable('tpot_limit_ms') AS tpot_limit_ms, scale * getvariable('tbt_limit_ms') AS tbt_limit_ms, goodput,
     attained, getvariable('attainment') AS attainment,
     CASE
-        WHEN goodput IS NULL THEN 'below the lowest rate played'
-        WHEN at_least THEN format('>= {:.4g}, the highest rate played', goodput)
+        WHEN goodput IS NULL THEN 'below the lowest rate simulated'
+        WHEN at_least THEN format('>= {:.4g}, the highest rate simulated', goodput)
     END AS said,
     process, num_devices, settings_key, scenario
 FROM curves

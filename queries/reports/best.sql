@@ -17,7 +17,7 @@ FROM best_instances('aggregated') AS instances
 ORDER BY instances.question_group, instances.rank;
 
 -- when: by | best by goodput
--- summary: the highest rate of requests that arrive at which the wanted share meets the limits, for each plan that was played
+-- summary: the highest rate of requests that arrive at which the wanted share meets the limits, for each plan that was simulated
 -- modes: aggregated, prefill, decode, pd
 -- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- verdict: separation
@@ -26,7 +26,7 @@ ORDER BY instances.question_group, instances.rank;
 -- column: rank | none | 1 has the highest goodput a device, or of the budget; ties go to the content key
 -- column: device, plan
 -- column: phase | none | aggregated, prefill or decode
--- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small, between neighbours on a line in the logit of the share; NULL where the lowest played has too small a share
+-- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small, between neighbours on a line in the logit of the share; NULL where the lowest simulated has too small a share
 -- column: goodput_low, goodput_high, goodput_slower, goodput_faster
 -- column: step_error | ratio | expected error of step times: median of the nearest measurements
 -- column: goodput_per_device
@@ -34,15 +34,15 @@ ORDER BY instances.question_group, instances.rank;
 -- column: system_goodput | requests/s | of all copies
 -- column: attainment
 -- column: binding_limit | none | limit that fewer requests meet at the first rate with too small a share: ttft, tpot, or tbt
--- column: ttft_p50_ms | ms | median at the highest rate played that is not above goodput
+-- column: ttft_p50_ms | ms | median at the highest rate simulated that is not above goodput
 -- column: ttft_p90_ms | ms | 90th percentile there
 -- column: ttft_p99_ms | ms | 99th percentile there
 -- column: tpot_p50_ms | ms | median after the first token, there
 -- column: tpot_p90_ms | ms | 90th percentile there
 -- column: tpot_p99_ms | ms | 99th percentile there
--- column: said | none | >= X: the highest rate played, goodput may be higher; saturated at the lowest rate, or below it: it is lower; not monotone: a higher rate meets the share again
+-- column: said | none | >= X: the highest rate simulated, goodput may be higher; saturated at the lowest rate, or below it: it is lower; not monotone: a higher rate meets the share again
 -- column: num_devices, arrivals
--- column: seats | requests | most that a replica serves at once
+-- column: max_num_seqs | requests | most that a replica serves at once
 -- column: kv_admission | none | current or reserved
 -- column: dispatch | none | random or least
 -- column: load | none | load that the percentiles are of
@@ -76,11 +76,11 @@ SELECT
             THEN format('saturated at the lowest rate: a lone request takes {:.3g} ms to its first token', ttft_p50_ms)
         WHEN binding_limit = 'tpot' AND goodput IS NULL AND tpot_p50_ms > getvariable('tpot_limit_ms')
             THEN format('saturated at the lowest rate: a lone request takes {:.3g} ms a token', tpot_p50_ms)
-        WHEN goodput IS NULL THEN 'below the lowest rate played'
-        WHEN at_least THEN format('>= {:.4g}, the highest rate played', goodput)
+        WHEN goodput IS NULL THEN 'below the lowest rate simulated'
+        WHEN at_least THEN format('>= {:.4g}, the highest rate simulated', goodput)
         WHEN recrosses THEN 'not monotone'
     END AS said,
-    num_devices, arrivals, seats, kv_admission, dispatch, load, scenario
+    num_devices, arrivals, seats AS max_num_seqs, kv_admission, dispatch, load, scenario
 FROM placed
 JOIN (SELECT DISTINCT load_id, load FROM played) AS named USING (load_id)
 LEFT JOIN load_percentiles((SELECT list(load_id) FROM placed)) AS percentiles ON percentiles.load_id = placed.load_id
@@ -99,7 +99,7 @@ ORDER BY question_group, rank;
 -- column: prefill_instances | instances | within the budget; up to 8 without one
 -- column: decode_instances | instances | as prefill_instances
 -- column: devices_used | devices | by both sides
--- column: goodput | requests/s | of all of them: the share that both sides make (`combined`) reaches the wanted one, from sides played with arrivals of their own
+-- column: goodput | requests/s | of all of them: the share that both sides make (`combined`) reaches the wanted one, from sides simulated with arrivals of their own
 -- column: goodput_slower | requests/s | if every step takes longer by the expected error of its side; NULL where nobody measured near
 -- column: goodput_faster
 -- column: goodput_per_device | requests/s | goodput / devices_used
@@ -107,10 +107,10 @@ ORDER BY question_group, rank;
 -- column: goodput_most | requests/s | if the same requests meet both: the smaller share; also each limit by itself
 -- column: combined
 -- column: kv_transfer_ms | ms | part of each TTFT: moving a prompt, and receiving the request on the decode side
--- column: colocated_plan | none | best plan that does both, of the same group and stream; NULL where none was played
+-- column: colocated_plan | none | best plan that does both, of the same group and stream; NULL where none was simulated
 -- column: colocated_goodput | requests/s | of its copies on as many devices
 -- column: advantage | ratio | goodput / colocated_goodput: above 1 separation pays
--- column: said | none | separation pays, or does not; below the lowest rate played of a side; >= X: the highest, so that it may pay
+-- column: said | none | separation pays, or does not; below the lowest rate simulated of a side; >= X: the highest, so that it may pay
 -- column: attainment, kv_transfer_gb_per_s, arrivals, prefill_scenario, decode_scenario
 -- column: prefill_settings | sha256 | content key of what its loads have in common
 -- column: decode_settings | sha256 | that of the decode side
@@ -139,10 +139,10 @@ SELECT
     most AS goodput_most, combined, moved.beside_ms AS kv_transfer_ms, beside.plan AS colocated_plan, colocated_goodput,
     nullif(ranked.goodput, 0) / nullif(colocated_goodput, 0) AS advantage,
     CASE
-        WHEN ranked.goodput = 0 THEN 'below the lowest rate played'
+        WHEN ranked.goodput = 0 THEN 'below the lowest rate simulated'
         WHEN ranked.goodput > colocated_goodput THEN 'separation pays'
         WHEN ranked.goodput >= least(prefill_instances * moved.highest, decode_instances * received.highest) * (1 - 1e-9)
-            THEN format('>= {:.4g}, the highest rate played of a side', ranked.goodput)
+            THEN format('>= {:.4g}, the highest rate simulated of a side', ranked.goodput)
         WHEN colocated_goodput IS NOT NULL THEN 'separation does not pay'
     END AS said,
     getvariable('attainment') AS attainment, getvariable('kv_transfer_bytes_per_s') / 1e9 AS kv_transfer_gb_per_s,

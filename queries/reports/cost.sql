@@ -1,5 +1,5 @@
 -- summary: the cheapest configuration of each device by the prices entered: tokens per $ and per kWh, and break-even price
--- when: target_qps, concurrency | deployments
+-- when: target_rate, concurrency | deployments
 -- modes: aggregated, decode, pd
 -- reads: winners
 -- refuses: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, all_pairs

@@ -4,9 +4,9 @@
 -- needs: aggregated
 -- allocates: instances
 -- refuses: prefill_device, decode_device
--- shows: budget if budgets, rank, device, mode, deployment, devices_used, system_qps, carries_target if target_qps or concurrency, users, output_tokens_per_s, output_tokens_per_s_per_device, ttft_ms, tpot_ms, e2e_ms, usd_per_hour, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
+-- shows: budget if budgets, rank, device, mode, deployment, devices_used, system_qps, carries_target if target_rate or concurrency, users, output_tokens_per_s, output_tokens_per_s_per_device, ttft_ms, tpot_ms, e2e_ms, usd_per_hour, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- reads: narrow, winners
--- shows with target_qps: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
+-- shows with target_rate: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- shows with concurrency: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, users, system_qps, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- column: question_group
 -- column: rank | none | within a budget: 1 carries most; of a rate or of users the cheapest that carries them, by devices where a price is missing

@@ -35,7 +35,7 @@ ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;
 -- column: mode | none | aggregated or decode
 -- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_p50_ms
 -- column: requests_per_s_per_device | requests/s | arrivals_per_s / devices of the instance
--- column: arrivals_per_s | requests/s | offered to one instance: a rate that was played
+-- column: arrivals_per_s | requests/s | offered to one instance: a rate that was simulated
 -- column: attained | ratio | share of requests within the limits, at least the wanted one
 -- column: attainment, num_devices
 -- column: frontier_of | none | the device whose frontier this is; `all devices` without `by_device`

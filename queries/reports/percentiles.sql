@@ -1,4 +1,4 @@
--- summary: TTFT and TPOT at a rate of requests that arrive, for each plan that was played: mean, median, 90th and 99th percentile
+-- summary: TTFT and TPOT at a rate of requests that arrive, for each plan that was simulated: mean, median, 90th and 99th percentile
 -- modes: aggregated, prefill, decode
 -- reads: loads | ladder
 -- requires: rate | percentiles are of a rate of requests | `rate=3` requests a second of one instance
@@ -6,14 +6,14 @@
 -- column: question_group
 -- column: rank | none | 1 has the lowest 90th percentile of TTFT, of TPOT for decode
 -- column: device, plan
--- column: arrivals_per_s | requests/s | asked for: means and percentiles lie on the line between the rates played below and above it
+-- column: arrivals_per_s | requests/s | asked for: means and percentiles lie on the line between the rates simulated below and above it
 -- column: ttft_mean_ms | ms | mean time to the first token of the requests that a rate counts, as the simulation summed it: exact, where percentiles are read from bins
 -- column: ttft_p50_ms | ms | median time to the first token
 -- column: ttft_p90_ms | ms | its 90th percentile
 -- column: ttft_p99_ms | ms | its 99th percentile
 -- column: tpot_mean_ms | ms | mean over requests of the time per output token after the first, likewise; answers of one token have none
 -- column: tpot_p50_ms, tpot_p90_ms, tpot_p99_ms
--- column: said | none | below the lowest rate played, whose percentiles these are; above the highest: none
+-- column: said | none | below the lowest rate simulated, whose percentiles these are; above the highest: none
 -- column: num_devices, process
 -- column: load | none | load at or below the rate
 WITH placed AS (
@@ -61,8 +61,8 @@ SELECT
     times[3] AS ttft_p90_ms, times[4] AS ttft_p99_ms, times[5] AS tpot_mean_ms, times[6] AS tpot_p50_ms,
     times[7] AS tpot_p90_ms, times[8] AS tpot_p99_ms,
     CASE
-        WHEN is_below THEN 'at the lowest rate played'
-        WHEN way IS NULL THEN 'above the highest rate played'
+        WHEN is_below THEN 'at the lowest rate simulated'
+        WHEN way IS NULL THEN 'above the highest rate simulated'
     END AS said,
     num_devices, process, load
 FROM read

@@ -170,7 +170,7 @@ ORDER BY question_group, winners.first_limit, winners.second_limit;
 -- column: winner_changes | none | whether another plan wins than at the value before
 -- column: device | none | the winner's device
 -- column: plan, num_devices, attainment
--- column: said | none | >= X: the highest rate played, goodput may be higher
+-- column: said | none | >= X: the highest rate simulated, goodput may be higher
 -- column: arrivals
 -- column: scenario | none | content key of the winner
 WITH loads AS MATERIALIZED (
@@ -284,7 +284,7 @@ compared AS (
 SELECT
     compared.question_group, getvariable('vary') AS vary, limit_ms, ranked_goodput, goodput, gain, gain / moved AS gain_per_ms,
     winner_changes, device, plan, num_devices, getvariable('attainment') AS attainment,
-    CASE WHEN at_least THEN format('>= {:.4g}, the highest rate played', goodput) END AS said, arrivals, scenario
+    CASE WHEN at_least THEN format('>= {:.4g}, the highest rate simulated', goodput) END AS said, arrivals, scenario
 FROM compared
 JOIN ladder USING (ladder)
 QUALIFY gain IS NULL OR limit_ms <= min(limit_ms) FILTER (WHERE ranked_goodput >= most * (1 - 1e-9))

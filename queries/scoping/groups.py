@@ -202,6 +202,6 @@ def _service_parts(service: Mapping[str, object], varied: Collection[str], unusu
         if name == "shortest_length" and value == 1:
             yield "lengths alike"
         elif name == "seats" and value == _UNBOUNDED:
-            yield "seats for all"
+            yield "no max-num-seqs"
         else:
             yield title.format(value).replace("_", " ")

@@ -1,3 +1,3 @@
--- summary: streams of requests that loads were played with, at one a second
+-- summary: streams of requests that loads were simulated with, at one a second
 CREATE OR REPLACE VIEW arrival AS
 SELECT * FROM raw.arrival;

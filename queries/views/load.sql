@@ -1,4 +1,4 @@
--- summary: scenarios played at rates of requests that arrive, a row a rate; voided scenarios are left out
+-- summary: scenarios simulated at rates of requests that arrive, a row a rate; voided scenarios are left out
 -- column: load | none | short reference of the row
 -- column: load_id | none | integer key of the load
 -- column: plan | none | label of the split: tp8pp1dp1, with the expert split where there is one
@@ -7,6 +7,10 @@
 -- column: stream | none | short content key of the stream of requests
 -- column: process | none | how requests arrive
 -- column: arrival_requests | requests | how many arrived
+-- column: max_num_seqs | requests | most that a replica serves at once
+-- column: play_seats | requests | old name of max_num_seqs, gone with the next release
+-- column: hit_rate | ratio | of prompt tokens that a prefix cache held; NULL: no cache was simulated
+-- column: prefill_policy | none | random, load, cache or mooncake; NULL: no pool was simulated
 -- column: scenario_id | none | integer key of the scenario
 CREATE OR REPLACE VIEW load AS
 SELECT
@@ -17,7 +21,7 @@ SELECT
     left(raw.arrival.key, 8) AS stream, raw.arrival.process, raw.arrival.cv, raw.arrival.seed, raw.arrival.requests AS arrival_requests,
     raw.load.arrivals_per_s, raw.load.saturation_per_s,
     raw.load.arrivals_per_s / raw.load.saturation_per_s AS load_share,
-    raw.load.play_seats, raw.load.kv_tokens, raw.load.kv_admission, raw.load.dispatch, raw.load.reject_ms, raw.load.reject_tbt_ms,
+    raw.load.play_seats AS max_num_seqs, raw.load.play_seats, raw.load.kv_tokens, raw.load.kv_admission, raw.load.dispatch, raw.load.reject_ms, raw.load.reject_tbt_ms,
     raw.load.counted_requests, raw.load.rejected, raw.load.preempted, raw.load.load_status, raw.load.in_flight,
     raw.load.busy_share, raw.load.generated_per_s, raw.load.ttft_mean_ms + raw.load.outside_ms AS ttft_mean_ms,
     raw.load.load_tpot_mean_ms, raw.load.outside_ms, raw.load.hit_rate, raw.load.prefill_policy, raw.load.pool_instances,

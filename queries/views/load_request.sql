@@ -1,7 +1,7 @@
 -- summary: every request of each load that keeps them (evaluate --keep-requests), in the order of arrival
 -- column: load_id | none | integer key of the load
--- column: number | none | of the request: the same one at every rate and of every plan that was played with the stream
--- column: arrived_ms | ms | since the play began
+-- column: number | none | of the request: the same one at every rate and of every plan that was simulated with the stream
+-- column: arrived_ms | ms | since the simulation began
 -- column: prompt_tokens | tokens | of the prompt
 -- column: answer_tokens | tokens | of the answer
 -- column: ttft_ms | ms | time to the first token, outside_ms of its load in it; NULL: rejected

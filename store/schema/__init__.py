@@ -35,8 +35,17 @@ if TYPE_CHECKING:
         with_scenarios,
     )
     from store.schema.measures import MEASURES
-    from store.schema.plan_columns import LABELS, SHARES, PlanRecord, words_sql
-    from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, VIEW_COLUMNS, ReadColumn, filled, read_column
+    from store.schema.plan_columns import LABELS, OF_PLANS, SHARES, PlanRecord, words_sql
+    from store.schema.probe_columns import (
+        NAMED_COLUMNS,
+        OLD_COLUMNS,
+        PROBE_COLUMNS,
+        VIEW_COLUMNS,
+        ReadColumn,
+        filled,
+        probe_select,
+        read_column,
+    )
     from store.schema.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views
     from store.schema.service_columns import SERVICE, TITLES, Served
     from store.schema.sql_tables import DEVICE, METADATA, SWEEP, create_views

@@ -129,6 +129,10 @@ class Table:
                 self._check(column, row[column.name])
         return row
 
+    def check(self, name: str, value: object) -> None:
+        """Raise where a column cannot hold a value, or a text breaks the rule of names and texts."""
+        self._check(self.column(name), value)
+
     def _checked(self) -> tuple[Column, ...]:
         """Columns whose values are looked at: those that are never missing, and those of text."""
         kept = _CHECKED.get(id(self))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 from store.light_dataclass import dataclass
@@ -251,13 +252,31 @@ DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
         "realised_input_length_mean / input_length_mean - 1",
     ),
 )
+# Stored names that readers see under another one; both can be read until the next release.
+OLD_COLUMNS = {"seats": "max_num_seqs", "max_batched_tokens": "max_num_batched_tokens"}
+_RENAMED = tuple(
+    replace(one, name=OLD_COLUMNS[one.name], source=one.name) for one in PROBE_COLUMNS if one.name in OLD_COLUMNS
+)
+
+
+def _as_read(column: ReadColumn) -> ReadColumn:
+    """A stored column as the view has it: another one in its place, or said to be an old name."""
+    if column.name == WHOLE_REQUEST.name:
+        return WHOLE_REQUEST
+    if column.name in OLD_COLUMNS:
+        return replace(column, meaning=f"old name of {OLD_COLUMNS[column.name]}, gone with the next release")
+    return column
+
+
 # In the order of the view `probe`; the keys that hold within a store come last.
 VIEW_COLUMNS = (
     REFERENCE,
-    *(WHOLE_REQUEST if one.name == WHOLE_REQUEST.name else one for one in PROBE_COLUMNS[2:]),
+    *map(_as_read, PROBE_COLUMNS[2:]),
     *DERIVED_COLUMNS,
+    *_RENAMED,
     *PROBE_COLUMNS[:2],
 )
+_SHOWN = tuple(column for column in VIEW_COLUMNS if column.name not in OLD_COLUMNS)
 
 SORT_ORDER = (
     "model, workload, phase, device, num_devices, tp, pp, dp, ep, moe_tp, moe_dp, scenario_id, batch_size, block_id"
@@ -272,17 +291,19 @@ def layout_digest() -> str:
 
 def view_sql(stored: str) -> str:
     """The view `probe` over a relation of stored probes, in every database's SQL."""
-    derived = {column.name: column.source.format(**STEPS) for column in (REFERENCE, WHOLE_REQUEST, *DERIVED_COLUMNS)}
+    derived = {
+        column.name: column.source.format(**STEPS) for column in (REFERENCE, WHOLE_REQUEST, *DERIVED_COLUMNS, *_RENAMED)
+    }
     shown = ", ".join(
         f"{derived[name]} AS {name}" if name in derived else name for name in (column.name for column in VIEW_COLUMNS)
     )
     return f"SELECT {shown} FROM {stored}"  # noqa: S608 - our text
 
 
-def _view_by_steps(stored: str) -> str:
+def probe_select(stored: str) -> str:
     """The same where it takes DuckDB the least time to plan."""
     derived = ", ".join(
-        f"{one.source.format(**{name: name for name in STEPS})} AS {one.name}" for one in DERIVED_COLUMNS
+        f"{one.source.format(**{name: name for name in STEPS})} AS {one.name}" for one in (*DERIVED_COLUMNS, *_RENAMED)
     )
     whole = f"{WHOLE_REQUEST.source.format(whole_ms='whole_ms')} AS {WHOLE_REQUEST.name}"
     steps = ", ".join(f"{sql} AS {name}" for name, sql in STEPS.items())
@@ -296,14 +317,14 @@ def _view_by_steps(stored: str) -> str:
 
 def shown_select(alias: str) -> str:
     """The select list of what answers show of an instance."""
-    return ", ".join(f"{alias}.{column.name}" for column in VIEW_COLUMNS if column.name not in _KEYS)
+    return ", ".join(f"{alias}.{column.name}" for column in _SHOWN if column.name not in _KEYS)
 
 
 def pairs_select(prefill: str, decode: str) -> str:
     """The select list of what answers show of both sides of a pair."""
-    items = [f"{prefill}.{column.name}" for column in VIEW_COLUMNS if column.on_pairs == "once"]
+    items = [f"{prefill}.{column.name}" for column in _SHOWN if column.on_pairs == "once"]
     for side, alias in (("prefill", prefill), ("decode", decode)):
-        for column in VIEW_COLUMNS:
+        for column in _SHOWN:
             if column.on_pairs in {"sides", "alone"} and side in column.phases:
                 plain = column.on_pairs == "alone" or column.name.startswith(f"{side}_")
                 items.append(f"{alias}.{column.name}" + ("" if plain else f" AS {side}_{column.name}"))
@@ -318,7 +339,7 @@ def filled(sql: str) -> str:
 @cache
 def _declared() -> dict[str, str]:
     return {
-        "probe_select": _view_by_steps("raw.stored_probe"),
+        "probe_select": probe_select("raw.stored_probe"),
         "instance_columns": shown_select("p"),
         "pair_columns": pairs_select("p", "d"),
         "reference": REFERENCE.source,

@@ -73,7 +73,7 @@ _UNPACKED = {
     ),
     "load_request": (
         Column("number", INTEGER, "none", "in the order of arrival, of those that count, from 0"),
-        Column("arrival_us", LONG, "us", "since the play began"),
+        Column("arrival_us", LONG, "us", "since the simulation began"),
         Column("prompt", INTEGER, "tokens", "of the prompt, what a cache held among them"),
         Column("answer", INTEGER, "tokens", "of the answer"),
         Column("ttft_us", LONG, "us", "TTFT of steps; -1: rejected"),

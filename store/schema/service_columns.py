@@ -43,7 +43,7 @@ class Served:
     seats: int | None = field(
         default=None,
         metadata=_said(
-            INTEGER, "requests", "requests a replica decodes at once; NULL: no bound or not read", "{} seats"
+            INTEGER, "requests", "requests a replica decodes at once; NULL: no bound or not read", "max-num-seqs {}"
         ),
     )
     wait_steps: int | None = field(

@@ -159,7 +159,7 @@ _DIMENSIONS = (  # what a scenario is made of
                 LONG,
                 "tokens",
                 "token budget of one step",
-                told="token budget of one step, per replica",
+                told="tokens of one step at most, per replica",
                 on_pairs="sides",
             ),
             Column("mtp_tokens", SHORT, "tokens", "tokens drafted a step", on_pairs="sides"),

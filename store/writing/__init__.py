@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from store.writing.blocks import begin_sweep, finish_sweep, put_block, put_blocks, record_interval, require_same
     from store.writing.loads import known_loads, loads_of_scenarios, put_loads, require_same_loads
     from store.writing.measurements import (
-        PROVENANCE,
+        CORRECTED,
         MeasurementsPut,
+        corrected_of,
         delete_measurements,
         forget_validations,
         get_measurements,

@@ -4,9 +4,12 @@ Not here: reading files of measurements and matching them (sweepdb.measuring).""
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Table, delete, select, update
@@ -14,18 +17,18 @@ from sqlalchemy import Connection, RowMapping, Table, delete, select, update
 from store.errors import InputError
 from store.loads import MeasuredRequests, pack_requests, unpack_requests
 from store.opening import Store
-from store.records import MeasurementRecord, SideRecord, ValidationRecord
+from store.records import MeasurementRecord, RunRecord, SideRecord, ValidationRecord
 from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
+from store.texts import checked_text
 from store.writing.statements import as_utc, chunks, insert_missing, insert_or_update, utc_now
 
-# A field of `extra` that is in no content key: `file` is a digest of the path that a point was read from, `read_as` the
-# key of the point as the file has it, where a person has corrected it since.
-PROVENANCE = "provenance"
+CORRECTED = "corrected"  # of `extra`: what a person has corrected, as it was before
 _SIDES = ("prefill", "decode")
 _WRITTEN = json.JSONEncoder(sort_keys=True).encode
 _OF_SIDES = tuple((f"{side}_{name}", side, name) for side in _SIDES for name in SideRecord.__slots__)
-_MADE = {"prefill", "decode", "metrics", "definitions", "measured_at"}  # of other form in the record
+_OF_RUN = tuple(RunRecord.__slots__)
+_MADE = {"prefill", "decode", "metrics", "definitions", "measured_at", "run"}  # of other form in the record
 _SAME_NAME = tuple(name for name in MeasurementRecord.__slots__ if name not in _MADE)
 
 
@@ -35,7 +38,7 @@ class MeasurementsPut:
 
     added: int
     replaced: int  # points that these files held when they were read before, and hold no more
-    corrected: int  # points that were corrected since, and stay as they are
+    corrected: int  # points that a person knows more of, and that stay as they are
 
 
 def put_measurements(store: Store, records: Sequence[MeasurementRecord]) -> int:
@@ -52,29 +55,151 @@ def put_files(
 ) -> MeasurementsPut:
     """Store the points of files, in place of those that these files held before. `requests` are logs by key of a point.
 
-    `files` are the digests of those that were read as a whole. What is kept beside the columns is what the reader of
-    today makes of a file."""
-    rows = {record.key: _row(record) for record in records}
+    `files` are the digests of those that were read as a whole. A stored point that a person corrected stays, and so
+    does one of which more was stated before. What is kept beside the columns is as the reader of today has it."""
+    coming = {record.key: record for record in records}
+    by_file = {record.read_as or record.key: record.key for record in records}
     with store.writing() as connection:
-        marked = _with_provenance(connection)
-        corrected = {str(one["read_as"]) for one in marked.values() if one.get("read_as") in rows}
-        gone = {
-            key
-            for key, one in marked.items()
-            if one.get("file") in files and key not in rows and one.get("read_as") not in rows
-        }
-        known: dict[str, str] = {}
-        for chunk in chunks(rows):
-            stored = select(MEASUREMENT.c.key, MEASUREMENT.c.extra).where(MEASUREMENT.c.key.in_(chunk))
-            known |= {row.key: row.extra for row in connection.execute(stored)}
-        new = sorted(rows.keys() - known.keys() - corrected)
-        insert_missing(connection, MEASUREMENT, [rows[key] for key in new])
-        for key in sorted(key for key, extra in known.items() if extra != rows[key]["extra"]):
-            if "read_as" not in marked.get(key, {}):
-                connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(extra=rows[key]["extra"]))
+        known: set[str] = set()
+        gone: set[str] = set()
+        kept = 0
+        for row in _stored(connection, coming, by_file, files):
+            said, now = row.read_as or row.key, by_file.get(row.read_as or row.key)
+            corrected = f'"{CORRECTED}"' in row.extra
+            if row.key in coming:
+                known.add(row.key)
+                _refresh(connection, row, coming[row.key], only=_TAGS if corrected else None)
+            elif now is None:
+                if row.file in files:
+                    gone.add(row.key)
+            elif corrected or now == said:  # the file says as much as before, and a person said more
+                if (known_less := coming.pop(now, None)) is not None:
+                    _refresh(connection, row, known_less, only=_TAGS)
+                kept += 1
+            else:
+                gone.add(row.key)
+        new = [record for key, record in coming.items() if key not in known]
+        _insert(connection, sorted(new, key=_key))
         _delete(connection, gone)
-        _put_requests(connection, {key: log for key, log in (requests or {}).items() if key in rows})
-    return MeasurementsPut(added=len(new), replaced=len(gone), corrected=len(corrected))
+        _put_requests(connection, {key: log for key, log in (requests or {}).items() if key in coming})
+    return MeasurementsPut(added=len(new), replaced=len(gone), corrected=kept)
+
+
+def _key(record: MeasurementRecord) -> str:
+    return record.key
+
+
+_COMPARED = ("id", "key", "read_as", "file", "extra", *_OF_RUN)
+_MANY = 20_000  # points, from which on all that is stored is looked at in one reading
+
+
+def _stored(
+    connection: Connection, keys: Collection[str], read_as: Collection[str], files: Collection[str]
+) -> list[Any]:
+    """Stored points that are of these keys or files, with what decides whether they stay."""
+    query = select(*(MEASUREMENT.c[name] for name in _COMPARED))
+    if connection.execute(select(MEASUREMENT.c.id).limit(1)).first() is None:
+        return []
+    if len(keys) > _MANY:
+        wanted = {*keys, *read_as}
+        return [row for row in connection.execute(query)
+                if row.key in wanted or row.read_as in wanted or row.file in files]  # fmt: skip
+    found: dict[int, Any] = {}
+    of_keys = {*keys, *read_as}
+    for column, values in ((MEASUREMENT.c.key, of_keys), (MEASUREMENT.c.read_as, read_as), (MEASUREMENT.c.file, files)):
+        for chunk in chunks(sorted(values)):
+            found |= {row.id: row for row in connection.execute(query.where(column.in_(chunk)))}
+    return list(found.values())
+
+
+_TAGS = ("tags",)
+
+
+def _refresh(
+    connection: Connection,
+    stored: Any,  # noqa: ANN401  a row has no type
+    record: MeasurementRecord,
+    *,
+    only: Collection[str] | None,
+) -> None:
+    """Bring what is in no key up to date: fields that no column has, and what is now said of the run."""
+    values = {name: value for name in _OF_RUN if (value := getattr(record.run, name)) is not None}
+    if values.get("tags") and stored.tags:
+        values["tags"] = ",".join(sorted({*str(values["tags"]).split(","), *stored.tags.split(",")}))
+    values |= {name: value for name in ("extra", "file", "read_as") if (value := getattr(record, name)) is not None}
+    changed = {
+        name: value
+        for name, value in values.items()
+        if getattr(stored, name) != value and (only is None or name in only)
+    }
+    if changed:
+        connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.id == stored.id).values(**changed))
+
+
+_LEAST_AT_ONCE = 100  # points, from which on rows go to the driver as they are
+
+
+def _insert(connection: Connection, records: Sequence[MeasurementRecord]) -> None:
+    if connection.dialect.name != "sqlite" or len(records) < _LEAST_AT_ONCE:
+        insert_missing(connection, MEASUREMENT, [_row(record) for record in records])
+        return
+    names = ", ".join((*_COLUMNS, *_OF_RUN, *(column for column, *_ in _OF_SIDES)))
+    places = ", ".join("?" * (names.count(",") + 1))
+    statement = f"INSERT OR IGNORE INTO measurement ({names}) VALUES ({places})"  # noqa: S608  names are the schema's
+    now = _as_sqlite(utc_now())
+    for chunk in chunks(records, _AT_ONCE):
+        connection.exec_driver_sql(statement, [_tuple(record, now) for record in chunk])
+
+
+_AT_ONCE = 20_000
+_COLUMNS = (*_SAME_NAME, "metrics", "definitions", "measured_at", "imported_at")
+_same = operator.attrgetter(*_SAME_NAME)
+_run = operator.attrgetter(*_OF_RUN)
+_sides = operator.attrgetter(*(f"{side}.{name}" for _, side, name in _OF_SIDES))
+_PLAIN = tuple(
+    column.name
+    for column in TABLES["measurement"].columns
+    if column.type.kind == "text"
+    and column.name in {*_SAME_NAME, *_OF_RUN} - {"key", "read_as", "file", "source", "extra"}
+)
+_plain = operator.attrgetter(*(name if name in _SAME_NAME else f"run.{name}" for name in _PLAIN))
+
+
+def _tuple(record: MeasurementRecord, now: str) -> tuple[Any, ...]:
+    """The row of a point as SQLite's driver takes it, in the order of the columns."""
+    for name, value in zip(_PLAIN, _plain(record), strict=True):
+        if value is not None:
+            _check_once(name, value)
+    checked_text(record.source, "The source of a measurement")
+    at = None if record.measured_at is None else _as_sqlite(as_utc(record.measured_at))
+    definitions = _pairs_written(tuple(record.definitions.items()))
+    return (*_same(record), _WRITTEN(dict(record.metrics)), definitions, at, now, *_run(record.run), *_sides(record))
+
+
+@functools.lru_cache(maxsize=65_536)
+def _check_once(name: str, value: str) -> None:
+    TABLES["measurement"].check(name, value)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _pairs_written(pairs: tuple[tuple[str, str], ...]) -> str:
+    return _WRITTEN(dict(pairs))
+
+
+def _as_sqlite(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def corrected_of(store: Store, files: Collection[str]) -> list[MeasurementRecord]:
+    """Stored points of these files that a person has corrected."""
+    found: list[MeasurementRecord] = []
+    with store.reading() as connection:
+        for chunk in chunks(sorted(files)):
+            query = select(MEASUREMENT).where(
+                MEASUREMENT.c.file.in_(chunk), MEASUREMENT.c.extra.contains(f'"{CORRECTED}"')
+            )
+            found += [_record(row) for row in connection.execute(query).mappings()]
+    return found
 
 
 def _put_requests(connection: Connection, requests: Mapping[str, MeasuredRequests]) -> None:
@@ -126,13 +251,6 @@ def replace_measurement(store: Store, key: str, record: MeasurementRecord) -> No
             return
         kept = {name: value for name, value in row.items() if name != "imported_at"}
         connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(**kept))
-
-
-def _with_provenance(connection: Connection) -> dict[str, Mapping[str, object]]:
-    """Where stored points come from, by key, of those that say so."""
-    query = select(MEASUREMENT.c.key, MEASUREMENT.c.extra).where(MEASUREMENT.c.extra.contains(f'"{PROVENANCE}"'))
-    found = {row.key: json.loads(row.extra).get(PROVENANCE) for row in connection.execute(query)}
-    return {key: said for key, said in found.items() if isinstance(said, dict)}
 
 
 def _delete(connection: Connection, keys: Collection[str]) -> None:
@@ -212,6 +330,7 @@ def _row(record: MeasurementRecord) -> dict[str, Any]:
         definitions=_WRITTEN(dict(record.definitions)),
         measured_at=None if record.measured_at is None else as_utc(record.measured_at),
         imported_at=utc_now(),
+        **{name: getattr(record.run, name) for name in _OF_RUN},
         **sides,
     )
 
@@ -222,6 +341,7 @@ def _record(row: RowMapping) -> MeasurementRecord:
         **{name: row[name] for name in _SAME_NAME},
         prefill=prefill,
         decode=decode,
+        run=RunRecord(**{name: row[name] for name in _OF_RUN}),
         metrics=json.loads(row["metrics"]),
         definitions=json.loads(row["definitions"]),
         measured_at=None if row["measured_at"] is None else as_utc(row["measured_at"]),

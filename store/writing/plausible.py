@@ -39,7 +39,7 @@ def refuse_impossible_load(record: LoadRecord) -> None:
     """Raise where a load cannot be, whoever writes it."""
     if (what := next(_impossible_load(record), None)) is not None:
         raise InputError(
-            f"No play gives load {record.key[:12]}: {what}.",
+            f"No simulation gives load {record.key[:12]}: {what}.",
             hint="Loads come from sweepdb alone; export them again from the store that evaluated them.",
         )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Unpack
 
@@ -14,26 +14,29 @@ import numpy as np
 
 from queries.asking import Question, question_of
 from queries.learning import Region, prior_of
-from queries.session import Session, open_session
+from queries.session import Session
 from store.errors import InputError
+from store.opening import open_store
+from store.writing import get_prices
 from sweepdb.deciding.choosing import BELIEVED, Worlds
-from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
+from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Band, Chosen, Decision, Outcome, Run, Rung, Start
 from sweepdb.deciding.settings import rungs, stored_settings
-from sweepdb.deciding.settings_run import OwnRun, own_runs
+from sweepdb.deciding.settings_run import OwnRun, failed_plans, own_runs
 from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
 from sweepdb.planning.planning_options import asked_of
-from sweepdb.planning.ranking import number_of
+from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from evaluator.sweep import Progress
+    from sweepdb.deciding.settings import Setting
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
-_MOST_RUNGS, _MOST_STARTS = 4, 20
+_MOST_RUNGS, _MOST_STARTS, _DRAWN = 4, 20, 3
 _REGION: Region = "foreign"  # of priors: nobody has measured this server but who asks
 _LEAST_TOLD = 0.02  # probability of an outcome that is worth a line
 
@@ -77,31 +80,33 @@ def decided(
         raise InputError(f"`budget={budget}` is not a number of starts from 1 to {_MOST_STARTS}")
     if not 0.0 < gain < 1.0:
         raise InputError(f"`gain={gain:g}` is not a share between 0 and 1", hint="`gain=0.02` is 2 %")
-    plain = session.ask(replace(question, limits=replace(question.limits, confidence=None)))
     curve, settings = stored_settings(session, question)
     wanted = Wanted(
         limits=question.limits,
         pairs=question.pairs,
-        prices={str(row["device"]): _price(row["usd_per_device_hour"]) for row in plain.dicts()},
+        prices=_prices(session.location.url, question.options.price_date),
         tpot_rule=curve.tpot,
         believed=question.limits.confidence or BELIEVED,
     )
-    out = dict(ruled_out or {})
+    out = {**failed_plans(session.location.url, settings), **(ruled_out or {})}
     fitting = [one for one in settings if wanted.fits(one) and one.server.scenario not in out]
-    runs = own_runs(session.location.url, fitting)
+    runs, teaching = own_runs(session.location, fitting, prior_of(_REGION))
     kept = {run.setting.probe for run in runs if run.setting is not None}
     all_rungs = tuple(rungs(fitting, kept))
-    known = candidates(OwnSettings(settings=all_rungs, runs=runs, wanted=wanted, prior=prior_of(_REGION)))
+    known = candidates(OwnSettings(settings=all_rungs, runs=runs, wanted=wanted, teaching=teaching))
     found = _Deciding(known, known.worlds(), gain)
+    next_starts, others = tuple(found.starts(budget)), tuple(found.others())
+    drawn = [one.probe.partition(":")[0] for one in others[:_DRAWN]] + [one.scenario for one in next_starts]
     return Decision(
         answer=found.answer,
-        others=tuple(found.others()),
-        next_starts=tuple(found.starts(budget)),
+        others=others,
+        next_starts=next_starts,
         decided=found.decided(),
         gain=gain,
-        runs=tuple(_run(known, run) for run in runs),
+        runs=tuple(_run(known, run, fitting) for run in runs),
+        bands=tuple(_bands(known, all_rungs, set(drawn))),
         disagreements=tuple(known.disagreements()),
-        versions_left_out=tuple(known.versions_left_out),
+        versions_left_out=teaching.versions_left_out,
         ruled_out=out,
         curve=replace(curve, question=question),
         sweep=question.scope.sweep,
@@ -109,8 +114,15 @@ def decided(
     )
 
 
-def _price(value: object) -> float | None:
-    return None if value is None else number_of(value)
+def _prices(store: str, on: str | None) -> dict[str, float]:
+    """The price of an hour of each device, the newest up to a date."""
+    with open_store(store, read_only=True) as opened:
+        dated = sorted(get_prices(opened), key=lambda one: one.effective_from)
+    return {
+        one.device_name: one.usd_per_device_hour
+        for one in dated
+        if one.usd_per_device_hour is not None and (on is None or str(one.effective_from)[: len(on)] <= on)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +277,27 @@ class _Deciding:
         return f"near {count} {'run' if count == 1 else 'runs'}" if count else "predicted"
 
 
-def _run(known: OwnSettings, run: OwnRun) -> Run:
+def _bands(known: OwnSettings, settings: Sequence[Setting], scenarios: Collection[str]) -> Iterator[Band]:
+    """The loads of some servers, those among them that are no candidates."""
+    whole = replace(known, settings=tuple(one for one in settings if one.server.scenario in scenarios))
+    for place, one in enumerate(whole.settings):
+        own = whole.of_runs(one)
+        for name, (low, middle, high) in zip(METRICS, whole.bands(place), strict=True):
+            yield Band(
+                scenario=one.server.scenario,
+                device=one.server.device,
+                plan=one.plan,
+                concurrency=one.concurrency,
+                metric=name,
+                predicted_ms=getattr(one, name),
+                low_ms=low,
+                expected_ms=middle,
+                high_ms=high,
+                measured_ms=own.get(name),
+            )
+
+
+def _run(known: OwnSettings, run: OwnRun, settings: Sequence[Setting]) -> Run:
     kept = None
     if len(run.measured) == len(METRICS):
         ttft, tpot = (np.array([run.measured[name]]) for name in METRICS)
@@ -273,11 +305,11 @@ def _run(known: OwnSettings, run: OwnRun) -> Run:
     return Run(
         measurement=run.measurement,
         device=run.server.device,
-        plan=next(one.plan for one in known.settings if one.server == run.server),
+        plan=next(one.plan for one in settings if one.server == run.server),
         concurrency=run.users,
         ttft_ms=run.measured.get("ttft_ms"),
         tpot_ms=run.measured.get("tpot_ms"),
-        predicted_ttft_ms=run.predicted.get("ttft_ms"),
-        predicted_tpot_ms=run.predicted.get("tpot_ms"),
+        predicted_ttft_ms=None if run.setting is None else run.setting.ttft_ms,
+        predicted_tpot_ms=None if run.setting is None else run.setting.tpot_ms,
         keeps_limits=kept,
     )

@@ -84,6 +84,22 @@ class Run:
     keeps_limits: bool | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """What a run of a server would measure at one load: four of five runs lie between the two ends."""
+
+    scenario: str
+    device: str
+    plan: str
+    concurrency: int
+    metric: str
+    predicted_ms: float
+    low_ms: float
+    expected_ms: float
+    high_ms: float
+    measured_ms: float | None
+
+
 COLUMNS = tuple(item.name for item in fields(Chosen))
 
 
@@ -97,6 +113,7 @@ class Decision(Framed):
     decided: str | None  # why no run is worth it; None while one is
     gain: float  # below which no run is worth it, as a share
     runs: tuple[Run, ...]
+    bands: tuple[Band, ...]  # of the answer's server, those of the next starts, and those that come next
     disagreements: tuple[Disagreement, ...]  # runs that lie far from what the others say of them
     versions_left_out: tuple[str, ...]  # of engines, whose runs disagree with the others
     ruled_out: Mapping[str, str]  # scenarios of plans that did not start, and why

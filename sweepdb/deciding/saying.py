@@ -51,12 +51,18 @@ def document(found: Decision) -> dict[str, object]:
         "gain": found.gain,
         "next_starts": [asdict(one) for one in found.next_starts],
         "rows": found.dicts(),
+        "plans": {label: short_plan(label) for label in _labels(found)},
         "runs": [asdict(one) for one in found.runs],
+        "bands": [asdict(one) for one in found.bands],
         "ruled_out": dict(found.ruled_out),
         "outcomes": [outcome_line(found, one) for start in found.next_starts[:1] for one in start.outcomes],
         "sentences": list(sentences(found)),
         "sweep": found.sweep,
     }
+
+
+def _labels(found: Decision) -> list[str]:
+    return list(dict.fromkeys([*(one.plan for one in found.others), *(one.plan for one in found.bands)]))
 
 
 def _answer(found: Decision) -> str:

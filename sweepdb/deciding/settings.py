@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from queries.asking import Answer, Limits, Question, ReportOptions
 from queries.connect import StoreConnection
-from queries.learning import Setting as Located
 from queries.session import Session
 from store.errors import InputError
 from sweepdb.planning.ranking import number_of
@@ -20,7 +19,8 @@ CURVE = "curve"
 _STEP = 2.0 ** (1.0 / 3.0)  # between the users of two rungs, where so many are stored
 _SERVERS = """
 SELECT
-    left(scenario, 8) AS scenario, any_value(model) AS model, any_value(device) AS device,
+    left(scenario, 8) AS scenario, any_value(scenario_id) AS scenario_id, any_value(model) AS model,
+    any_value(device) AS device,
     any_value(serving_model) AS engine, any_value(linear_quantization) AS quantization,
     any_value(tp) AS tp, any_value(pp) AS pp, any_value(dp) AS dp, any_value(ep) AS ep,
     any_value(num_devices) AS num_devices, any_value(input_length_mean) AS input_length,
@@ -35,6 +35,7 @@ class Server(NamedTuple):
     """A stored scenario: what one started server is."""
 
     scenario: str
+    scenario_id: int
     model: str
     device: str
     engine: str
@@ -61,6 +62,7 @@ class Setting:
     server: Server
     plan: str
     concurrency: int
+    batch_size: int  # of one replica and pipeline stage
     ttft_ms: float
     tpot_ms: float
 
@@ -71,14 +73,14 @@ class Setting:
 
 
 def stored_settings(session: Session, question: Question) -> tuple[Answer, list[Setting]]:
-    """The curve of a question, and every row of it as a setting."""
+    """The curve of a question as predicted, and every row of it as a setting."""
     curve = session.ask(
         Question(
             report=CURVE,
             scope=question.scope,
             definitions=question.definitions,
             limits=Limits(reserved_gib=question.limits.reserved_gib),
-            options=ReportOptions(mode="aggregated"),
+            options=ReportOptions(mode="aggregated", as_predicted=True),
         )
     )
     rows = curve.dicts()
@@ -88,12 +90,18 @@ def stored_settings(session: Session, question: Question) -> tuple[Answer, list[
         )
     firsts = {str(row["probe"]).partition(":")[0]: str(row["probe"]) for row in rows}
     servers = _servers(session, list(firsts.values()))
+    if len({(one.model, one.input_length, one.output_length) for one in servers.values()}) > 1:
+        raise InputError(
+            f"a decision is about one model and workload; this question is about {len(curve.scope)} groups",
+            hint="choose with `model`, `workload` or `sweep`; stored: " + "; ".join(curve.scope[:4]),
+        )
     return curve, [
         Setting(
             probe=str(row["probe"]),
             server=servers[str(row["probe"]).partition(":")[0]],
             plan=str(row["plan"]),
             concurrency=int(number_of(row["concurrency"])),
+            batch_size=int(number_of(row["batch_size"])),
             ttft_ms=number_of(row["ttft_ms"]),
             tpot_ms=number_of(row["tpot_ms"]),
         )
@@ -117,11 +125,3 @@ def rungs(settings: Iterable[Setting], kept: Collection[str]) -> Iterator[Settin
                 yield one
             if one.concurrency >= next_users:
                 next_users = max(one.concurrency * _STEP, one.concurrency + 1)
-
-
-def located(server: Server, users: float) -> Located:
-    """Where a setting lies among those of its group: settings that lie near each other are off alike."""
-    return Located(
-        users=users, input_length=server.input_length, output_length=server.output_length,
-        num_devices=float(server.num_devices), dp=float(server.dp), ep=float(server.ep), plan=server.scenario,
-    )  # fmt: skip

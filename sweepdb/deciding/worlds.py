@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from queries.asking import Limits, PairOptions
-from queries.learning import Posterior, Process, without_strange_versions
+from queries.learning import Posterior, Process
 from sweepdb.deciding.choosing import Worlds
-from sweepdb.deciding.settings import located
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
     from queries.learning import Disagreement, Prior
     from queries.learning import Setting as Located
     from sweepdb.deciding.settings import Setting
-    from sweepdb.deciding.settings_run import OwnRun
+    from sweepdb.deciding.settings_run import OwnRun, Teaching
 
     Floats = NDArray[np.float64]
 
 METRICS = ("ttft_ms", "tpot_ms")
 _DRAWS, _SEED = 1_000, 2026
 _GLANCES = 200  # draws by which candidates are found: one that keeps the limits in none of them is none
+_FOUR_OF_FIVE = 1.2815515655446004  # standard deviations to either side
 _MOST = 250  # settings that are drawn together
 _TIE = 1e-3  # of what more requests/s are worth where the devices are the same
 
@@ -42,7 +42,7 @@ class Wanted:
 
     limits: Limits
     pairs: PairOptions
-    prices: Mapping[str, float | None]  # of an hour of each device
+    prices: Mapping[str, float]  # of an hour of each device that has one
     tpot_rule: str
     believed: float  # probability from which on a limit counts as kept
 
@@ -90,7 +90,7 @@ class Wanted:
     def _money(self, settings: Sequence[Setting]) -> Floats:
         """The price of a device, 1 where one of them has none."""
         prices = [self.prices.get(one.server.device) for one in settings]
-        return np.ones(len(prices)) if None in prices else np.array([float(price or 1.0) for price in prices])
+        return np.array([1.0 if None in prices else price for price in prices], dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,26 +100,20 @@ class OwnSettings:
     settings: tuple[Setting, ...]
     runs: tuple[OwnRun, ...]
     wanted: Wanted
-    prior: Prior
-
-    @cached_property
-    def groups(self) -> dict[tuple[str, ...], tuple[NDArray[np.int64], Process]]:
-        """The places of each group's settings, with the process that its runs condition."""
-        found: dict[tuple[str, ...], list[int]] = defaultdict(list)
-        for place, one in enumerate(self.settings):
-            found[one.server.group].append(place)
-        return {group: (np.array(places), self._process(group)) for group, places in found.items()}
-
-    def _process(self, group: tuple[str, ...]) -> Process:
-        runs = [run.observed for run in self.runs if run.server.group == group]
-        return Process(without_strange_versions(runs, self.prior)[0], self.prior)
+    teaching: Teaching
 
     @property
-    def versions_left_out(self) -> Iterator[str]:
-        """Versions of engines whose runs disagree with those of the version that most runs are of."""
-        for group in self.groups:
-            runs = [run.observed for run in self.runs if run.server.group == group]
-            yield from without_strange_versions(runs, self.prior)[1]
+    def prior(self) -> Prior:
+        """What is expected before any run."""
+        return self.teaching.prior
+
+    @cached_property
+    def groups(self) -> dict[Hashable, tuple[NDArray[np.int64], Process]]:
+        """The places of each group's settings, with the process that its runs condition."""
+        found: dict[Hashable, list[int]] = defaultdict(list)
+        for place, one in enumerate(self.settings):
+            found[self.teaching.group_of(one)].append(place)
+        return {group: (np.array(places), self.teaching.process_of(group)) for group, places in found.items()}
 
     @cached_property
     def _at(self) -> Posterior:
@@ -133,7 +127,7 @@ class OwnSettings:
         return Posterior(mean=mean, covariance=covariance, near=near, nearest=nearest, measured=run.astype(np.bool_))
 
     def _located(self, places: NDArray[np.int64]) -> list[Located]:
-        return [located(self.settings[place].server, self.settings[place].concurrency) for place in places]
+        return [self.teaching.located(self.settings[place]) for place in places]
 
     @cached_property
     def _log_predicted(self) -> Floats:
@@ -144,6 +138,13 @@ class OwnSettings:
         """The middle of what a run of a setting would measure: TTFT and TPOT in ms."""
         ttft, tpot = np.exp(self._log_predicted[place] + self._at.mean[place])
         return float(ttft), float(tpot)
+
+    def bands(self, place: int) -> list[tuple[float, float, float]]:
+        """What a run would measure in ms, of each metric: four of five lie between the first and the last."""
+        variance = np.diagonal(self._at.covariance[place]) + np.square(self.prior.noise)
+        middle = self._log_predicted[place] + self._at.mean[place]
+        ends = np.exp(middle + np.outer([-_FOUR_OF_FIVE, 0.0, _FOUR_OF_FIVE], np.sqrt(variance)))
+        return [(float(low), float(mid), float(high)) for low, mid, high in ends.T]
 
     def near(self, place: int) -> int:
         """Runs that lie near a setting."""
@@ -184,7 +185,7 @@ class OwnSettings:
         """What a setting's own runs measured, the middle of several; a metric that none measured is missing."""
         runs = [run.measured for run in self.runs if run.setting == one]
         values = {name: [run[name] for run in runs if name in run] for name in METRICS}
-        return {name: float(np.exp(np.mean(np.log(some)))) for name, some in values.items() if some}
+        return {name: float(np.median(some)) for name, some in values.items() if some}
 
     def measured(self) -> Floats:
         """What each setting brought in its runs; NaN where there was none of both metrics."""

@@ -140,7 +140,7 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
     few = f"note: {requests} requests give wide intervals; 20,000 are usual (`requests=20000`)"
     if all(part.engine is None for part in parts):
         raise InputError(
-            f"{parts[0].serving_model} plays no requests that arrive", hint="name an engine: `serving_model=vllm`"
+            f"{parts[0].serving_model} simulates no requests that arrive", hint="name an engine: `serving_model=vllm`"
         )
     said = [few] if requests < FEW else []
     stated = asked.trace is not None and asked.trace.images is not None
@@ -164,7 +164,7 @@ def _trace(path: Path, options: SweepOptions) -> TracedArrivals:
         raise InputError(f"`{other}` says what of a log's prompts is cached", hint=f"leave `{given}` out")
     trace = read_arrivals(path, most=options.requests)
     if trace.times.size < FEWEST:
-        raise InputError(f"{path}: {trace.times.size} requests are too few to play; {FEWEST} at least")
+        raise InputError(f"{path}: {trace.times.size} requests are too few to simulate; {FEWEST} at least")
     return trace
 
 

@@ -132,7 +132,7 @@ def routing_of(options: SweepOptions) -> Routing | None:
 
 def _no_engine(serving: Serving, *keywords: str) -> InputError:
     return InputError(
-        f"{', '.join(f'`{keyword}`' for keyword in keywords)}: {serving.label} plays no client and no server",
+        f"{', '.join(f'`{keyword}`' for keyword in keywords)}: {serving.label} simulates no client and no server",
         hint=f"name an engine: `serving_model={' or '.join(list_engines()[-2:])}`",
     )
 

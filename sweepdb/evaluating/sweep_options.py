@@ -183,7 +183,7 @@ class SweepOptions:
         " the mean's, such as load_1.35 [default: auto]",
     )  # fmt: skip
     arrivals: str | None = option(
-        None, "play requests that arrive, too: poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
+        None, "simulate requests that arrive, too: poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
     )
     rates: tuple[float, ...] | None = option(
         None, "arrivals a second of one instance [default: auto, 24 below its saturation]", unit="requests/s"
@@ -207,7 +207,7 @@ class SweepOptions:
         False, "keep every request of each load, too: arrival, lengths, TTFT, TPOT, longest time between tokens"
     )
     prefill_policy: PrefillPolicy | None = option(
-        None, "play pools of prefill instances that cache prompts: random, load, cache or mooncake",
+        None, "simulate pools of prefill instances that cache prompts: random, load, cache or mooncake",
         check=one_of(*get_args(PrefillPolicy)),
     )  # fmt: skip
     prefill_instances: int = option(4, "instances of a pool", unit="instances", check=_at_least_one)

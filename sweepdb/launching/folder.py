@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from queries.asking import Answer, question_of
-from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.whole_files import is_stream, written_whole
@@ -42,6 +41,7 @@ from sweepdb.launching.server_command import (
 from sweepdb.launching.several_servers import start_files
 from sweepdb.launching.shell_target import SCRIPT, encoder_scripts, router_files, scripts, scripts_of
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
+from sweepdb.sessions import open_session
 
 _COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)
 _SEVERAL = re.compile(r"(\d+)x", re.IGNORECASE)
@@ -81,6 +81,25 @@ def write_launch(
     """Write what starts a stored row, or a prefill and a decode row with their instances (4P1D). Evaluates nothing.
 
     A `ladder` of users is measured one after the other by a script of its own."""
+    files, not_set = launch_files(
+        rows, engine=engine, engine_version=engine_version, target=target, store=store, draft_model=draft_model,
+        ladder=ladder,
+    )  # fmt: skip
+    _write(output, files, force=force)
+    return Written(folder=output, files=tuple(sorted(files)), not_set=not_set)
+
+
+def launch_files(
+    rows: str | Sequence[str],
+    *,
+    engine: str | None = None,
+    engine_version: str | None = None,
+    target: str = "shell",
+    store: str | None = None,
+    draft_model: str | None = None,
+    ladder: Sequence[int] = (),
+) -> tuple[Files, tuple[str, ...]]:
+    """The files of `write_launch` by name, and what no flag of theirs says."""
     asked = read_rows(rows)
     if target not in TARGETS:
         raise InputError(f"`target={target}` is not one of {', '.join(TARGETS)}")
@@ -98,8 +117,7 @@ def write_launch(
     files["not_set.txt"] = "".join(f"{line}\n" for line in not_set)
     files["README.md"] = readme(commands, target, files)
     files[EXPECTED] = _expected(commands, whole, location, files)
-    _write(output, files, force=force)
-    return Written(folder=output, files=tuple(sorted(files)), not_set=not_set)
+    return files, not_set
 
 
 def _started_files(commands: list[ServerCommand], target: str) -> Files:

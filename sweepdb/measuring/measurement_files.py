@@ -5,11 +5,22 @@ Not here: comparing them (sweepdb.measuring.validating)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evaluator.ledger import Problem, ReadResult, Stated, read_measurements, with_launched, with_stated
+from evaluator.ledger import (
+    FileRead,
+    Problem,
+    ReadResult,
+    Stated,
+    corrected_again,
+    device_or_nearest,
+    read_measurements,
+    tagged,
+    with_launched,
+    with_stated,
+)
 from queries.connect import connect
 from store.errors import InputError
 from store.loads import MeasuredRequests
@@ -18,7 +29,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import MeasurementRecord
 from store.whole_files import is_stream, written_whole
-from store.writing import put_files
+from store.writing import corrected_of, put_files
 from sweepdb.launching import launched_as, results_of
 
 MEASUREMENT_COLUMNS = (
@@ -27,11 +38,34 @@ MEASUREMENT_COLUMNS = (
 )  # fmt: skip
 _LISTED = """
     SELECT left(key, 12) AS measurement, family, model, device, engine, mode, precision, num_devices, input_length,
-        output_length, concurrency, metrics, source, source_format
+        output_length, concurrency, metrics, source, source_format, count(*) OVER () AS points
     FROM measurement
     WHERE ($model IS NULL OR contains(lower(model), lower($model)))
         AND ($device IS NULL OR contains(lower(device), lower($device)))
         AND ($source IS NULL OR contains(lower(source), lower($source)) OR source_format = $source)
+        AND ($tag IS NULL OR list_contains(string_split(tags, ','), $tag))
+    -- line 10 comes after line 9: numbers are compared with as many digits each
+    ORDER BY regexp_replace(regexp_replace(source, '(\\d+)', '000000000000\\1', 'g'), '\\d*(\\d{12})', '\\1', 'g'), key
+    LIMIT $most
+"""
+
+
+SETTING_COLUMNS = (
+    "model", "device", "engine", "engine_version", "mode", "num_devices", "input_length", "output_length",
+    "concurrency", "request_rate", "runs", "ttft_ms", "ttft_spread", "tpot_exclusive_ms", "tpot_spread",
+    "output_tokens_per_s", "output_spread", "failed_requests", "last_measured_at", "first_measurement",
+)  # fmt: skip
+_SETTINGS = """
+    SELECT model, device, engine, engine_version, mode, num_devices, input_length, output_length, concurrency,
+        request_rate, runs, ttft_ms, ttft_spread, tpot_exclusive_ms, tpot_spread, output_tokens_per_s, output_spread,
+        failed_requests, last_measured_at, left(first_measurement, 12) AS first_measurement,
+        count(*) OVER () AS settings
+    FROM measured_setting
+    WHERE ($model IS NULL OR contains(lower(model), lower($model)))
+        AND ($device IS NULL OR contains(lower(device), lower($device)))
+    ORDER BY model, device, engine, engine_version, input_length, output_length, concurrency, request_rate,
+        first_measurement
+    LIMIT $most
 """
 
 
@@ -45,6 +79,7 @@ class ReadFiles:
     lines: int  # points read, those that stand in the files twice included
     whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
     requests: Mapping[str, MeasuredRequests] = field(default_factory=dict)  # logs, by the key of their point
+    said: tuple[str, ...] = ()  # a line a file: what was read, guessed, missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,28 +92,81 @@ class Imported:
     corrected: int
 
 
-def read_files(paths: Sequence[Path], stated: Stated | None = None) -> ReadFiles:
+def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequence[str] = ()) -> ReadFiles:
     """Every point of files and folders, with what is stated where they lack it. A folder that `launch` wrote states it
     by itself. A bad line is a problem, and so is a bad file beside good ones."""
     results = [_read(path, among=len(paths)) for path in paths]
     logs: dict[str, MeasuredRequests] = {}
-    found: list[MeasurementRecord] = []
+    records: dict[str, MeasurementRecord] = {}
+    said: list[str] = []
     for path, result in zip(paths, results, strict=True):
         launched = launched_as(path)
+        found = []
         for record in result.records:
             known = record if launched is None else with_launched(record, launched)
-            found.append(with_stated(known, stated or {}))
+            found.append(tagged(with_stated(known, stated or {}), tags))
             if record.key in result.requests:
                 logs[found[-1].key] = result.requests[record.key]
-    records = {record.key: record for record in reversed(found)}
+        said += _said(path, result.files, found)
+        for record in found:
+            records.setdefault(record.key, record)
     return ReadFiles(
-        records=tuple(reversed(records.values())),
+        records=tuple(records.values()),
         problems=tuple(problem for result in results for problem in result.problems),
         formats=tuple(dict.fromkeys(result.format for result in results if result.format)),
         lines=sum(len(result.records) for result in results),
         whole=tuple(file for result in results for file in result.whole),
         requests=logs,
+        said=tuple(said),
     )
+
+
+def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRecord]) -> list[str]:
+    """A line a file: how many points of which format, what was guessed, what is missing, what failed."""
+    lines = []
+    start = 0
+    for file in files:
+        found = records[start : start + file.count]
+        start += file.count
+        place = str(path / file.place) if path.is_dir() else str(path)
+        if not file.format:
+            lines += [f"{place}: not read: {'; '.join(file.guessed)}"] if file.guessed else []
+            continue
+        parts = [f"{file.count} point{'' if file.count == 1 else 's'} of {file.format}"]
+        parts += [f"guessed: {'; '.join(file.guessed)}"] if file.guessed else []
+        missing = [name for name, lacks in _WANTED.items() if any(map(lacks, found))]
+        parts += [f"missing: {', '.join(missing)}"] if missing else []
+        parts += _of_runs(found)
+        lines.append(f"{place}: {'. '.join(parts)}")
+    return lines
+
+
+def _of_runs(records: Sequence[MeasurementRecord]) -> list[str]:
+    failed = sum(one.run.failed_requests or 0 for one in records)
+    whole = sum(one.run.completed_requests or 0 for one in records)
+    parts = [f"{failed} of {failed + whole} requests failed: values are of the others"] if failed else []
+    for device in dict.fromkeys(one.device for one in records if one.device):
+        try:
+            device_or_nearest(device)
+        except InputError as unknown:
+            parts.append(f"{unknown.message} ({unknown.hint})")
+    return parts
+
+
+# What a prediction beside a point needs, and what of it a file can lack.
+_WANTED: Mapping[str, Callable[[MeasurementRecord], bool]] = {
+    "model": lambda one: one.model is None,
+    "device": lambda one: one.device is None,
+    "engine": lambda one: one.engine is None,
+    "engine_version": lambda one: one.engine_version is None,
+    "mode": lambda one: one.mode is None,
+    "sizes (tp, or num_devices)": lambda one: one.decode.tp is None and one.num_devices is None,
+    "input_length": lambda one: one.input_length is None,
+    "output_length": lambda one: one.output_length is None and one.mode != "prefill",
+    "concurrency or request_rate": lambda one: (
+        one.concurrency is None and one.request_rate is None and one.decode.batch_size is None
+    ),
+}
 
 
 def _read(path: Path, *, among: int) -> ReadResult:
@@ -90,22 +178,61 @@ def _read(path: Path, *, among: int) -> ReadResult:
         return ReadResult(records=(), problems=(Problem(where=str(path), what=error.message),))
 
 
-def import_measurements(paths: Sequence[Path], store_url: str | None, stated: Stated | None = None) -> Imported:
+def import_measurements(
+    paths: Sequence[Path], store_url: str | None, stated: Stated | None = None, tags: Sequence[str] = ()
+) -> Imported:
     """Read files and store what is new; what a file held before and holds no more is replaced."""
-    found = read_files(paths, stated)
+    found = read_files(paths, stated, checked_tags(tags))
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
-        put = put_files(store, found.records, files=found.whole, requests=found.requests)
+        before = {(one.file, one.source): one for one in corrected_of(store, found.whole)}
+        records = found.records if not before else [
+            corrected_again(one, was)
+            if (was := before.get((one.file, one.source))) is not None and was.read_as != (one.read_as or one.key)
+            else one
+            for one in found.records
+        ]  # fmt: skip
+        put = put_files(store, records, files=found.whole, requests=found.requests)
     return Imported(found=found, added=put.added, replaced=put.replaced, corrected=put.corrected)
 
 
+def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Tags, one or several parted by commas each."""
+    named = tuple(one.strip() for tag in tags for one in tag.split(","))
+    for one in named:
+        if not one or len(one) > _LONGEST_TAG or not one.isprintable():
+            raise InputError(f"`tag={one}`: a tag has 1 to {_LONGEST_TAG} characters", hint="such as `tag=nightly`")
+    return named
+
+
+_LONGEST_TAG = 64
+
+
 def listed_measurements(
-    store_url: str | None, *, model: str | None = None, device: str | None = None, source: str | None = None
-) -> list[tuple[object, ...]]:
-    """Stored points in the order of MEASUREMENT_COLUMNS. A filter is a part of the text, or the name of a format."""
+    store_url: str | None,
+    *,
+    model: str | None = None,
+    device: str | None = None,
+    source: str | None = None,
+    tag: str | None = None,
+    most: int | None = None,
+) -> tuple[list[tuple[object, ...]], int]:
+    """Stored points in the order of MEASUREMENT_COLUMNS, at `most` so many, and how many there are.
+
+    A filter is a part of the text, or the name of a format."""
+    filters = {"model": model, "device": device, "source": source, "tag": tag}
     with connect(store_url) as connection:
-        rows = connection.execute(_LISTED, {"model": model, "device": device, "source": source}).fetchall()
-    return sorted(rows, key=lambda row: (place_of(str(row[MEASUREMENT_COLUMNS.index("source")])), str(row[0])))
+        rows = connection.execute(_LISTED, {**filters, "most": most}).fetchall()
+    return [row[:-1] for row in rows], int(rows[0][-1]) if rows else 0
+
+
+def measured_settings(
+    store_url: str | None, *, model: str | None = None, device: str | None = None, most: int | None = None
+) -> tuple[list[tuple[object, ...]], int]:
+    """Settings that were measured, in the order of SETTING_COLUMNS: medians and spreads of their runs; and how many."""
+    with connect(store_url) as connection:
+        rows = connection.execute(_SETTINGS, {"model": model, "device": device, "most": most}).fetchall()
+    return [row[:-1] for row in rows], int(rows[0][-1]) if rows else 0
 
 
 def place_of(source: str) -> list[str | int]:

@@ -1,6 +1,6 @@
-"""Measured points that state a rate of requests in place of users, beside loads at that rate.
+"""Measured points that state a rate of requests in place of users, beside stored loads at that rate, or simulated.
 
-Means are compared with means. Not here: playing loads (`evaluate` with `arrivals`), points with users (validating)."""
+Means are compared with means, medians with medians where there is no mean. Not here: points with users (validating)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,35 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from evaluator.identity import RecordBuilder
-from evaluator.ledger import OPEN_LOOP, Deployment, Exclusion, Unmatched, deployment_of, scenario_of
+from evaluator.ledger import (
+    OPEN_LOOP,
+    Deployment,
+    Exclusion,
+    LookUp,
+    Unmatched,
+    circumstances_of,
+    deployment_of,
+    replayed_log,
+    replayed_scenario,
+    scenario_of,
+)
 from evaluator.scenario import Scenario
+from store.loads import MeasuredRequests
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.records import MeasurementRecord
 
 NOT_WHOLE = f"{OPEN_LOOP}, and only instances that do both are compared with loads"
-NO_MEAN = f"{OPEN_LOOP}, and no mean of a latency, which loads are compared by"
-NO_LOAD = f"{OPEN_LOOP}, and no loads around it are stored: evaluate its deployment with `arrivals=poisson`"
-_METRICS = {"ttft": ("ttft_ms_mean", "ttft_ms"), "tpot": ("tpot_exclusive_ms_mean", "tpot_exclusive_ms")}
+NO_MEAN = f"{OPEN_LOOP}, and no mean or median of a latency"
+_METRICS = {
+    "ttft": (("ttft_ms_mean", "ttft_ms"), "ttft_ms_p50"),
+    "tpot": (("tpot_exclusive_ms_mean", "tpot_exclusive_ms"), "tpot_exclusive_ms_p50"),
+}
+_FEWEST, _MOST = 200, 4_000  # requests that are simulated for a point
+_SEED = 2026
 _LOADS = """
     SELECT l.settings_key, l.arrivals_per_s, l.ttft_mean_ms + l.outside_ms AS ttft, l.load_tpot_mean_ms AS tpot
     FROM load l JOIN scenario s ON s.id = l.scenario_id
@@ -38,7 +56,7 @@ class AtRate:
     requests_per_s: float  # of the whole deployment
     measured: float
     predicted: float
-    knowledge: str  # asked or known, by a fit without this device and model; fitted: by the shipped fit
+    knowledge: str  # asked or known, by a fit without this device and model; fitted: by the shipped fit; or simulated
     scenario: str
 
     @property
@@ -55,7 +73,10 @@ class _Load(NamedTuple):
 
 
 def compared_at_rates(
-    records: Sequence[MeasurementRecord], location: StoreLocation, excluded: Iterable[Exclusion]
+    records: Sequence[MeasurementRecord],
+    location: StoreLocation,
+    excluded: Iterable[Exclusion],
+    captured: LookUp | None = None,
 ) -> tuple[tuple[AtRate, ...], tuple[Exclusion, ...]]:
     """Open-loop points beside stored loads, and what is left out, with the reason of those that have none."""
     found: list[AtRate] = []
@@ -63,7 +84,7 @@ def compared_at_rates(
     with read_transaction(location) as transaction:
         for record in records:
             try:
-                found += _of_point(record, transaction) if _is_open(record) else ()
+                found += _of_point(record, transaction, captured) if _is_open(record) else ()
             except Unmatched as reason:
                 reasons[reason.rule] += 1
     others = (one for one in excluded if one.rule != OPEN_LOOP)
@@ -81,28 +102,70 @@ def _is_open(record: MeasurementRecord) -> bool:
     return False
 
 
-def _of_point(record: MeasurementRecord, transaction: ReadTransaction) -> Iterator[AtRate]:
-    """A point beside loads at its rate. Raises Unmatched where there are none."""
+def _of_point(record: MeasurementRecord, transaction: ReadTransaction, captured: LookUp | None) -> Iterator[AtRate]:
+    """A point beside loads at its rate, simulated where none are stored. Raises Unmatched where it cannot be."""
     rate, deployment = record.request_rate or 0.0, deployment_of(replace(record, concurrency=1.0))
-    measured = dict(_means(record.metrics))
+    measured = dict(_measured(record.metrics))
     if deployment.mode != "aggregated" or not measured:
         raise Unmatched(NO_MEAN if deployment.mode == "aggregated" else NOT_WHOLE)
+    found = _stored(deployment, rate, transaction) if all(one == "mean" for one, _ in measured.values()) else None
+    if found is None:
+        times = replayed_log(deployment, _arrivals(record, deployment, rate), captured, seats=_seats(record))
+        predicted = {
+            metric: float(times[metric].mean() if statistic == "mean" else np.median(times[metric]))
+            for metric, (statistic, _) in measured.items()
+        }
+        found = "simulated", replayed_scenario(deployment), predicted
+    knowledge, scenario, predicted = found
+    key = RecordBuilder().scenario(deployment.model_name, scenario).key
+    for metric, (_, value) in measured.items():
+        yield AtRate(point=record.key, metric=metric, requests_per_s=rate, measured=value, predicted=predicted[metric],
+                     knowledge=knowledge, scenario=key)  # fmt: skip
+
+
+def _stored(
+    deployment: Deployment, rate: float, transaction: ReadTransaction
+) -> tuple[str, Scenario, dict[str, float]] | None:
+    """What stored loads around a rate say of its means, and of which scenario they are; None where there are none."""
     for knowledge, scenario in _scenarios(deployment):
         key = RecordBuilder().scenario(deployment.model_name, scenario).key
-        around = _around(list(transaction.rows(_Load, _LOADS, [key])), rate)
-        if around is not None:
-            for metric, value in measured.items():
-                yield AtRate(point=record.key, metric=metric, requests_per_s=rate, measured=value,
-                             predicted=around[metric], knowledge=knowledge, scenario=key)  # fmt: skip
-            return
-    raise Unmatched(NO_LOAD)
+        predicted = _around(list(transaction.rows(_Load, _LOADS, [key])), rate)
+        if predicted is not None:
+            return knowledge, scenario, predicted
+    return None
 
 
-def _means(metrics: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    for metric, names in _METRICS.items():
-        value = next((metrics[name] for name in names if metrics.get(name)), None)
+def _arrivals(record: MeasurementRecord, deployment: Deployment, rate: float) -> MeasuredRequests:
+    """Requests of the point's mean lengths at its rate, as many as it completed within bounds; nothing is measured."""
+    count = min(max(record.run.completed_requests or _FEWEST, _FEWEST), _MOST)
+    rate /= deployment.plan.dp * max(1, deployment.instances)  # a replica gets its part
+    gaps = (
+        np.full(count, 1.0) if circumstances_of(record).evenly else np.random.default_rng(_SEED).exponential(size=count)
+    )
+    sent = np.round(1e6 * np.cumsum(gaps) / rate).astype(np.int64)
+    answered = np.ones(count, dtype=np.int64)
+    return MeasuredRequests(
+        sent_us=sent - sent[0],
+        prompt=np.full(count, deployment.input_length, dtype=np.int64),
+        answer=np.full(count, deployment.output_length, dtype=np.int64),
+        ttft_us=answered,
+        e2e_us=answered,
+        duration_s=None,
+    )
+
+
+def _seats(record: MeasurementRecord) -> int | None:
+    return None if record.decode.batch_size is None else int(record.decode.batch_size)
+
+
+def _measured(metrics: Mapping[str, float]) -> Iterator[tuple[str, tuple[str, float]]]:
+    """(metric, (statistic, value)) of each latency: its mean, or its median where there is none."""
+    for metric, (means, median) in _METRICS.items():
+        value = next((metrics[name] for name in means if metrics.get(name)), None)
         if value is not None:
-            yield metric, value
+            yield metric, ("mean", value)
+        elif metrics.get(median):
+            yield metric, ("p50", metrics[median])
 
 
 def _scenarios(deployment: Deployment) -> Iterator[tuple[str, Scenario]]:

@@ -111,7 +111,7 @@ def compare_and_keep(
         play = replayed_all if workers is None else replaying_by(workers)
         played, unplayed = replays(validation.points, logs, seats, captured, play)
         chosen = usable([record for record in records if mine is None or mine(record.key)]).records
-        at_rates, excluded = compared_at_rates(chosen, store.location, validation.excluded)
+        at_rates, excluded = compared_at_rates(chosen, store.location, validation.excluded, captured)
         validation = replace(validation, replays=played, at_rates=at_rates, excluded=(*excluded, *unplayed))
         if engine is not None:
             return validation, Kept()

@@ -54,6 +54,9 @@ GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("
 
 STANDINGS = ("all", "device", "engine", "kind")  # of both sides, where there is a peer
 
+FEW_REQUESTS = 100
+SHORT_RUN = f"run of fewer than {FEW_REQUESTS} requests: its times hold warm-up and first compiles, predictions do not"
+
 Progress = Callable[[int, int], None]  # (scenarios evaluated, scenarios)
 Point = tuple[MeasurementRecord, Deployment]
 
@@ -227,7 +230,7 @@ def compare(
         excluded=(
             *chosen.excluded,
             *(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(unmatched.items()) if rows),
-            *(Exclusion(rule=rule, rows=rows, repaired=True) for rule, rows in sorted(repairs.items())),
+            *(Exclusion(rule=rule, rows=rows, repaired=True) for rule, rows in sorted(repairs.items()) if rows),
         ),
         noisy_twins=chosen.noisy_twins,
         twins=chosen.twins,
@@ -260,6 +263,7 @@ def _matched(records: Iterable[MeasurementRecord]) -> tuple[list[Point], Counter
             continue
         points.append((record, deployment))
         repairs.update(deployment.repairs)
+        repairs[SHORT_RUN] += 0 < (record.run.completed_requests or 0) < FEW_REQUESTS
     return points, rules, repairs
 
 

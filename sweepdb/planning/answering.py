@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from queries.asking import question_of
 from queries.pairs import SURELY
-from queries.session import Session, open_session
+from queries.session import Session
 from store.location import parse_url
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.possible import check_reserve
@@ -23,6 +23,7 @@ from sweepdb.planning.held_back import crosses_nodes, holds_of
 from sweepdb.planning.planning_options import REPORT, Asked, asked_of, longer_limits, plan_options
 from sweepdb.planning.ranking import ranked
 from sweepdb.planning.stored_sweeps import stored_sweep
+from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress

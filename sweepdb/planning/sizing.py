@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evaluator.arrivals import SEATS
 from queries.asking import question_of
-from queries.session import Session, open_session
+from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_transaction
@@ -20,6 +20,7 @@ from sweepdb.planning.planning_options import REPORT_OF_RATES, longer_limits
 from sweepdb.planning.ranking import number_of
 from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
 from sweepdb.planning.stored_sweeps import stored_scenarios
+from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress

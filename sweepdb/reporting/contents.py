@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from queries.asking import PARTS, Answer, declared, keywords_of, moved_times, question_of, question_report
 from queries.probes import find_probe, find_scenario
-from queries.session import open_session
 from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_store_id, read_transaction
@@ -19,6 +18,7 @@ from sweepdb.planning import DeploymentPlan, asked_plan, subjects
 from sweepdb.planning.planning_options import REPORT, report_options
 from sweepdb.reporting.page_text import amount
 from sweepdb.reporting.stops import Stops, answered_stops, moved
+from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
     from queries.session import Session

@@ -1,4 +1,4 @@
-"""Commands that end with us: each runs under a watchdog, and what a killed watchdog leaves is found by its session and mark.
+"""Commands that end with us: each runs under a watchdog; what a killed one leaves is found by its session and mark.
 
 Not here: the watchdog itself (sweepdb.running.watchdog)."""
 

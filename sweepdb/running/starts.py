@@ -5,6 +5,7 @@ that was killed goes on where it stood, by its journal."""
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +22,10 @@ from sweepdb.measuring import import_measurements
 from sweepdb.running.clients import installed_client, measure
 from sweepdb.running.failures import write_failure
 from sweepdb.running.guarded import Mark, end_marked
+from sweepdb.running.how import HowToRun
 from sweepdb.running.journal import Begun, Journal, Load, open_journal
 from sweepdb.running.servers import RunningServer, ServerFailed, started_server
 
-READY_S, CLIENT_S = 1800.0, 3600.0
 _UNCLEAR_IN_A_ROW = 2  # starts that failed, not for want of memory: it may be the machine
 
 
@@ -62,18 +63,6 @@ class Ran:
     used_up: bool  # the budget, before the question was decided
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HowToRun:
-    """How servers are started and asked."""
-
-    budget: int = 1
-    client: str | None = None
-    ready_s: float = READY_S
-    client_s: float = CLIENT_S
-    engine: str | None = None
-    engine_version: str | None = None
-
-
 def runs_folder(location: StoreLocation) -> Path:
     """Where journal, launch files and results of a store's runs lie: beside it."""
     return Path("sweepdb.runs") if location.path is None else location.path.with_name(f"{location.path.name}.runs")
@@ -92,6 +81,7 @@ def run_starts(
     It is called again after each import. `question` is what a killed call goes on with; another one begins anew."""
     how, location = how or HowToRun(), parse_url(store)
     client = installed_client(how.client)
+    question = json.loads(json.dumps(question, default=str))  # as the journal gives it back
     with _ended_by_signals(), open_journal(runs_folder(location)) as journal:
         one = _Running(
             next_start=next_start, how=how, client=client, location=location, folder=runs_folder(location),

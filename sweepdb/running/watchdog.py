@@ -86,14 +86,15 @@ def main(command: list[str]) -> int:
         signal.signal(kind, lambda *_: None)
     ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
     try:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL).pid  # noqa: S603  what it is for
+        started = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  what it is for
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return 127
-    status = None
+    child, status = started.pid, None  # `started` lives on: as garbage it would take in the child's status by itself
     while status is None and not select.select([0], [], [], _LOOK_EVERY_S)[0]:
         status = _reaped(child)
     end_all(lambda: _left(child))
+    started.returncode = status or 0
     return 0 if status is None else status if status >= 0 else 128 - status
 
 

@@ -63,11 +63,11 @@ def refuse_unbelievable_load(load: LoadRecord) -> None:
         most = edges[bins.max() + 1] if bins.max() + 2 < edges.size else np.inf  # the last bin holds what is beyond
         if not least * (1 - _SAME) <= mean <= most * (1 + _SAME):
             raise InputError(
-                f"No play gives load {load.key[:12]}: {name} lies beyond the times of its requests.",
+                f"No simulation gives load {load.key[:12]}: {name} lies beyond the times of its requests.",
                 hint="Loads come from sweepdb alone; export them again from the store that evaluated them.",
             )
     if load.busy_share > 1:
-        raise InputError(f"No play gives load {load.key[:12]}: busy_share is above 1.", hint="Export it again.")
+        raise InputError(f"No simulation gives load {load.key[:12]}: busy_share is above 1.", hint="Export it again.")
 
 
 @lru_cache(maxsize=64)  # blocks of a scenario follow each other

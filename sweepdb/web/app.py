@@ -34,6 +34,7 @@ from sweepdb.web.pool import SessionPool, UnknownPathError, status_of, told
 STATIC = Path(__file__).parent / "static"
 PAGES = (
     "",
+    "decide",
     "pd",
     "goodput",
     "sensitivity",

@@ -80,7 +80,8 @@ class Assistant:
         Options are those of the report deployments: limits in ms, num_devices, concurrency or target_qps, scope."""
         question = question_of(REPORT, options or {})
         own = {"budget": budget, "gain": gain}
-        return _short(await self._pool.run(lambda: decision_document(self._pool.location, question, own)))
+        told = await self._pool.run(lambda: decision_document(self._pool.location, question, own))
+        return _short({name: value for name, value in told.items() if name != "bands"})
 
     async def coverage(self, options: Options | None = None) -> Document:
         """Everything that is stored: how densely, and with how many failures."""

@@ -7,21 +7,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from queries.asking import Question, shown
-from queries.session import open_session
-from store.errors import InputError
+from store.errors import InputError, NothingFits
 from store.location import StoreLocation
-from sweepdb.deciding import BUDGET, GAIN, decided, document
+from sweepdb.deciding import BUDGET, GAIN, Decision, decided, document
+from sweepdb.sessions import open_session
 from sweepdb.web.documents import plain
 
 
 def decision_document(location: StoreLocation, question: Question, own: Mapping[str, object]) -> dict[str, object]:
     """A decision as JSON holds it; `own` has the budget and the gain, as texts or numbers."""
+    return {name: plain(value) for name, value in document(_asked(location, question, own)).items()}
+
+
+def decision_script(location: StoreLocation, question: Question, own: Mapping[str, object]) -> str:
+    """The script of the next run."""
+    start = _asked(location, question, own).next_start
+    if start is None:
+        raise NothingFits("no run is worth it")
+    from sweepdb.launching import launch_files, one_script
+
+    ladder = [one.concurrency for one in start.ladder]
+    files, _ = launch_files(start.probe, store=location.url, ladder=ladder)
+    return one_script(files, f"run-{start.scenario}")
+
+
+def _asked(location: StoreLocation, question: Question, own: Mapping[str, object]) -> Decision:
     budget, gain = _number(own, "budget", BUDGET), _number(own, "gain", GAIN)
     if budget != int(budget):
         raise InputError(f"`budget={budget:g}` is not a whole number of starts")
     with open_session(location.url) as session:
-        found = document(decided(session, question, budget=int(budget), gain=gain))
-    return {name: plain(value) for name, value in found.items()}
+        return decided(session, question, budget=int(budget), gain=gain)
 
 
 def _number(own: Mapping[str, object], name: str, default: float) -> float:

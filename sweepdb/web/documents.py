@@ -50,6 +50,7 @@ def answer_document(told: Told, *, picture: str | None = None, note: str | None 
         "rules": {**asdict(question.definitions), "tpot": answer.tpot},
         "versions": plain(dict(answer.versions)),
         "expected_error": [asdict(one) for one in answer.expected_error],
+        **({"own_runs": asdict(answer.own_runs)} if answer.own_runs else {}),
         "ttft_intervals": [asdict(one) for one in answer.ttft_intervals],
         "verdict": list(answer.verdict),
         "notes": [*([note] if note else []), *answer.notes],

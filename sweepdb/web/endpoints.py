@@ -21,7 +21,7 @@ from store.location import StoreLocation
 from sweepdb.deciding import REPORT
 from sweepdb.reporting import drawn
 from sweepdb.web.asked import question_of_parameters
-from sweepdb.web.decisions import decision_document
+from sweepdb.web.decisions import decision_document, decision_script
 from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, plain, table_document
 from sweepdb.web.listings import (
     Listing,
@@ -59,6 +59,7 @@ class Endpoints:
             "openapi.json": self.openapi,
             "answer/{name}": self.answer,
             "decide": self.decide,
+            "decide.sh": self.decide,
             "probe/{reference}": self.probe,
             "explain/{reference}": self.explain,
         }
@@ -71,10 +72,13 @@ class Endpoints:
         return await self._answered(str(request.path_params["name"]), request)
 
     async def decide(self, request: Request) -> Response:
-        """What to deploy on what is known now, and the runs worth most; a picture with the bands of predictions."""
+        """What to deploy on what is known now, and the runs worth most; decide.sh is the script of the next run."""
         own = {name: request.query_params[name] for name in _OF_DECISIONS if name in request.query_params}
         parameters = [item for item in request.query_params.multi_items() if item[0] not in _OWN | own.keys()]
         question = question_of_parameters(REPORT, parameters)
+        if request.url.path.endswith(".sh"):
+            script = await self._pool.run(lambda: decision_script(self._pool.location, question, own))
+            return PlainTextResponse(script, media_type="text/x-shellscript")
         state = await self._pool.state()
         told = await self._pool.run(lambda: decision_document(self._pool.location, question, own))
         return await _document(lambda: {**told, "state": state})

@@ -52,7 +52,9 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
             f"The operators of a probe's steps{_FORM}", "explain", [_REFERENCE, _STEP]
         ),
         "/api/v1/decide": _path(
-            "What to deploy on what is known now, and the run worth most for this decision", "decide", _decided()
+            "What to deploy on what is known now, and the run worth most; .sh behind it is that run's script",
+            "decide",
+            _decided(),
         ),
         **{f"/api/v1/answer/{asked.name}": _answer_path(asked) for asked in asked_reports().values()},
     }

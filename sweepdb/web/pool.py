@@ -22,6 +22,7 @@ from store.errors import InputError, NothingFits, StoreBusyError, SweepdbError
 from store.location import StoreLocation
 from store.reading import read_state
 from store.texts import escaped
+from sweepdb.sessions import session_at
 
 
 class UnknownPathError(InputError):
@@ -200,7 +201,7 @@ class SessionPool:
                 return self._used(newest)
         now = await asyncio.to_thread(read_state, self.location)
         if (scope, now) not in self._held:
-            session = Session(self.location, memory_share=_MEMORY_SHARE)
+            session = session_at(self.location, memory_share=_MEMORY_SHARE)
             self._held[scope, now] = _Held(session=session, state=now, opened=time.monotonic())
             while len(self._held) > SESSIONS:
                 self._drop(next(iter(self._held)))

@@ -28,9 +28,9 @@ from shared_data import ROOT
 
 from evaluator.ledger import read_measurements
 from queries.asking import Limits, PairOptions
-from queries.learning import Run, prior_of
-from sweepdb.deciding.settings import Server, Setting, located
-from sweepdb.deciding.settings_run import OwnRun
+from queries.learning import Process, Run, prior_of
+from sweepdb.deciding.settings import Server, Setting
+from sweepdb.deciding.settings_run import OwnRun, Teaching
 from sweepdb.deciding.worlds import OwnSettings, Wanted
 from sweepdb.measuring.validating import compare
 
@@ -83,9 +83,9 @@ def choices(rows):
     groups = defaultdict(dict)
     for row in rows:
         plan = tuple(int(row[name]) for name in ("tp", "pp", "dp", "ep"))
-        server = Server(row["plan"], row["model"], row["device"], row["engine"], row["precision"], *plan,
+        server = Server(row["plan"], 0, row["model"], row["device"], row["engine"], row["precision"], *plan,
                         int(row["devices"]), float(row["input"]), float(row["output"]))  # fmt: skip
-        setting = Setting(probe=row["key"], server=server, plan=row["plan"], concurrency=int(row["users"]),
+        setting = Setting(probe=row["key"], server=server, plan=row["plan"], concurrency=int(row["users"]), batch_size=int(row["users"]),
                           ttft_ms=float(row["ttft_ms_predicted"]), tpot_ms=float(row["tpot_ms_predicted"]))  # fmt: skip
         measured = {name: float(row[f"{name}_measured"]) for name in METRICS.values()}
         groups[server.group].setdefault((server, setting.concurrency), (setting, measured))
@@ -99,13 +99,13 @@ def choices(rows):
 
 
 def run_of(setting, measured):
-    """A run that measures what the file says."""
+    """A run that measures what the file says, as it is read and as it teaches."""
     ratios = {name: math.log(measured[name] / getattr(setting, name)) for name in METRICS.values()}
-    observed = Run(key=setting.probe, setting=located(setting.server, setting.concurrency),
-                   ttft=ratios["ttft_ms"], tpot=ratios["tpot_ms"])  # fmt: skip
-    predicted = {name: getattr(setting, name) for name in METRICS.values()}
-    return OwnRun(server=setting.server, users=float(setting.concurrency), setting=setting, measured=measured,
-                  predicted=predicted, observed=observed)  # fmt: skip
+    place = Teaching(prior=None).located(setting)
+    run = OwnRun(
+        measurement=setting.probe, server=setting.server, users=place.users, setting=setting, measured=measured
+    )
+    return run, Run(key=setting.probe, setting=place, ttft=ratios["ttft_ms"], tpot=ratios["tpot_ms"])
 
 
 class PerDevice(Wanted):
@@ -128,10 +128,13 @@ class Bench:
     def known(self, wanted, run):
         """The settings with some runs; what is the same for all limits is worked out once."""
         if run not in self._kept:
-            runs = tuple(self.runs[place] for place in sorted(run))
-            self._kept[run] = OwnSettings(settings=self.settings, runs=runs, wanted=wanted, prior=self.prior)
+            made = [self.runs[place] for place in sorted(run)]
+            process = Process([observed for _, observed in made], self.prior)
+            teaching = Teaching(prior=self.prior, processes={self.settings[0].server.group: process})
+            runs = tuple(one for one, _ in made)
+            self._kept[run] = OwnSettings(settings=self.settings, runs=runs, wanted=wanted, teaching=teaching)
         kept = self._kept[run]
-        fresh = OwnSettings(settings=kept.settings, runs=kept.runs, wanted=wanted, prior=kept.prior)
+        fresh = OwnSettings(settings=kept.settings, runs=kept.runs, wanted=wanted, teaching=kept.teaching)
         vars(fresh).update({name: value for name, value in vars(kept).items() if name not in vars(fresh)})
         worlds = fresh.worlds()
         vars(kept).update({name: value for name, value in vars(fresh).items() if name not in vars(kept)})
@@ -139,7 +142,7 @@ class Bench:
 
     def decide(self, wanted, ladders, most, choose=None):
         """(broken, nothing, lost) after each number of starts; `choose` takes the place of the rule."""
-        true = wanted.worth(self.settings, *(np.array([run.measured[name] for run in self.runs])
+        true = wanted.worth(self.settings, *(np.array([run.measured[name] for run, _ in self.runs])
                                              for name in METRICS.values()))  # fmt: skip
         run = frozenset()
         for starts in range(most + 1):
@@ -162,7 +165,9 @@ class Bench:
 def drawn(bench, random):
     """Limits of one decision."""
     at, wide = random.integers(len(bench.runs)), random.uniform(1.0, 1.3, 2)
-    ttft, tpot = (bench.runs[at].measured[name] * factor for name, factor in zip(METRICS.values(), wide, strict=True))
+    ttft, tpot = (
+        bench.runs[at][0].measured[name] * factor for name, factor in zip(METRICS.values(), wide, strict=True)
+    )
     return PerDevice(limits=Limits(ttft_ms=ttft, tpot_ms=tpot), pairs=PairOptions(num_devices=1), prices={},
                      tpot_rule="exclusive", believed=0.5)  # fmt: skip
 

@@ -24,7 +24,7 @@ LIMITS = {"ttft_limit": (30.0, 3000.0), "tpot_limit": (2.0, 80.0), "e2e_limit": 
 OTHERS = {
     "num_devices": (2, 8, 32, 64), "top": (1, 3, 10, 40), "confidence": (0.8,), "reserved_memory_gb": (0.0, 30.5),
     "kv_charge": ("full", "mean"), "preset": ("upstream", "seed000", "seed001"), "kv_transfer_gb_per_s": (10.0, 50.0),
-    "target_qps": (1.0, 20.0), "attainment": (0.5, 0.95), "marginal": (True,), "mode": ("aggregated", "prefill", "decode", "pd"),
+    "target_rate": (1.0, 20.0), "attainment": (0.5, 0.95), "marginal": (True,), "mode": ("aggregated", "prefill", "decode", "pd"),
     "all_versions": (True,), "instance_devices": (2, 4), "allocation": ("exact",), "min_tokens_per_s_per_user": (20.0, 90.0),
     "prefill_degradation": (0.9,), "decode_degradation": (0.9,), "rank_by": ("qps", "tpot", "system-qps", "qps-per-device"),
     "by": ("goodput",), "scale": (True,), "all_pairs": (True,),

@@ -199,7 +199,7 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
             "Report coverage makes no use of --tpot-limit\nhint: Coverage lists what is",
         ),
         ("query coverage --reserved-memory-gb 4", "Report coverage makes no use of --reserved-memory-gb"),
-        ("query best --mode decode --target-qps 3", "Report best makes no use of --target-qps, --mode"),
+        ("query best --mode decode --target-rate 3", "Report best makes no use of --target-rate, --mode"),
         ("query pd-ratio --e2e-limit 9", "--e2e-limit"),
         ("query capacity --rank-by qps", "Report capacity makes no use of --rank-by"),
         ("query decode --price-date 2026-01-01 --vary ttft", "makes no use of --vary, --price-date"),

@@ -472,8 +472,9 @@ def test_csv_rows_are_the_groups(validated):
 
 
 def test_what_the_document_shows_works(tmp_path, sqlite_url):
-    text = (Path(__file__).parents[2] / "docs" / "howto" / "validate-against-measurements.md").read_text()
-    (shown,) = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
+    howto = Path(__file__).parents[2] / "docs" / "howto"
+    text = (howto / "validate-against-measurements.md").read_text()
+    (shown,) = re.findall(r"```csv\n(.*?)```", (howto / "import-measurements.md").read_text(), re.DOTALL)
     path = tmp_path / "shown.csv"
     path.write_text(shown)
     outcome = sweepdb(f"validate --measurements {path} --format json", sqlite_url)
@@ -576,13 +577,23 @@ def test_the_picture_has_the_same_points_and_is_drawn(validated, tmp_path):
 
 
 def test_points_of_an_open_loop_are_compared_with_loads_at_their_rate(tmp_path):
-    """Two of three: the third rate was never played. Means lie on the line between the rates around."""
+    """Means lie on the line between the rates around. A rate that was never played is simulated, and so are medians."""
     url = f"sqlite:///{tmp_path}/store.sqlite"
     evaluate_loads(url, mode="aggregated", requests=1_000, rates=(2.0, 6.0))
     loads = asked(url, "SELECT ttft_mean_ms AS ttft, load_tpot_mean_ms AS tpot FROM load ORDER BY arrivals_per_s")
     head = "model,device,engine,precision,tp,input_length,output_length,request_rate,ttft_ms,tpot_exclusive_ms"
     lines = [f"Qwen/Qwen3-0.6B,a100_sxm,vllm,bf16,1,500,60,{rate},20.0,5.0" for rate in (2, 3, 60)]
     (tmp_path / "open.csv").write_text("\n".join([head, *lines]) + "\n")
+    medians = head.replace("ttft_ms,tpot_exclusive_ms", "ttft_ms_p50,tpot_exclusive_ms_p50")
+    (tmp_path / "medians.csv").write_text(f"{medians}\nQwen/Qwen3-0.6B,a100_sxm,vllm,bf16,1,500,60,6,20.0,5.0\n")
+    sweepdb(f"measurements import {tmp_path}/medians.csv", url)
+    simulated = json.loads(sweepdb(f"validate --measurements {tmp_path}/medians.csv --format json", url).out)[
+        "at_rates"
+    ]
+    # The median of a lightly loaded server is near the mean of its load, which was played with other requests.
+    assert [one["knowledge"] for one in simulated] == ["simulated", "simulated"]
+    assert simulated[0]["predicted"] == pytest.approx(loads[1]["ttft"], rel=0.2)
+    assert simulated[1]["predicted"] == pytest.approx(loads[1]["tpot"], rel=0.2)
     document = json.loads(sweepdb(f"validate --measurements {tmp_path}/open.csv --format json", url).out)
     found = {(one["requests_per_s"], one["metric"]): one for one in document["at_rates"]}
     for rate, way in ((2.0, 0.0), (3.0, 0.25)):
@@ -590,9 +601,9 @@ def test_points_of_an_open_loop_are_compared_with_loads_at_their_rate(tmp_path):
             expected = loads[0][metric] + way * (loads[1][metric] - loads[0][metric])
             assert found[rate, metric]["predicted"] == pytest.approx(expected)
             assert found[rate, metric]["error"] == pytest.approx(expected / measured - 1)
-    assert len(found) == 4
-    (left_out,) = document["excluded"]
-    assert left_out["rows"] == 1
-    assert "no loads around it are stored" in left_out["rule"]
+    assert {rate for rate, _ in found} == {2.0, 3.0, 60.0}
+    assert found[60.0, "tpot"]["knowledge"] == "simulated"
+    assert found[60.0, "tpot"]["predicted"] > loads[1]["tpot"]  # ten times as many are in flight
+    assert document["excluded"] == []
     said = sweepdb("validate", url).out
     assert "points that state a rate of requests, beside stored loads at that rate" in said

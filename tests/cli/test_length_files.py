@@ -266,8 +266,8 @@ def test_a_file_is_a_scope_of_every_report(evaluate, folder):
     for report in ("best", "prefill", "decode", "pd-ratio", "curve", "pareto", "devices", "coverage"):
         rows = json.loads(sweepdb(f"query {report} {scope}", address).out)
         assert rows, report
-        assert {row.get("workload", "~2050/10 (3 bins) budget 4096") for row in rows} == {
-            "~2050/10 (3 bins) budget 4096"
+        assert {row.get("workload", "~2050/10 (3 bins) max-num-batched-tokens 4096") for row in rows} == {
+            "~2050/10 (3 bins) max-num-batched-tokens 4096"
         }
     assert_one_sentence(sweepdb(f"query best --input-length {folder}/none.yaml", address), "No workload")
     for report, phases in (("best", 1), ("prefill", 1), ("decode", 1), ("pd-ratio", 2)):

@@ -12,14 +12,18 @@ from conftest_cli import sweepdb
 import queries
 from cli.derived import OLD_FLAGS
 from cli.main import build_app
-from queries.asking import asked_reports
+from queries.asking import OLD_COLUMNS, asked_reports, reports
+from queries.dictionary import dictionary
 from store.errors import InputError
 from tools.reference_pages import REFERENCE_PAGES
 
 ROOT = Path(__file__).parents[2]
 # The drop-in for another program keeps that program's options; the changelog tells of earlier days.
 WRITTEN_FOR_OTHERS = {"seeds.md", "why-cli.md", "commands.md"}
-COLUMNS = {"qps", "seats", "max_batched_tokens", "target_users"}  # of tables and views, and SQL variables, too
+COLUMNS = {"qps", "seats", "max_batched_tokens", "target_users", "target_qps"}  # stored, and variables of SQL, too
+# Words of our own for a simulation, --max-num-seqs and --max-num-batched-tokens; a log is replayed.
+OWN = re.compile(r"\b(?:un)?play(?:s|ed|ing)?\b|\bseats?\b|(?<!-)\b(?:token )?budget \d+\b", re.IGNORECASE)
+TOLD = ("howto", "tutorial", "readers")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,6 +65,41 @@ def test_no_header_of_a_report_uses_an_old_word():
     for report in asked_reports().values():
         told = " ".join([report.summary, *(f"{one.name} {one.meaning}" for one in report.columns)])
         assert old_word().search(told) is None, report.name
+        assert OWN.search(told) is None, report.name
+
+
+def test_no_column_of_a_report_has_an_old_name():
+    for report in reports().values():
+        named = {one.name: one.unit for one in report.columns}
+        assert set(named) & OLD_COLUMNS.keys() == set(), report.name
+        assert named.get("rate", "requests/s") == "requests/s", report.name
+        assert OWN.search(" ".join([report.summary, *(one.meaning for one in report.columns)])) is None, report.name
+
+
+def test_views_have_a_column_under_both_names_and_say_which_goes():
+    old = {"seats": "max_num_seqs", "max_batched_tokens": "max_num_batched_tokens", "play_seats": "max_num_seqs"}
+    for relation in dictionary():
+        if relation.kind == "raw" or relation.name == "scenario":  # as it is stored
+            continue
+        named = {one.name: one.meaning for one in relation.columns}
+        for name in named.keys() & old.keys():
+            assert named[name] == f"old name of {old[name]}, gone with the next release", relation.name
+            assert old[name] in named, relation.name
+        assert OWN.search(" ".join([relation.meaning, *named.values()])) is None, relation.name
+
+
+@pytest.mark.parametrize("command", ["evaluate", "plan", "query", "report", "launch", "validate"])
+def test_no_help_uses_a_word_of_our_own(command):
+    assert OWN.search(sweepdb(f"{command} --help-all").out) is None
+
+
+def test_no_page_uses_a_word_of_our_own():
+    used = {
+        path.name: OWN.search(path.read_text(encoding="utf-8"))
+        for path in pages()
+        if path.suffix == ".js" or path.parent.name in TOLD or path.name == "README.md"
+    }
+    assert {name: found[0] for name, found in used.items() if found} == {}
 
 
 def test_an_old_option_answers_as_the_new_one_and_says_it(example_copy):

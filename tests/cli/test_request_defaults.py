@@ -255,8 +255,8 @@ def test_client_and_launch_are_those_of_the_engine_unless_named():
         ({"seats": 0}, "`max_num_seqs` must lie between 1 and 1,000,000, not 0"),
         ({"wait_steps": -1}, "`wait_steps` must lie between 0 and 1,000,000, not -1"),
         ({"routing": "skewed"}, "`routing` skewed is unknown"),
-        ({"serving_models": ("waves",), "seats": 8}, "`max_num_seqs`: waves plays no client and no server"),
-        ({"serving_models": ("waves",), "poll_steps": 8}, "`poll_steps`: waves plays no client and no server"),
+        ({"serving_models": ("waves",), "seats": 8}, "`max_num_seqs`: waves simulates no client and no server"),
+        ({"serving_models": ("waves",), "poll_steps": 8}, "`poll_steps`: waves simulates no client and no server"),
     ],
 )
 def test_what_no_client_or_server_can_be_is_refused_by_its_option(said, reason):

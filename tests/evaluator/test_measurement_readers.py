@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluator.ledger.readers import read_measurements
-from evaluator.ledger.readers.guidellm import layout_of
+from evaluator.ledger.readers.clients.guidellm import layout_of
 from store.errors import InputError
 
 
@@ -162,7 +162,7 @@ def test_inferencex_disaggregated_has_two_sides_and_output_for_each_decode_devic
 def test_aiperf_units_percentiles_and_the_profiling_phase(tmp_path):
     record = only(write(tmp_path, AIPERF))
     assert (record.source_format, record.model, record.device, record.concurrency) == (
-        "aiperf", "org/model", "H100", 6.0
+        "aiperf", "org/model", "h100_sxm", 6.0
     )  # fmt: skip
     assert record.metrics == {
         "ttft_ms_mean": 300.0, "ttft_ms_p99": 700.0, "tpot_exclusive_ms_mean": 27.0, "e2e_ms_mean": 3000.0,
@@ -210,7 +210,8 @@ def test_guidellm_strategies_without_streams(tmp_path):
 
     assert under({"kind": "synchronous"}).concurrency == 1.0
     constant = under({"kind": "constant", "rate": 2.5})
-    assert (constant.concurrency, constant.request_rate) == (7.5, 2.5)  # the mean number in flight
+    assert (constant.concurrency, constant.request_rate) == (None, 2.5)  # an open loop: nobody waits for an answer
+    assert under({"kind": "constant", "rate": 2.5, "max_concurrency": 10240}).concurrency is None  # a cap, no users
 
 
 def test_a_report_of_several_benchmarks_loses_one_that_measured_nothing(tmp_path):
@@ -232,7 +233,7 @@ def test_our_own_csv_line_by_line(tmp_path):
     first, last = result.records
     assert first.metrics == {"ttft_ms_mean": 180.5, "tpot_exclusive_ms_p50": 12.25}
     assert (first.mode, first.decode.tp, first.prefill.tp, first.num_devices) == ("aggregated", 2, 2, 2)
-    assert {name: one for name, one in json.loads(first.extra).items() if name != "provenance"} == {"rack": "r7"}
+    assert json.loads(first.extra) == {"rack": "r7"}
     assert last.metrics == {"tpot_exclusive_ms_p50": 15.0}
     assert (last.precision, last.num_devices, last.decode.tp) == (None, None, None)
 
@@ -314,7 +315,7 @@ def test_files_that_are_not_results_at_all(name, content, complaint, tmp_path):
 def test_a_file_or_folder_that_is_not_there_or_holds_nothing(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         read_measurements(tmp_path / "none.json")
-    with pytest.raises(InputError, match="holds no JSON file"):
+    with pytest.raises(InputError, match="holds no result of a benchmark"):
         read_measurements(tmp_path)
 
 
@@ -335,9 +336,9 @@ def test_the_key_is_of_the_content_and_not_of_the_place(tmp_path):
     one = only(write(tmp_path, VLLM, "one.json"))
     (other,) = read_measurements(write(tmp_path, [VLLM], "other.json")).records
     assert one.source != other.source
-    places = {json.loads(record.extra)["provenance"]["file"] for record in (one, other)}
+    places = {record.file for record in (one, other)}
     assert len(places) == 2
-    assert replace(one, source=other.source, extra=other.extra) == other
+    assert replace(one, source=other.source, file=other.file) == other
     changed = only(write(tmp_path, VLLM | {"mean_ttft_ms": 421.0}))
     assert changed.key != one.key
 

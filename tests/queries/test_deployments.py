@@ -71,7 +71,7 @@ def test_aggregated_instances_fill_the_budget_best(stored, notebook):
 
 
 def test_a_rate_takes_the_fewest_devices_of_each_kind(stored, notebook):
-    found = by_place(notebook.deployments(target_qps=40.0, **LIMITS))
+    found = by_place(notebook.deployments(target_rate=40.0, **LIMITS))
     for device in DEVICES:
         fewest = min(
             math.ceil(40.0 / qps - 1e-12) * row["num_devices"] for row, qps in admitted(read_rows(stored), device)
@@ -79,20 +79,20 @@ def test_a_rate_takes_the_fewest_devices_of_each_kind(stored, notebook):
         mine = found[device, "aggregated"]
         assert (mine["devices_used"], mine["carries_target"]) == (fewest, True)
         assert found[device, "pd"]["carries_target"]
-        of_both = notebook.capacity(device=device, target_qps=40.0, **LIMITS).dicts()
+        of_both = notebook.capacity(device=device, target_rate=40.0, **LIMITS).dicts()
         least = min(row["devices"] for row in of_both if row["carries_target"])
         assert min(found[device, mode]["devices_used"] for mode in ("aggregated", "pd")) == least
 
 
 def test_what_carries_a_rate_is_ranked_by_money(notebook):
-    rows = notebook.deployments(target_qps=40.0, **LIMITS).dicts()
+    rows = notebook.deployments(target_rate=40.0, **LIMITS).dicts()
     assert [row["rank"] for row in rows] == [1, 2, 3, 4]
     costs = [row["usd_per_hour"] for row in rows]
     assert costs == sorted(costs)
     assert len(set(costs)) > 1
 
 
-@pytest.mark.parametrize("asked", [{"target_qps": 40.0}, {"concurrency": 60.0}])
+@pytest.mark.parametrize("asked", [{"target_rate": 40.0}, {"concurrency": 60.0}])
 def test_the_cost_of_a_rate_or_of_users_is_that_of_whole_deployments(notebook, asked):
     wanted = notebook.deployments(**asked, **LIMITS)
     found = notebook.cost(**asked, **LIMITS)
@@ -163,7 +163,7 @@ def test_concurrency_shows_every_plan_with_the_users_asked_for(notebook, stored)
 def test_costs_count_idle_devices_of_a_budget_and_only_used_ones_of_a_rate(notebook):
     for options, devices_of in (
         ({"num_devices": 13}, lambda _: 13),
-        ({"target_qps": 40.0}, lambda row: row["devices_used"]),
+        ({"target_rate": 40.0}, lambda row: row["devices_used"]),
     ):
         for row in notebook.deployments(**options, **LIMITS).dicts():
             hour = PRICES[row["device"]] * devices_of(row)
@@ -181,12 +181,12 @@ def test_costs_count_idle_devices_of_a_budget_and_only_used_ones_of_a_rate(noteb
 
 
 def test_a_device_without_a_price_is_ranked_by_devices(notebook):
-    rows = notebook.deployments(target_qps=40.0, price_date="2020-01-01", **LIMITS).dicts()
+    rows = notebook.deployments(target_rate=40.0, price_date="2020-01-01", **LIMITS).dicts()
     assert {row["usd_per_hour"] for row in rows} == {None}
     assert [row["devices_used"] for row in rows] == sorted(row["devices_used"] for row in rows)
 
 
-@pytest.mark.parametrize("asked", [{}, {"target_qps": 40.0}, {"concurrency": 60.0}])
+@pytest.mark.parametrize("asked", [{}, {"target_rate": 40.0}, {"concurrency": 60.0}])
 def test_every_number_of_devices_has_what_it_has_by_itself(notebook, asked):
     together = notebook.deployments(num_devices=13, budgets="3,7,13", **asked, **LIMITS).dicts()
     alone = [
@@ -200,7 +200,7 @@ def test_every_number_of_devices_has_what_it_has_by_itself(notebook, asked):
 
 
 def test_without_devices_there_is_no_budget(notebook):
-    assert {row["budget"] for row in notebook.deployments(target_qps=40.0, **LIMITS).dicts()} == {None}
+    assert {row["budget"] for row in notebook.deployments(target_rate=40.0, **LIMITS).dicts()} == {None}
 
 
 @pytest.mark.parametrize(

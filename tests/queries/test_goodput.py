@@ -82,10 +82,10 @@ def ladder(stored):
 def said_of(row):
     """What a row says, without its figures."""
     if row["said"] is not None and row["said"].startswith("saturated at the lowest rate: a lone request takes"):
-        return "below the lowest rate played"
+        return "below the lowest rate simulated"
     if row["said"] is not None and row["said"].startswith(">="):
-        assert row["said"] == f">= {row['goodput']:.4g}, the highest rate played"
-        return "the highest rate played"
+        assert row["said"] == f">= {row['goodput']:.4g}, the highest rate simulated"
+        return "the highest rate simulated"
     return row["said"]
 
 
@@ -249,8 +249,8 @@ def test_percentiles_are_those_of_the_requests(stored, notebook) -> None:
 def test_rates_outside_the_ladder_are_said(notebook) -> None:
     (low,) = notebook.percentiles(rate=1e-3, mode="aggregated").dicts()
     (high,) = notebook.percentiles(rate=1e6, mode="aggregated").dicts()
-    assert low["said"] == "at the lowest rate played"
-    assert (high["said"], high["ttft_p50_ms"]) == ("above the highest rate played", None)
+    assert low["said"] == "at the lowest rate simulated"
+    assert (high["said"], high["ttft_p50_ms"]) == ("above the highest rate simulated", None)
     with pytest.raises(InputError, match="percentiles are of a rate of requests"):
         notebook.percentiles()
 
@@ -294,7 +294,7 @@ def test_few_requests_are_said_with_their_interval(sqlite_url) -> None:
 def test_sides_of_other_arrivals_are_no_pair(sqlite_url) -> None:
     for mode, arrivals in (("prefill", "poisson"), ("decode", "constant")):
         evaluate_loads(sqlite_url, requests=2_000, mode=mode, arrivals=arrivals, rates=(1.0, 2.0, 4.0))
-    said = "prefill sides were played with poisson, 2000 requests, seed 1, decode sides with constant, 2000 requests"
+    said = "prefill sides were simulated with poisson, 2000 requests, seed 1, decode sides with constant, 2000 requests"
     with sweepdb.open(sqlite_url) as opened, pytest.raises(InputError, match=said):
         opened.best(by="goodput", ttft_limit=300.0, mode="pd", all=True)
 

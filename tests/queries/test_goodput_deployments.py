@@ -136,7 +136,7 @@ def test_the_number_to_buy_carries_the_rate_with_longer_steps(opened, ladders, s
 
 
 def test_capacity_for_probes_is_as_it_was(opened) -> None:
-    assert opened.capacity(target_qps=10.0, num_devices=4, device="a100_sxm").report == "capacity"
+    assert opened.capacity(target_rate=10.0, num_devices=4, device="a100_sxm").report == "capacity"
     with pytest.raises(InputError, match="devices are counted for a rate of requests"):
         opened.capacity(by="goodput", ttft_limit=300.0, device="a100_sxm")
 

@@ -125,8 +125,10 @@ def test_a_pair_at_the_end_of_a_ladder_says_so(sqlite_url) -> None:
     (row,) = answer.dicts()
     assert row["goodput"] == pytest.approx(2.0)
     assert row["colocated_goodput"] > 2.0
-    assert row["said"] == ">= 2, the highest rate played of a side"
-    assert answer.verdict == ("Whether separation pays is open: a side of the best pair was played at no higher rate.",)
+    assert row["said"] == ">= 2, the highest rate simulated of a side"
+    assert answer.verdict == (
+        "Whether separation pays is open: a side of the best pair was simulated at no higher rate.",
+    )
 
 
 def test_a_slower_link_takes_its_time_off_the_limit(stored) -> None:
@@ -154,7 +156,7 @@ def test_a_side_that_was_not_played_is_said(sqlite_url) -> None:
     evaluate_loads(sqlite_url, mode="decode", arrivals=None, requests=20_000)
     with (
         sweepdb.open(sqlite_url) as store,
-        pytest.raises(InputError, match="no decode rows of this scope have been played"),
+        pytest.raises(InputError, match="no decode rows of this scope have been simulated"),
     ):
         store.best(by="goodput", mode="pd", all=True, **LIMITS)
 

@@ -121,7 +121,7 @@ def forgotten(stored):
 
 @pytest.mark.parametrize("limits", [(250.0, 6.9, 0.6), (354.0, 7.05, 0.74)])
 def test_bursts_are_joined_where_the_product_of_shares_misses_the_pair(stored, forgotten, sides, limits) -> None:
-    """What is left is that decode sides were played with the bursts themselves, which prefill sides smooth."""
+    """What is left is that decode sides were simulated with the bursts themselves, which prefill sides smooth."""
     ttft, tpot, wanted = limits
     given = {"tpot_limit": tpot, "attainment": wanted, "num_devices": 8, "mode": "pd"}
     with sweepdb.open(stored) as one, sweepdb.open(forgotten) as other:

@@ -13,7 +13,7 @@ from queries.learning import without_strange_versions as agreeing
 HERE = Setting(users=16, input_length=1024, output_length=256, num_devices=4, dp=1, ep=1, plan="a")
 FAR = HERE._replace(users=16 * 2**40)  # forty doublings: shapes have nothing in common
 EVEN = Prior(common=(0.3, 0.2), common_correlation=0.0, shape=(0.4, 0.1), shape_correlation=0.0, own=(0.0, 0.0),
-             own_correlation=0.0, noise=(0.1, 0.1), length=1.0, degrees=1e12, bare=1.0)  # fmt: skip
+             own_correlation=0.0, noise=(0.1, 0.1), length=1.0, degrees=1e12, bare=(1.0, 1.0))  # fmt: skip
 
 
 def test_one_run_moves_what_is_common_by_its_share_of_the_variance():
@@ -44,7 +44,7 @@ def test_widths_follow_how_far_apart_the_runs_lie():
     # Four degrees of freedom; one value of distance 0.5^2 / 0.26 = 0.9615: (4 + 0.9615) / 5, and 1 + 0.6606 / 5.
     prior = Prior(**{**{name: getattr(EVEN, name) for name in Prior.__slots__}, "degrees": 4.0})
     process = Process([Run(key="r", setting=HERE, ttft=0.5)], prior)
-    assert process.width == pytest.approx(math.sqrt(4.96154 / 5) * (1 + 0.66059 / 5), rel=1e-4)
+    assert process.width == pytest.approx([math.sqrt(4.96154 / 5) * (1 + 0.66059 / 5)] * 2, rel=1e-4)
 
 
 def test_without_runs_nothing_moves():
@@ -103,7 +103,7 @@ def test_a_further_run_lowers_what_is_unknown_and_scale_is_all_the_same(runs, re
     prior = prior_of(region)
     process = Process(runs, prior)
     fewer = Process(runs[:-1], prior)
-    bare = [np.sqrt(np.diagonal(one.across([HERE, FAR]))) / one.width for one in (fewer, process)]
+    bare = [np.sqrt(np.diagonal(one.across([HERE, FAR]))) / np.repeat(one.width, 2) for one in (fewer, process)]
     assert (bare[1] <= bare[0] + 1e-9).all()
     assert np.linalg.eigvalsh(process.across([HERE, FAR, runs[0].setting])).min() > -1e-9
     # Predictions half as long everywhere: every factor, measured and told, is twice as large at a measured setting that

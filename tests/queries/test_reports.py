@@ -265,7 +265,7 @@ def test_capacity_is_the_frontier_of_every_deployment(stored, notebook):
 
 
 def test_capacity_ends_at_the_fewest_devices_that_carry_the_target(notebook):
-    answer = notebook.report("capacity", target_qps=40)
+    answer = notebook.report("capacity", target_rate=40)
     for group in {row["question_group"] for row in answer.dicts()}:
         rows = [row for row in answer.dicts() if row["question_group"] == group]
         assert [row["carries_target"] for row in rows] == [False] * (len(rows) - 1) + [True]

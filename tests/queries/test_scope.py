@@ -157,8 +157,8 @@ def test_each_difference_between_two_rows_is_in_the_title(tmp_path):
     head = min(answer.scope, key=len)
     engines = head + " · vllm"
     assert sorted(answer.scope) == sorted([
-        head, head + " · serving cost 5 ms", engines + " · lengths alike · seats for all",
-        engines + " · lengths 0.8-1 · seats for all", engines + " · lengths alike · 256 seats",
+        head, head + " · serving cost 5 ms", engines + " · lengths alike · no max-num-seqs",
+        engines + " · lengths 0.8-1 · no max-num-seqs", engines + " · lengths alike · max-num-seqs 256",
     ])  # fmt: skip
     grouped = {row["question_group"] for row in answer.dicts()}
     assert len(grouped) == 5
@@ -203,7 +203,7 @@ def test_a_filter_on_the_launch_leaves_unbounded_servers_out(tmp_path, seats, ex
     write_sweep(url, engine(DENSE, {**CLIENT, "seats": 256}), key="1")
     write_sweep(url, engine(DENSE), key="2")
     answer = queries.open(url).best(all=True, **({} if seats is None else {"max_num_seqs": seats}))
-    assert {row["seats"] for row in answer.dicts()} == expected
+    assert {row["max_num_seqs"] for row in answer.dicts()} == expected
 
 
 def test_of_two_formula_versions_the_newest_counts_and_the_other_is_named(tmp_path):

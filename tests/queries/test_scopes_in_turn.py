@@ -19,11 +19,11 @@ def stored(tmp_path_factory):
 
 def test_a_report_after_another_was_asked_again_answers_as_by_itself(stored):
     with queries.open(stored) as alone:
-        expected = alone.capacity(target_qps=5.0).rows
+        expected = alone.capacity(target_rate=5.0).rows
     with queries.open(stored) as notebook:
         for kept in (1.0, 0.5):
             notebook.report("by-length", prefill_degradation=kept)
-        assert notebook.capacity(target_qps=5.0).rows == expected
+        assert notebook.capacity(target_rate=5.0).rows == expected
 
 
 def test_a_rate_after_the_same_report_without_one_says_that_no_loads_are_stored(stored):

@@ -77,7 +77,7 @@ def test_a_measurement_comes_back_as_it_was_given(store):
         **{
             name: None
             for name in MeasurementRecord.__slots__
-            if name not in {"prefill", "decode", "metrics", "definitions", "extra"}
+            if name not in {"prefill", "decode", "metrics", "definitions", "extra", "run"}
         }
         | {"key": "b" * 64, "source": "x", "source_format": "serving"}
     )

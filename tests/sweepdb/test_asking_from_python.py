@@ -89,7 +89,7 @@ def test_every_report_is_a_method_that_says_what_it_takes(store):
 def test_what_a_signature_says_is_what_a_report_takes(store, name):
     """A keyword of the signature is never refused as one that the report makes no use of, and every other one is."""
     values = {"ttft_limit": 1e9, "tpot_limit": 1e9, "steps": 3, "prefill_degradation": 0.5, "rank_by": "throughput",
-              "target_qps": 1.0, "all_pairs": True, "price_date": "2026-01-31", "vary": ("tpot",)}  # fmt: skip
+              "target_rate": 1.0, "all_pairs": True, "price_date": "2026-01-31", "vary": ("tpot",)}  # fmt: skip
     asked, taken = reports()[name], inspect.signature(getattr(store, name.replace("-", "_"))).parameters
     if asked.requires or asked.names:
         return  # refused for what is missing, before anything else

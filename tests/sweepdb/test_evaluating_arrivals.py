@@ -58,7 +58,7 @@ def test_what_is_kept_of_a_load_is_small_and_adds_up(sqlite_url):
 
 
 def test_formulas_play_no_requests(sqlite_url):
-    with pytest.raises(InputError, match="waves plays no requests that arrive"):
+    with pytest.raises(InputError, match="waves simulates no requests that arrive"):
         evaluate_loads(sqlite_url, serving_model="waves")
 
 

@@ -17,7 +17,7 @@ from sweepdb.launching.stored_instance import read_instance
 MODEL = "Qwen/Qwen3-VL-8B-Instruct"
 NEEDED = {"device": "h200_sxm", "input_length": 1000, "output_length": 100, "num_devices": 2, "tp_sizes": 2}
 ONE = {"batch_range": (8, 8), "mode": "aggregated"}
-LABEL = "2536/100 with 2 x 1024x768 budget 4096"
+LABEL = "2536/100 with 2 x 1024x768 max-num-batched-tokens 4096"
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,18 @@ def test_rows_are_of_their_images_and_asked_by_them(url):
             " FROM workload ORDER BY label"
         ).dicts()
     assert [tuple(row.values()) for row in kept] == [
-        ("1000/100 budget 4096", 1000, None, None, None, None, None, None),
+        ("1000/100 max-num-batched-tokens 4096", 1000, None, None, None, None, None, None),
         (LABEL, 2536, 2, 1024, 768, 3072, 768, "weights"),
-        ("2536/100 with 2 x 1024x768 shared as data budget 4096", 2536, 2, 1024, 768, 3072, 768, "data"),
+        (
+            "2536/100 with 2 x 1024x768 shared as data max-num-batched-tokens 4096",
+            2536,
+            2,
+            1024,
+            768,
+            3072,
+            768,
+            "data",
+        ),
     ]
     (text,) = rows_of(url, input_length=1000)
     (shared,) = rows_of(url, images=2, encoder_split="weights")

@@ -144,7 +144,7 @@ def test_several_engines_stand_in_groups_and_one_wins(tmp_path):
         ({"arrivals": "poisson", "concurrency": 2.0}, "`arrivals` are requests that arrive by themselves"),
         ({"attainment": 0.9}, "`attainment` is about requests that arrive"),
         ({"rate": 1.0, "attainment": 1.0}, "`attainment` must be at most 0.999, not 1"),
-        ({"rate": 1.0, "serving_model": "waves"}, "waves plays no requests that arrive"),
+        ({"rate": 1.0, "serving_model": "waves"}, "waves simulates no requests that arrive"),
         ({"enginee": "vllm"}, "unknown option 'enginee' of plan"),
         ({"serving_model": "tgi"}, "`serving_model=tgi` is not one of"),
         ({"device": "h2000"}, "unknown device"),

@@ -40,7 +40,7 @@ def test_shares_are_columns_and_prompts_come_sooner(url):
     rows = rows_of(url)
     with_tiers, without = rows["vllm", 0.5], rows["vllm", 0.0]
     assert (with_tiers["ssd_hit_rate"], with_tiers["remote_hit_rate"], without["ssd_hit_rate"]) == (0.125, 0, 0)
-    assert with_tiers["workload"] == "32000/400 hit 0.25 host 0.5 ssd 0.125 at 5 GB/s budget 4096"
+    assert with_tiers["workload"] == "32000/400 hit 0.25 host 0.5 ssd 0.125 at 5 GB/s max-num-batched-tokens 4096"
     assert with_tiers["ttft_ms"] < without["ttft_ms"]
     assert with_tiers["kv_cache_bytes"] == without["kv_cache_bytes"]
     assert rows["sglang", 0.5]["ttft_ms"] != with_tiers["ttft_ms"]

@@ -22,7 +22,7 @@ from sweepdb.web.assistant import MOST_BYTES, assistant_server
 TEXTS = ("1000000", "1" + "0" * 21, "1e308", "-1", "nan", "inf", "", "x" * 20_000)
 VALUES = (10**6, 10**21, 1e308, -1, math.nan, math.inf, "", "x" * 20_000, [], {"a": 1}, True)
 NEEDED = {"num_devices": 8, "rate": 1.0, "vary": "ttft", "mix": (("chat", 1.0), ("code", 1.0)),
-          "probes": ("a:1", "b:1"), "sweeps": ("a", "b"), "target_qps": 1.0}  # fmt: skip
+          "probes": ("a:1", "b:1"), "sweeps": ("a", "b"), "target_rate": 1.0}  # fmt: skip
 MOST_MORE = 2**30  # bytes over idle
 
 

@@ -147,7 +147,7 @@ def test_nearest_misses_come_with_the_value_that_admits_them(url):
         ("answer/mix", {"mix": "chat"}, 400, "a workload and its weight"),
         ("answer/why", {}, 400, "two probes"),
         ("answer/goodput-pairs", {}, 404, "there is no report"),
-        ("answer/goodput", {}, 400, "no aggregated rows of this scope have been played"),  # a name of before
+        ("answer/goodput", {}, 400, "no aggregated rows of this scope have been simulated"),  # a name of before
         ("probe/nonsense", {}, 400, "is not a probe"),
         ("probe/abcdef:1", {}, 400, "abcdef"),
     ],

@@ -46,3 +46,5 @@ class DeviceProfile:
     host_link_source: str = field(default="", metadata={IF_SET: True})
     cache_bytes: int = field(default=0, metadata={IF_SET: True})  # data sheet, of the last level on chip; 0: not stated
     cache_source: str = field(default="", metadata={IF_SET: True})
+    # The device whose serving points its efficiencies and fixed times are fitted to; empty: stated figures.
+    fitted_from: str = field(default="", metadata={IF_SET: True})

@@ -98,6 +98,7 @@ class DeviceKeys(BaseModel):
     host_link_source: _Text = ""
     cache_bytes: Annotated[float, _within(2**10, 2**40), _PLAIN] | None = None
     cache_source: _Text = ""
+    fitted_from: _Text = ""
     calibration: dict[str, Any] | None = None
 
     @model_validator(mode="after")

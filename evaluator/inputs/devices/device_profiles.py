@@ -126,6 +126,7 @@ def profile_from_text(text: str, where: str) -> DeviceProfile:
         host_link_source=found.host_link_source,
         cache_bytes=int(found.cache_bytes or 0),
         cache_source=found.cache_source,
+        fitted_from=found.fitted_from,
     )
 
 

@@ -22,6 +22,7 @@ from evaluator.inputs.devices.calibration_record import (
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import begun_by
 
+FITTED_TO_SERVING = "fitted to serving points"
 CALIBRATIONS_FOLDER = "inputs/devices/calibration"
 FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
 # Devices whose kernels were measured in part, and whose stand for the rest. Where no other device of the vendor was
@@ -49,7 +50,7 @@ CARRIED: Mapping[str, str] = {
 def kernels_of(profile: DeviceProfile) -> str:
     """Where the kernel times of a profile come from, in a few words."""
     if profile.calibration is None:
-        return "data sheet"
+        return fitted_to(profile) or "data sheet"
     calibration = calibration_from_json(profile.calibration)
     if calibration.carried_from is not None:
         return f"carried from {calibration.carried_from}"
@@ -57,6 +58,13 @@ def kernels_of(profile: DeviceProfile) -> str:
         return "measured"
     rest = "" if calibration.donor is None else f", else carried from {calibration.donor}"
     return f"measured in part{rest}"
+
+
+def fitted_to(profile: DeviceProfile) -> str:
+    """What a profile without measured kernels rests on beside its data sheet, in a few words; empty: on nothing."""
+    if profile.fitted_from in {"", profile.name}:
+        return FITTED_TO_SERVING if profile.fitted_from else ""
+    return f"carried from {profile.fitted_from}"
 
 
 def _whose(device: str) -> str | None:

@@ -102,7 +102,7 @@ def label_of(workload: Workload) -> str:
     if workload.tiers:
         parts.append(told_tiers(workload.tiers))
     if workload.max_batched_tokens != DEFAULT_TOKEN_BUDGET:
-        parts.append(f"budget {workload.max_batched_tokens}")
+        parts.append(f"max-num-batched-tokens {workload.max_batched_tokens}")
     if workload.mtp_tokens:
         parts.append(f"mtp {workload.mtp_tokens}")
     return " ".join(parts)

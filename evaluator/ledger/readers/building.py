@@ -6,19 +6,24 @@ here: what follows for a prediction (evaluator.ledger)."""
 from __future__ import annotations
 
 import csv
+import functools
+import hashlib
 import io
 import json
 import math
+import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluator.canonical import content_key
+from evaluator.canonical import canonical, key_of_texts, scalar_text
+from evaluator.ledger.readers.packed import opened_text
 from store.errors import InputError
 from store.loads import MeasuredRequests
-from store.records import MeasurementRecord, SideRecord
+from store.records import MeasurementRecord, RunRecord, SideRecord
 from store.texts import checked_name, from_text
 
 SERVER_FAILED = "server_failed"  # the format without numbers, and its field that says why
@@ -41,9 +46,12 @@ class Circumstances:
     line_rate_bytes_per_s: float | None = None  # between instances
     linear_format: str | None = None  # where linears and experts are named apart
     experts_format: str | None = None
+    evenly: bool = False  # requests arrive at equal times, not at random ones
     shortest_length: float | None = None  # of a client that spreads lengths: its shortest over its longest
 
 
+AS_USUAL = Circumstances()
+_NO_RUN = RunRecord()
 _FIELDS = fields(Circumstances)
 
 
@@ -61,7 +69,6 @@ def circumstances_of(record: MeasurementRecord) -> Circumstances:
 
 
 Document = Mapping[str, Any]
-LARGEST_FILE_BYTES = 1 << 28
 LARGEST_SIZE = 1 << 31
 LONGEST_TEXT = {"model": 500, "device": 200, "engine": 64, "engine_version": 64, "precision": 64, "kv_precision": 64}
 LONGEST_LIST = 64  # clients can write a value for each request: such lists are counted, not kept
@@ -83,6 +90,16 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileRead:
+    """What one file gave: as many of the records, in their order, and what was taken that it does not say itself."""
+
+    place: str
+    format: str
+    count: int
+    guessed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
     """Records of a file, and what in it could not be read."""
 
@@ -91,6 +108,7 @@ class ReadResult:
     format: str = ""
     whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
     requests: Mapping[str, MeasuredRequests] = field(default_factory=dict)  # logs, by the key of their record
+    files: tuple[FileRead, ...] = ()
 
 
 class BadItem(Exception):  # noqa: N818  becomes a Problem, never seen outside this package
@@ -118,63 +136,170 @@ class Item:
     metrics: Mapping[str, float | None]
     definitions: Mapping[str, str]
     extra: Mapping[str, Any]
-    circumstances: Circumstances = field(default_factory=Circumstances)
+    circumstances: Circumstances = AS_USUAL
+    measured_at: datetime | None = None
+    run: RunRecord = _NO_RUN
     requests: MeasuredRequests | None = None  # a log, kept beside the record and in no key
+    guessed: tuple[str, ...] = ()  # what the file does not say itself
 
 
-_SHORTEST_MS = 0.2  # a network alone takes longer
-_OF_REQUESTS = ("ttft_ms", "e2e_ms")
-_SAME_NAME = tuple(
-    name for name in Item.__slots__ if name not in {"circumstances", "requests", "metrics", "definitions", "extra"}
-)
+_SHORTEST_MS = {"ttft_ms": 0.2, "e2e_ms": 0.2, "tpot_exclusive_ms": 0.02}  # a network alone takes longer
+_NOT_KEPT = {"circumstances", "requests", "metrics", "definitions", "extra", "guessed"}
+_SAME_NAME = tuple(name for name in Item.__slots__ if name not in _NOT_KEPT)
+_LONGEST_OF_RUN = {"measured_by": 200, "engine_commit": 64, "image": 500, "host": 200, "driver": 64,
+                   "git_revision": 64, "tags": 500, "flags": 4000}  # fmt: skip
 _WRITTEN = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
-def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
+_same_name = operator.attrgetter(*_SAME_NAME)
+
+
+def file_digest(path: Path) -> str:
+    """What tells the place of a file, by which reading it again replaces what it held."""
+    return hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def record(item: Item, *, source: str, source_format: str, file: str | None = None) -> MeasurementRecord:
     """The record of an item, keyed by its content and not by the file it stood in: importing again adds nothing."""
     metrics = {name: value for name, value in item.metrics.items() if value is not None}
+    if item.run.completed_requests is None and item.run.failed_requests:
+        raise BadItem(f"no request of the run completed: {item.run.failed_requests} failed")
     if not metrics and source_format != SERVER_FAILED:
         raise BadItem("no measured value that we know")
     for name, value in metrics.items():
         if not 0 < value < math.inf:
             raise BadItem(f"{name} is {value:g}: a measured value must be above 0")
-        if value < _SHORTEST_MS and name.startswith(_OF_REQUESTS):
-            raise BadItem(f"{name} is {value:g} ms, shorter than any first token: is it in seconds?")
+        shortest = _SHORTEST_MS.get(name.rpartition("_")[0])
+        if shortest is not None and value < shortest and not name.endswith("_std"):
+            raise BadItem(f"{name} is {value:g} ms, shorter than any server's: is it in seconds?")
+    refuse_wrong_units(item, metrics)
     for name, longest in LONGEST_TEXT.items():
-        try:
-            checked_name(getattr(item, name) or "", name, longest=longest)
-        except InputError as error:
-            raise BadItem(error.message.rstrip(".")) from None
-    values: dict[str, Any] = {name: getattr(item, name) for name in _SAME_NAME}
+        _refuse_odd(name, getattr(item, name), longest)
+    values: dict[str, Any] = dict(zip(_SAME_NAME, _same_name(item), strict=True))
     values |= {
+        "run": _bounded(item.run),
         "source_format": source_format,
         "metrics": metrics,
         "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
     }
     try:
-        extra = _WRITTEN(_plain(dict(item.extra)))
-        key = content_key(MeasurementRecord(**values, key="", source="", extra=extra))
+        extra = _WRITTEN(_plain(dict(item.extra))) if item.extra else "{}"
+        key = _key_of(values, extra)
         # What is said of the circumstances follows from the other fields: it is in no key.
-        if unusual := kept(item.circumstances):
+        if item.circumstances is not AS_USUAL and (unusual := kept(item.circumstances)):
             extra = _WRITTEN(json.loads(extra) | unusual)
-        return MeasurementRecord(**values, key=key, source=source, extra=extra)
+        return MeasurementRecord(**values, key=key, source=source, extra=extra, file=file)
     except (UnicodeEncodeError, RecursionError) as error:
         what = "halves of characters" if isinstance(error, UnicodeEncodeError) else "fields nested too deeply"
         raise BadItem(f"it holds {what}") from None
 
 
-def decoded(path: Path, *, errors: str = "strict") -> str:
-    """The text of a file in UTF-8; with errors `surrogateescape`, bytes that are not are left for the line's reader."""
+@functools.lru_cache(maxsize=65_536)
+def _refuse_odd(name: str, value: str | None, longest: int) -> None:
     try:
-        content = path.read_bytes()
-        if content[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in content[:4096]:
-            raise InputError(f"{path}: not UTF-8 text", hint="save it as UTF-8")
-        return content.decode("utf-8-sig", errors=errors)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}:{line}: not UTF-8 text", hint="save it as UTF-8") from error
+        checked_name(value or "", name, longest=longest)
+    except InputError as error:
+        raise BadItem(error.message.rstrip(".")) from None
+
+
+def key_of(record_: MeasurementRecord, extra: str) -> str:
+    """The content key of a record, of whose other fields `extra` are in it."""
+    return _key_of({name: getattr(record_, name) for name in _IN_KEY}, extra)
+
+
+_SCALARS = tuple(sorted({*_SAME_NAME, "source_format"} - {"prefill", "decode", "run", "measured_at"}))
+_IN_KEY = (*_SCALARS, "measured_at", "prefill", "decode", "metrics", "definitions")
+
+
+def _key_of(values: Mapping[str, Any], extra: str) -> str:
+    """As content_key of the record says it; texts of what many points share are made once."""
+    measured_at = values["measured_at"]
+    parts = {name: scalar_text(values[name]) for name in _SCALARS}
+    return key_of_texts(
+        parts
+        | {
+            "": '"MeasurementRecord"',
+            "key": '""',
+            "source": '""',
+            "measured_at": "null" if measured_at is None else canonical(measured_at.isoformat()),
+            "prefill": _shared_text(values["prefill"]),
+            "decode": _shared_text(values["decode"]),
+            "metrics": canonical(values["metrics"]),
+            "definitions": _text_of_pairs(tuple(values["definitions"].items())),
+            "extra": canonical(extra),
+        }
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared_text(side: SideRecord) -> str:
+    return canonical(side)
+
+
+@functools.lru_cache(maxsize=4096)
+def _text_of_pairs(pairs: tuple[tuple[str, str], ...]) -> str:
+    return canonical(dict(pairs))
+
+
+def _bounded(run: RunRecord) -> RunRecord:
+    """The run with texts as long as their columns, and without what no text can hold."""
+    cut: dict[str, Any] = {
+        name: re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]+", " ", value).strip()[:longest]
+        for name, longest in _LONGEST_OF_RUN.items()
+        if (value := getattr(run, name))
+    }
+    return replace(run, **cut) if cut else run
+
+
+_THOUSAND = (600.0, 1700.0)  # a ratio that is one of units rather than of what was measured
+
+
+def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
+    """Raise where latencies and rates of a point disagree by a thousand: one has another unit than it says."""
+    ttft, tpot, e2e = (metrics.get(f"{name}_mean") for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms"))
+    others = max(0.0, (item.output_length or 0.0) - 1.0)
+    parts = ttft + others * tpot if ttft and tpot and others else None
+    if e2e and parts:
+        if _by_thousand(e2e, parts):
+            raise BadItem(
+                f"ttft and time between tokens make {parts:.4g} ms of a request of {e2e:.4g}: are they in seconds?"
+            )
+        if _by_thousand(parts, e2e):
+            raise BadItem(f"e2e_ms_mean is {e2e:.4g} ms where its parts are {parts:.4g}: is it in seconds?")
+    whole_ms = e2e or parts
+    rate = metrics.get("requests_per_s")
+    if rate is None and item.output_length:
+        rate = (metrics.get("output_tokens_per_s") or 0.0) / item.output_length
+    few = item.run.completed_requests is not None and item.run.completed_requests < 2.0 * (item.concurrency or 0.0)
+    if whole_ms and rate and item.concurrency and item.request_rate is None and not few:
+        expected = 1e3 * item.concurrency / rate
+        if _by_thousand(expected, whole_ms):
+            raise BadItem(
+                f"a request takes {whole_ms:.4g} ms, but {item.concurrency:g} users at {rate:.4g} requests/s make it"
+                f" {expected:.4g}: are latencies in seconds?"
+            )
+
+
+def _by_thousand(larger: float, smaller: float) -> bool:
+    return _THOUSAND[0] < larger / smaller < _THOUSAND[1]
+
+
+_STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)$")
+_EARLIEST_S, _LATEST_S = 946_684_800, 4_102_444_800  # the years 2000 and 2100
+
+
+def moment(name: str, value: object) -> datetime | None:
+    """A time as a text of ISO 8601, as 20260203-040506, or in seconds since 1970; without a zone it is UTC."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return datetime.fromtimestamp(value, UTC) if _EARLIEST_S < value < _LATEST_S else None
+    stamp = _STAMP.match(str(value).strip())
+    try:
+        if stamp:
+            return datetime(*(int(part) for part in stamp.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
+        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        raise BadItem(f"{name}: {value!r:.40} is no time") from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def delimiter_of(header: str) -> str:
@@ -188,17 +313,21 @@ def read_rows(
     """Records of a CSV file, one a line; `item_of` raises BadItem for a line that makes no sense."""
     records: list[MeasurementRecord] = []
     problems: list[Problem] = []
-    content = decoded(path, errors="surrogateescape")
-    reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter_of(content.partition("\n")[0]))
+    content, file = opened_text(path, errors="surrogateescape"), file_digest(path)
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter_of(content.partition("\n")[0]))
+    whole_text, name = UNDECODED.search(content) is None, path.name
     try:
-        names = reader.fieldnames or []
+        names = next(reader, [])
         missing = [name for name in required if name not in names]
         if missing:
             raise InputError(f"{path}: no column {missing[0]!r}", hint=f"columns found: {', '.join(names[:12])}")
         for row in reader:
-            where = f"{path.name}:{reader.line_num}"
+            if not row:
+                continue
+            where = f"{name}:{reader.line_num}"
             try:
-                records.append(record(item_of(_complete(row)), source=where, source_format=source_format))
+                item = item_of(_complete(names, row, whole_text=whole_text))
+                records.append(record(item, source=where, source_format=source_format, file=file))
             except BadItem as problem:
                 problems.append(Problem(where=where, what=str(problem)))
     except csv.Error as error:
@@ -206,12 +335,12 @@ def read_rows(
     return ReadResult(records=tuple(records), problems=tuple(problems), format=source_format)
 
 
-def _complete(row: Mapping[str | Any, str | Any]) -> Mapping[str, str]:
-    if None in row or None in row.values():
+def _complete(names: Sequence[str], row: Sequence[str], *, whole_text: bool) -> Mapping[str, str]:
+    if len(names) != len(row):
         raise BadItem("more or fewer fields than the header has")
-    if any(UNDECODED.search(value) for value in row.values()):
+    if not whole_text and any(UNDECODED.search(value) for value in row):
         raise BadItem("not UTF-8 text")
-    return {name: from_text(value) for name, value in row.items()}
+    return dict(zip(names, map(from_text, row), strict=True))
 
 
 def inner(document: Document, name: str) -> Document:

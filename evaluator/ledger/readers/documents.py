@@ -1,41 +1,45 @@
-"""JSON files of benchmark clients: one result, an array of them, or one a line; or a request each. Which client wrote a
-result is told by its keys. Not here: what each client calls its numbers (vllm, inferencex, aiperf, guidellm)."""
+"""Results of benchmark clients: which client wrote a document is told by its keys; its table is read by one reader.
+
+Not here: packing, JSON and YAML (opening), and where each client's facts stand (a module each)."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from evaluator.ledger.readers.aiperf import AIPERF, is_aiperf, read_aiperf
-from evaluator.ledger.readers.building import (
-    SERVER_FAILED,
-    BadItem,
-    Document,
-    Item,
-    Problem,
-    ReadResult,
-    decoded,
-    record,
+from evaluator.ledger.readers.beside import Facts, facts_beside
+from evaluator.ledger.readers.building import BadItem, FileRead, Item, Problem, ReadResult, file_digest, record
+from evaluator.ledger.readers.clients.aiperf import AIPERF, AIPERF_SWEEP
+from evaluator.ledger.readers.clients.benchmark_report import BENCHMARK_REPORT
+from evaluator.ledger.readers.clients.genai_bench import GENAI_BENCH
+from evaluator.ledger.readers.clients.guidellm import GUIDELLM
+from evaluator.ledger.readers.clients.inference_perf import INFERENCE_PERF
+from evaluator.ledger.readers.clients.inferencex import INFERENCEX
+from evaluator.ledger.readers.clients.sglang import SGLANG
+from evaluator.ledger.readers.clients.vllm import VLLM
+from evaluator.ledger.readers.declared import ResultFormat, read_as
+from evaluator.ledger.readers.devices import named_device
+from evaluator.ledger.readers.failed import FAILED
+from evaluator.ledger.readers.opening import documents_of
+from evaluator.ledger.readers.request_logs import (
+    AIPERF_REQUESTS,
+    REQUESTS_OF_INFERENCE_PERF,
+    RequestDocument,
+    gathered,
+    read_requests,
 )
-from evaluator.ledger.readers.failed import is_failed, read_failed
-from evaluator.ledger.readers.guidellm import GUIDELLM, is_guidellm, read_guidellm
-from evaluator.ledger.readers.inferencex import INFERENCEX, is_inferencex, read_inferencex
-from evaluator.ledger.readers.request_logs import RequestDocument, gathered, read_requests
-from evaluator.ledger.readers.vllm import VLLM, is_vllm, read_vllm
-from store.errors import InputError
 from store.loads import MeasuredRequests
 from store.records import MeasurementRecord
 
-Items = list[tuple[str, Item]]  # what is added to the place of the document, and the point
-_READERS: tuple[tuple[str, Callable[[Document], bool], Callable[[Document], Items]], ...] = (
-    (INFERENCEX, is_inferencex, read_inferencex),
-    (GUIDELLM, is_guidellm, read_guidellm),
-    (AIPERF, is_aiperf, read_aiperf),
-    (VLLM, is_vllm, read_vllm),
-    (SERVER_FAILED, is_failed, read_failed),
-)
+CLIENTS: tuple[ResultFormat, ...] = (
+    INFERENCEX, GUIDELLM, AIPERF, AIPERF_SWEEP, SGLANG, VLLM, INFERENCE_PERF, BENCHMARK_REPORT, GENAI_BENCH,
+    FAILED,
+)  # fmt: skip
+DOCUMENT_FORMATS = (*(client.name for client in CLIENTS), AIPERF_REQUESTS, REQUESTS_OF_INFERENCE_PERF)
+_OF_SIDES = ("tp", "pp", "dp", "ep", "instances")
+_OF_RUN = ("image", "flags")
 
 
 def read_documents(path: Path) -> ReadResult:
@@ -43,8 +47,10 @@ def read_documents(path: Path) -> ReadResult:
     records: list[MeasurementRecord] = []
     problems: list[Problem] = []
     formats: set[str] = set()
+    guessed: list[str] = []
     logs: dict[str, MeasuredRequests] = {}
-    for where, content in gathered(path.name, _documents(path)):
+    file = file_digest(path)
+    for where, content in gathered(path.name, documents_of(path)):
         if isinstance(content, Problem):
             problems.append(content)
             continue
@@ -56,55 +62,58 @@ def read_documents(path: Path) -> ReadResult:
         formats.add(source_format)
         for suffix, item in items:
             try:
-                made = record(item, source=where + suffix, source_format=source_format)
+                filled = _filled(item, path)
+                made = record(filled, source=where + suffix, source_format=source_format, file=file)
                 records.append(made)
-                if item.requests is not None:
-                    logs[made.key] = item.requests
+                guessed += filled.guessed
+                if filled.requests is not None:
+                    logs[made.key] = filled.requests
             except BadItem as problem:
                 problems.append(Problem(where=where + suffix, what=str(problem)))
-    return ReadResult(
-        records=tuple(records), problems=tuple(problems), format=", ".join(sorted(formats)), requests=logs
-    )
+    format_ = ", ".join(sorted(formats))
+    said = FileRead(place=path.name, format=format_, count=len(records), guessed=tuple(dict.fromkeys(guessed)))
+    return ReadResult(records=tuple(records), problems=tuple(problems), format=format_, requests=logs, files=(said,))
 
 
-def _documents(path: Path) -> Iterator[tuple[str, object]]:
-    """Each result with its place. Clients that append write one a line; a bad line leaves the others readable."""
-    text = decoded(path)
-    if not text.strip():
-        raise InputError(f"{path}: the file is empty")
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-        if not all(line.lstrip().startswith("{") for _, line in lines) or len(lines) < 2:
-            line = getattr(error, "lineno", 1)
-            yield path.name, Problem(where=f"{path.name}:{line}", what="not JSON")
-            return
-        for number, line in lines:
-            yield f"{path.name}:{number}", _parsed(line, f"{path.name}:{number}")
-        return
-    if content == []:
-        yield path.name, Problem(where=path.name, what="it holds no result")
-    for index, document in enumerate(content if isinstance(content, list) else [content]):
-        yield f"{path.name}[{index}]" if isinstance(content, list) else path.name, document
-
-
-def _parsed(line: str, where: str) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return Problem(where=where, what="not JSON")
-
-
-def _understood(document: object) -> tuple[str, Items]:
+def _understood(document: object) -> tuple[str, Sequence[tuple[str, Item]]]:
     if isinstance(document, RequestDocument):
         item, log = read_requests(document)
         return document.source_format, [("", replace(item, requests=log))]
     if not isinstance(document, dict):
         raise BadItem("not a JSON object")
-    for source_format, known, reader in _READERS:
-        if known(document):
-            return source_format, reader(document)
+    for client in CLIENTS:
+        if client.told(document):
+            return client.name, read_as(client, document)
     if "error_type" in document and "error" in document:  # what vLLM's sweep leaves of a run that failed
         raise BadItem(f"the run itself failed: {document['error_type']}: {document['error']}")
-    raise BadItem(f"a result of no client we know; it has {', '.join(list(document)[:6]) or 'no fields'}")
+    raise BadItem(f"a result of no client we know; it has {', '.join(map(str, list(document)[:6])) or 'no fields'}")
+
+
+def _filled(item: Item, path: Path) -> Item:
+    """The point with what files beside its own say of the server, where its own does not."""
+    for name, facts in facts_beside(path):
+        item = _with(item, name, facts)
+    return item
+
+
+def _with(item: Item, name: str, facts: Facts) -> Item:
+    lacking: dict[str, Any] = {
+        fact: value
+        for fact, value in facts.items()
+        if fact not in (*_OF_SIDES, *_OF_RUN, "unit") and getattr(item, fact) is None
+    }
+    if lacking.get("device"):
+        lacking["device"] = named_device(lacking["device"])
+    sides = {}
+    for side in ("prefill", "decode"):
+        held = getattr(item, side)
+        sizes = {size: facts[size] for size in _OF_SIDES if size in facts and getattr(held, size) is None}
+        if sizes:
+            sides[side] = replace(held, **sizes)
+    run = {fact: facts[fact] for fact in _OF_RUN if fact in facts and getattr(item.run, fact) is None}
+    if not lacking and not sides and not run:
+        return item
+    told = [f"{fact} {value} from {name}" for fact, value in lacking.items()]
+    told += [f"{', '.join(size for size in _OF_SIDES if size in facts)} from {name}"] if sides else []
+    more: dict[str, Any] = {**lacking, **sides, "run": replace(item.run, **run)}
+    return replace(item, **more, guessed=(*item.guessed, *told))

@@ -6,22 +6,24 @@ import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evaluator.ledger.readers.building import (
+    AS_USUAL,
     TPOT_EXCLUSIVE,
     TPOT_INCLUSIVE,
     TTFT,
     Circumstances,
     Item,
     ReadResult,
+    moment,
     number,
     read_rows,
     rest,
     text,
     whole,
 )
-from store.records import SideRecord
+from store.records import RunRecord, SideRecord
 
 OWN, AICONFIGURATOR = "sweepdb_csv", "aiconfigurator"
 OWN_COLUMNS = ("model", "device", "input_length", "output_length")
@@ -33,6 +35,11 @@ _METRIC = re.compile(
     rf"^(?:(?:ttft|tpot_exclusive|tpot_inclusive|itl|e2e|decode_step|prefill_latency)_ms{_STATISTIC}"
     r"|(?:output_tokens|input_tokens|total_tokens|requests)_per_s)$"
 )
+_TEXTS = ("model", "device", "engine", "engine_version", "precision", "kv_precision")
+_NUMBERS = ("input_length", "output_length", "concurrency", "request_rate")
+_RUN_TEXTS = ("measured_by", "engine_commit", "image", "host", "driver", "flags", "git_revision", "tags")
+_RUN_COUNTS = ("completed_requests", "failed_requests")
+_OF_SETTING = (*_TEXTS, *_NUMBERS, "mode", "num_devices", "prefill", "decode", "run")
 _DEFINITIONS = {"ttft_ms": TTFT, "tpot_exclusive_ms": TPOT_EXCLUSIVE, "tpot_inclusive_ms": TPOT_INCLUSIVE}
 
 
@@ -43,52 +50,73 @@ def read_own_csv(path: Path) -> ReadResult:
 
 def _own_item(row: Mapping[str, str]) -> Item:
     layout = _layout(tuple(row))
-    metrics = {name: number(row, name) for name in layout.measured}
-    # A latency without a statistic is a mean.
-    named = {
-        name + "_mean" if name.endswith("_ms") else name: value for name, value in metrics.items() if value is not None
+    named: dict[str, float | None] = {
+        ours: value for name, ours in layout.measured if (value := number(row, name)) is not None
     }
-    prefill, decode = (_own_side(row, sizes) for sizes in layout.sides)
+    setting = _setting(layout, tuple(row[name] for name in layout.setting))
+    same = {name: getattr(setting, name) for name in _OF_SETTING}
     return Item(
-        model=text(row, "model"),
-        device=text(row, "device"),
-        engine=text(row, "engine"),
-        engine_version=text(row, "engine_version"),
+        **same,
+        metrics=named,
+        definitions=_definitions(tuple(named)),
+        extra=rest(row, layout.used) if layout.more else {},
+        circumstances=Circumstances(point_id=text(row, "id") or "") if "id" in row else AS_USUAL,
+        measured_at=None if (at := text(row, "measured_at")) is None else moment("measured_at", at),
+    )
+
+
+@functools.lru_cache(maxsize=65_536)
+def _definitions(names: tuple[str, ...]) -> Mapping[str, str]:
+    return {name: meaning for name in names for known, meaning in _DEFINITIONS.items() if name.startswith(known)}
+
+
+@functools.lru_cache(maxsize=65_536)
+def _setting(layout: _Layout, values: tuple[str, ...]) -> Item:
+    """What a line says beside its values: many lines of a table say the same."""
+    row = dict(zip(layout.setting, values, strict=True))
+    prefill, decode = (_own_side(row, dict(sizes)) for sizes in layout.sides)
+    run: dict[str, Any] = {name: text(row, name) for name in _RUN_TEXTS if name in row}
+    run |= {name: whole(row, name) for name in _RUN_COUNTS if name in row}
+    said: dict[str, Any] = {name: text(row, name) for name in _TEXTS}
+    said |= {name: number(row, name) for name in _NUMBERS}
+    return Item(
+        **said,
         mode=text(row, "mode") or "aggregated",
-        precision=text(row, "precision"),
-        kv_precision=text(row, "kv_precision"),
         num_devices=whole(row, "num_devices"),
-        input_length=number(row, "input_length"),
-        output_length=number(row, "output_length"),
-        concurrency=number(row, "concurrency"),
-        request_rate=number(row, "request_rate"),
         prefill=prefill,
         decode=decode,
-        metrics=named,
-        definitions={name: text for name in named for known, text in _DEFINITIONS.items() if name.startswith(known)},
-        extra=rest(row, layout.used),
-        circumstances=Circumstances(point_id=text(row, "id") or ""),
+        run=RunRecord(**run),
+        metrics={},
+        definitions={},
+        extra={},
     )
 
 
 class _Layout(NamedTuple):
     """Columns of a file, by what is read from them."""
 
-    measured: tuple[str, ...]
-    sides: tuple[Mapping[str, tuple[str, ...]], ...]  # columns by the field of a side that they may fill
+    measured: tuple[tuple[str, str], ...]  # (column, our name): a latency without a statistic is a mean
+    setting: tuple[str, ...]
+    sides: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...]  # columns by the field of a side that they may fill
     used: frozenset[str]
+    more: bool  # whether there are columns of the user's own
 
 
 @functools.cache
 def _layout(columns: tuple[str, ...]) -> _Layout:
     measured = tuple(name for name in columns if _METRIC.match(name))
     wanted = [{name: (f"{side}_{name}", name) for name in (*_SIZES, "batch_size")} for side in ("prefill", "decode")]
-    used = {"model", "device", "engine", "engine_version", "mode", "precision", "kv_precision", "num_devices",
-            "input_length", "output_length", "concurrency", "request_rate", *measured, *_SIZES}  # fmt: skip
+    known = {*_TEXTS, *_NUMBERS, *_RUN_TEXTS, *_RUN_COUNTS, "mode", "num_devices", *_SIZES}
+    known |= {f"{side}_{name}" for side in ("prefill", "decode") for name in (*_SIZES, "batch_size")}
+    used = frozenset({*known, *measured, "measured_at"})
     return _Layout(
-        measured=measured,
-        sides=tuple({name: of for name, of in side.items() if not set(of).isdisjoint(columns)} for side in wanted),
-        used=frozenset(used | {f"{side}_{name}" for side in ("prefill", "decode") for name in (*_SIZES, "batch_size")}),
+        measured=tuple((name, name + "_mean" if name.endswith("_ms") else name) for name in measured),
+        setting=tuple(name for name in columns if name in known or name == "batch_size"),
+        sides=tuple(
+            tuple((name, of) for name, of in side.items() if not set(of).isdisjoint(columns)) for side in wanted
+        ),
+        used=used,
+        more=not used.issuperset(columns),
     )
 
 

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import csv
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from evaluator.ledger.readers.aiperf import AIPERF
-from evaluator.ledger.readers.building import (
-    LARGEST_FILE_BYTES,
-    SERVER_FAILED,
-    Problem,
-    ReadResult,
-    decoded,
-    delimiter_of,
-)
+from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, delimiter_of, file_digest
 from evaluator.ledger.readers.comparison_tables import (
     PUBLISHED,
     PUBLISHED_COLUMNS,
@@ -25,9 +16,7 @@ from evaluator.ledger.readers.comparison_tables import (
     read_published_table,
     read_serving_table,
 )
-from evaluator.ledger.readers.documents import read_documents
-from evaluator.ledger.readers.guidellm import GUIDELLM
-from evaluator.ledger.readers.inferencex import INFERENCEX
+from evaluator.ledger.readers.documents import DOCUMENT_FORMATS, read_documents
 from evaluator.ledger.readers.own import (
     AICONFIGURATOR,
     AICONFIGURATOR_COLUMNS,
@@ -36,38 +25,51 @@ from evaluator.ledger.readers.own import (
     read_aiconfigurator,
     read_own_csv,
 )
-from evaluator.ledger.readers.request_logs import AIPERF_REQUESTS, INFERENCE_PERF
-from evaluator.ledger.readers.stated import read_from
-from evaluator.ledger.readers.vllm import VLLM
+from evaluator.ledger.readers.packed import LARGEST_FILE_BYTES, opened_text, plain_suffix
 from store.errors import InputError
-from store.loads import MeasuredRequests
-from store.records import MeasurementRecord
 
 _CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
     (SERVING_COLUMNS, read_serving_table),
     (PUBLISHED_COLUMNS, read_published_table),
     (AICONFIGURATOR_COLUMNS, read_aiconfigurator),
     (OWN_COLUMNS, read_own_csv),
+    (("Metric", "avg"), read_documents),  # of AIPerf
+    (("Metric", "Value"), read_documents),
 )
-FORMATS = (SERVING, PUBLISHED, OWN, AICONFIGURATOR, VLLM, GUIDELLM, INFERENCEX, AIPERF, AIPERF_REQUESTS, INFERENCE_PERF,
-           SERVER_FAILED)  # fmt: skip
+FORMATS = (SERVING, PUBLISHED, OWN, AICONFIGURATOR, *DOCUMENT_FORMATS)
+_TABLES, _MARKED_UP = {".csv", ".tsv"}, {".yaml", ".yml"}
+_RESULTS = {".json", ".jsonl", *_TABLES, *_MARKED_UP}
+_NO_RESULTS = {"warmup.json": "a warm-up", "expected.json": "what a launch expects",
+               "experiment_metadata.json": "says what runs beside it were measured on"}  # fmt: skip
+# Files that repeat the runs that lie beside them, or below the folder that their own is in: (name, what they repeat).
+_REPEATING: tuple[tuple[str, str], ...] = (
+    ("summary.*", "run=*"),
+    ("profile_export_aiperf.csv", "profile_export_aiperf.json"),
+    ("profile_export.jsonl", "profile_export_aiperf.json"),
+    ("profile_export_aiperf_aggregate.*", "../**/profile_export_aiperf.json"),
+    ("profile_export_aiperf_aggregate.*", "../../**/profile_export_aiperf.json"),
+    ("profile_export_aiperf_sweep.csv", "profile_export_aiperf_sweep.json"),
+    ("profile_export_aiperf_sweep.*", "../**/profile_export_aiperf.json"),
+    ("profile_export_aiperf_sweep.*", "../../**/profile_export_aiperf.json"),
+    ("summary_lifecycle_metrics.json", "stage_*_lifecycle_metrics.json"),
+    ("per_request_lifecycle_metrics.json", "stage_*_lifecycle_metrics.json"),
+)
 
 
 def read_measurements(path: Path) -> ReadResult:
-    """Every record of a file, or of the JSON files of a sweep's folder."""
+    """Every record of a file, or of the files of a folder and of those below it."""
     if path.is_dir():
         return _read_folder(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file or directory")
     if path.stat().st_size > LARGEST_FILE_BYTES:
-        raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes")
+        raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes", hint="import parts of it")
     _refuse_launch_files(path)
-    found = _read_csv(path) if path.suffix.lower() in {".csv", ".tsv"} else read_documents(path)
-    file = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
+    found = _read_csv(path) if plain_suffix(path) in _TABLES else read_documents(path)
     return replace(
         found,
-        records=tuple(read_from(record, file) for record in found.records),
-        whole=() if found.problems else (file,),
+        whole=() if found.problems else (file_digest(path),),
+        files=found.files or (FileRead(place=path.name, format=found.format, count=len(found.records)),),
     )
 
 
@@ -75,65 +77,91 @@ def _refuse_launch_files(path: Path) -> None:
     """Refuse scripts, and YAML of settings and manifests: they start a server and are no result."""
     with path.open("rb") as file:
         script = path.suffix == ".sh" or file.read(2) == b"#!"
-    if script or path.suffix in {".yaml", ".yml"}:
+    if script or (plain_suffix(path) in _MARKED_UP and not _is_report(path)):
         raise InputError(
             f"{path} is a launch {'script' if script else 'file'}, not a result",
             hint="name what the benchmark wrote, or the folder that launch wrote, with results/ in it",
         )
 
 
+def _is_report(path: Path) -> bool:
+    """Whether a file in YAML is a benchmark report rather than settings: both its parts begin a line."""
+    lines = opened_text(path).splitlines()
+    return any(line.startswith("results:") for line in lines) and any(line.startswith("scenario:") for line in lines)
+
+
 def _read_folder(folder: Path) -> ReadResult:
-    """A sweep's folder holds a file a run. Beside them its summaries repeat the same runs, and warm-ups are no runs."""
-    files = sorted(path for path in folder.rglob("*.json") if path.is_file())
-    runs = [path for path in files if path.name != "warmup.json" and not _is_summary(path, files)]
-    if not runs:
-        raise InputError(f"{folder}: holds no JSON file")
-    records: dict[str, MeasurementRecord] = {}
-    problems: list[Problem] = []
-    formats: set[str] = set()
-    whole: list[str] = []
-    logs: dict[str, MeasuredRequests] = {}
-    for path in runs:
-        place = path.relative_to(folder)
-        try:
-            found = read_measurements(path)
-        except InputError as error:
-            problems.append(Problem(where=str(place), what=error.message))
+    """A file a run, as benchmark clients leave them: files that repeat others and settings are said and not read."""
+    paths = sorted(path for path in folder.rglob("*") if plain_suffix(path) in _RESULTS and path.is_file())
+    found, problems, said = [], [], []
+    for path in paths:
+        place = str(path.relative_to(folder))
+        note = _no_result(path)
+        if note is not None:
+            said.append(FileRead(place=place, format="", count=0, guessed=(note,)))
             continue
-        for one in found.records:
-            records.setdefault(one.key, replace(one, source=one.source.replace(path.name, str(place), 1)))
-        problems += [replace(one, where=one.where.replace(path.name, str(place), 1)) for one in found.problems]
-        formats.add(found.format)
-        whole += found.whole
-        logs |= found.requests
+        try:
+            result = read_measurements(path)
+        except InputError as error:
+            problems.append(Problem(where=place, what=error.message.removeprefix(f"{path}: ")))
+            continue
+        found.append((path.name, place, result))
+        said += [replace(one, place=place) for one in result.files]
+    if not found and not problems:
+        raise InputError(f"{folder}: holds no result of a benchmark")
+    for name, place, result in found:
+        problems += [replace(one, where=one.where.replace(name, place, 1)) for one in result.problems]
     return ReadResult(
-        records=tuple(records.values()),
+        records=tuple(
+            replace(one, source=one.source.replace(name, place, 1))
+            for name, place, result in found
+            for one in result.records
+        ),
         problems=tuple(problems),
-        format=", ".join(sorted(formats - {""})),
-        whole=tuple(whole),
-        requests=logs,
+        format=", ".join(dict.fromkeys(result.format for *_, result in found if result.format)),
+        whole=tuple(file for *_, result in found for file in result.whole),
+        requests={key: log for *_, result in found for key, log in result.requests.items()},
+        files=tuple(said),
     )
 
 
-def _is_summary(path: Path, files: Sequence[Path]) -> bool:
-    """Whether a file repeats the runs that lie beside it."""
-    if path.name not in {"summary.json", "summary.jsonl"}:
-        return False
-    return any(other.parent == path.parent and other.name.startswith("run=") for other in files)
+def _no_result(path: Path) -> str | None:
+    """Why a file of a folder is not read, as a note; None for one that is to be read."""
+    if path.name in _NO_RESULTS:
+        return _NO_RESULTS[path.name]
+    for name, others in _REPEATING:
+        if path.match(name) and any(other != path for other in path.parent.glob(others)):
+            return f"repeats {others.rpartition('/')[2]}"
+    if plain_suffix(path) in _MARKED_UP and not _is_report(path):
+        return "settings, no result"
+    if plain_suffix(path) in _TABLES and not _reader_of(path):
+        return "a table of no format we know"
+    with path.open("rb") as file:
+        start = file.read(64).lstrip(b"{ \r\n\t")
+    return "a schema, no result" if start.startswith((b'"$schema"', b'"$defs"')) else None
 
 
-def _read_csv(path: Path) -> ReadResult:
-    header = decoded(path, errors="surrogateescape").partition("\n")[0]
+def _header(path: Path) -> list[str]:
+    header = opened_text(path, errors="surrogateescape").partition("\n")[0]
     if not header.strip():
         raise InputError(f"{path}: the file is empty")
     try:
-        names = set(next(csv.reader([header], delimiter=delimiter_of(header))))
+        return next(csv.reader([header], delimiter=delimiter_of(header)))
     except csv.Error as error:
         raise InputError(f"{path}: the header is no line of CSV: {error}") from error
-    for columns, reader in _CSV:
-        if names.issuperset(columns):
-            return reader(path)
-    raise InputError(
-        f"{path}: columns of no format we know: {', '.join(name[:40] for name in sorted(names)[:8])}",
-        hint=f"our own CSV has at least {', '.join(OWN_COLUMNS)} and one measured column such as ttft_ms_mean",
-    )
+
+
+def _reader_of(path: Path) -> Callable[[Path], ReadResult] | None:
+    names = set(_header(path))
+    return next((reader for columns, reader in _CSV if names.issuperset(columns)), None)
+
+
+def _read_csv(path: Path) -> ReadResult:
+    reader = _reader_of(path)
+    if reader is None:
+        names = _header(path)
+        raise InputError(
+            f"{path}: columns of no format we know: {', '.join(name[:40] for name in sorted(names)[:8])}",
+            hint=f"our own CSV has at least {', '.join(OWN_COLUMNS)} and one measured column such as ttft_ms_mean",
+        )
+    return reader(path)

@@ -25,7 +25,7 @@ from evaluator.ledger.readers.building import (
 )
 from store.loads import NEVER, MeasuredRequests
 
-AIPERF_REQUESTS, INFERENCE_PERF = "aiperf_requests", "inference_perf"
+AIPERF_REQUESTS, REQUESTS_OF_INFERENCE_PERF = "aiperf_requests", "inference_perf"
 LARGEST_S = 1e7
 LARGEST_TOKENS = 1 << 31
 _E2E = "sending of the request to its last token"
@@ -55,7 +55,7 @@ class RequestDocument:
 
 def gathered(name: str, documents: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
     """Documents of a file; those that are one request each come as one, in the place of the first."""
-    requests: dict[str, list[Document]] = {AIPERF_REQUESTS: [], INFERENCE_PERF: []}
+    requests: dict[str, list[Document]] = {AIPERF_REQUESTS: [], REQUESTS_OF_INFERENCE_PERF: []}
     for where, content in documents:
         kind = _kind_of(content)
         if kind is None or not isinstance(content, dict):
@@ -72,7 +72,7 @@ def _kind_of(content: object) -> str | None:
         if "request_start_ns" in inner(content, "metadata"):
             return AIPERF_REQUESTS
         if {"start_time", "end_time", "info"} <= content.keys():
-            return INFERENCE_PERF
+            return REQUESTS_OF_INFERENCE_PERF
     return None
 
 

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from evaluator.canonical import content_key
-from evaluator.inputs.devices.device_profiles import list_shipped, resolve
-from evaluator.ledger.readers.building import FIELD, LONGEST_TEXT, BadItem, circumstances_of, inner, kept, number, whole
+from evaluator.ledger.readers.building import (
+    FIELD,
+    LONGEST_TEXT,
+    BadItem,
+    circumstances_of,
+    inner,
+    kept,
+    key_of,
+    moment,
+    number,
+    whole,
+)
+from evaluator.ledger.readers.devices import device_or_nearest, named_device
 from store.errors import InputError
-from store.records import MeasurementRecord, SideRecord
-from store.writing import PROVENANCE
+from store.records import MeasurementRecord, RunRecord, SideRecord
+from store.writing import CORRECTED
 
-TEXTS = ("model", "device", "engine", "engine_version", "precision", "kv_precision")
+TEXTS = ("model", "device", "engine", "engine_version", "mode", "precision", "kv_precision")
 NUMBERS = ("input_length", "output_length", "concurrency", "request_rate")
+MODES = ("aggregated", "disaggregated", "prefill", "decode")
+OF_RUN = tuple(name for name in RunRecord.__slots__ if not name.endswith(("_requests", "_length", "_share")))
+MEASURED_AT = "measured_at"
 SIZES = (  # of which batch_size are requests at once, at most
     "tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "batch_size", "dcp", "pcp", "micro_batches",
 )  # fmt: skip
 COUNTS = ("num_devices",)
-NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES)
+NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES, MEASURED_AT, *OF_RUN)
 SIDES = ("prefill", "decode")
 OF_SIDES = tuple(f"{side}_{name}" for side in SIDES for name in ("instances", *SIZES))
 SHORTEST = "shortest_length"  # of what a launched folder states
-_MISSPELT = 0.8  # of two names, from which on one is taken for the other mistyped
-CORRECTED = "corrected"  # among the fields that a record keeps beside its columns: what was there before
 Stated = Mapping[str, str | int | float]
 
 
@@ -40,26 +50,32 @@ def parse_stated(pairs: Iterable[str]) -> Stated:
             raise InputError(f"`set={pair}`: not NAME=VALUE", hint=f"names: {', '.join(names)}")
         try:
             row = {name: value}
-            found = value if name in TEXTS else number(row, name) if name in NUMBERS else whole(row, name)
+            found = whole(row, name) if name in (*COUNTS, *SIZES, *OF_SIDES) else (
+                number(row, name) if name in NUMBERS else value
+            )  # fmt: skip
+            if name == MEASURED_AT:
+                moment(name, value)
         except BadItem as problem:
             raise InputError(f"`set={pair}`: {problem}") from problem
         if len(value) > LONGEST_TEXT.get(name, len(value)):
             raise InputError(f"`set={name}=...`: more than {LONGEST_TEXT[name]} characters")
         if found is None or (not isinstance(found, str) and found <= 0):
             raise InputError(f"`set={pair}`: must be above 0")
-        if name == "device":
-            _refuse_misspelt(value, pair)
-        stated[name] = found
+        if name == "mode" and value not in MODES:
+            raise InputError(f"`set={pair}`: mode is one of {', '.join(MODES)}")
+        stated[name] = _device(value, pair) if name == "device" else found
     return stated
 
 
-def _refuse_misspelt(device: str, pair: str) -> None:
-    """A device that nobody knows may be anything, but for one that is nearly the name of a known one."""
+def _device(written: str, pair: str) -> str:
+    """Our name of a device. Nobody is served by one that is misspelt: its points would be compared with nothing."""
     try:
-        resolve(device)
+        device_or_nearest(written)
     except InputError as unknown:
-        if difflib.get_close_matches(device, list_shipped(), cutoff=_MISSPELT):
-            raise InputError(f"`set={pair}`: {unknown.message}", hint=unknown.hint) from None
+        raise InputError(
+            f"`set={pair}`: {unknown.message}", hint=f"{unknown.hint}; `sweepdb devices add FILE.yaml` adds your own"
+        ) from None
+    return named_device(written)
 
 
 def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
@@ -71,8 +87,9 @@ def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
     plain: dict[str, Any] = {
         name: value
         for name, value in stated.items()
-        if name not in (*SIZES, *OF_SIDES) and getattr(record, name) is None
+        if name not in (*SIZES, *OF_SIDES, *OF_RUN, MEASURED_AT) and getattr(record, name) is None
     }
+    record = _with_run(record, stated)
     lacking = {side: _lacking(getattr(record, side), side, stated) for side in SIDES}
     if not plain and not any(lacking.values()):
         return record
@@ -85,6 +102,23 @@ def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
         if name in OF_SIDES or (name in SIZES and any(name in of_side for of_side in lacking.values()))
     }
     return _keyed(record, {**plain, **sides}, {"stated_at_import": {**plain, **sizes}})
+
+
+def _with_run(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
+    """The record with what is stated of its run, where the file does not say it; that is in no key."""
+    run: dict[str, Any] = {
+        name: str(value) for name, value in stated.items() if name in OF_RUN and getattr(record.run, name) is None
+    }
+    more: dict[str, Any] = {"run": replace(record.run, **run)} if run else {}
+    if MEASURED_AT in stated and record.measured_at is None:
+        return _keyed(replace(record, **more), {MEASURED_AT: moment(MEASURED_AT, stated[MEASURED_AT])}, {})
+    return replace(record, **more) if more else record
+
+
+def tagged(record: MeasurementRecord, tags: Iterable[str]) -> MeasurementRecord:
+    """The record with tags beside those that its file has."""
+    both = {*tags, *(record.run.tags or "").split(",")} - {""}
+    return replace(record, run=replace(record.run, tags=",".join(sorted(both)))) if both else record
 
 
 def with_launched(record: MeasurementRecord, launched: Stated) -> MeasurementRecord:
@@ -121,16 +155,28 @@ def corrected(record: MeasurementRecord, changes: Stated) -> MeasurementRecord:
         stated = {name: int(size) for name, size in sizes.items() if size is not None}
         before |= {f"{side}_{name}": getattr(held, name) for name in stated}
         values[side] = replace(held, **stated)
+    run: dict[str, Any] = {name: str(value) for name, value in changes.items() if name in OF_RUN}
+    before |= {name: getattr(record.run, name) for name in run}
+    values["run"] = replace(record.run, **run)
     extra = json.loads(record.extra)
     first = {**before, **inner(extra, CORRECTED)}  # of several corrections the first has what the file says
-    provenance = {"read_as": record.key, **inner(extra, PROVENANCE)}
-    return _keyed(record, values, {CORRECTED: first, PROVENANCE: provenance})
+    if MEASURED_AT in changes:
+        values[MEASURED_AT] = moment(MEASURED_AT, changes[MEASURED_AT])
+    return _keyed(record, values, {CORRECTED: first})
 
 
-def read_from(record: MeasurementRecord, file: str) -> MeasurementRecord:
-    """The record with a digest of its file, by which reading that file again replaces it."""
-    extra = json.loads(record.extra) | {PROVENANCE: {"file": file}}
-    return replace(record, extra=json.dumps(extra, sort_keys=True, ensure_ascii=False))
+def corrected_again(record: MeasurementRecord, before: MeasurementRecord) -> MeasurementRecord:
+    """A point of a file that changed, with what a person had corrected of the point that stood in its place."""
+    names = inner(json.loads(before.extra), CORRECTED)
+    found: dict[str, Any] = {}
+    for name in names:
+        side, _, size = name.partition("_")
+        value = getattr(getattr(before, side), size) if name in OF_SIDES else (
+            getattr(before.run, name) if name in OF_RUN else getattr(before, name, None)
+        )  # fmt: skip
+        if value is not None:
+            found[name] = value
+    return corrected(record, found)
 
 
 def rekeyed(record: MeasurementRecord) -> MeasurementRecord:
@@ -144,11 +190,10 @@ def _keyed(record: MeasurementRecord, values: Mapping[str, Any], more: Mapping[s
     text = json.dumps(extra, sort_keys=True, ensure_ascii=False)
     changed: dict[str, Any] = {**values, "key": "", "source": "", "extra": text}
     made = replace(record, **changed)
-    in_no_key = {FIELD, PROVENANCE}
-    bare = json.dumps(
-        {name: one for name, one in extra.items() if name not in in_no_key}, sort_keys=True, ensure_ascii=False
-    )
-    return replace(made, key=content_key(replace(made, extra=bare)), source=record.source)
+    bare = json.dumps({name: one for name, one in extra.items() if name != FIELD}, sort_keys=True, ensure_ascii=False)
+    key = key_of(made, bare)
+    of_file = record.read_as or record.key
+    return replace(made, key=key, source=record.source, read_as=None if of_file == key else of_file)
 
 
 def _lacking(side: SideRecord, name: str, stated: Stated) -> dict[str, int]:

@@ -1,5 +1,6 @@
 // Which page an address is. Every page but Explore is a list of reports with the parameters that it offers.
 import { h, fill } from "./dom.js";
+import { decide } from "./decide.js";
 import { explore } from "./explore.js";
 import { get } from "./api.js";
 import { LIMITS } from "./limits.js";
@@ -17,13 +18,14 @@ const MODES = [["aggregated", "aggregated"], ["prefill", "prefill"], ["decode", 
 
 const PAGES = [
   ["", "Explore", explore],
+  ["decide", "Decide", decide],
   ["pd", "Prefill:Decode", reportPage({
     title: "Prefill and decode apart", intro: "How many instances of each side carry the most within a budget of devices, and what aggregated instances make of the same devices.",
     fields: [{ name: "num_devices", label: "Devices" }, ...LIMIT_FIELDS, { name: "kv_transfer_gb_per_s", label: "KV transfer, GB/s" }, { name: "prefill_device", label: "Prefill on", placeholder: "any device" }, { name: "decode_device", label: "Decode on", placeholder: "any device" }], defaults: { num_devices: "8" },
     reports: [{ report: "deployments", title: "Apart or aggregated" }, { report: "pd-counts", title: "Instances of the best pair" }, { report: "pd-ratio", title: "Best pairs of plans" }],
   })],
   ["goodput", "Goodput", reportPage({
-    title: "Goodput", intro: "Requests that arrive: the share that meets the limits at each rate that was played, and the highest rate at which enough of them do.",
+    title: "Goodput", intro: "Requests that arrive: the share that meets the limits at each rate that was simulated, and the highest rate at which enough of them do.",
     fields: [...ON_TIMES, { name: "attainment", label: "Wanted share", placeholder: "0.9" }, { name: "mode", label: "Phase", choices: MODES }],
     reports: [{ report: "attainment", title: "Share of requests within the limits" }, { report: "best", title: "Highest rates", fixed: { by: "goodput" } }],
   })],

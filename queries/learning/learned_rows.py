@@ -1,0 +1,89 @@
+"""The rows of a store as own runs correct them: one relation in the place of the view `probe`.
+
+Only what is stored of times is corrected; everything else follows from these as it does from predictions. Not here:
+the factors (queries.learning.conditioning), and who looks at the relation (queries.narrow.scope_tables)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from queries.learning.conditioning import Learned, Lessons, Row
+from queries.learning.process import Setting
+from store.schema import STORED_PROBE, probe_select
+from store.sealing import insert_arrays, insert_rows
+
+if TYPE_CHECKING:
+    import duckdb
+
+LEARNED = "learned_probe"
+_ROWS = """
+    SELECT scenario_id, batch_size, ttft_ms, tpot_exclusive_ms, e2e_ms
+    FROM main.probe
+    WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[]))
+"""
+_SIZES = """
+    SELECT DISTINCT batch_size FROM main.probe WHERE scenario_id IN (SELECT scenario_id FROM learned_scenario)
+    ORDER BY batch_size
+"""
+_SCENARIOS = [("scenario_id", "BIGINT"), ("ladder", "INTEGER")]
+_FACTORS = [("ladder", "INTEGER"), ("batch_size", "INTEGER"), ("ttft", "DOUBLE"), ("tpot", "DOUBLE")]
+# What follows the first token takes TPOT's factor; a whole request is both parts.
+_CORRECTED = f"""
+    SELECT stored.* REPLACE (
+        stored.ttft_ms * coalesce(factor.ttft, 1) AS ttft_ms,
+        stored.ttft_in_step_ms * coalesce(factor.ttft, 1) AS ttft_in_step_ms,
+        stored.tpot_exclusive_ms * coalesce(factor.tpot, 1) AS tpot_exclusive_ms,
+        CASE WHEN factor.ttft IS NULL THEN stored.e2e_ms
+            ELSE stored.ttft_ms * factor.ttft + (stored.e2e_ms - stored.ttft_ms) * factor.tpot END AS e2e_ms,
+        CASE WHEN factor.ttft IS NULL THEN stored.tpot_inclusive_ms
+            ELSE stored.tpot_inclusive_ms
+                * (stored.ttft_ms * factor.ttft + (stored.e2e_ms - stored.ttft_ms) * factor.tpot) / stored.e2e_ms
+        END AS tpot_inclusive_ms
+    )
+    FROM raw.{STORED_PROBE} AS stored
+    LEFT JOIN learned_scenario AS known ON known.scenario_id = stored.scenario_id
+    LEFT JOIN learned_factor AS factor ON factor.ladder = known.ladder AND factor.batch_size = stored.batch_size
+"""  # noqa: S608  our names
+
+
+def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
+    """Read what is predicted of the points, and make the relation of rows that they correct."""
+    cursor = connection.execute(_ROWS, {"scenarios": list(lessons.predicting)})
+    learned = lessons.taught(Row(*row) for row in cursor.fetchall() if None not in row)
+    _create_factors(connection, learned)
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {LEARNED} AS {probe_select(f'({_CORRECTED})')}")
+    return learned
+
+
+def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned) -> None:
+    """Factors by ladder and batch size. Scenarios that differ in nothing but a name share a ladder."""
+    ladders: dict[tuple[object, ...], dict[object, int]] = defaultdict(dict)
+    numbers: list[tuple[int, int]] = []
+    bases: list[tuple[object, Setting]] = []
+    for number, known in learned.told.items():
+        of_group, base = ladders[known.group], known.setting(1.0)
+        if base not in of_group:
+            of_group[base] = len(bases)
+            bases.append((known.group, base))
+        numbers.append((number, of_group[base]))
+    for table, columns in (("learned_scenario", _SCENARIOS), ("learned_factor", _FACTORS)):
+        declared = ", ".join(f"{name} {type_}" for name, type_ in columns)
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({declared})")
+    insert_rows(connection, "learned_scenario", _SCENARIOS, numbers, arrays=True)
+    sizes = np.array([size for (size,) in connection.execute(_SIZES).fetchall()], dtype=np.float64)
+    for group, process in learned.processes.items():
+        own = [(ladder, base) for ladder, (of, base) in enumerate(bases) if of == group]
+        if not own or not sizes.size:
+            continue
+        users = np.array([base.users for _, base in own])[:, None] * sizes[None, :]
+        factors = np.exp(process.ladders([base for _, base in own], users))
+        arrays = {
+            "ladder": np.repeat(np.array([ladder for ladder, _ in own], dtype=np.float64), sizes.size),
+            "batch_size": np.tile(sizes, len(own)),
+            "ttft": factors[:, :, 0].ravel(),
+            "tpot": factors[:, :, 1].ravel(),
+        }
+        insert_arrays(connection, "learned_factor", _FACTORS, arrays)

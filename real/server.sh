@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# server: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
+# Row 6cfbfdd4:76, 76 requests a replica and stage. Instances: 1.
+# Devices of one instance: tensor 2 x pipeline 1 x data 1 = 2.
+set -euo pipefail
+exec vllm serve Qwen/Qwen3-32B-FP8 \
+  --port "${PORT:-8000}" \
+  --tensor-parallel-size 2 \
+  --pipeline-parallel-size 1 \
+  --data-parallel-size 1 \
+  --max-num-seqs 76 \
+  --max-num-batched-tokens 4096 \
+  --max-model-len 5056 \
+  --gpu-memory-utilization 0.46 \
+  --disable-prefix-caching

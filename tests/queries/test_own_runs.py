@@ -1,0 +1,209 @@
+"""Answers corrected by own runs against plain arithmetic on every stored row, and what holds of all of them."""
+
+import math
+
+import numpy as np
+import pytest
+from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
+from queries_stores import changed, read_rows, write_sweep
+
+from queries.asking.options import Limits, ReportOptions, Scope
+from queries.asking.question import Question
+from queries.learning import OwnPoint, OwnPoints, Server, Setting, prior_of
+from queries.learning.process import SCALES
+from queries.session import Session
+from store.location import parse_url
+from store.schema import OF_PLANS
+
+SIZES = 24
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A model under an engine on two devices, and without one: (url, rows, model key)."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('own')}/store.sqlite"
+    made = [
+        scenario(MODELS[4], workload, device, precision=PRECISIONS[0], plan=plan, phase="aggregated")
+        for device in DEVICES[:2]
+        for plan in PLANS[:3]
+        for workload in WORKLOADS[:2]
+    ]
+    records = [*made, *(changed(one, serving_model="vllm") for one in made)]
+    write_sweep(url, records, key="a", sizes=SIZES)
+    return url, read_rows(url), made[0].subject.model.key
+
+
+def place_of(row):
+    """Where a row lies, by the formula of the process."""
+    sizes = (row["concurrency"], row["input_length"], row["output_length"], row["num_devices"])
+    return np.array([*(math.log2(max(size, 1)) for size in sizes), float(row["dp"] > 1), float(row["ep"] > 1)])
+
+
+def point_of(stored, row, key, *, ttft=None, tpot=None, rate=None):
+    """A measured point at a stored row: its values times these factors."""
+    measured = {"ttft_ms": ttft and ttft * row["ttft_ms"], "tpot_exclusive_ms": tpot and tpot * row["tpot_exclusive_ms"],
+                "output_tokens_per_s": rate and rate * 1000 * row["concurrency"] * row["output_length"] / row["e2e_ms"]}  # fmt: skip
+    server = Server(
+        stored[2], row["device"], "vllm", *(row[f"{part}_quantization"] for part in ("linear", "experts", "attention"))
+    )
+    setting = Setting(row["concurrency"], row["input_length"], row["output_length"], row["num_devices"], row["dp"],
+                      row["ep"], " ".join(str(row[size.name]) for size in OF_PLANS))  # fmt: skip
+    return OwnPoint(key=key, source=f"{key}.json", server=server, setting=setting, batch_size=row["batch_size"],
+                    measured={name: value for name, value in measured.items() if value})  # fmt: skip
+
+
+def corrected(rows, seen):
+    """Every row by plain sums: `seen` are (row, weights of TTFT and TPOT, log of measured over predicted)."""
+    prior = prior_of("data_sheet")
+    parts = {}
+    for name in ("common", "shape", "own"):
+        one, two = getattr(prior, name)
+        joint = getattr(prior, f"{name}_correlation") * one * two
+        parts[name] = np.array([[one**2, joint], [joint, two**2]])
+
+    def between(one, other):
+        apart = ((place_of(one) - place_of(other)) / (prior.length * np.array(SCALES))) ** 2
+        same = one["scenario_id"] == other["scenario_id"] and one["batch_size"] == other["batch_size"]
+        return parts["common"] + parts["shape"] * math.exp(-apart.sum() / 2) + parts["own"] * same
+
+    noise = [sum((w * n) ** 2 for w, n in zip(weights, prior.noise, strict=True)) for _, weights, _ in seen]
+    covariance = np.array([[w @ between(a, b) @ v for b, v, _ in seen] for a, w, _ in seen]) + np.diag(noise)
+    solved = np.linalg.solve(covariance, [value for *_, value in seen])
+    told = {}
+    for row in rows:
+        mean = sum((between(row, run) @ w) * s for (run, w, _), s in zip(seen, solved, strict=True))
+        ttft, rest = row["ttft_ms"] * math.exp(mean[0]), (row["e2e_ms"] - row["ttft_ms"]) * math.exp(mean[1])
+        told[f"{row['scenario'][:8]}:{row['batch_size']}"] = (
+            ttft,
+            row["tpot_exclusive_ms"] * math.exp(mean[1]),
+            ttft + rest,
+        )
+    return told
+
+
+def asked(url, points=(), report="best", **options):
+    """The answer of a session that reads these points, of rows under the engine."""
+    question = Question(report=report, scope=Scope(serving_model="vllm"), options=ReportOptions(top=1000, **options),
+                        limits=Limits(tpot_ms=1e6, ttft_ms=1e6))  # fmt: skip
+    with Session(parse_url(url), own_points=lambda _: OwnPoints(points=tuple(points))) as session:
+        first, again = session.ask(question), session.ask(question)
+    assert first.rows == again.rows  # from the store, and from memory
+    return first
+
+
+def rows_under(stored, device="H100_SXM", workload=3500):
+    return [row for row in stored[1] if row["serving_model"] == "vllm" and row["device"] == device
+            and row["input_length"] == workload]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def seen(stored):
+    """Three points of one server, one of them with a rate alone: (points, what the twin reads of them)."""
+    rows = rows_under(stored)
+    first, second, third = rows[3], rows[30], rows[-1]
+    points = [
+        point_of(stored, first, "a" * 64, ttft=1.5, tpot=1.2),
+        point_of(stored, second, "b" * 64, tpot=1.3),
+        point_of(stored, third, "c" * 64, rate=0.8),
+    ]
+    share = third["ttft_ms"] / third["e2e_ms"]
+    ttft, tpot = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    return points, [
+        (first, ttft, math.log(1.5)), (first, tpot, math.log(1.2)), (second, tpot, math.log(1.3)),
+        (third, np.array([share, 1.0 - share]), -math.log(0.8)),
+    ]  # fmt: skip
+
+
+def test_every_row_is_what_plain_arithmetic_makes_of_it(stored, seen):
+    points, read = seen
+    every = [row for row in stored[1] if row["serving_model"] == "vllm"]
+    twin = corrected([row for row in every if row["device"] == "H100_SXM"], read)
+    bare = {f"{row['scenario'][:8]}:{row['batch_size']}": (row["ttft_ms"], row["tpot_exclusive_ms"], row["e2e_ms"])
+            for row in every if row["device"] != "H100_SXM"}  # fmt: skip
+    twin |= bare  # another device's rows stay as predicted
+    answer = asked(stored[0], points, "curve")
+    got = answer.dicts()
+    assert len(got) > 100
+    for row in got:
+        ttft, tpot, _ = twin[row["probe"]]
+        assert (row["ttft_ms"], row["tpot_ms"]) == pytest.approx((ttft, tpot), rel=1e-9)
+
+
+def test_the_best_is_the_best_of_corrected_rows(stored, seen):
+    points, read = seen
+    rows = rows_under(stored)
+    twin = corrected(rows, read)
+    best = {}
+    for row in rows:
+        rate = row["concurrency"] * 1000 * row["output_length"] / twin[f"{row['scenario'][:8]}:{row['batch_size']}"][2]
+        best[row["scenario"][:8]] = max(best.get(row["scenario"][:8], 0.0), rate)
+    got = [row for row in asked(stored[0], points).dicts() if row["probe"][:8] in best]
+    assert len(got) == len(best)
+    for row in got:
+        assert row["rate"] == pytest.approx(best[row["probe"][:8]], rel=1e-9)
+
+
+def test_a_row_that_was_run_has_the_measured_value_within_its_noise(stored):
+    row = rows_under(stored)[5]
+    answer = asked(stored[0], [point_of(stored, row, "a" * 64, ttft=1.5, tpot=1.2)], "curve")
+    told = {one["probe"]: one for one in answer.dicts()}[f"{row['scenario'][:8]}:{row['batch_size']}"]
+    noise = prior_of("data_sheet").noise
+    assert told["basis"] == "measured"
+    assert abs(math.log(told["ttft_ms"] / (1.5 * row["ttft_ms"]))) < noise[0]
+    assert abs(math.log(told["tpot_ms"] / (1.2 * row["tpot_exclusive_ms"]))) < noise[1]
+    assert {one["basis"] for one in answer.dicts()} >= {"measured", "near 1 run", "predicted"}
+
+
+def test_no_points_and_as_predicted_are_the_bare_answer(stored, seen):
+    bare = asked(stored[0])
+    assert bare.own_runs is None
+    assert asked(stored[0], seen[0]).rows != bare.rows
+    without = asked(stored[0], seen[0], as_predicted=True)
+    assert (without.columns, without.rows, without.sql) == (bare.columns, bare.rows, bare.sql)
+
+
+def test_a_point_more_is_a_new_answer_that_names_its_points(stored, seen):
+    two, three = asked(stored[0], seen[0][:2]), asked(stored[0], seen[0])
+    assert two.rows != three.rows
+    assert two.own_runs.points == ("a" * 64, "b" * 64)
+    assert three.own_runs.points == ("a" * 64, "b" * 64, "c" * 64)
+    assert "from 3 runs of yours" in three.own_runs.lines[0]
+
+
+def test_factors_are_the_same_whatever_is_predicted(stored):
+    # Ratios of a server are all that is read: the same ones at the other device's rows give the same factors there.
+    measured = {3: {"ttft": 1.5, "tpot": 1.2}, 30: {"tpot": 1.3}, 71: {"ttft": 0.7}}
+    here, there = (
+        asked(
+            stored[0],
+            [
+                point_of(stored, rows_under(stored, device)[place], f"{place:064}", **told)
+                for place, told in measured.items()
+            ],
+            "curve",
+        ).dicts()
+        for device in ("H100_SXM", "H200_SXM")
+    )
+    bare = {row["probe"]: row["tpot_ms"] for row in asked(stored[0], report="curve").dicts()}
+
+    def factors(rows, device):
+        found = (row for row in rows if row["device"] == device)
+        return sorted(row["tpot_ms"] / bare[row["probe"]] for row in found)
+
+    assert factors(here, "H100_SXM") == pytest.approx(factors(there, "H200_SXM"), rel=1e-9)
+
+
+def test_a_point_that_nothing_stored_predicts_is_said(stored):
+    row = {**rows_under(stored)[5], "input_length": 777}
+    answer = asked(stored[0], [point_of(stored, row, "a" * 64, ttft=1.5)])
+    assert answer.rows == asked(stored[0]).rows
+    assert any("1 run of yours teaches nothing" in note and "--input-length 777" in note for note in answer.notes)
+
+
+def test_between_stored_batch_sizes_the_ladder_is_interpolated():
+    from queries.learning.conditioning import Row, _interpolated
+
+    # Halfway between 4 and 16 on a logarithmic scale: the square root of 100 x 400, of 10 x 40 and of 1000 x 4000.
+    told = _interpolated([Row(1, 4, 100.0, 10.0, 1000.0), Row(1, 16, 400.0, 40.0, 4000.0)], 8)
+    assert (told.ttft_ms, told.tpot_exclusive_ms, told.e2e_ms) == pytest.approx((200.0, 20.0, 2000.0))
+    assert _interpolated([Row(1, 4, 100.0, 10.0, 1000.0)], 8) is None
