@@ -288,8 +288,10 @@ def known_names(errors: Iterable[PointError]) -> Known:
 def steps_of(one: Deployment, family: str, shipped: Mapping[str, ShippedDevice], known: Known) -> int:
     """What is unknown of a point's device and engine, in steps, as queries.errors.expected counts it of a subject."""
     found = shipped[one.device.name]
-    carried = CARRIED_STEPS if found.calibrated_from != found.device else 0
-    of_device = UNKNOWN_STEPS if family == "theoretical" or not found.calibrated_key else carried
+    if family == "theoretical" or not found.calibrated_key:
+        of_device = CARRIED_STEPS if found.fitted_from == found.device else UNKNOWN_STEPS
+    else:
+        of_device = 0 if found.calibrated_from == found.device else CARRIED_STEPS
     return of_device + (UNKNOWN_STEPS if known.get(("engine", one.engine or UNNAMED), 0) < SEEN_PAIRS else 0)
 
 

@@ -33,9 +33,10 @@ EVERY = "every measured server"  # the region where none is near
 ELSEWHERE = "other people's servers"  # the region of those that nobody measured
 BASIS: Final = "basis"  # the column that says what the numbers of a device under an engine rest on
 DATA_SHEET: Final = "data sheet"
-FITTED_BASIS: Final = "fitted to serving points"
 MEASURED: Final = "measured near"
 UNSEEN_ENGINE: Final = "engine not measured"
+FITTED_BASIS: Final = "fitted to serving points"
+_FROM = {DATA_SHEET: "those of its data sheet"}
 SEEN_PAIRS = 2  # pairs from which an engine was measured more than once
 PAIRED: Final = "disaggregated"  # phase of what both sides of a deployment have together
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
@@ -148,18 +149,18 @@ def _device_basis(subject: Subject) -> str:
     return f"carried from {donor}" if carried else MEASURED
 
 
+def _seldom_measured(subject: Subject) -> bool:
+    """Whether its engine is none that was measured more than once. An own profile is its user's."""
+    engine = subject.engine
+    return engine is not None and "@" not in subject.serving_model and known_of("engine", engine) < SEEN_PAIRS
+
+
 def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
     """The basis of a profile without kernels. One that somebody changed rests on what it states."""
     changed = shipped is not None and subject.device_key and not subject.device_key.startswith(shipped.theoretical_key)
     if shipped is None or not shipped.fitted_from or changed:
         return DATA_SHEET
     return FITTED_BASIS if shipped.fitted_from == subject.device else f"carried from {shipped.fitted_from}"
-
-
-def _seldom_measured(subject: Subject) -> bool:
-    """Whether its engine is none that was measured more than once. An own profile is its user's."""
-    engine = subject.engine
-    return engine is not None and "@" not in subject.serving_model and known_of("engine", engine) < SEEN_PAIRS
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +205,20 @@ def nearest_error(subject: Subject, metric: str, stored: Stored, servers: str) -
     return tuned if servers == TUNED or tuned.servers == OWN else _stated_of(subject, metric, OTHERS, tuned)
 
 
+def steps_of_device(based: str, family: str) -> int:
+    """How much wider a statement is for what a device's rates rest on: its data sheet, or serving points of another
+    device, are as little as nothing; kernels of another one, or serving points of its own, are half of that."""
+    if based == MEASURED:
+        return 0
+    sheet = based == DATA_SHEET or (family == "theoretical" and based != FITTED_BASIS)
+    return UNKNOWN_STEPS if sheet else CARRIED_STEPS
+
+
 def unknowns_of(subject: Subject) -> dict[str, int]:
     """What nobody measured of a subject, in words, and how many steps wider a statement is for it."""
     based = _device_basis(subject)
     steps = {
-        f"its device's kernels are {based}": 0 if based in {MEASURED, DATA_SHEET} else CARRIED_STEPS,
-        "its device is known by its data sheet": UNKNOWN_STEPS if based == DATA_SHEET else 0,
+        f"its device's rates are {_FROM.get(based, based)}": steps_of_device(based, subject.family),
         "its engine was measured once or never": UNKNOWN_STEPS if _seldom_measured(subject) else 0,
         "no model of its family was measured": 0 if subject.known_family else UNKNOWN_STEPS,
         "sides apart were measured by one laboratory": UNKNOWN_STEPS if subject.phase == PAIRED else 0,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.limits import Limits, predicted_limits
 from queries.errors.expected import BASIS
+from queries.errors.expected import MEASURED as MEASURED_NEAR
 from queries.judging.confidence import EVEN, SURE, Predicted
 from store.light_dataclass import dataclass
 
@@ -146,7 +147,7 @@ class LearnedAnswer:
 
 def _unrun(basis: object) -> object:
     """The basis of a row that no run speaks of, beside rows that were run: that kernels were measured makes it none."""
-    return PREDICTED if basis == MEASURED else basis
+    return PREDICTED if basis == MEASURED_NEAR else basis
 
 
 def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[tuple[object, ...]]:

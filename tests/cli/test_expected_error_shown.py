@@ -87,7 +87,7 @@ def test_three_lines_are_shown_and_the_others_counted():
 def test_a_device_without_measurements_says_so_wherever_rows_go(example_store):
     # the test device was never built
     table = sweepdb("query best --tpot-limit 50", example_store)
-    said = "every measured server (no measurements near this; its device is known by its data sheet)"
+    said = "every measured server (no measurements near this; its device's rates are those of its data sheet)"
     assert said in " ".join(table.out.split())
     for format_ in ("csv", "json", "jsonl"):
         outcome = sweepdb(f"query best --tpot-limit 50 --format {format_}", example_store)

@@ -46,7 +46,9 @@ WAVES, BY_ENGINE = Variant("calibrated", "physical", "waves"), Variant("calibrat
 
 def record(number=0, **changes):
     """A measured point of Qwen3-32B on four H100, 16 users."""
-    nothing = dict.fromkeys(set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra"})
+    nothing = dict.fromkeys(
+        set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra", "run"}
+    )
     values = {
         "key": f"{number:064x}", "source": f"own:{number}", "source_format": "own", "model": "Qwen/Qwen3-32B",
         "device": "h100_sxm", "engine": "vllm", "engine_version": "0.10.0", "mode": "aggregated", "precision": "fp8",

@@ -377,7 +377,7 @@ def test_every_report_says_how_far_off_its_numbers_are_on_both_kinds_of_servers(
         assert 0 < one.median_ape_percent < one.p90_ape_percent
         if one.subject.startswith(UNKNOWN[0]) and one.servers == TUNED:
             assert one.region == EVERY
-            assert one.note.startswith(f"{NONE}; its device is known by its data sheet")
+            assert one.note.startswith(f"{NONE}; its device's rates are those of its data sheet")
     metrics = {(one.subject, one.metric) for one in answer.expected_error}
     assert {(one.subject, one.metric, one.servers) for one in answer.expected_error} == {
         (*about, servers) for about in metrics for servers in (TUNED, OTHERS)
@@ -408,7 +408,9 @@ def validated(url, errors, *, serving_model="vllm", version=2, sweep="b"):
     record = scenario(DENSE, WORKLOADS[1], KNOWN, **of_model)
     record = replace(record, subject=replace(record.subject, serving_model=serving_model))
     write_sweep(url, [record], key=sweep, sizes=4)
-    nothing = dict.fromkeys(set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra"})
+    nothing = dict.fromkeys(
+        set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra", "run"}
+    )
     with open_store(url) as store:
         for number, values in enumerate(errors):
             key = f"{number:064x}"
@@ -515,11 +517,13 @@ def test_unknowns_are_named_and_counted():
     # H20 carries the kernels of H200: one step. Its engine and the family of its model: two each.
     h20 = replace(plain, device="h20", serving_model="mine", known_family=False)
     assert module.unknowns_of(h20) == {
-        "its device's kernels are carried from h200_sxm": 1,
+        "its device's rates are carried from h200_sxm": 1,
         "its engine was measured once or never": 2,
         "no model of its family was measured": 2,
     }
-    assert module.unknowns_of(replace(plain, family="theoretical")) == {"its device is known by its data sheet": 2}
+    assert module.unknowns_of(replace(plain, family="theoretical")) == {
+        "its device's rates are those of its data sheet": 2
+    }
     # An own profile is a fit, or numbers that its user answers for.
     assert module.unknowns_of(replace(plain, serving_model="ours@0123abcd")) == {}
 
