@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from queries.errors.expected import (
         BASED,
         BASIS,
-        DATA_SHEET,
         LEAST_POINTS,
         METRICS,
         NONE,
         PAIRED,
         SEEN_PAIRS,
         ExpectedError,
+        kernels_lack,
     )
     from queries.errors.figures import LEVELS, QUANTILE_DIGITS, figures_of
     from queries.errors.shipped import (
