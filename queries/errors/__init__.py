@@ -9,13 +9,13 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.errors.expected import (
         BASIS,
-        DATA_SHEET,
         LEAST_POINTS,
         METRICS,
         NONE,
         PAIRED,
         SEEN_PAIRS,
         ExpectedError,
+        kernels_lack,
     )
     from queries.errors.figures import LEVELS, QUANTILE_DIGITS, figures_of
     from queries.errors.shipped import (

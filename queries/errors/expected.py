@@ -155,6 +155,18 @@ def _seldom_measured(subject: Subject) -> bool:
     return engine is not None and "@" not in subject.serving_model and known_of("engine", engine) < SEEN_PAIRS
 
 
+def kernels_lack(basis: object) -> str:
+    """Why a device's kernels are no measured ones, for a sentence; empty where they are, or are carried from such."""
+    if basis == DATA_SHEET:
+        return "its numbers follow from its data sheet"
+    if basis == FITTED_BASIS:
+        return "its numbers are fitted to serving points of other people's servers"
+    donor = devices().get(str(basis).removeprefix("carried from "))
+    if donor is not None and donor.fitted_from:
+        return f"its numbers are those of {donor.device}, which are fitted to serving points"
+    return ""
+
+
 def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
     """The basis of a profile without kernels. One that somebody changed rests on what it states."""
     changed = shipped is not None and subject.device_key and not subject.device_key.startswith(shipped.theoretical_key)

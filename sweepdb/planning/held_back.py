@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from queries.errors import DATA_SHEET
+from queries.errors import kernels_lack
 from queries.judging import four_figures
 from sweepdb.planning.labels import described, in_words, read_label
 from sweepdb.planning.ranking import Row, number_of
@@ -112,16 +112,17 @@ def of_memory(plan: DeploymentPlan, best: Row) -> Iterator[str]:
 
 
 def of_bases(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """The best measured device, where the winner's numbers are of a data sheet."""
-    if best.get("basis") != DATA_SHEET:
+    """The best measured device, where the winner's kernels were not measured."""
+    lacks = kernels_lack(best.get("basis"))
+    if not lacks:
         return
-    measured = next((row for row in plan.beside(best) if row["basis"] != DATA_SHEET), None)
+    measured = next((row for row in plan.beside(best) if not kernels_lack(row["basis"])), None)
     beside = (
         "no measured device is in this answer"
         if measured is None
         else f"among measured ones {described(measured)} wins{_money(measured)}"
     )
-    yield f"{best['device']} was not measured: its numbers follow from its data sheet; {beside}."
+    yield f"{best['device']}'s kernels were not measured: {lacks}; {beside}."
 
 
 def of_prices(plan: DeploymentPlan, best: Row) -> Iterator[str]:

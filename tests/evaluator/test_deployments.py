@@ -407,3 +407,11 @@ OWN = "meta_llama_llama_3_1_8b_instruct_" * 2 + "h100_sxm_trtllm_agg_1024x128_c8
 def test_a_generated_launch_states_its_token_budget_and_equal_lengths(changes, flags):
     point = served(**{"point_id": OWN, "model": "meta-llama/Llama-3.1-8B-Instruct", "engine": "trtllm"} | changes)
     assert flags_of(point) == flags
+
+
+@pytest.mark.parametrize(("kv", "mixers"), [(None, "BF16"), ("fp8", None)])
+def test_fp8_of_a_model_is_its_publishers_own_checkpoint(kv, mixers):
+    """Meta quantises the MLPs of Llama-3.1-405B alone; checkpoints with eight-bit keys are other makers'."""
+    name, model = measured_model("meta-llama/Llama-3.1-405B-Instruct")
+    found = measured_precision(model, "fp8", kv, name=name)
+    assert (found.linear, found.mixers) == ("FP8", mixers)

@@ -7,7 +7,8 @@ from shared_data import shared_data
 
 from evaluator.inputs import kernels_of, load_device
 from evaluator.ledger import read_measurements
-from queries.errors.expected import Subject, basis_of
+from queries.errors.expected import Subject, basis_of, kernels_lack
+from sweepdb.measuring.validating import SHORT_RUN, compare
 from tools.serving_devices import MADE_LIKE, _growing, _once, fitted, points_of, with_fitted, written
 
 SUBJECT = Subject(
@@ -86,3 +87,21 @@ def test_the_command_yields_the_shipped_numbers(device):
     assert fitted(points_of(device, folder), device, folder) == pytest.approx((
         shipped.compute_efficiency, shipped.memory_efficiency, shipped.matrix_static_s, shipped.communication_static_s,
     ))  # fmt: skip
+
+
+def test_a_sentence_says_why_kernels_are_not_measured():
+    assert kernels_lack("fitted to serving points").startswith("its numbers are fitted")
+    assert kernels_lack("carried from mi300x").startswith("its numbers are those of mi300x")
+    assert kernels_lack("data sheet").startswith("its numbers follow from its data sheet")
+    assert kernels_lack("carried from b200_sxm") == kernels_lack("measured") == ""
+
+
+def test_points_of_short_runs_are_kept_and_said(records):
+    """99 requests hold what a server does once, 100 hardly; a file that says no number says nothing of it."""
+    one = next(record for record in records if record.device == "h100_sxm" and record.engine_version == "0.6.3.post2")
+    runs = [
+        replace(one, key=f"{n}", concurrency=4.0 + n / 100, run=replace(one.run, completed_requests=n or None))
+        for n in (0, 99, 100)
+    ]
+    said = {exclusion.rule: exclusion.rows for exclusion in compare(runs).excluded if exclusion.repaired}
+    assert said == {SHORT_RUN: 1}
