@@ -21,7 +21,7 @@ from evaluator.inputs.devices.calibration_record import Calibration, calibration
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import list_devices, load_device
 from evaluator.inputs.devices.device_profiles import resolve as resolve_device
-from evaluator.inputs.devices.shipped_calibrations import fitted_to
+from evaluator.inputs.devices.shipped_calibrations import fit_of
 from evaluator.inputs.drafts.speculation import list_acceptance
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
 from evaluator.inputs.formats import check_precision
@@ -119,8 +119,9 @@ def _launches(engine: str, plan: Plan) -> bool:
 def device_support(profile: DeviceProfile) -> SupportPart:
     """Whether a device's kernels were measured, are those of another, or follow from its data sheet."""
     if profile.calibration is None:
-        how = "; ".join(filter(None, (fitted_to(profile), profile.source))) or "stated figures"
-        return SupportPart(part="device", state="fitted" if profile.fitted_from else "data sheet", how=how)
+        how = "; ".join(filter(None, (fit_of(profile), profile.source))) or "stated figures"
+        own: State = "fitted" if profile.fitted_from == profile.name else "carried"
+        return SupportPart(part="device", state=own if profile.fitted_from else "data sheet", how=how)
     calibration = calibration_from_json(profile.calibration)
     if calibration.carried_from:
         return SupportPart(part="device", state="carried", how=f"kernels of {calibration.carried_from}, by its rates")

@@ -64,7 +64,7 @@ MOST_USERS = 512.0  # beyond, seats that no source states decide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What one source measured of one device, and its weight beside others of the same source."""
+    """A value that one source measured of one device."""
 
     source: str
     model: str

@@ -19,7 +19,7 @@ from cli.shared_options import FormatOption, OutputOption, StoreOption, WorkersO
 from store.errors import EvaluationError, InputError
 
 if TYPE_CHECKING:
-    from sweepdb.measuring import Kept, PointSelection, ReadFiles, ShownPoint, Validation
+    from sweepdb.measuring import Imported, Kept, PointSelection, ReadFiles, ShownPoint, Validation
 
 
 _MOST_LISTED = 1_000  # in a table
@@ -151,8 +151,24 @@ def _import(  # noqa: PLR0917  one parameter an option
             if found.lines
             else "`sweepdb measurements --help` says which results of clients and which tables are read.",
         )
-    say("next: sweepdb validate")
+    if format_ != "table" or not _say_two_numbers(brought, store):
+        say("next: sweepdb validate")
     return 0
+
+
+def _say_two_numbers(brought: Imported, store: str | None) -> bool:
+    """Measured, predicted and difference of few points, which takes seconds; whether there is anything to say."""
+    from cli.render.validation import MOST_LISTED, table_text
+    from sweepdb.measuring import compare_and_keep
+
+    if not 0 < len(brought.records) <= MOST_LISTED or brought.found.requests:
+        return False
+    done, _ = compare_and_keep(brought.records, store)
+    if not done.comparisons:
+        return False
+    write_text(("\n", *table_text(done, against=None)), None)
+    say("next: sweepdb validate compares every stored point")
+    return True
 
 
 def _only(tags: Sequence[str] | None) -> str | None:

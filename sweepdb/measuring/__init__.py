@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sweepdb.measuring.measurement_files import (
         MEASUREMENT_COLUMNS,
         SETTING_COLUMNS,
+        Imported,
         ReadFiles,
         import_measurements,
         listed_measurements,

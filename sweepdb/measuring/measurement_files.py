@@ -87,6 +87,7 @@ class Imported:
     """The outcome of an import."""
 
     found: ReadFiles
+    records: tuple[MeasurementRecord, ...]  # as stored: with what was corrected or stated before
     added: int
     replaced: int
     corrected: int
@@ -193,7 +194,9 @@ def import_measurements(
             for one in found.records
         ]  # fmt: skip
         put = put_files(store, records, files=found.whole, requests=found.requests)
-    return Imported(found=found, added=put.added, replaced=put.replaced, corrected=put.corrected)
+    return Imported(
+        found=found, records=tuple(records), added=put.added, replaced=put.replaced, corrected=put.corrected
+    )
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:

@@ -121,10 +121,7 @@ def of_bases(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         if measured is None
         else f"among measured ones {described(measured)} wins{_money(measured)}"
     )
-    yield (
-        f"{best['device']} was not measured: its numbers follow from its data sheet, and nothing says how far off they"
-        f" are; {beside}."
-    )
+    yield f"{best['device']} was not measured: its numbers follow from its data sheet; {beside}."
 
 
 def of_prices(plan: DeploymentPlan, best: Row) -> Iterator[str]:

@@ -162,13 +162,14 @@ def test_data_sheets_of_other_makers(name, fp8_to_bf16, fp4, gib):
     ("name", "kernels"),
     [("h100_sxm", "measured"), ("l40s", "measured in part, else carried from h100_sxm"), ("b60", "measured in part"),
      ("rtx_pro_6000_server", "measured in part, else carried from b200_sxm"), ("l4", "carried from l40s"),
-     ("gh200", "carried from h100_sxm"), ("mi300x", "data sheet"), ("ascend_910c", "data sheet"),
-     ("TEST_DEVICE", "data sheet")],
+     ("gh200", "carried from h100_sxm"), ("mi300x", "fitted to serving points"), ("mi325x", "carried from mi300x"),
+     ("ascend_910c", "data sheet"), ("TEST_DEVICE", "data sheet")],
 )  # fmt: skip
 def test_a_device_says_where_its_kernels_come_from_and_nothing_crosses_vendors(name, kernels):
     profile = load_device(name)
     assert kernels_of(profile) == kernels
-    assert profile.family == ("theoretical" if kernels == "data sheet" else "calibrated")
+    by_sheet = kernels == "data sheet" or profile.fitted_from
+    assert profile.family == ("theoretical" if by_sheet else "calibrated")
 
 
 def test_what_is_carried_stays_within_a_vendor():
@@ -180,5 +181,6 @@ def test_only_devices_with_kernels_of_their_vendor_are_calibrated():
     measured = {load_device(name).vendor for name in (*FITTED, *PARTLY_MEASURED)}
     for name in list_shipped():
         profile = load_device(name)
-        assert (profile.family == "calibrated") == (kernels_of(profile) != "data sheet")
+        by_sheet = kernels_of(profile) == "data sheet" or profile.fitted_from
+        assert (profile.family == "theoretical") == bool(by_sheet)
         assert profile.family == "theoretical" or profile.vendor in measured

@@ -32,7 +32,9 @@ def test_another_device_carries_kernels_and_a_third_has_a_data_sheet():
     assert "461 M weights" in carried["image encoder"][1]
     assert carried["state_scan"][0] == carried["gemm"][0] == "carried"
     sheet = states("Qwen/Qwen3.5-27B", "mi355x")
-    assert {state for state, _ in sheet.values()} == {"exact", "by hand", "data sheet", "refused"}
+    assert {state for state, _ in sheet.values()} == {"exact", "by hand", "data sheet", "carried", "refused"}
+    assert sheet["device"][1].startswith("carried from mi300x; AMD Instinct MI355X data sheet")
+    assert states("Qwen/Qwen3.5-27B", "mi300x")["device"][0] == "fitted"
     assert sheet["prefill context parallelism"][0] == "refused"
 
 

@@ -50,7 +50,7 @@ CARRIED: Mapping[str, str] = {
 def kernels_of(profile: DeviceProfile) -> str:
     """Where the kernel times of a profile come from, in a few words."""
     if profile.calibration is None:
-        return fitted_to(profile) or "data sheet"
+        return fit_of(profile) or "data sheet"
     calibration = calibration_from_json(profile.calibration)
     if calibration.carried_from is not None:
         return f"carried from {calibration.carried_from}"
@@ -60,8 +60,8 @@ def kernels_of(profile: DeviceProfile) -> str:
     return f"measured in part{rest}"
 
 
-def fitted_to(profile: DeviceProfile) -> str:
-    """What a profile without measured kernels rests on beside its data sheet, in a few words; empty: on nothing."""
+def fit_of(profile: DeviceProfile) -> str:
+    """The points that a profile without measured kernels is fitted to, in a few words; empty: none."""
     if profile.fitted_from in {"", profile.name}:
         return FITTED_TO_SERVING if profile.fitted_from else ""
     return f"carried from {profile.fitted_from}"
