@@ -110,7 +110,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
     apart = record.mode == "disaggregated"
     decode, repairs = repaired(record.decode) if has_recipe(said.point_id) and not apart else (record.decode, ())
     plan = _plan(model, _replicated(decode) if said.attention_replicas else decode)
-    instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (1, 0, None)
+    instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (_replicas(record), 0, None)
     users = 1.0 if said.saturated else _users(record, decode, plan)
     # Where sides are apart, the version is the one of what joins them.
     engine = engine_of(record.engine, None if apart else record.engine_version, said.measured_year)
@@ -173,6 +173,11 @@ def _users(record: MeasurementRecord, decode: SideRecord, plan: Plan) -> float:
     if record.mode in {"prefill", "decode"} and decode.batch_size is not None:
         return decode.batch_size * plan.dp
     raise Unmatched(OPEN_LOOP if record.request_rate else "concurrency not stated")
+
+
+def _replicas(record: MeasurementRecord) -> int:
+    """Servers behind one address that each do both."""
+    return (record.decode.instances if record.mode == "aggregated" else None) or 1
 
 
 def _lengths(record: MeasurementRecord) -> tuple[float, float]:

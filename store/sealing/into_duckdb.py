@@ -57,9 +57,13 @@ def _chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
 
 def _insert_json(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:
     if rows:
-        values = {name: _plain(values, type_) for (name, type_), values in _turned(columns, rows)}
-        structure = {name: [_json_type(type_)] for name, type_ in columns}
-        selected = ", ".join(f"unnest(handed.{name})::{type_}" for name, type_ in columns)
+        said = {name: given for (name, _), given in _turned(columns, rows) if given.count(None) < len(rows)}
+        said = said or {columns[0][0]: (None,) * len(rows)}  # one column says how many rows there are
+        values = {name: _plain(said[name], type_) for name, type_ in columns if name in said}
+        structure = {name: [_json_type(type_)] for name, type_ in columns if name in said}
+        selected = ", ".join(
+            f"unnest(handed.{name})::{type_}" if name in said else f"NULL::{type_}" for name, type_ in columns
+        )
         connection.execute(
             f"INSERT INTO {table} SELECT {selected} FROM (SELECT from_json($values, $structure) AS handed)",  # noqa: S608 - our names
             {"values": json.dumps(values), "structure": json.dumps(structure)},

@@ -409,9 +409,12 @@ def test_a_generated_launch_states_its_token_budget_and_equal_lengths(changes, f
     assert flags_of(point) == flags
 
 
-@pytest.mark.parametrize(("kv", "mixers"), [(None, "BF16"), ("fp8", None)])
-def test_fp8_of_a_model_is_its_publishers_own_checkpoint(kv, mixers):
-    """Meta quantises the MLPs of Llama-3.1-405B alone; checkpoints with eight-bit keys are other makers'."""
-    name, model = measured_model("meta-llama/Llama-3.1-405B-Instruct")
-    found = measured_precision(model, "fp8", kv, name=name)
-    assert (found.linear, found.mixers) == ("FP8", mixers)
+def test_replicas_behind_one_address_share_the_users():
+    two = deployment_of(record(decode=SideRecord(tp=1, instances=2), num_devices=2))
+    assert (two.users, two.users_of_replica, two.num_devices) == (8, 4, 2)  # four of eight users ask each
+    assert deployment_of(record()).users_of_replica == 8
+
+
+def test_a_server_that_may_be_two_sides_is_not_predicted():
+    """A router that only counts its workers."""
+    assert rule_of(record(mode=None)) == "not known whether prefill and decode are apart"
