@@ -61,10 +61,10 @@ def decide(
         if options.get(keyword) is not None:
             raise InputError(f"`{keyword}` has no effect on a decision", hint=f"leave out `{keyword}`")
     asked = asked_of(model, options)
-    question_of(REPORT, {**asked.question, "target_qps": asked.own.rate})  # refuses, before anything is evaluated
+    question_of(REPORT, {**asked.question, "target_rate": asked.own.rate})  # refuses, before anything is evaluated
     built = replace(request_in_formats(asked.evaluated, store).built, arrivals=None)
     sweep, _ = stored_or_evaluated(asked.evaluated, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
-    question = question_of(REPORT, {**asked.question, "sweep": sweep, "target_qps": asked.own.rate})
+    question = question_of(REPORT, {**asked.question, "sweep": sweep, "target_rate": asked.own.rate})
     with open_session(store) as session:
         return decided(session, question, budget=budget, gain=gain, ruled_out=ruled_out)
 

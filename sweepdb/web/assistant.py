@@ -77,7 +77,7 @@ class Assistant:
     async def decide(self, options: Options | None = None, budget: int = BUDGET, gain: float = GAIN) -> Document:
         """What to deploy on what is known now, how sure that is, and the run worth most for this decision.
 
-        Options are those of the report deployments: limits in ms, num_devices, concurrency or target_qps, scope."""
+        Options are those of the report deployments: limits in ms, num_devices, concurrency or target_rate, scope."""
         question = question_of(REPORT, options or {})
         own = {"budget": budget, "gain": gain}
         told = await self._pool.run(lambda: decision_document(self._pool.location, question, own))
