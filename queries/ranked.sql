@@ -5,25 +5,21 @@ WITH shown AS MATERIALIZED (
     SELECT * FROM ranked_instances(wanted_phase) WHERE rank <= getvariable('top')
 )
 SELECT
-    ranked.question_group, ranked.rank, ranked.ranked_by, ranked.instances,
-    ranked.devices_used, ranked.system_rate AS system_output_tokens_per_s, ranked.qps, ranked.tpot_ms,
-    ranked.memory_free_bytes, {instance_columns}
-FROM shown AS ranked
-JOIN (
-    SELECT
-        * REPLACE (
-            generated AS output_tokens_per_s, generated / num_devices AS output_tokens_per_s_per_device
-        )
-    FROM (
-        SELECT
-            *, CASE WHEN getvariable('throughput_rule') = 'twice' AND phase = 'aggregated'
-                THEN output_tokens_per_s_twice ELSE output_tokens_per_s
-            END AS generated
-        FROM ranked_rows((SELECT list({'scenario_id': scenario_id, 'batch_size': batch_size}) FROM shown))
+    * EXCLUDE (made) REPLACE (
+        CASE WHEN phase = 'prefill' THEN made ELSE input_tokens_per_s END AS input_tokens_per_s,
+        CASE WHEN phase <> 'prefill' THEN made END AS output_tokens_per_s,
+        CASE WHEN phase <> 'prefill' THEN made / num_devices END AS output_tokens_per_s_per_device
     )
-) AS p
-    ON p.scenario_id = ranked.scenario_id AND p.batch_size = ranked.batch_size
-    AND p.question_group = ranked.question_group;
+FROM (
+    SELECT
+        ranked.question_group, ranked.rank, ranked.ranked_by, ranked.instances,
+        ranked.devices_used, ranked.system_rate AS system_output_tokens_per_s, ranked.qps, ranked.tpot_ms,
+        ranked.memory_free_bytes, ranked.rate AS made, {instance_columns}
+    FROM shown AS ranked
+    JOIN ranked_rows((SELECT list({'scenario_id': scenario_id, 'batch_size': batch_size}) FROM shown)) AS p
+        ON p.scenario_id = ranked.scenario_id AND p.batch_size = ranked.batch_size
+        AND p.question_group = ranked.question_group
+);
 
 -- The measure that ranks pairs.
 CREATE OR REPLACE TEMP MACRO pair_objective(balanced_qps, system_qps, qps_per_device, qps_per_device_bound) AS
