@@ -132,7 +132,7 @@ class Lessons:
 
 
 def _interpolated(ladder: Sequence[Row], batch_size: int) -> Predicted | None:
-    """The prediction of a ladder for a number of requests: its own row, or between its neighbours on logarithmic scales."""
+    """The prediction of a ladder for a number of requests: its own row, or between neighbours on logarithmic scales."""
     place = bisect_left([row.batch_size for row in ladder], batch_size)
     if place < len(ladder) and ladder[place].batch_size == batch_size:
         return Predicted(**{name: getattr(ladder[place], name) for name in Predicted.__slots__})

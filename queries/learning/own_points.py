@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Server(NamedTuple):
-    """A server, of which points and stored rows must both be: the model by its content key, device, engine and formats."""
+    """A server, of which points and rows must both be: the model by its content key, device, engine and formats."""
 
     model_key: str
     device: str

@@ -18,7 +18,7 @@ Two = tuple[float, float]  # of TTFT and of TPOT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Standard deviations of the parts of one log factor, for TTFT and TPOT, and correlations of the two in each part.
+    """Standard deviations of each part of a log factor, of TTFT and TPOT, and the correlation of both.
 
     `common` is of a server at every setting, `shape` smooth over settings, `own` of one setting whenever it is run, and
     `noise` of a single run. `length` scales the distance over which `shape` forgets. Few
