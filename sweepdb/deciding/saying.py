@@ -19,7 +19,7 @@ def sentences(found: Decision) -> Iterator[str]:
     """The answer now, what was read for it, and the start to make next."""
     yield _answer(found)
     yield from _read(found)
-    yield from (f"Left out since a server of it failed: {scenario} ({why})." for scenario, why in found.ruled_out.items())
+    yield from (f"Left out, its server failed: {scenario} ({why})." for scenario, why in found.ruled_out.items())
     if found.decided is not None:
         yield f"Decided: {found.decided}."
     for number, start in enumerate(found.next_starts):
