@@ -102,6 +102,11 @@ GUIDELLM_METRICS = {
 
 CONCURRENT = {"type_": "concurrent", "streams": 8}
 
+FAILED = {
+    "server_failed": "out of memory: did not start (exit status 1)", "probe": "a1b2c3d4:16", "scenario": "a1b2c3d4",
+    "model": "org/model", "input_length": 1024.0, "output_length": 128.0, "concurrency": 64.0, "log": ["last line"],
+}  # fmt: skip
+
 LAYOUTS = {
     "until 0.3": {
         "benchmarks": [

@@ -76,7 +76,8 @@ class Measured:
         self.in_flight -= 1
 
 
-async def main():
+def prepared():
+    """The server before it listens: whatever goes wrong with a start goes wrong here."""
     size = flag("--tensor-parallel-size", "1")
     rows = json.loads(Path(os.environ["MEASURED_ROWS"]).read_text(encoding="utf-8"))
     fault = json.loads(os.environ.get("FAULTS", "{}")).get(size, "")
@@ -89,10 +90,13 @@ async def main():
     if fault.startswith("slow start"):
         time.sleep(float(fault.rpartition(" ")[2]))
     crash_at = int(fault.rpartition(" ")[2]) if fault.startswith("crash under load") else math.inf
-    measured = Measured(rows[size], float(os.environ.get("SPEED", "1")), crash_at)
+    return Measured(rows[size], float(os.environ.get("SPEED", "1")), crash_at)
+
+
+async def main(measured):
     server = await asyncio.start_server(measured.connected, "0.0.0.0", int(flag("--port", "8000")))
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(prepared()))

@@ -17,6 +17,7 @@ import yaml
 from client_files import (
     AIPERF,
     AIPERF_REQUESTS,
+    FAILED,
     GUIDELLM_REQUESTS,
     INFERENCEX,
     LAYOUTS,
@@ -295,6 +296,7 @@ CASES = (
     ReaderCase(name="profile_export.jsonl", read=_logs,
                base="".join(json.dumps(one) + "\n" for one in AIPERF_REQUESTS).encode()),
     _json("per_request_lifecycle_metrics.json", LIFECYCLE, _logs),
+    _json("failed.json", FAILED, _points),
     _json("inferencex.json", INFERENCEX, _points),
     _json("aiperf.json", AIPERF, _points),
     *(_json(f"guidellm-{layout}.json", document, _points) for layout, document in LAYOUTS.items()),

@@ -24,9 +24,7 @@ def sentences(found: Decision) -> Iterator[str]:
             " `sweepdb plan` with `rate` simulates them."
         )
     yield from _read(found)
-    yield from (
-        f"Left out since a server of it failed: {scenario} ({why})." for scenario, why in found.ruled_out.items()
-    )
+    yield from (f"Left out, its server failed: {scenario} ({why})." for scenario, why in found.ruled_out.items())
     if found.decided is not None:
         yield f"Decided: {found.decided}."
     for number, start in enumerate(found.next_starts):

@@ -418,3 +418,11 @@ def test_replicas_behind_one_address_share_the_users():
 def test_a_server_that_may_be_two_sides_is_not_predicted():
     """A router that only counts its workers."""
     assert rule_of(record(mode=None)) == "not known whether prefill and decode are apart"
+
+
+@pytest.mark.parametrize(("kv", "mixers"), [(None, "BF16"), ("fp8", None)])
+def test_fp8_of_a_model_is_its_publishers_own_checkpoint(kv, mixers):
+    """Meta quantises the MLPs of Llama-3.1-405B alone; checkpoints with eight-bit keys are other makers'."""
+    name, model = measured_model("meta-llama/Llama-3.1-405B-Instruct")
+    found = measured_precision(model, "fp8", kv, name=name)
+    assert (found.linear, found.mixers) == ("FP8", mixers)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from client_files import FAILED
 
 from evaluator.ledger import failure_of, read_measurements
 from evaluator.ledger.scoring import usable
@@ -48,7 +49,7 @@ def working_in(folder):
     found = set()
     for process in running():
         try:
-            if Path(os.readlink(f"/proc/{process}/cwd")) == folder:
+            if Path(f"/proc/{process}/cwd").readlink() == folder:
                 found.add(process)
         except OSError:
             continue
@@ -159,9 +160,7 @@ def test_the_client_is_the_one_that_is_installed(tmp_path, monkeypatch):
 
 def test_a_failure_is_a_point_without_numbers_that_no_comparison_takes(tmp_path):
     file = tmp_path / "failed.json"
-    said = {"server_failed": "out of memory: did not start (exit status 1)", "model": "Qwen/Qwen3-8B", "log": ["last"],
-            "input_length": 1024, "output_length": 128, "concurrency": 64}  # fmt: skip
-    file.write_text(json.dumps(said), encoding="utf-8")
+    file.write_text(json.dumps(FAILED), encoding="utf-8")
     (record,) = read_measurements(file).records
     assert failure_of(record) == "out of memory: did not start (exit status 1)"
     assert (record.concurrency, dict(record.metrics)) == (64, {})

@@ -157,7 +157,7 @@ def test_a_server_without_its_program_is_no_fact(place, monkeypatch, tmp_path):
     (tmp_path / "programs" / "vllm").unlink()
     (tmp_path / "programs" / "aiperf").write_text("#!/bin/sh\n")
     (tmp_path / "programs" / "aiperf").chmod(0o755)
-    with pytest.raises(SweepdbError, match="server.sh cannot be started here: .*vllm"):
+    with pytest.raises(SweepdbError, match=r"server\.sh cannot be started here: .*vllm"):
         made(place.url)
     assert stored_points(place.url) == []
 
