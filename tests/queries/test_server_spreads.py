@@ -39,6 +39,8 @@ from sweepdb.measuring.server_spreads import (
 PRINTED = {0.6: 0.271, 0.7: 0.569, 0.8: 0.941, 0.9: 1.533, 0.95: 2.132}
 SURE_ABOUT = (0.5, 0.8, 0.9)  # shares that limits are read with
 # Shares of left-out points: a few sources tell them, so further apart than the promise, which the page says.
+# First tokens of cold starts are not those of warm servers; no limit is read by tokens/s.
+MOST_OFF = {"ttft_ms": 0.26, "output_tokens_per_s": 0.15}
 WITHIN_MEDIAN, WITHIN_P90 = (0.4, 0.65), (0.78, 1.0)
 
 
@@ -106,15 +108,19 @@ def test_both_parts_of_a_spread_make_all_of_it(values, rest_share):
 
 
 def test_sources_weigh_by_the_root_of_their_points():
-    # Nine points about 1 weigh 3 together, one at 0 weighs 1: the median is of the nine. The centre is drawn to 0, since
-    # two sources do not tell it surely.
+    # Nine points about 1 weigh 3 together, a third each, and one at 0 weighs 1. The middle of all 4 is 2: the source at 0
+    # and a half have 1.0 + 2.5 / 3, with 0.85 in their midst; then come 0.9 and so on.
     many = [error(0.8 + 0.05 * number, source="b", model=f"Qwen/Qwen3-{number}B") for number in range(9)]
     found = spread_of([error(0.0), *many], OTHERS, frozenset({"qwen"}))
-    assert 0.5 < found.centre < 0.95
+    assert 0.85 <= found.centre <= 0.95  # by points it were 1.0 at their middle, by sources 0.5
     assert (found.points, found.units, found.sources, found.agreeing) == (10, 10, 2, 1)
-    # A hundred sources that agree leave it where it is.
-    surely = [error(1.0 + 0.01 * (number % 3 - 1), source=str(number)) for number in range(100)]
-    assert spread_of(surely, OTHERS, frozenset({"qwen"})).centre == pytest.approx(1.0, abs=0.01)
+    # Of as many points each counts alike: the median of three.
+    assert (
+        spread_of(
+            [error(1.0, source=str(one)) if one else error(7.0) for one in range(3)], OTHERS, frozenset({"qwen"})
+        ).centre
+        == 1.0
+    )
 
 
 def test_what_is_shared_by_a_server_and_what_is_not():
@@ -205,5 +211,5 @@ def test_statements_hold_on_left_out_sources_and_on_those_they_were_learned_from
         assert WITHIN_P90[0] <= p90 <= WITHIN_P90[1]
         for share in SURE_ABOUT:
             kept = np.mean([one.ratio <= said.quantiles[LEVELS.index(share)] for one, said in pairs])
-            assert kept == pytest.approx(share, abs=most_off if metric != "output_tokens_per_s" else 0.25)
+            assert kept == pytest.approx(share, abs=max(most_off, MOST_OFF.get(metric, 0.0)))
     assert all(low <= high for low, high in itertools.pairwise(whole.stated(0).quantiles))
