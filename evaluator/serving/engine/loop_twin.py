@@ -123,8 +123,8 @@ class _Play:
     def _position_after(self, room: int) -> int:
         """Where a step with room for so many tokens ends the line: with the last prompt that is whole before it, if
         one is."""
-        ends = self.ends
-        until: int = min(self.position + max(1, room), ends[self.seated])
+        ends: list[int] = self.ends
+        until = min(self.position + max(1, room), ends[self.seated])
         if not self.rules.whole_prompts:
             return until
         last = self.begun
