@@ -162,6 +162,9 @@ class Server:
                 self.entered.append(self.queue.pop(0))
             one = self.entered[-1]
             piece = min(one.prompt - one.done, room - used)
+            if rules.whole_prompts and used and not one.done and piece < one.prompt:
+                self.queue.insert(0, self.entered.pop())
+                break
             begin = [token for token in one.images if one.done <= token < one.done + piece]
             most = rules.images_a_step - len(pictures)
             if len(begin) > most:

@@ -120,6 +120,8 @@ class ClockPlayer:
             if used == room:
                 break
             piece = min(request.prompt - request.prefilled, room - used)
+            if engine.whole_prompts and used and not request.prefilled and piece < request.prompt:
+                break
             attention += table.attention_s(request.prefilled + piece, request.kind)
             attention -= table.attention_s(request.prefilled, request.kind)
             request.prefilled += piece
@@ -153,7 +155,7 @@ class ClockPlayer:
                     following = self.unsent.popleft()
                     following.arrived = self.clock
                     self.coming.append(following)
-                self.freed.append(self.step + self.engine.ahead_steps)
+                self.freed.append(self.step + self.engine.ahead_steps + self.engine.reply_steps)
 
 
 def asked(table: StepTable, loop: ClosedLoop) -> list[list[Request]]:

@@ -62,7 +62,7 @@ def surroundings(folder, *, faults=None, client="bench_client.py"):
     program.chmod(0o755)
     return {
         "PATH": f"{programs}:{os.environ['PATH']}", "MEASURED_ROWS": str(rows), "SPEED": str(SPEED),
-        "FAULTS": json.dumps(faults or {}), "REQUESTS": "24",
+        "FAULTS": json.dumps(faults or {}), "PER_USER": "2",
     }  # fmt: skip
 
 

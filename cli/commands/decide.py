@@ -16,14 +16,14 @@ from cli.output import check_format, counted, say, write_rows, write_text
 from cli.shared_options import FailEmptyOption, JobsOption, StoreOption, joined_numbers
 from store.errors import InputError, NothingFits
 from sweepdb.deciding import BUDGET, GAIN
-from sweepdb.planning import plan_options
+from sweepdb.planning import decide_options
 from sweepdb.running import READY_S, HowToRun
 
 if TYPE_CHECKING:
     from sweepdb.deciding import Decision
 
 
-@with_parameters(plan_options(), WRITTEN, after="model")
+@with_parameters(decide_options(), WRITTEN, after="model")
 def decide(
     model: Annotated[str, typer.Argument(help="id, directory or config.json")],
     *,
@@ -46,11 +46,11 @@ def decide(
     store: StoreOption = None,
     **options: Any,  # noqa: ANN401  those that sweepdb.planning.planning_options declares
 ) -> int:
-    """What to deploy on what is known now, how sure that is, and the next run worth most for this decision.
+    """The deployment to take now, how sure that is, and the next run worth most for this decision.
 
     Import its result and ask again: the answer is updated, until further runs gain too little."""
     check_format(format_, None, known=("table", "csv", "json", "jsonl"))
-    given = joined_numbers(options, plan_options())
+    given = joined_numbers(options, decide_options())
     if run and output is not None:
         raise InputError("--output is of scripts to start by hand; --run keeps its own beside the store")
     with asking(store, jobs) as asked:

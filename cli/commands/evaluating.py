@@ -31,6 +31,8 @@ from sweepdb.stores import is_standard_output, is_stream, parse_url
 if TYPE_CHECKING:
     from sweepdb.evaluating import SweepReport, SweepRequest
 
+_REASONS = 3  # why plans are illegal, of a dry run
+
 
 @with_parameters({key: item for key, item in options_by_keyword().items() if key != "model"}, {}, after="model")
 def evaluate(
@@ -135,6 +137,11 @@ def _dry_run(parts: Sequence[SweepRequest], format_: str, store: str | None) -> 
         write_rows(list(asdict(counts)), [list(asdict(counts).values())], "json")
     else:
         tell(f"{counts.scenarios} scenarios ({counts.illegal} illegal), {counts.probes:,} probes; nothing was stored")
+        shown = counts.reasons[:_REASONS]
+        for reason in shown:
+            tell(as_typed(f"  illegal: {reason}"))
+        if counts.illegal == counts.scenarios:
+            tell("No plan is legal: widen the sizes, or change --num-devices.")
     return 0
 
 

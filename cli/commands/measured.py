@@ -19,7 +19,7 @@ from cli.shared_options import FormatOption, OutputOption, StoreOption, WorkersO
 from store.errors import EvaluationError, InputError
 
 if TYPE_CHECKING:
-    from sweepdb.measuring import Kept, PointSelection, ReadFiles, ShownPoint, Validation
+    from sweepdb.measuring import Imported, Kept, PointSelection, ReadFiles, ShownPoint, Validation
 
 
 _MOST_LISTED = 1_000  # in a table
@@ -30,7 +30,7 @@ _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "use
 
 def measurements(  # noqa: PLR0917  one parameter an option
     action: Annotated[
-        str, typer.Argument(help="import FILE..., list, show POINT, set POINT..., delete POINT..., suggest")
+        str, typer.Argument(help="import FILE..., list, runs, show POINT, set POINT..., delete POINT..., suggest")
     ] = "list",
     named: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE|POINT]...", help="files or folders of points; or stored points")
@@ -74,6 +74,8 @@ def measurements(  # noqa: PLR0917  one parameter an option
         return _import([Path(name) for name in points], set_ or [], tag or [], format_, output, store)
     if action == "list":
         return _list({**filters, "tag": _only(tag)}, format_, output, store)
+    if action == "runs":
+        return _runs({"model": model, "device": device}, format_, output, store)
     if action == "show":
         return _show(points[0], format_, output, store)
     from sweepdb.measuring import PointSelection
@@ -86,15 +88,24 @@ def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None],
     """Refuse what an action does not take."""
     if action == "import" and not named:
         raise InputError("measurements import needs files or folders of points", hint="sweepdb measurements --help")
-    takes = {"import": len(named) > 0, "list": not named, "show": len(named) == 1, "set": True, "delete": True}
+    takes = {
+        "import": len(named) > 0,
+        "list": not named,
+        "runs": not named,
+        "show": len(named) == 1,
+        "set": True,
+        "delete": True,
+    }
     if not takes.get(action, False):
         raise InputError(
-            f"measurements {' '.join([action, *named])} is not one of: import FILE..., list, show POINT,"
+            f"measurements {' '.join([action, *named])} is not one of: import FILE..., list, runs, show POINT,"
             " set POINT..., delete POINT..., suggest",
             hint="sweepdb measurements --help",
         )
     if stated and action not in {"import", "set"}:
         raise InputError("--set belongs to measurements import and set", hint="sweepdb measurements --help")
+    if action == "runs" and filters["source"] is not None:
+        raise InputError("--source belongs to measurements list, set and delete", hint="sweepdb measurements runs")
     if action in {"import", "show"}:
         for option, value in filters.items():
             if value is not None:
@@ -140,8 +151,24 @@ def _import(  # noqa: PLR0917  one parameter an option
             if found.lines
             else "`sweepdb measurements --help` says which results of clients and which tables are read.",
         )
-    say("next: sweepdb validate")
+    if format_ != "table" or not _say_two_numbers(brought, store):
+        say("next: sweepdb validate")
     return 0
+
+
+def _say_two_numbers(brought: Imported, store: str | None) -> bool:
+    """Measured, predicted and difference of few points, which takes seconds; whether there is anything to say."""
+    from cli.render.validation import MOST_LISTED, table_text
+    from sweepdb.measuring import compare_and_keep
+
+    if not 0 < len(brought.records) <= MOST_LISTED or brought.found.requests:
+        return False
+    done, _ = compare_and_keep(brought.records, store)
+    if not done.comparisons:
+        return False
+    write_text(("\n", *table_text(done, against=None)), None)
+    say("next: sweepdb validate compares every stored point")
+    return True
 
 
 def _only(tags: Sequence[str] | None) -> str | None:
@@ -171,6 +198,42 @@ def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, 
                  for name, value in zip(MEASUREMENT_COLUMNS, row, strict=True)] for row in rows)  # fmt: skip
     write_rows(MEASUREMENT_COLUMNS, rows, format_, output)
     return 0
+
+
+_RUNS = ("model", "device", "engine", "lengths", "load", "runs", "ttft_ms", "tpot_ms", "tokens_per_s", "failed")
+
+
+def _runs(filters: Mapping[str, str | None], format_: str, output: Path | None, store: str | None) -> int:
+    from sweepdb.measuring import SETTING_COLUMNS, measured_settings
+
+    found, count = measured_settings(store, **filters, most=_MOST_LISTED if format_ == "table" else None)
+    if format_ != "table":
+        write_rows(SETTING_COLUMNS, found, format_, output)
+        return 0
+    rows = [_run_line(dict(zip(SETTING_COLUMNS, row, strict=True))) for row in found]
+    write_text(narrow_table(_RUNS, rows, names=("model", "device", "engine")), output)
+    if count > len(found):
+        say(f"the first {_MOST_LISTED:,} of {count:,} settings; --model and --device choose others")
+    say("medians of the runs of a setting, with their standard deviation; --format csv has every column")
+    return 0
+
+
+def _run_line(setting: Mapping[str, object]) -> list[str]:
+    def spread(value: str, ratio: str) -> str:
+        middle, deviation = setting[value], setting[ratio]
+        if not isinstance(middle, float):
+            return "-"
+        return f"{middle:.4g}" + (f" +-{100 * deviation:.1f} %" if isinstance(deviation, float) else "")
+
+    users, rate = setting["concurrency"], setting["request_rate"]
+    load = f"{users:g} users" if users is not None else f"{rate:g}/s" if rate is not None else "-"
+    engine = " ".join(str(part) for part in (setting["engine"], setting["engine_version"]) if part is not None)
+    lengths = "/".join(
+        "-" if setting[name] is None else f"{setting[name]:g}" for name in ("input_length", "output_length")
+    )
+    names = [cell(setting["model"]), cell(setting["device"]), engine or "-", lengths, load, cell(setting["runs"])]
+    return [*names, spread("ttft_ms", "ttft_spread"), spread("tpot_exclusive_ms", "tpot_spread"),
+            spread("output_tokens_per_s", "output_spread"), cell(setting["failed_requests"])]  # fmt: skip
 
 
 def _listed(row: Mapping[str, object]) -> list[object]:

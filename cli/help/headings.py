@@ -78,8 +78,8 @@ FEW: Mapping[str, frozenset[str]] = {
         "attainment", "rank_by", "quantization", "serving_model",
     }),
     "decide": frozenset({
-        *_ASKED, "model", "input_length", "output_length", "total_devices", "rate", "budget", "gain", "quantization",
-        "serving_model",
+        *_ASKED, "model", "input_length", "output_length", "total_devices", "rate", "budget", "gain", "run",
+        "quantization", "serving_model",
     }),
     "query": frozenset({
         *_ASKED, "report", "names", "mode", "rank_by", "by", "top", "vary", "num_devices", "rate", "attainment",
@@ -117,7 +117,7 @@ HEADINGS: Mapping[str, Mapping[str, str]] = {
     "report": {**_of_questions(), **_turned(_SHARED)},
     "evaluate": {**_turned(_EVALUATED), **_turned(_SHARED)},
     "plan": _of_plans(),
-    "decide": {**_of_plans(), "budget": "Runs", "gain": "Runs"},
+    "decide": {**_of_plans(), **dict.fromkeys(("budget", "gain", "run", "client", "ready_within"), "Runs")},
 }
 
 

@@ -41,6 +41,8 @@ def answer_lines(answer: Answer, *, wide: bool, explain: bool = False) -> Iterat
     if answer.rows:
         rows = with_relaxed(answer.columns, answer.rows, answer)
         yield from _groups(answer.columns, rows, answer, None if wide else shown_columns(answer))
+    elif (too_much := _too_much_reserved(answer)) is not None:
+        yield from ("\n", Paragraph(too_much))
     elif answer.nearest:
         yield "\nNothing satisfies the limits. The nearest misses:\n"
         nearest = with_relaxed(answer.nearest_columns, answer.nearest, answer)
@@ -57,6 +59,22 @@ def answer_lines(answer: Answer, *, wide: bool, explain: bool = False) -> Iterat
     for note in notes:
         paragraph = Paragraph(note if note in told else f"assumed: {note}", indent="  ")
         yield paragraph if explain or note in told else Aside(paragraph)
+
+
+def _too_much_reserved(answer: Answer) -> str | None:
+    """The sentence where a reserve is as large as the memory of every device."""
+    misses = answer.nearest_dicts()
+    reserve = answer.question.limits.reserved_gib
+    # A miss of memory is a share of the device: what is lacking over it is the device's whole memory.
+    memory = {
+        str(row["device"]): -int(str(row["memory_free_bytes"])) / _GIBIBYTE / float(str(row["miss"]))
+        for row in misses
+        if row["binding_limit"] == "memory"
+    }
+    if not misses or any(memory.get(str(row["device"]), reserve + 1) > reserve for row in misses):
+        return None
+    told = ", ".join(f"{device} has {size:.4g} GiB" for device, size in memory.items())
+    return f"Nothing fits beside a reserve of {reserve:g} GiB: {told}. Type --reserved-memory-gb 10."
 
 
 def with_relaxed(

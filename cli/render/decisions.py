@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.deciding import Decision, outcome_line, sentences
+from sweepdb.deciding import NEXT, Decision, outcome_line, sentences
 from sweepdb.planning import short_plan
 
 _MOST = 10  # servers of the table
@@ -19,16 +19,15 @@ _RUNS = ("run", "device", "plan", "concurrency", "ttft_ms", "predicted", "tpot_m
 
 def decision_lines(found: Decision) -> Iterator[str]:
     """Everything about a decision."""
-    said = list(sentences(found))
     yield from (f"{line}\n" for line in found.curve.scope)
-    for line in said:
+    for line in sentences(found):
         yield Paragraph(line)
-    if (start := found.next_start) is not None:
-        yield from (f"  {outcome_line(found, one)}\n" for one in start.outcomes)
+        if (start := found.next_start) is not None and line.startswith(NEXT):
+            yield from (f"  {outcome_line(found, one)}\n" for one in start.outcomes)
     yield "\n"
     yield from table_lines(_SHOWN, [
         (one.device, f"{one.instances} x {short_plan(one.plan)}", one.num_devices, one.concurrency, one.requests_per_s,
-         one.output_tokens_per_s, one.ttft_ms, one.tpot_ms, f"{one.holds:.0%}", one.stands, one.probe)
+         one.output_tokens_per_s, one.ttft_ms, one.tpot_ms, f"{100 * one.holds:.0f} %", one.stands, one.probe)
         for one in found.others[:_MOST]
     ])  # fmt: skip
     if len(found.others) > _MOST:

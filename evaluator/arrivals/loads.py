@@ -189,6 +189,7 @@ class LoadPlayer:
             seats=seats,
             poll_steps=engine.client.poll_steps if engine.admission == "prefill_first" else 1,
             ahead_steps=engine.ahead_steps,
+            whole_prompts=bool(engine.whole_prompts),
             tokens_per_decode=1 + scenario.workload.mtp_tokens,
             tokens_per_step=self.gain,
             kv_tokens=kv_room(run, kinds, seats),

@@ -10,7 +10,7 @@
 
 struct shared {
     /* rules */
-    int64_t mixed, prefilled, least, reserved_rule, budget, seats, poll, ahead, each, replicas;
+    int64_t mixed, prefilled, least, reserved_rule, budget, seats, poll, ahead, whole, each, replicas;
     double gain, kv_tokens, reject_s, reject_tbt_s, images_a_step;
     /* prices */
     double step_s, prompt_step_s, per_prompt_s, per_decode_s, prefill_factor, decode_factor;
@@ -420,6 +420,7 @@ static int prompts(struct shared *play, struct replica *here, int64_t decodes) {
             break;
         }
         int64_t piece = least_of(play->prompt[request] - done, room - used);
+        if (play->whole && used && !done && piece < play->prompt[request]) break;
         if (play->images[request] > 0.0) {
             piece = piece_of(play, request, done, piece, play->images_a_step - images);
             if (piece == 0) break;

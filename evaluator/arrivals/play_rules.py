@@ -33,6 +33,7 @@ class PlayRules:
     seats: int
     poll_steps: int = 1
     ahead_steps: int = 0  # that are scheduled already when a request comes: it is in none of them
+    whole_prompts: bool = False  # unless none fits into what a step has left
     tokens_per_decode: int = 1  # of the budget: one, and the drafts to verify
     tokens_per_step: float = 1.0  # that a request gains in a decode step
     kv_tokens: float = inf

@@ -28,7 +28,7 @@ class _Shared(ctypes.Structure):
 
     _fields_ = [
         *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll")),
-        *((name, _INT) for name in ("ahead", "each", "replicas")),
+        *((name, _INT) for name in ("ahead", "whole", "each", "replicas")),
         *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "reject_tbt_s", "images_a_step")),
         *((name, _DOUBLE) for name in ("step_s", "prompt_step_s", "per_prompt_s")),
         *((name, _DOUBLE) for name in ("per_decode_s", "prefill_factor", "decode_factor")),
@@ -79,6 +79,7 @@ def play_compiled(
         seats=rules.seats,
         poll=rules.poll_steps,
         ahead=rules.ahead_steps,
+        whole=rules.whole_prompts,
         each=rules.tokens_per_decode,
         replicas=rules.replicas,
         gain=rules.tokens_per_step,

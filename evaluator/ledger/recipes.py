@@ -69,8 +69,11 @@ def _generated(served: Served) -> Flags:
     generated = _recipes()["generated"]
     if re.match(generated["point_ids"], served.point_id) is None:
         return Flags()
-    budget = _first(generated["token_budget"], served)
-    return Flags(token_budget=None if budget is None else int(budget))
+    budget, shortest = (_first(generated[name], served) for name in ("token_budget", "shortest"))
+    return Flags(
+        client=None if shortest is None else Client(shortest=shortest),
+        token_budget=None if budget is None else int(budget),
+    )
 
 
 @functools.cache

@@ -46,6 +46,7 @@ MOST_RATE = 1e9  # requests/s, requests in flight, GB/s
 MOST_WEIGHT = 1e9
 _DIGITS = 7  # of a number of devices
 LONGEST_NAME = 100
+ATTAINMENT = 0.95  # share of requests within the limits that a deployment is sized for, as plans state it
 _LEAST_SHARE = 1e-3  # kept of a side's rate
 
 
@@ -271,7 +272,7 @@ class ReportOptions:
         without="never NULL: the measure that ranks",
     )  # fmt: skip
     attainment: float = option(
-        0.9, "share of requests that must meet the limits", variable="attainment", unit="ratio",
+        ATTAINMENT, "share of requests that must meet the limits", variable="attainment", unit="ratio",
         without="never NULL: share of requests that meet the limits", check=within(0.001, 0.999),
     )  # fmt: skip
     rate: float | None = option(

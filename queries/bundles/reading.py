@@ -30,6 +30,7 @@ from store.records import (
     OperatorSetRecord,
     PrecisionRecord,
     PriceRecord,
+    RunRecord,
     ScenarioRecord,
     SideRecord,
     SubjectRecord,
@@ -274,11 +275,12 @@ def _measurement(item: dict[str, Any]) -> MeasurementRecord:
         side: record_of(SideRecord, {name: item.pop(f"{side}_{name}") for name in SideRecord.__slots__})
         for side in ("prefill", "decode")
     }
+    run = record_of(RunRecord, {name: item.pop(name, None) for name in RunRecord.__slots__})
     measured = item.pop("measured_at")
     metrics, definitions = json.loads(item["metrics"]), json.loads(item["definitions"])
     if not all(isinstance(value, int | float) for value in metrics.values()):
         raise ValueError("a metric is no number")
-    made = {**item, **sides, "metrics": metrics, "definitions": definitions}
+    made = {**item, **sides, "run": run, "metrics": metrics, "definitions": definitions}
     return record_of(MeasurementRecord, {**made, "measured_at": None if measured is None else _moment(measured)})
 
 

@@ -8,7 +8,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.errors.expected import (
-        BASED,
         BASIS,
         LEAST_POINTS,
         METRICS,

@@ -31,12 +31,12 @@ NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth na
 NONE = "no measurements near this"
 EVERY = "every measured server"  # the region where none is near
 ELSEWHERE = "other people's servers"  # the region of those that nobody measured
-BASIS: Final = "basis"  # the column that says what a device's rates rest on
+BASIS: Final = "basis"  # the column that says what the numbers of a device under an engine rest on
 DATA_SHEET: Final = "data sheet"
 FITTED_BASIS: Final = "fitted to serving points"
-MEASURED: Final = "measured"
+MEASURED: Final = "measured near"
+UNSEEN_ENGINE: Final = "engine not measured"
 SEEN_PAIRS = 2  # pairs from which an engine was measured more than once
-BASED = frozenset({"best", "devices", "cost", "deployments", "capacity"})  # reports that compare devices
 PAIRED: Final = "disaggregated"  # phase of what both sides of a deployment have together
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -131,6 +131,12 @@ class HeldOut:
 
 
 def basis_of(subject: Subject) -> str:
+    """What the numbers of a subject rest on: measurements of its device and engine, or what of these is missing."""
+    based = _device_basis(subject)
+    return UNSEEN_ENGINE if based == MEASURED and _seldom_measured(subject) else based
+
+
+def _device_basis(subject: Subject) -> str:
     """The basis of a device's rates: its measured kernels or serving points, those of another device, or its data
     sheet."""
     shipped = devices().get(subject.device)
@@ -145,7 +151,7 @@ def basis_of(subject: Subject) -> str:
 def kernels_lack(basis: object) -> str:
     """Why a device's kernels are no measured ones, for a sentence; empty where they are, or are carried from such."""
     if basis == DATA_SHEET:
-        return "its numbers follow from its data sheet, and nothing says how far off they are"
+        return "its numbers follow from its data sheet"
     if basis == FITTED_BASIS:
         return "its numbers are fitted to serving points of other people's servers"
     donor = devices().get(str(basis).removeprefix("carried from "))
@@ -160,6 +166,12 @@ def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
     if shipped is None or not shipped.fitted_from or changed:
         return DATA_SHEET
     return FITTED_BASIS if shipped.fitted_from == subject.device else f"carried from {shipped.fitted_from}"
+
+
+def _seldom_measured(subject: Subject) -> bool:
+    """Whether its engine is none that was measured more than once. An own profile is its user's."""
+    engine = subject.engine
+    return engine is not None and "@" not in subject.serving_model and known_of("engine", engine) < SEEN_PAIRS
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +218,11 @@ def nearest_error(subject: Subject, metric: str, stored: Stored, servers: str) -
 
 def unknowns_of(subject: Subject) -> dict[str, int]:
     """What nobody measured of a subject, in words, and how many steps wider a statement is for it."""
-    based, engine = basis_of(subject), subject.engine
-    shared = engine is not None and "@" not in subject.serving_model
-    seldom = shared and known_of("engine", str(engine)) < SEEN_PAIRS
+    based = _device_basis(subject)
     steps = {
         f"its device's kernels are {based}": 0 if based in {MEASURED, DATA_SHEET} else CARRIED_STEPS,
         "its device is known by its data sheet": UNKNOWN_STEPS if based == DATA_SHEET else 0,
-        "its engine was measured once or never": UNKNOWN_STEPS if seldom else 0,
+        "its engine was measured once or never": UNKNOWN_STEPS if _seldom_measured(subject) else 0,
         "no model of its family was measured": 0 if subject.known_family else UNKNOWN_STEPS,
         "sides apart were measured by one laboratory": UNKNOWN_STEPS if subject.phase == PAIRED else 0,
     }

@@ -4,7 +4,7 @@ Not here: running reports (queries.session), and the arithmetic (queries.judging
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain
 from operator import itemgetter
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from queries.asking.limits import predicted_limits, with_limits
 from queries.asking.question import Answer, Question
-from queries.errors.expected import BASED, BASIS, Subject, basis_of
+from queries.errors.expected import BASIS, DATA_SHEET, MEASURED, Subject, basis_of
 from queries.judging.confidence import HELD, Factors, Predicted, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
@@ -70,13 +70,39 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
 
 
 def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
-    """An answer that compares devices, with what the rates of each rest on."""
-    if answer.question.report.partition(" ")[0] not in BASED or "device" not in answer.columns:
+    """An answer that names devices, with what the numbers of each rest on; of two sides the one that is known less."""
+    if "device" not in answer.columns:
         return answer
     bases = {one.subject.device: basis_of(one.subject) for one in found}
-    place = answer.columns.index("device")
-    rows = tuple((*row, bases.get(str(row[place]))) for row in answer.rows)
-    return replace(answer, columns=(*answer.columns, BASIS), rows=rows)
+    places = [answer.columns.index(name) for name in ("device", "prefill_device") if name in answer.columns]
+    rows = tuple((*row, _least_known([bases.get(str(row[place])) for place in places])) for row in answer.rows)
+    answer = replace(answer, columns=(*answer.columns, BASIS), rows=rows)
+    return replace(answer, notes=(*answer.notes, *_on_data_sheets(answer)))
+
+
+def _least_known(bases: Sequence[str | None]) -> str | None:
+    known = [one for one in bases if one is not None]
+    return min(known, key=lambda one: (one != DATA_SHEET, one == MEASURED), default=None)
+
+
+def _on_data_sheets(answer: Answer) -> Iterator[str]:
+    """What would win among measured devices, where a group's winner stands on a data sheet."""
+    if "rank" not in answer.columns:
+        return
+    by_group: dict[object, list[Mapping[str, object]]] = {}
+    for row in answer.dicts():
+        by_group.setdefault(row.get("question_group"), []).append(row)
+    for rows in by_group.values():
+        first = rows[0]
+        if first[BASIS] != DATA_SHEET:
+            continue
+        measured = next((row for row in rows if row[BASIS] not in {DATA_SHEET, None}), None)
+        beside = (
+            "no measured device is among these rows"
+            if measured is None
+            else f"among measured ones {measured['device']} comes first, at rank {measured['rank']}"
+        )
+        yield f"note: rank {first['rank']}, {first['device']}, stands on a data sheet, nobody measured it; {beside}"
 
 
 def _predicted(

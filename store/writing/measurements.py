@@ -68,13 +68,13 @@ def put_files(
             corrected = f'"{CORRECTED}"' in row.extra
             if row.key in coming:
                 known.add(row.key)
-                if not corrected:
-                    _refresh(connection, row, coming[row.key])
+                _refresh(connection, row, coming[row.key], only=_TAGS if corrected else None)
             elif now is None:
                 if row.file in files:
                     gone.add(row.key)
             elif corrected or now == said:  # the file says as much as before, and a person said more
-                coming.pop(now, None)
+                if (known_less := coming.pop(now, None)) is not None:
+                    _refresh(connection, row, known_less, only=_TAGS)
                 kept += 1
             else:
                 gone.add(row.key)
@@ -112,13 +112,26 @@ def _stored(
     return list(found.values())
 
 
-def _refresh(connection: Connection, stored: Any, record: MeasurementRecord) -> None:  # noqa: ANN401  a row has no type
+_TAGS = ("tags",)
+
+
+def _refresh(
+    connection: Connection,
+    stored: Any,  # noqa: ANN401  a row has no type
+    record: MeasurementRecord,
+    *,
+    only: Collection[str] | None,
+) -> None:
     """Bring what is in no key up to date: fields that no column has, and what is now said of the run."""
     values = {name: value for name in _OF_RUN if (value := getattr(record.run, name)) is not None}
     if values.get("tags") and stored.tags:
         values["tags"] = ",".join(sorted({*str(values["tags"]).split(","), *stored.tags.split(",")}))
     values |= {name: value for name in ("extra", "file", "read_as") if (value := getattr(record, name)) is not None}
-    changed = {name: value for name, value in values.items() if getattr(stored, name) != value}
+    changed = {
+        name: value
+        for name, value in values.items()
+        if getattr(stored, name) != value and (only is None or name in only)
+    }
     if changed:
         connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.id == stored.id).values(**changed))
 

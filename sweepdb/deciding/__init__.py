@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.deciding.decided import decide, decided
     from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Chosen, Decision, Outcome, Run, Rung, Start
-    from sweepdb.deciding.saying import document, outcome_line, sentences
+    from sweepdb.deciding.saying import NEXT, document, outcome_line, sentences
+    from sweepdb.deciding.stored_decision import decide, decided
 
 __getattr__, __dir__ = lazy_face(__name__)

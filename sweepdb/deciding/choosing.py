@@ -79,14 +79,14 @@ class Worlds:
         return found
 
     def of_start(self, start: int) -> NDArray[np.float64]:
-        """What the best setting of a start brings in each world."""
+        """The worth of the best setting of a start, in each world."""
         found: NDArray[np.float64] = self.worth[:, (self.starts == start) & np.isnan(self.measured)].max(
             axis=1, initial=0.0
         )
         return found
 
     def _reached(self) -> NDArray[np.float64]:
-        """What the best that was measured brings, in every world."""
+        """The worth of the best that was measured, in every world."""
         return np.full(len(self.worth), np.nan_to_num(self.measured).max(initial=0.0))
 
     def _bests(self) -> Iterator[tuple[int, NDArray[np.float64]]]:

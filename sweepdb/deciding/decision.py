@@ -1,4 +1,4 @@
-"""What `decide` answers: the deployment to take now, the start to make next, and what its outcomes would change.
+"""The answer of `decide`: the deployment to take now, the start to make next, and what its outcomes would change.
 
 Not here: which start is worth most (sweepdb.deciding.choosing), and sentences (sweepdb.deciding.saying)."""
 
@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from queries.asking import Answer, Framed
-from queries.learning import Disagreement
 from store.location import StoreLocation
+
+if TYPE_CHECKING:
+    from queries.learning import Disagreement
 
 REPORT = "deployments"  # whose options a question has
 GAIN, BUDGET = 0.02, 1  # below which a run is not worth it, as a share; and starts to plan for
@@ -48,7 +51,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one result of a start would change."""
+    """One result of a start, and the answer after it."""
 
     probability: float
     kept: int | None  # the concurrency of the ladder that is the answer then; None: another server is
@@ -86,7 +89,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """What a run of a server would measure at one load: four of five runs lie between the two ends."""
+    """The times that runs of a server are expected to measure at one load: four of five lie between the ends."""
 
     scenario: str
     device: str

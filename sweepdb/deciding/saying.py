@@ -11,14 +11,22 @@ from itertools import combinations
 from sweepdb.deciding.decision import Chosen, Decision, Outcome, Run, Start
 from sweepdb.planning.labels import short_plan
 
+NEXT = "Run next"
 _DISAGREEING = 1.25  # times between two runs of one setting from which both are named
 
 
 def sentences(found: Decision) -> Iterator[str]:
     """The answer now, what was read for it, and the start to make next."""
     yield _answer(found)
+    if found.curve.question.pairs.target_qps is not None:
+        yield (
+            "Servers are compared as users who wait keep them busy; requests that arrive in bursts need more:"
+            " `sweepdb plan` with `rate` simulates them."
+        )
     yield from _read(found)
-    yield from (f"Left out, did not start: {scenario} ({why})." for scenario, why in found.ruled_out.items())
+    yield from (
+        f"Left out since a server of it failed: {scenario} ({why})." for scenario, why in found.ruled_out.items()
+    )
     if found.decided is not None:
         yield f"Decided: {found.decided}."
     for number, start in enumerate(found.next_starts):
@@ -32,7 +40,7 @@ def deployment(one: Chosen) -> str:
 
 
 def outcome_line(found: Decision, one: Outcome) -> str:
-    """What one result of the next start would change."""
+    """One result of the next start, and the answer after it."""
     if one.then is None:
         said = "none of these keeps the limits: no answer is left"
     elif found.answer is not None and one.then.probe == found.answer.probe and one.kept is None:
@@ -40,7 +48,7 @@ def outcome_line(found: Decision, one: Outcome) -> str:
     else:
         kept = "none of these keeps the limits" if one.kept is None else f"concurrency {one.kept} keeps the limits"
         said = f"{kept}: then {deployment(one.then)}, about {one.then.output_tokens_per_s:,.0f} tokens/s"
-    return f"{one.probability:.0%} {said}"
+    return f"{_percent(one.probability)}: {said}"
 
 
 def document(found: Decision) -> dict[str, object]:
@@ -61,6 +69,10 @@ def document(found: Decision) -> dict[str, object]:
     }
 
 
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.1f} %"
+
+
 def _labels(found: Decision) -> list[str]:
     return list(dict.fromkeys([*(one.plan for one in found.others), *(one.plan for one in found.bands)]))
 
@@ -69,11 +81,12 @@ def _answer(found: Decision) -> str:
     one = found.answer
     if one is None:
         return "Answer now: none. No stored setting is believed to keep the limits."
-    known = "measured" if one.stands == "measured" else f"not measured yet, {one.stands}"
+    near = one.stands.removeprefix("near ")
+    known = one.stands if near == one.stands else f"predicted, corrected by {near} near it"
     return (
         f"Answer now: {deployment(one)}: {one.requests_per_s:.3g} requests/s ({one.output_tokens_per_s:,.0f} tokens/s)"
         f" on {one.num_devices} {'device' if one.num_devices == 1 else 'devices'}, {known}."
-        f" Probability that all limits are kept: {one.holds:.0%}."
+        f" Probability that all limits are kept: {_percent(one.holds)}."
     )
 
 
@@ -109,8 +122,8 @@ def _contradicting(one: Run, other: Run) -> Iterator[str]:
 def _start(one: Start, *, first: bool) -> str:
     users = ", ".join(str(rung.concurrency) for rung in one.ladder)
     devices = f"{one.num_devices} {'device' if one.num_devices == 1 else 'devices'}"
-    begin = "Run next" if first else "Then"
+    begin = NEXT if first else "Then"
     return (
         f"{begin}: start {short_plan(one.plan)} on {devices} of {one.device} (row {one.probe}) and measure concurrency"
-        f" {users}: expected to gain {one.gain:.1%}."
+        f" {users}: expected to gain {_percent(one.gain)}."
     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from queries.asking import Answer, Limits, Question, ReportOptions
 from queries.connect import StoreConnection
+from queries.probes import find_scenario
 from queries.session import Session
 from store.errors import InputError
 from sweepdb.planning.ranking import number_of
@@ -50,7 +51,7 @@ class Server(NamedTuple):
 
     @property
     def group(self) -> tuple[str, ...]:
-        """What is off alike: servers of one model, device, engine and format."""
+        """The servers that are off alike: of one model, device, engine and format."""
         return self.model, self.device, self.engine, self.quantization
 
 
@@ -110,7 +111,9 @@ def stored_settings(session: Session, question: Question) -> tuple[Answer, list[
 
 
 def _servers(session: Session, probes: Sequence[str]) -> dict[str, Server]:
+    ids = [find_scenario(session.location, probe.partition(":")[0]) for probe in probes]
     with StoreConnection(session.location) as connection:
+        connection.narrow_to(ids)
         found = [Server(*row) for row in connection.execute(_SERVERS, {"probes": list(probes)}).fetchall()]
     return {one.scenario: one for one in found}
 

@@ -42,7 +42,7 @@ class OwnRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teaching:
-    """What conditions each group of settings: a process, and where settings lie in it."""
+    """The process of each group of settings, and where settings lie in it."""
 
     prior: Prior
     processes: Mapping[Hashable, Process] = field(default_factory=dict)

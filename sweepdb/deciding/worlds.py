@@ -38,7 +38,7 @@ _TIE = 1e-3  # of what more requests/s are worth where the devices are the same
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be kept and carried."""
+    """The limits to keep and the load to carry."""
 
     limits: Limits
     pairs: PairOptions
@@ -47,7 +47,7 @@ class Wanted:
     believed: float  # probability from which on a limit counts as kept
 
     def instances(self, one: Setting) -> int:
-        """Copies of a server that the budget holds or the users need; of a rate this depends on what is measured."""
+        """Copies of a server that the budget holds or the users need."""
         if self.pairs.target_users is not None:
             return math.ceil(self.pairs.target_users / one.concurrency)
         return self.pairs.num_devices // one.server.num_devices if self.pairs.num_devices is not None else 1
@@ -69,7 +69,7 @@ class Wanted:
         return kept
 
     def worth(self, settings: Sequence[Setting], ttft: Floats, tpot: Floats) -> Floats:
-        """What each setting brings; 0 where it misses a limit or carries too little. Columns are settings."""
+        """The worth of each setting, 0 where it misses a limit or carries too little. Columns are settings."""
         output = np.array([one.server.output_length for one in settings])
         users = np.array([float(one.concurrency) for one in settings])
         devices = np.array([float(one.server.num_devices) for one in settings])
@@ -104,7 +104,7 @@ class OwnSettings:
 
     @property
     def prior(self) -> Prior:
-        """What is expected before any run."""
+        """The errors that are expected before any run."""
         return self.teaching.prior
 
     @cached_property
@@ -117,7 +117,7 @@ class OwnSettings:
 
     @cached_property
     def _at(self) -> Posterior:
-        """What is known of each setting by itself."""
+        """The errors of each setting by itself."""
         mean, covariance = np.zeros((len(self.settings), 2)), np.zeros((len(self.settings), 2, 2))
         near, nearest, run = (np.zeros(len(self.settings), dtype=np.int64) for _ in range(3))
         for places, process in self.groups.values():
@@ -140,7 +140,7 @@ class OwnSettings:
         return float(ttft), float(tpot)
 
     def bands(self, place: int) -> list[tuple[float, float, float]]:
-        """What a run would measure in ms, of each metric: four of five lie between the first and the last."""
+        """The times of a run in ms, of each metric: four of five lie between the first and the last."""
         variance = np.diagonal(self._at.covariance[place]) + np.square(self.prior.noise)
         middle = self._log_predicted[place] + self._at.mean[place]
         ends = np.exp(middle + np.outer([-_FOUR_OF_FIVE, 0.0, _FOUR_OF_FIVE], np.sqrt(variance)))
@@ -155,7 +155,7 @@ class OwnSettings:
         return [one for _, process in self.groups.values() for one in process.disagreements()]
 
     def glanced(self) -> Floats:
-        """What each setting brings in a few worlds, drawn by itself: of thousands no covariance is made."""
+        """The worth of each setting in a few worlds, drawn by itself: of thousands no covariance is made."""
         random = np.random.default_rng(_SEED)
         covariance = self._at.covariance + np.diag(np.square(self.prior.noise))
         roots = np.linalg.cholesky(covariance + 1e-12 * np.eye(2))
@@ -182,13 +182,13 @@ class OwnSettings:
         )
 
     def of_runs(self, one: Setting) -> dict[str, float]:
-        """What a setting's own runs measured, the middle of several; a metric that none measured is missing."""
+        """The times of a setting's own runs, the middle of several; a metric that none measured is missing."""
         runs = [run.measured for run in self.runs if run.setting == one]
         values = {name: [run[name] for run in runs if name in run] for name in METRICS}
         return {name: float(np.median(some)) for name, some in values.items() if some}
 
     def measured(self) -> Floats:
-        """What each setting brought in its runs; NaN where there was none of both metrics."""
+        """The worth of each setting in its runs; NaN where there was none of both metrics."""
         found = np.full(len(self.settings), np.nan)
         for place, one in enumerate(self.settings):
             own = self.of_runs(one)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -41,6 +42,7 @@ class RequestCounts:
     scenarios: int
     illegal: int
     probes: int
+    reasons: tuple[str, ...] = ()  # of illegal ones, each once, the most frequent first
 
 
 def evaluate_requests(
@@ -78,9 +80,12 @@ def count_request(
     """Scenarios and probes of a request; batch ranges are worked out, nothing is evaluated or stored.
 
     Operators that the store has are not captured again."""
-    illegal = [planned.illegal is not None for planned in planned_scenarios(request)]
+    planned = [one.illegal for one in planned_scenarios(request)]
+    reasons = Counter(reason for reason in planned if reason is not None)
     probes = count_probes(request, _known_operators(request, store_url), on_progress)
-    return RequestCounts(scenarios=len(illegal), illegal=sum(illegal), probes=probes)
+    return RequestCounts(
+        scenarios=len(planned), illegal=reasons.total(), probes=probes, reasons=tuple(dict(reasons.most_common()))
+    )
 
 
 def _known_operators(request: SweepRequest | Sequence[SweepRequest], store_url: str | None) -> dict[str, OperatorSet]:

@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.inputs import Images
+from store.errors import InputError
 from sweepdb.launching.expectations import mean_share
 from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance
 
 BENCH, LADDER = "bench.sh", "ladder.sh"
+_SERVER, _END = "server.sh", "END_OF_SWEEPDB_FILE"
 CLIENTS = ("vllm", "guidellm", "aiperf")  # the one that is asked by first
 _PROMPTS_A_USER = 10  # as clients of the published points ask
 
@@ -61,14 +63,14 @@ def benchmark_script(commands: list[ServerCommand], users: int) -> str:
     return f"""#!/usr/bin/env bash
 # Measures {ENGINE_NAMES[commands[0].engine]} as {" and ".join(one.instance.probe for one in commands)} predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
-# REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in requests/s, sends them
-# at random moments in place of USERS at once.
+# REQUESTS how many they ask (PER_USER: each), BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in
+# requests/s, sends them at random moments in place of USERS at once.
 {bins}set -euo pipefail
 HERE="$(cd "$(dirname "$0")" && pwd)"
 BASE_URL="${{BASE_URL:-http://127.0.0.1:8000}}"
 TOKENIZER={_or_else("TOKENIZER", instance.model_name)}
 USERS="${{USERS:-{asked.users}}}"
-REQUESTS="${{REQUESTS:-$((USERS * {_PROMPTS_A_USER}))}}"
+REQUESTS="${{REQUESTS:-$((USERS * ${{PER_USER:-{_PROMPTS_A_USER}}}))}}"
 RATE="${{RATE:-}}"
 LOAD="${{RATE:+rate-$RATE}}" LOAD="${{LOAD:-$USERS}}"
 RESULTS="$HERE/results"
@@ -108,6 +110,29 @@ HERE="$(cd "$(dirname "$0")" && pwd)"
 for USERS in ${{LADDER:-{" ".join(map(str, users))}}}; do
   USERS="$USERS" "$HERE/bench.sh"
 done
+"""
+
+
+def one_script(files: Mapping[str, str], folder: str) -> str:
+    """The script: writes the files, starts server.sh, waits until it answers, measures the ladder, stops the server."""
+    if _SERVER not in files or LADDER not in files:
+        raise InputError("one script is of one server on one host", hint="`output` writes a folder that says the rest")
+    written = "".join(
+        f"cat > {shlex.quote(name)} <<'{_END}'\n{text}{'' if text.endswith(chr(10)) else chr(10)}{_END}\n"
+        for name, text in sorted(files.items())
+    )
+    return f"""#!/usr/bin/env bash
+set -euo pipefail
+mkdir -p {shlex.quote(folder)} && cd {shlex.quote(folder)}
+{written}chmod +x ./*.sh
+./{_SERVER} > server.log 2>&1 &
+SERVER=$!
+trap 'kill "$SERVER" 2> /dev/null || true' EXIT
+until curl -fsS "${{BASE_URL:-http://127.0.0.1:8000}}/health" > /dev/null 2>&1; do
+  kill -0 "$SERVER" 2> /dev/null || {{ tail -n 20 server.log >&2; exit 1; }}
+  sleep 2
+done
+./{LADDER}
 """
 
 

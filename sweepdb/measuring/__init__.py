@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from sweepdb.measuring.log_scoring import CONFORMING_COLUMNS, Conforming, Replay, conforming
     from sweepdb.measuring.measurement_files import (
         MEASUREMENT_COLUMNS,
+        SETTING_COLUMNS,
+        Imported,
         ReadFiles,
         import_measurements,
         listed_measurements,
+        measured_settings,
         read_files,
     )
     from sweepdb.measuring.open_loops import AtRate

@@ -50,6 +50,25 @@ _LISTED = """
 """
 
 
+SETTING_COLUMNS = (
+    "model", "device", "engine", "engine_version", "mode", "num_devices", "input_length", "output_length",
+    "concurrency", "request_rate", "runs", "ttft_ms", "ttft_spread", "tpot_exclusive_ms", "tpot_spread",
+    "output_tokens_per_s", "output_spread", "failed_requests", "last_measured_at", "first_measurement",
+)  # fmt: skip
+_SETTINGS = """
+    SELECT model, device, engine, engine_version, mode, num_devices, input_length, output_length, concurrency,
+        request_rate, runs, ttft_ms, ttft_spread, tpot_exclusive_ms, tpot_spread, output_tokens_per_s, output_spread,
+        failed_requests, last_measured_at, left(first_measurement, 12) AS first_measurement,
+        count(*) OVER () AS settings
+    FROM measured_setting
+    WHERE ($model IS NULL OR contains(lower(model), lower($model)))
+        AND ($device IS NULL OR contains(lower(device), lower($device)))
+    ORDER BY model, device, engine, engine_version, input_length, output_length, concurrency, request_rate,
+        first_measurement
+    LIMIT $most
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFiles:
     """The points that some files hold, each once, and the problems of what could not be read."""
@@ -68,6 +87,7 @@ class Imported:
     """The outcome of an import."""
 
     found: ReadFiles
+    records: tuple[MeasurementRecord, ...]  # as stored: with what was corrected or stated before
     added: int
     replaced: int
     corrected: int
@@ -174,7 +194,9 @@ def import_measurements(
             for one in found.records
         ]  # fmt: skip
         put = put_files(store, records, files=found.whole, requests=found.requests)
-    return Imported(found=found, added=put.added, replaced=put.replaced, corrected=put.corrected)
+    return Imported(
+        found=found, records=tuple(records), added=put.added, replaced=put.replaced, corrected=put.corrected
+    )
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
@@ -204,6 +226,15 @@ def listed_measurements(
     filters = {"model": model, "device": device, "source": source, "tag": tag}
     with connect(store_url) as connection:
         rows = connection.execute(_LISTED, {**filters, "most": most}).fetchall()
+    return [row[:-1] for row in rows], int(rows[0][-1]) if rows else 0
+
+
+def measured_settings(
+    store_url: str | None, *, model: str | None = None, device: str | None = None, most: int | None = None
+) -> tuple[list[tuple[object, ...]], int]:
+    """Settings that were measured, in the order of SETTING_COLUMNS: medians and spreads of their runs; and how many."""
+    with connect(store_url) as connection:
+        rows = connection.execute(_SETTINGS, {"model": model, "device": device, "most": most}).fetchall()
     return [row[:-1] for row in rows], int(rows[0][-1]) if rows else 0
 
 

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Literal
 
 from queries.asking import (
+    ATTAINMENT,
     MOST_RATE,
     PARTS,
     Declared,
@@ -46,7 +47,6 @@ _EVALUATED = (
     "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
-ATTAINMENT = 0.95
 REPORT, REPORT_OF_RATES = "deployments", "capacity"
 _LONGER_BY = 1.25  # limits on times, in the question after the one that was asked
 _EVERY = 1000  # rows: more than configurations compete
@@ -184,6 +184,16 @@ def server_asked(
     )
     question = {key: one for key, one in values.items() if key in option_table() and key not in _EVALUATED}
     return evaluated, tuple(map(math.ceil, own.concurrency or ())), question
+
+
+# A decision is about users who wait for their answers, by devices or money.
+NOT_DECIDED = ("attainment", "arrivals", "rates", "requests", "seed", "rank_by", "kv_transfer_gb_per_s")
+
+
+@cache
+def decide_options() -> Mapping[str, Declared]:
+    """The options of a decision: those of a plan that change it."""
+    return {keyword: item for keyword, item in plan_options().items() if keyword not in NOT_DECIDED}
 
 
 def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:

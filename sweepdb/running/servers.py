@@ -18,7 +18,7 @@ from sweepdb.launching import HEALTH, START
 from sweepdb.running.guarded import Guarded, Mark, guarded
 
 SCRIPT, LOG = "server.sh", "server.log"
-_USUAL_PORT = 8000
+_ROUTER_PORT = 8000
 _LOOK_EVERY_S, _ANSWER_S = 0.1, 10.0
 _NOT_FOUND = (126, 127)  # how a shell says that there is no such program
 _PORT_TAKEN = re.compile(r"address already in use", re.IGNORECASE)
@@ -72,7 +72,7 @@ def started_server(folder: Path, *, ready_s: float, on_process: Callable[[Mark],
     port = _free_port(fixed=script == START)
     log = folder / LOG
     environment = {"PORT": str(port)} if script == SCRIPT else {}
-    with log.open("ab") as file, guarded(["bash", script], folder=folder, log=file, environment=environment) as one:
+    with log.open("wb") as file, guarded(["bash", script], folder=folder, log=file, environment=environment) as one:
         on_process(one.mark)
         server = RunningServer(guarded=one, port=port, log=log)
         _wait(server, script, ready_s)
@@ -92,27 +92,17 @@ def _script(folder: Path) -> str:
 
 
 def _free_port(*, fixed: bool) -> int:
-    """The usual port, or another one where something listens there."""
-    if _can_listen(_USUAL_PORT):
-        return _USUAL_PORT
-    if fixed:
-        raise InputError(
-            f"port {_USUAL_PORT} is in use, and the router of several servers listens there",
-            hint=f"stop what listens there: ss -ltnp 'sport = :{_USUAL_PORT}' names it",
-        )
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return int(one.getsockname()[1])
-
-
-def _can_listen(port: int) -> bool:
+    """A port where nothing listens; the router of several servers has one of its own."""
     with socket.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind(("", port))
+            one.bind(("", _ROUTER_PORT if fixed else 0))
         except OSError:
-            return False
-    return True
+            raise InputError(
+                f"port {_ROUTER_PORT} is in use, and the router of several servers listens there",
+                hint=f"stop what listens there: ss -ltnp 'sport = :{_ROUTER_PORT}' names it",
+            ) from None
+        return int(one.getsockname()[1])
 
 
 def _wait(server: RunningServer, script: str, ready_s: float) -> None:

@@ -1,14 +1,21 @@
-"""How well the errors that ship keep their promise on pairs of device and model left out of them.
+"""How well the errors that ship keep their promise on what was left out of them, as JSON lines.
 
-`python tests/benchmark/left_out_errors.py` prints, for each engine and metric, the shares of left-out points within the
-stated median and p90, once with widths that saw the pair and once (minutes) with widths that did not; and how often the
-sign of a bias that is said is right. The figures of docs/explanation/expected-errors.md."""
+    python tests/benchmark/left_out_errors.py [--unseen-widths]
+
+`scheme` is `pair` (a device and a model left out within the laboratories), `source` (all points of one source of others'
+servers left out) or `learned` (the points that the shipped statements were learned from). A line has the shares of
+points within the stated median and p90, and of measured values that are at most what `--confidence` 0.5, 0.8 and 0.9
+take for them. With `--unseen-widths` (minutes) pairs are left out of what widens statements, too. The figures of
+docs/explanation/expected-errors.md and accuracy.md."""
 
 from __future__ import annotations
 
 import csv
+import json
+import math
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +23,44 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
-from queries.errors import ANY, DEVICES, ENGINE, POINTS
+from queries.errors import ANY, DEVICES, ENGINE, KNOWN_NAMES, LEVELS, OTHERS, POINTS, SERVER_POINTS
+from sweepdb.measuring import left_out_sources, read_server_errors, spreads_of
 from sweepdb.measuring.error_regions import fields_of, left_out, places_of, read_points, width_key, widths_of
-from sweepdb.measuring.error_statements import PROMISED, Width, coverage, stated
+from sweepdb.measuring.error_statements import Width, stated
+from sweepdb.measuring.server_spreads import steps_of
 
 LEAST_JUDGED = 20
+READ_WITH = (0.5, 0.8, 0.9)
+Judged = list[tuple[float, float, float, Sequence[float]]]  # log(measured / predicted), median and p90 in %, quantiles
 
 
-def judged(fields, donors):
+def say(**values: object) -> None:
+    """A line."""
+    sys.stdout.write(json.dumps(values) + "\n")
+
+
+def say_shares(points: Judged, **about: object) -> None:
+    """The shares of a group of points."""
+    sizes = np.asarray([[100 * abs(math.expm1(-ratio)), median, p90] for ratio, median, p90, _ in points])
+    kept = {
+        f"within_confidence_{level}": float(np.mean([row[0] <= row[3][LEVELS.index(level)] for row in points]))
+        for level in READ_WITH
+    }
+    shares = {
+        "within_median": float((sizes[:, 0] <= sizes[:, 1]).mean()),
+        "within_p90": float((sizes[:, 0] <= sizes[:, 2]).mean()),
+        **kept,
+    }
+    figures = {
+        "measured_median_ape": float(np.median(sizes[:, 0])),
+        "stated_median_ape": float(np.median(sizes[:, 1])),
+        "stated_p90_ape": float(np.median(sizes[:, 2])),
+    }
+    rounded = {name: round(value, 3) for name, value in shares.items()}
+    say(**about, points=len(points), **rounded, **{name: round(value, 1) for name, value in figures.items()})
+
+
+def judged_regions(fields, donors):
     """(field, place, pairs) of regions of one device, kind and engine."""
     for field, pairs in fields.items():
         for place in places_of(field, pairs, donors):
@@ -31,44 +68,61 @@ def judged(fields, donors):
                 yield field, place, pairs
 
 
-def shares_of(members):
-    """Shares within median and p90, and points."""
-    sizes = [one.errors.size for one, _ in members]
-    found = [coverage([one], width) for one, width in members]
-    return (*np.average(found, axis=0, weights=sizes), sum(sizes))
+def rows_of(one, width) -> Judged:
+    """The points of a left-out pair beside what is stated without it."""
+    said = stated(one.sample, width)
+    return [(float(-np.log1p(error)), said.median_ape, said.p90_ape, said.quantiles) for error in one.errors]
 
 
-def print_shares(title, groups):
+def pairs_left_out(fields, donors, widths) -> Iterator[tuple[tuple[str, ...], Judged, object]]:
+    """Of every left-out pair: serving model, basis, engine and metric, its points, and the pair."""
+    for field, place, pairs in judged_regions(fields, donors):
+        for one in left_out(place, pairs, donors):
+            key = (field.serving_model, field.basis, place.engine, field.metric)
+            yield key, rows_of(one, widths.get(width_key(field, place), Width())), one.pair
+
+
+def say_pairs(scheme: str, found: Iterable[tuple[tuple[str, ...], Judged, object]]) -> None:
     """A line an engine and metric, then one a metric."""
-    sys.stdout.write(f"\n{title}\n")
-    by_metric, kept, lines = defaultdict(list), 0, 0
-    for key, members in sorted(groups.items()):
-        median, p90, points = shares_of(members)
-        by_metric[key[0], key[1], key[3]] += members
-        if points >= LEAST_JUDGED:
-            lines += 1
-            kept += all(low <= share <= high for share, (low, high) in zip((median, p90), PROMISED, strict=True))
-            pairs = len({one.pair for one, _ in members})
-            sys.stdout.write(f"{' '.join(key):55} {pairs:3} pairs {points:5} points {median:.2f} {p90:.2f}\n")
-    for key, members in sorted(by_metric.items()):
-        median, p90, points = shares_of(members)
-        sys.stdout.write(f"{' '.join(key):55} every engine {points:5} points {median:.2f} {p90:.2f}\n")
-    sys.stdout.write(f"both promises kept: {kept} of {lines}\n")
+    groups: dict[tuple[str, ...], Judged] = defaultdict(list)
+    for (model, basis, engine, metric), points, _ in found:
+        groups[model, basis, engine, metric] += points
+        if model == ENGINE:
+            groups[model, basis, "every engine", metric] += points
+    for (model, basis, engine, metric), points in sorted(groups.items()):
+        if len(points) >= LEAST_JUDGED:
+            say_shares(points, scheme=scheme, serving_model=model, basis=basis, engine=engine, metric=metric)
 
 
-def main() -> None:
-    """Print everything."""
-    with DEVICES.open(encoding="utf-8", newline="") as file:
-        donors = {row["device"]: row["calibrated_from"] for row in csv.DictReader(file)}
-    fields = fields_of(read_points(POINTS))
-    widths = widths_of(fields, donors)
-    groups, unseen_groups, signs = defaultdict(list), defaultdict(list), defaultdict(list)
-    for field, place, pairs in judged(fields, donors):
+def say_sources() -> None:
+    """A line a way to predict and metric: sources left out, and the points that the statements were learned from."""
+    errors = read_server_errors(SERVER_POINTS)
+    with KNOWN_NAMES.open(encoding="utf-8", newline="") as file:
+        families = frozenset(row["name"] for row in csv.DictReader(file) if row["what"] == "family")
+    spreads = {(one.convention, one.serving_model, one.metric): one for one in spreads_of(errors, OTHERS, families)}
+    learned = [
+        (one, spreads[one.convention, one.serving_model, one.metric].stated(steps_of(one, families))) for one in errors
+    ]
+    for scheme, found in (("source", list(left_out_sources(errors, families))), ("learned", learned)):
+        groups: dict[tuple[str, ...], Judged] = defaultdict(list)
+        for one, said in found:
+            row = (one.ratio, said.median_ape_percent, said.p90_ape_percent, said.quantiles)
+            groups[one.convention, one.serving_model, one.metric, "every source"].append(row)
+            groups[one.convention, one.serving_model, one.metric, one.source].append(row)
+        for (convention, model, metric, source), points in sorted(groups.items()):
+            if source == "every source" or (model == ENGINE and scheme == "source"):
+                say_shares(
+                    points, scheme=scheme, convention=convention, serving_model=model, metric=metric, source=source
+                )
+
+
+def say_signs(fields, donors, widths) -> None:
+    """How often the sign of a bias of at least 10 % and half of the median is right on the pair left out."""
+    signs = defaultdict(list)
+    for field, place, pairs in judged_regions(fields, donors):
         own = [one for one in pairs if place.holds(one, donors)]
         for one in left_out(place, pairs, donors):
-            width = widths[width_key(field, place)]
-            groups[field.serving_model, field.basis, place.engine, field.metric].append((one, width))
-            said = stated(one.sample, width)
+            said = stated(one.sample, widths[width_key(field, place)])
             medians = [float(np.median(other.errors)) for other in own if other.pair != one.pair]
             agreed = len(medians) >= LEAST_AGREEING and all(median * said.bias > 0 for median in medians)
             if abs(said.bias) >= max(NOTED_BIAS_PERCENT, said.median_ape / 2):
@@ -76,22 +130,28 @@ def main() -> None:
                 signs[field.serving_model, "any pairs"].append(right)
                 if agreed:
                     signs[field.serving_model, "three agree"].append(right)
-    print_shares("pairs left out; widths saw them", groups)
-    sys.stdout.write("\nsign of a bias of at least 10 % and half of the median\n")
-    for key, found in sorted(signs.items()):
-        sys.stdout.write(f"{' '.join(key):25} {len(found):4} left-out pairs, right {np.mean(found):.2f}\n")
+    for (model, said_of), right in sorted(signs.items()):
+        say(scheme="sign", serving_model=model, of=said_of, pairs=len(right), right=round(float(np.mean(right)), 3))
+
+
+def main(*, unseen_widths: bool) -> None:
+    """Print everything."""
+    with DEVICES.open(encoding="utf-8", newline="") as file:
+        donors = {row["device"]: row["calibrated_from"] for row in csv.DictReader(file)}
+    say_sources()
+    fields = fields_of(read_points(POINTS))
+    widths = widths_of(fields, donors)
+    say_pairs("pair", pairs_left_out(fields, donors, widths))
+    say_signs(fields, donors, widths)
+    if not unseen_widths:
+        return
     engines = {field: pairs for field, pairs in fields.items() if field.serving_model == ENGINE}
+    found = []
     for unseen in sorted({one.pair for pairs in engines.values() for one in pairs}):
         rest = {field: [one for one in pairs if one.pair != unseen] for field, pairs in engines.items()}
-        narrower = widths_of(rest, donors)
-        for field, place, pairs in judged(engines, donors):
-            for one in left_out(place, pairs, donors):
-                if one.pair == unseen:
-                    width = narrower.get(width_key(field, place), Width())
-                    key = (field.serving_model, field.basis, place.engine, field.metric)
-                    unseen_groups[key].append((one, width))
-    print_shares("pairs left out of the widths too", unseen_groups)
+        found += [row for row in pairs_left_out(engines, donors, widths_of(rest, donors)) if row[2] == unseen]
+    say_pairs("pair, widths too", found)
 
 
 if __name__ == "__main__":
-    main()
+    main(unseen_widths="--unseen-widths" in sys.argv[1:])

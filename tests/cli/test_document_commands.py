@@ -84,14 +84,16 @@ def give_files(page: Path, folder: Path) -> None:
     if page.name == "how-many-requests.md":
         lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long
-    if page.name == "validate-against-measurements.md":
-        (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    if page.name in {"import-measurements.md", "validate-against-measurements.md"}:
+        shown = page.with_name("import-measurements.md").read_text(encoding="utf-8")
+        (csv,) = re.findall(r"```csv\n(.*?)```", shown, re.DOTALL)
         (folder / "table.csv").write_text(csv, encoding="utf-8")
         run = {"model_id": "Qwen/Qwen3-8B", "backend": "vllm", "num_prompts": 64, "completed": 64, "max_concurrency": 16,
                "duration": 30.0, "total_input_tokens": 65536, "total_output_tokens": 8192, "request_throughput": 2.1,
                "output_throughput": 270.0, "mean_ttft_ms": 95.0, "mean_tpot_ms": 8.5, "p99_tpot_ms": 9.9}  # fmt: skip
-        (folder / "runs").mkdir()
-        (folder / "runs" / "first.json").write_text(json.dumps(run), encoding="utf-8")
+        for name in ("runs", "results"):
+            (folder / name).mkdir()
+            (folder / name / "first.json").write_text(json.dumps(run), encoding="utf-8")
         details = {
             "input_lens": [1024] * 64, "output_lens": [128] * 64, "ttfts": [0.095] * 64, "itls": [[0.0085] * 127] * 64,
             "errors": [""] * 64,

@@ -472,8 +472,9 @@ def test_csv_rows_are_the_groups(validated):
 
 
 def test_what_the_document_shows_works(tmp_path, sqlite_url):
-    text = (Path(__file__).parents[2] / "docs" / "howto" / "validate-against-measurements.md").read_text()
-    (shown,) = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
+    howto = Path(__file__).parents[2] / "docs" / "howto"
+    text = (howto / "validate-against-measurements.md").read_text()
+    (shown,) = re.findall(r"```csv\n(.*?)```", (howto / "import-measurements.md").read_text(), re.DOTALL)
     path = tmp_path / "shown.csv"
     path.write_text(shown)
     outcome = sweepdb(f"validate --measurements {path} --format json", sqlite_url)

@@ -177,7 +177,7 @@ def test_the_list_fits_a_terminal(tmp_path, sqlite_url):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("show", "is not one of: import FILE..., list, show POINT"),
+        ("show", "is not one of: import FILE..., list, runs, show POINT"),
         ("show zzz", "There is no measured point 'zzz'"),
         ("delete", "No measured point is named"),
         ("delete --model nothing", "No stored point fits"),
@@ -203,3 +203,78 @@ def test_deleting_from_python_names_what_is_gone(imported):
     keys = sorted(stored(url))
     assert delete_measurements(PointSelection(points=(keys[0],)), url) == (keys[0],)
     assert sorted(stored(url)) == keys[1:]
+
+
+LACKING = "model,device,input_length,output_length,ttft_ms,tpot_exclusive_ms\nM,,1000,101,{ttft},8\n"
+
+
+def test_what_was_stated_stays_when_its_file_is_read_without_it(tmp_path, store_url):
+    lacking = tmp_path / "lacking.csv"
+    lacking.write_text(LACKING.format(ttft=70), encoding="utf-8")
+    sweepdb(f"measurements import {lacking} --set device=h100_sxm --tag nightly", store_url)
+    again = sweepdb(f"measurements import {lacking} --tag second", store_url)
+    assert (again.code, "1 point left as corrected or stated before" in again.err) == (0, True)
+    (record,) = stored(store_url).values()
+    assert record.device == "h100_sxm"
+
+
+def test_a_misspelt_device_is_refused_and_a_correction_outlives_a_changed_file(tmp_path, store_url):
+    lacking = tmp_path / "lacking.csv"
+    lacking.write_text(LACKING.format(ttft=70), encoding="utf-8")
+    sweepdb(f"measurements import {lacking}", store_url)
+    (key,) = stored(store_url)
+    assert sweepdb(f"measurements set {key[:8]} --set device=h200 --set host=node7", store_url).code == 0
+    refused = sweepdb(f"measurements import {lacking} --set device=h100_xsm", store_url)
+    assert (refused.code, "h100_sxm" in refused.err) == (2, True)
+    lacking.write_text(LACKING.format(ttft=71), encoding="utf-8")
+    assert sweepdb(f"measurements import {lacking}", store_url).code == 0
+    (record,) = stored(store_url).values()
+    assert (record.metrics["ttft_ms_mean"], record.device, record.run.host) == (71.0, "h200_sxm", "node7")
+    assert json.loads(record.extra)["corrected"] == {"device": None, "host": None}
+
+
+def test_runs_of_a_setting_are_kept_and_shown_by_median_and_spread(tmp_path, store_url):
+    """Three nights: 48, 50 and 52 ms are 50 in the middle with a standard deviation of 2, 4 % of their mean."""
+    for night, ttft in enumerate((48.0, 50.0, 52.0), start=1):
+        path = write(tmp_path / f"night{night}.csv", [line(4, ttft=ttft)])
+        at = f"measured_at=2026-02-0{night}T03:00:00Z"
+        assert (
+            sweepdb(f"measurements import {path} --tag nightly --set {at} --set measured_by=ada", store_url).code == 0
+        )
+    write(tmp_path / "other.csv", [line(8)])
+    sweepdb(f"measurements import {tmp_path}/other.csv", store_url)
+    rows = json.loads(sweepdb("measurements runs --format json", store_url).out)
+    assert [(row["concurrency"], row["runs"], row["ttft_ms"]) for row in rows] == [(4.0, 3, 50.0), (8.0, 1, 50.0)]
+    assert (rows[0]["ttft_spread"], rows[1]["ttft_spread"]) == (pytest.approx(0.04), None)
+    assert str(rows[0]["last_measured_at"]).startswith("2026-02-03")
+    assert "50 +-4.0 %" in sweepdb("measurements runs", store_url).out
+    assert len(json.loads(sweepdb("measurements list --tag nightly --format json", store_url).out)) == 3
+    assert {record.run.measured_by for record in stored(store_url).values()} == {"ada", None}
+    again = sweepdb(f"measurements import {tmp_path}/night1.csv --tag kept", store_url)
+    assert again.code == 0
+    assert len(json.loads(sweepdb("measurements list --tag kept --format json", store_url).out)) == 1
+    assert len(stored(store_url)) == 4
+    assert sweepdb("measurements show --tag x 1", store_url).code == 2
+
+
+def test_tags_are_added_to_a_point_that_is_there(imported):
+    url, mine = imported
+    for tag in ("b", "a,c"):
+        assert sweepdb(["measurements", "import", str(mine), "--tag", tag], url).code == 0
+    assert {record.run.tags for record in stored(url).values()} == {"a,b,c"}
+
+
+def test_an_import_says_of_each_file_what_is_missing_and_what_failed(tmp_path, store_url):
+    folder = tmp_path / "runs" / "day1"
+    folder.mkdir(parents=True)
+    run = {"backend": "openai", "model_id": MODEL, "completed": 60, "failed": 4, "total_input_tokens": 60_000,
+           "total_output_tokens": 6_000, "max_concurrency": 4, "request_throughput": 4.0, "mean_ttft_ms": 60.0,
+           "mean_tpot_ms": 9.5, "device": "h100_xsm"}  # fmt: skip
+    (folder / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    (folder / "notes.yaml").write_text("a: 1\n", encoding="utf-8")
+    lines = sweepdb(f"measurements import {tmp_path}/runs", store_url).err.splitlines()
+    assert f"{tmp_path}/runs/day1/notes.yaml: not read: settings, no result" in lines
+    (said,) = [one for one in lines if "run.json: " in one]
+    assert "1 point of vllm_bench. missing: engine, engine_version, sizes (tp, or num_devices)" in said
+    assert "4 of 64 requests failed: values are of the others" in said
+    assert "unknown device 'h100_xsm' (nearest known: h100_sxm" in said

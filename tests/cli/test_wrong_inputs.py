@@ -101,6 +101,21 @@ def test_a_wrong_input_is_answered_as_an_expert_would_before_anything_is_stored(
     assert not store.exists()
 
 
+def test_a_dry_run_says_why_nothing_is_legal():
+    asked = f"evaluate Qwen/Qwen3-32B --dry-run --device h100 --num-devices 3 --tp-sizes 2 {LENGTHS}"
+    told = sweepdb(asked).err
+    assert "3 scenarios (3 illegal), 0 probes" in told
+    assert "illegal: tp 2 x pp 1 x dp 1 is 2, not 3 devices" in told
+    assert "No plan is legal: widen the sizes, or change --num-devices." in told
+
+
+def test_a_reserve_as_large_as_the_device_is_answered_by_one_sentence(example_store):
+    told = sweepdb("query best --reserved-memory-gb 400", example_store)  # more than any device has
+    assert told.code == 0
+    assert "Nothing fits beside a reserve of 400 GiB: " in " ".join(told.out.split())
+    assert "binding_limit" not in told.out
+
+
 READ = {  # what is meant although it is written otherwise
     f"{EVALUATE} --engine vLLM": "vllm launches",
     f"{EVALUATE} --engine TensorRT-LLM": "trtllm launches",

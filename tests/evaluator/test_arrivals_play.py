@@ -94,6 +94,7 @@ rules_drawn = st.builds(
     seats=st.sampled_from([1, 3, 8, 64]),
     poll_steps=st.sampled_from([1, 1, 4]),
     ahead_steps=st.sampled_from([0, 0, 1, 3]),
+    whole_prompts=st.booleans(),
     tokens_per_decode=st.sampled_from([1, 1, 3]),
     tokens_per_step=st.sampled_from([1.0, 1.0, 1.75]),
     kv_tokens=st.sampled_from([inf, 900.0, 2000.0, 5000.0]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import duckdb
@@ -24,6 +25,7 @@ from more_client_files import (
 )
 from shared_data import shared_data
 
+from evaluator.canonical import content_key
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.readers.devices import named_device
 from store.errors import InputError
@@ -327,3 +329,15 @@ def test_every_file_that_a_client_really_wrote_is_read():
             )
         else:
             assert (record.model, record.device, record.num_devices) == ("Qwen/Qwen3-0.6B", "h100_sxm", 16)
+
+
+@pytest.mark.parametrize("document", [SGLANG, STAGE, REPORT, GENAI, VLLM, INFERENCEX])
+def test_a_key_is_that_of_the_records_canonical_text(document, tmp_path):
+    """Texts that many points share are made once; the key is still the digest of the whole, without where it stood."""
+    record = only(write(tmp_path, document))
+    extra = {name: value for name, value in json.loads(record.extra).items() if name != "circumstances"}
+    at = None if record.measured_at is None else record.measured_at.isoformat()
+    bare = replace(
+        record, key="", source="", extra=json.dumps(extra, sort_keys=True, ensure_ascii=False), measured_at=at
+    )
+    assert record.key == content_key(bare)

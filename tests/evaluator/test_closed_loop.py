@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,6 +82,54 @@ def test_a_request_is_in_no_step_that_was_scheduled_before_it_came(ahead: int, t
     # The third request comes then. At once, it takes two steps as the second did: 3.014 ms. A step ahead is a decode
     # alone, 5.004 + 0.006 = 5.01 ms; then 3.004 ms beside the second answer's last token, and 0.001 + 0.002 ms alone.
     assert times.ttft_s == pytest.approx((3e-3 + 6.014e-3 + third) / 3)
+
+
+def test_a_user_who_asks_again_a_step_later_is_in_no_step_until_then() -> None:
+    # A step that is scheduled and one that runs while the answer is on its way: both put the next prompt off alike.
+    engine = with_numbers(unfitted_engine("vllm"), {**FREE, "token_budget": 1000, "ahead_steps": 0})
+    loop = ClosedLoop(users=3, output_length=9)
+    one, two, both = (
+        simulate(TABLE, with_numbers(engine, numbers), loop)
+        for numbers in ({"ahead_steps": 2}, {"reply_steps": 2}, {"ahead_steps": 1, "reply_steps": 1})
+    )
+    assert one == two == both != simulate(TABLE, engine, loop)
+
+
+def ruled(**changes: Any) -> Rules:
+    kinds = (RequestKind(new_tokens=4, output_length=3),)
+    usual = {
+        "poll_steps": 1,
+        "users": 3,
+        "requests": 3,
+        "kinds": kinds,
+        "shortest": 1.0,
+        "spacing": 256,
+        "stretches": 8,
+    }
+    return Rules(**{**usual, **changes})
+
+
+def steps_of_prompts(rules: Rules, outputs: list[int]) -> list[list[int]]:
+    ends = 4 * np.arange(1, len(outputs) + 1, dtype=np.int64)
+    return loop_in_python(rules, ends, np.asarray(outputs, dtype=np.int64)).tolist()
+
+
+def test_requests_are_looked_for_every_so_many_steps_since_the_last_prompts() -> None:
+    rules = ruled(admission="prefill_first", token_budget=100, poll_steps=4, users=2)
+    # Prompts of 4 tokens; answers of 6, 12 and 3 steps, the first with the prompt. The first ends after step 5, and the next
+    # look is at step 8, not at once: SGLang counts decode steps from its last prompts on, and starts again at four.
+    assert steps_of_prompts(rules, [6, 12, 3]) == [
+        [1, 0, 8, 0], [5, 2, 8, 5], [3, 1, 8, 8], [1, 0, 12, 8], [2, 2, 12, 10], [1, 1, 12, 11],
+    ]  # fmt: skip
+
+
+def test_prompts_run_whole_where_one_fits_into_a_step() -> None:
+    whole = ruled(admission="mixed", token_budget=10, whole_prompts=True)
+    # Of three prompts of 4 tokens, 10 hold two whole ones, the third runs beside their first decodes; cut, 10 tokens would.
+    assert steps_of_prompts(whole, [3, 3, 3]) == [[1, 0, 8, 1], [1, 2, 12, 2], [1, 3, 12, 3], [1, 1, 12, 4]]
+    assert steps_of_prompts(replace(whole, whole_prompts=False), [3, 3, 3])[0] == [1, 0, 10, 1]
+    # None fits into 3 tokens: the first is cut, and its rest leaves room for none.
+    assert steps_of_prompts(replace(whole, token_budget=3), [1, 1, 1])[:3] == [[1, 0, 3, 1], [1, 0, 4, 2], [1, 0, 7, 3]]
 
 
 @pytest.mark.parametrize("name", ["vllm", "sglang"])
@@ -179,6 +228,7 @@ rules_drawn = st.builds(
     tokens_per_decode=st.sampled_from([1, 4]),
     seats=st.none() | st.integers(1, 12),
     ahead_steps=st.sampled_from([0, 1, 3]),
+    whole_prompts=st.booleans(),
 )
 
 

@@ -391,18 +391,22 @@ OWN = "meta_llama_llama_3_1_8b_instruct_" * 2 + "h100_sxm_trtllm_agg_1024x128_c8
 
 
 @pytest.mark.parametrize(
-    ("changes", "budget"),
+    ("changes", "flags"),
     [
-        ({"users": 8.0}, 1024 + 8 + 1500),
-        ({"users": 128.0, "input_length": 4096.0}, 4096 + 128 + 1500),
-        ({"users": 8.0, "engine": "vllm_sync"}, 1024 + 8 + 1500),
-        ({"users": 8.0, "engine": "sglang_locked"}, None),  # its rule states no budget of a step
-        ({"users": 8.0, "point_id": OWN.removeprefix("meta_llama_llama_3_1_8b_instruct_")}, None),
+        # Users of equal lengths stay in step under TensorRT-LLM alone; other engines drift as they usually do.
+        ({"users": 8.0}, Flags(client=Client(shortest=1.0), token_budget=1024 + 8 + 1500)),
+        (
+            {"users": 128.0, "input_length": 4096.0},
+            Flags(client=Client(shortest=1.0), token_budget=4096 + 128 + 1500),
+        ),
+        ({"users": 8.0, "engine": "vllm_sync"}, Flags(token_budget=1024 + 8 + 1500)),
+        ({"users": 8.0, "engine": "sglang_locked"}, Flags()),  # its rule states no budget of a step
+        ({"users": 8.0, "point_id": OWN.removeprefix("meta_llama_llama_3_1_8b_instruct_")}, Flags()),
     ],
 )
-def test_a_generated_launch_states_its_token_budget_alone(changes, budget):
+def test_a_generated_launch_states_its_token_budget_and_equal_lengths(changes, flags):
     point = served(**{"point_id": OWN, "model": "meta-llama/Llama-3.1-8B-Instruct", "engine": "trtllm"} | changes)
-    assert flags_of(point) == Flags(token_budget=budget)
+    assert flags_of(point) == flags
 
 
 @pytest.mark.parametrize(("kv", "mixers"), [(None, "BF16"), ("fp8", None)])

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluator.ledger.readers import read_measurements
-from evaluator.ledger.readers.guidellm import layout_of
+from evaluator.ledger.readers.clients.guidellm import layout_of
 from store.errors import InputError
 
 

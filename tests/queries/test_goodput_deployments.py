@@ -18,7 +18,7 @@ from store.records import PriceRecord
 from store.writing.beside import put_prices
 
 LIMITS = {"ttft_limit": 700.0, "tpot_limit": 5.0}
-WANTED = 0.9
+WANTED = 0.95
 SCALES = [2 ** (step / 4) for step in range(-8, 9)]
 DEVICES = ["a100_sxm", "h100_sxm"]
 
@@ -124,7 +124,7 @@ def test_the_number_to_buy_carries_the_rate_with_longer_steps(opened, ladders, s
         if row["devices_with_margin"] is None:
             continue
         assert row["devices_with_margin"] >= row["devices"]
-        assert 0.9 <= row["attained"] <= 1.0  # more devices than the rate takes at 90 %
+        assert 0.95 <= row["attained"] <= 1.0  # more devices than the rate takes at 95 %
         if row["mode"] == "aggregated":
             (one,) = [
                 one for one in opened.best(by="goodput", device="a100_sxm", top=100, **LIMITS).dicts()

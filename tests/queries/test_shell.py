@@ -116,7 +116,7 @@ def test_limits_read_with_a_confidence_are_printed_too(tmp_path):
     export_bundle(parse_url(url), tmp_path / "bundle")
     asked = {"tpot_limit": limit, "reserved_memory_gb": 0.0}
     plain = check(question_of("best", asked), url, tmp_path / "bundle")
-    sure = check(question_of("best", {**asked, "confidence": 0.8}), url, tmp_path / "bundle")
+    sure = check(question_of("best", {**asked, "confidence": 0.8, "tuned_servers": True}), url, tmp_path / "bundle")
     assert sure
     assert sure != plain
 

@@ -287,6 +287,8 @@ class Replica:
             else:
                 break
             piece = min(play.prompt[request] - done, room - used)
+            if self.rules.whole_prompts and used and not done and piece < play.prompt[request]:
+                break
             if play.images[request] > 0.0:
                 piece = play.piece_of(request, done, piece, self.rules.images_a_step - images)
                 if piece == 0:

@@ -25,6 +25,8 @@ PROFILE_RANGES: Mapping[str, tuple[float, float]] = {
     "layer_ms": _MS,
     "latent_layer_ms": _MS,
     "ahead_steps": (0, 100),
+    "reply_steps": (0, 100),
+    "whole_prompts": (0, 1),
     "handover_ms": _MS,
 }
 CLIENT_RANGES: Mapping[str, tuple[float, float]] = {
@@ -43,7 +45,7 @@ NEAR_RANGES: Mapping[str, tuple[float, float]] = {  # of a point that was measur
 }
 MOST_NEAR = 200
 _RANGES = {**PROFILE_RANGES, **CLIENT_RANGES, **NEAR_RANGES}
-_WHOLE = {"token_budget", "ahead_steps", "prompts_per_user", "poll_steps"}
+_WHOLE = {"token_budget", "ahead_steps", "reply_steps", "whole_prompts", "prompts_per_user", "poll_steps"}
 
 
 def number_in_range(key: str, value: object) -> float:

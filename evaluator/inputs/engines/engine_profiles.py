@@ -87,6 +87,8 @@ class EngineProfile:
     layer_ms: float = 0.0  # to launch a layer's kernels one by one; hidden behind kernels that take longer
     latent_layer_ms: float = 0.0  # the same in steps with prompts alone, of a layer with latent attention
     ahead_steps: int = 0  # that the host has scheduled when a request comes, which is in none of them
+    reply_steps: int = 0  # that run between an answer and the next request of its user, who is answered by then
+    whole_prompts: int = 0  # 1: beside decodes prompts run whole, and are cut only where none fits into a step
     handover_ms: float = HANDOVER_MS  # beside `request_ms`, where one instance takes prompts and another generates
     client: Client = field(default_factory=Client)
     near: tuple[Nearby, ...] = field(default=(), metadata={IF_SET: True})  # what one's own points said besides
@@ -110,7 +112,14 @@ class EngineProfile:
 
 DECLARED = ("called", "before", "until", "kernels")  # keys that are no numbers of a fit
 NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client", "near"})
-_CAME_LATER: Mapping[str, object] = {"latent_layer_ms": 0.0, "ahead_steps": 0, "handover_ms": HANDOVER_MS, "near": ()}
+_CAME_LATER: Mapping[str, object] = {
+    "latent_layer_ms": 0.0,
+    "ahead_steps": 0,
+    "reply_steps": 0,
+    "whole_prompts": 0,
+    "handover_ms": HANDOVER_MS,
+    "near": (),
+}
 # Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
 # How far is a number of an engine and its version, in the client of its profile: 0.5-1 % of a request's length.
 DRIFTING = Client(shortest=0.99)

@@ -224,11 +224,23 @@ def _key_of(values: Mapping[str, Any], extra: str) -> str:
             "measured_at": "null" if measured_at is None else canonical(measured_at.isoformat()),
             "prefill": _shared_text(values["prefill"]),
             "decode": _shared_text(values["decode"]),
-            "metrics": canonical(values["metrics"]),
+            "metrics": _text_of_numbers(values["metrics"]),
             "definitions": _text_of_pairs(tuple(values["definitions"].items())),
             "extra": canonical(extra),
         }
     )
+
+
+def _text_of_numbers(values: Mapping[str, float]) -> str:
+    """As canonical has it; names of metrics are our own, and need no escape."""
+    texts = []
+    for name, value in sorted(values.items()):
+        number_ = float(value)
+        texts.append(f'"{name}":{int(number_) if number_.is_integer() and number_ < _WHOLE else repr(number_)}')
+    return "{" + ",".join(texts) + "}"
+
+
+_WHOLE = 2.0**53  # from which on not every whole number is a float
 
 
 @functools.lru_cache(maxsize=4096)

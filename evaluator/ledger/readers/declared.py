@@ -77,7 +77,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class ResultFormat:
     """How one benchmark client writes its results."""
 
     name: str
@@ -93,7 +93,7 @@ class Client:
     unread: tuple[str, ...] = ()  # fields that repeat what is read
 
 
-def read_as(client: Client, document: Document) -> list[tuple[str, Item]]:
+def read_as(client: ResultFormat, document: Document) -> list[tuple[str, Item]]:
     """Every point of a document of this client, with what is added to its place."""
     if not client.points:
         return [("", _item(client, document, document))]
@@ -132,7 +132,7 @@ def _steps(path: str) -> tuple[tuple[bool, tuple[str | int, ...]], ...]:
     )  # fmt: skip
 
 
-def _item(client: Client, document: Document, report: Document) -> Item:
+def _item(client: ResultFormat, document: Document, report: Document) -> Item:
     reading = Reading(document=document, report=report)
     for name, path in client.facts.items():
         reading.facts[name] = _fact(name, path, document, report)
@@ -180,7 +180,7 @@ def _fact(name: str, path: str, document: Document, report: Document) -> object:
     return text({label: value}, label)
 
 
-def read_metrics(client: Client, reading: Reading) -> None:
+def read_metrics(client: ResultFormat, reading: Reading) -> None:
     """Read the latencies of a client out of a document of its own shape."""
     if client.blocks is None:
         factor, note = _converted(client.unit)
@@ -200,7 +200,7 @@ def read_metrics(client: Client, reading: Reading) -> None:
             reading.measured(f"{ours}_{statistic}", factor * value, meaning + note)
 
 
-def flat_latencies(client: Client, document: Document) -> dict[str, tuple[str, str]]:
+def flat_latencies(client: ResultFormat, document: Document) -> dict[str, tuple[str, str]]:
     """Fields whose names hold a statistic and a latency, mean_ttft_ms or p99_ttft, as (latency, our statistic)."""
     of = {}
     for name in document:
@@ -243,7 +243,7 @@ def _converted(unit: str, name: str = "") -> tuple[float, str]:
     return TO_MS[unit], "" if TO_MS[unit] == 1.0 else f"; converted from {unit}"
 
 
-def _used(client: Client, document: Document) -> set[str]:
+def _used(client: ResultFormat, document: Document) -> set[str]:
     """Fields of the document itself that hold nothing but what is read."""
     used = {part.strip() for path in (*client.facts.values(), *client.rates) for part in path.split("|")}
     if client.blocks is None:
@@ -251,4 +251,4 @@ def _used(client: Client, document: Document) -> set[str]:
     return used | set(client.latencies if not client.blocks else [client.blocks.partition(".")[0]])
 
 
-__all__ = ["E2E", "ITL", "TPOT_EXCLUSIVE", "TTFT", "Client", "Reading", "found", "read_as", "read_metrics"]
+__all__ = ["E2E", "ITL", "TPOT_EXCLUSIVE", "TTFT", "Reading", "ResultFormat", "found", "read_as", "read_metrics"]

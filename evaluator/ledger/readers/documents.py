@@ -9,17 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evaluator.ledger.readers.aiperf import AIPERF, AIPERF_SWEEP
-from evaluator.ledger.readers.benchmark_report import BENCHMARK_REPORT
 from evaluator.ledger.readers.beside import Facts, facts_beside
 from evaluator.ledger.readers.building import BadItem, FileRead, Item, Problem, ReadResult, file_digest, record
-from evaluator.ledger.readers.declared import Client, read_as
+from evaluator.ledger.readers.clients.aiperf import AIPERF, AIPERF_SWEEP
+from evaluator.ledger.readers.clients.benchmark_report import BENCHMARK_REPORT
+from evaluator.ledger.readers.clients.genai_bench import GENAI_BENCH
+from evaluator.ledger.readers.clients.guidellm import GUIDELLM
+from evaluator.ledger.readers.clients.inference_perf import INFERENCE_PERF
+from evaluator.ledger.readers.clients.inferencex import INFERENCEX
+from evaluator.ledger.readers.clients.sglang import SGLANG
+from evaluator.ledger.readers.clients.vllm import VLLM
+from evaluator.ledger.readers.declared import ResultFormat, read_as
 from evaluator.ledger.readers.devices import named_device
 from evaluator.ledger.readers.failed import FAILED
-from evaluator.ledger.readers.genai_bench import GENAI_BENCH
-from evaluator.ledger.readers.guidellm import GUIDELLM
-from evaluator.ledger.readers.inference_perf import INFERENCE_PERF
-from evaluator.ledger.readers.inferencex import INFERENCEX
 from evaluator.ledger.readers.opening import documents_of
 from evaluator.ledger.readers.request_logs import (
     AIPERF_REQUESTS,
@@ -28,12 +30,10 @@ from evaluator.ledger.readers.request_logs import (
     gathered,
     read_requests,
 )
-from evaluator.ledger.readers.sglang import SGLANG
-from evaluator.ledger.readers.vllm import VLLM
 from store.loads import MeasuredRequests
 from store.records import MeasurementRecord
 
-CLIENTS: tuple[Client, ...] = (
+CLIENTS: tuple[ResultFormat, ...] = (
     INFERENCEX, GUIDELLM, AIPERF, AIPERF_SWEEP, SGLANG, VLLM, INFERENCE_PERF, BENCHMARK_REPORT, GENAI_BENCH,
     FAILED,
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from evaluator.ledger.readers.building import SERVER_FAILED, text
-from evaluator.ledger.readers.declared import Client, Reading
+from evaluator.ledger.readers.declared import Reading, ResultFormat
 from store.records import MeasurementRecord
 
 
@@ -14,7 +14,7 @@ def _settle(reading: Reading) -> None:
     reading.extra[SERVER_FAILED] = text(reading.document, SERVER_FAILED) or "not said"
 
 
-FAILED = Client(
+FAILED = ResultFormat(
     name=SERVER_FAILED,
     told=lambda document: SERVER_FAILED in document,
     facts={name: name for name in ("model", "device", "engine", "input_length", "output_length", "concurrency",

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evaluator.inputs.yaml_file import parse_yaml
-from evaluator.ledger.readers.aiperf import document_of_csv, is_aiperf_csv
 from evaluator.ledger.readers.building import Problem
+from evaluator.ledger.readers.clients.aiperf import document_of_csv, is_aiperf_csv
 from evaluator.ledger.readers.packed import opened_text, plain_suffix
 from store.errors import InputError
 

@@ -139,7 +139,8 @@ def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopT
             spacing=table.spacing,
             stretches=table.stretches,
             seats=loop.served if loop.served < loop.users else None,
-            ahead_steps=engine.ahead_steps,
+            ahead_steps=engine.ahead_steps + engine.reply_steps,
+            whole_prompts=bool(engine.whole_prompts),
         )
     )
     ttft, tpot, makespan, *decode = (float(value) for value in priced(schedule, table, engine))

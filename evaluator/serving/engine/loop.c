@@ -7,7 +7,7 @@
 
 struct loop {
     /* rules */
-    int64_t prefill_first, budget, poll, users, requests, each, ahead;
+    int64_t prefill_first, budget, poll, users, requests, each, ahead, whole;
     /* requests: ends of the prompts of the first n of them, and steps of each */
     int64_t count, longest;
     const int64_t *ends, *outputs;
@@ -164,6 +164,18 @@ static void prefill_first(struct state *state) {
     }
 }
 
+/* Where a step with room for so many tokens ends the line: with the last prompt that is whole before it, if one is. */
+static int64_t position_after(const struct state *state, int64_t room) {
+    int64_t until = smaller(state->position + larger(1, room), state->loop->ends[state->seated]), last = state->begun;
+    if (!state->loop->whole) {
+        return until;
+    }
+    while (last < state->seated && state->loop->ends[last + 1] <= until) {
+        last++;
+    }
+    return state->loop->ends[last] > state->position ? state->loop->ends[last] : until;
+}
+
 /* Decodes first, the rest of the budget to the oldest prompts, cut where it ends. */
 static void mixed(struct state *state) {
     const struct loop *loop = state->loop;
@@ -173,7 +185,7 @@ static void mixed(struct state *state) {
             continue;
         }
         int64_t decodes = state->active, room = loop->budget - loop->each * decodes;
-        state->position = smaller(state->position + larger(1, room), loop->ends[state->seated]);
+        state->position = position_after(state, room);
         state->step++;
         took(state, 1, decodes);
         if (decodes && state->busy[state->step]) {

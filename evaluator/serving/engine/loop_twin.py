@@ -34,6 +34,7 @@ class Rules:
     tokens_per_decode: int = 1  # of the budget: one, and the drafts to verify
     seats: int | None = None  # requests served at once; None: all that are asked
     ahead_steps: int = 0  # that are scheduled already when a request comes: it is in none of them
+    whole_prompts: bool = False  # beside decodes, unless none fits into what is left of the budget
 
     @property
     def alike(self) -> bool:
@@ -111,13 +112,26 @@ class _Play:
                 self._decode(self._unseen())
                 continue
             decodes, room = self.active, budget - each * self.active
-            position = self.position = min(self.position + max(1, room), ends[self.seated])
+            position = self.position = self._position_after(room)
             self.step += 1
             steps += (1, decodes, position, self.step)
             if decodes and self.busy[self.step]:
                 self._retire()  # what began before this step; the prompts it ended have their first token only now
             if position >= ends[self.begun + 1]:
                 self._start()
+
+    def _position_after(self, room: int) -> int:
+        """Where a step with room for so many tokens ends the line: with the last prompt that is whole before it, if
+        one is."""
+        ends = self.ends
+        until: int = min(self.position + max(1, room), ends[self.seated])
+        if not self.rules.whole_prompts:
+            return until
+        last = self.begun
+        while last < self.seated and ends[last + 1] <= until:
+            last += 1
+        whole: int = ends[last]
+        return whole if whole > self.position else until
 
     def _goes_on(self) -> bool:
         """Whether there is a step to take; requests that it may hold are seen. A server that has nothing else to do

@@ -27,7 +27,7 @@ class _Loop(ctypes.Structure):
     """`struct loop` of loop.c."""
 
     _fields_ = [
-        *((name, _INT) for name in ("prefill_first", "budget", "poll", "users", "requests", "each", "ahead")),
+        *((name, _INT) for name in ("prefill_first", "budget", "poll", "users", "requests", "each", "ahead", "whole")),
         *((name, _INT) for name in ("count", "longest")),
         *((name, _POINTER) for name in ("ends", "outputs")),
         ("steps", ctypes.POINTER(_INT)),
@@ -52,6 +52,7 @@ def loop_compiled(library: ctypes.CDLL, rules: Rules, ends: Integers, outputs: I
         requests=rules.requests,
         each=rules.tokens_per_decode,
         ahead=rules.ahead_steps,
+        whole=rules.whole_prompts,
         count=steps.size,
         longest=int(steps.max()),
         ends=after.ctypes.data,

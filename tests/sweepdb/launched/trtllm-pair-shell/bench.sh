@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Measures TensorRT-LLM as c9cf03f0:6 and dc72a603:6 predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
-# REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in requests/s, sends them
-# at random moments in place of USERS at once.
+# REQUESTS how many they ask (PER_USER: each), BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in
+# requests/s, sends them at random moments in place of USERS at once.
 set -euo pipefail
 HERE="$(cd "$(dirname "$0")" && pwd)"
 BASE_URL="${BASE_URL:-http://127.0.0.1:8000}"
 TOKENIZER="${TOKENIZER:-Qwen/Qwen3-30B-A3B}"
 USERS="${USERS:-103}"
-REQUESTS="${REQUESTS:-$((USERS * 10))}"
+REQUESTS="${REQUESTS:-$((USERS * ${PER_USER:-10}))}"
 RATE="${RATE:-}"
 LOAD="${RATE:+rate-$RATE}" LOAD="${LOAD:-$USERS}"
 RESULTS="$HERE/results"

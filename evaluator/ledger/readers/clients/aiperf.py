@@ -15,8 +15,8 @@ from evaluator.ledger.readers.declared import (
     OUTPUT_RATE,
     REQUEST_RATE,
     TOTAL_RATE,
-    Client,
     Reading,
+    ResultFormat,
     found,
     read_metrics,
 )
@@ -75,7 +75,7 @@ def _device(document: Document) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-AIPERF = Client(
+AIPERF = ResultFormat(
     name="aiperf",
     told=_told,
     facts={
@@ -123,7 +123,7 @@ def _settle_combination(reading: Reading) -> None:
             facts[name] = number(inner(units, field), "avg", "mean")
 
 
-AIPERF_SWEEP = Client(
+AIPERF_SWEEP = ResultFormat(
     name="aiperf_sweep",
     told=lambda document: isinstance(document.get(_COMBINATIONS), list),
     facts={"model": "^metadata.model | ^metadata.model_name"},

@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from evaluator.ledger.readers.building import Document, inner, number
+from evaluator.ledger.readers.clients.vllm import FACTS, LATENCIES, devices_of_sizes, lengths_of_totals, log_of_lists
 from evaluator.ledger.readers.declared import (
     E2E,
     INPUT_RATE,
     OUTPUT_RATE,
     REQUEST_RATE,
     TOTAL_RATE,
-    Client,
     Reading,
+    ResultFormat,
     found,
 )
-from evaluator.ledger.readers.vllm import FACTS, LATENCIES, devices_of_sizes, lengths_of_totals, log_of_lists
 
 _SERVERS = ("prefill", "decode")  # of a router that knows its workers by what they do
 _OF_SERVER: Mapping[str, str] = {
@@ -121,7 +121,7 @@ def _settings(info: Document) -> Document:
             if name != "internal_states" and value not in (None, False, "", [], {})}  # fmt: skip
 
 
-SGLANG = Client(
+SGLANG = ResultFormat(
     name="sglang_bench",
     told=_told,
     facts={**FACTS, "engine": "engine", "accept_length": "accept_length"},

@@ -26,7 +26,7 @@ from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
-from sweepdb.planning.planning_options import asked_of
+from sweepdb.planning.planning_options import NOT_DECIDED, asked_of
 from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
@@ -57,10 +57,12 @@ def decide(
 
     Evaluates what the store lacks, as `plan` does; then reads rows and the store's measured points."""
     check_jobs(jobs)
+    for keyword in NOT_DECIDED:
+        if options.get(keyword) is not None:
+            raise InputError(f"`{keyword}` has no effect on a decision", hint=f"leave out `{keyword}`")
     asked = asked_of(model, options)
     question_of(REPORT, {**asked.question, "target_qps": asked.own.rate})  # refuses, before anything is evaluated
     built = replace(request_in_formats(asked.evaluated, store).built, arrivals=None)
-    on_notes(asked.notes)
     sweep, _ = stored_or_evaluated(asked.evaluated, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
     question = question_of(REPORT, {**asked.question, "sweep": sweep, "target_qps": asked.own.rate})
     with open_session(store) as session:
@@ -179,7 +181,7 @@ class _Deciding:
         return self.worlds.best_measured is None and bool(kept < self.least_gain)
 
     def _now(self) -> float:
-        """What the answer brings on what is known, where it is not measured on average over worlds.
+        """The worth of the answer on what is known, where it is not measured on average over worlds.
 
         Where nothing is believed, what the best of all is expected to bring."""
         chosen = self.worlds.chosen if self.known.settings else None
@@ -209,7 +211,7 @@ class _Deciding:
         return Rung(probe=one.probe, concurrency=one.concurrency, rate=None, ttft_ms=ttft, tpot_ms=tpot, holds=holds)
 
     def _outcomes(self, places: Sequence[int]) -> Sequence[Outcome]:
-        """What the ladder may say by the answer after it, the likeliest first."""
+        """Results of a ladder by the answer after each, the likeliest first."""
         worth = self.worlds.worth[:, places]
         best = np.where(worth.max(axis=1) > 0.0, worth.argmax(axis=1), -1)
         shares: dict[int | None, float] = defaultdict(float)

@@ -4,8 +4,8 @@ rates for each device. vLLM's perf-eval writes the same row with `device` in pla
 from __future__ import annotations
 
 from evaluator.ledger.readers.building import Document, number, text, whole
-from evaluator.ledger.readers.declared import Client, Reading
-from evaluator.ledger.readers.vllm import LATENCIES
+from evaluator.ledger.readers.clients.vllm import LATENCIES
+from evaluator.ledger.readers.declared import Reading, ResultFormat
 
 
 def _told(document: Document) -> bool:
@@ -77,7 +77,7 @@ def _true(document: Document, name: str) -> bool:
     return str(document.get(name, "")).lower() == "true"
 
 
-INFERENCEX = Client(
+INFERENCEX = ResultFormat(
     name="inferencex",
     told=_told,
     facts={

@@ -12,8 +12,8 @@ from evaluator.ledger.readers.declared import (
     OUTPUT_RATE,
     REQUEST_RATE,
     TOTAL_RATE,
-    Client,
     Reading,
+    ResultFormat,
 )
 
 TPOT_OF_PIECES = "(end - first piece) / pieces of the stream but the first, mean over requests"
@@ -53,7 +53,7 @@ def time_of_tokens(reading: Reading) -> None:
         reading.guessed.append(f"TPOT {whole:.4g} ms from whole requests: the file's {tpot:.4g} ms is of stream pieces")
 
 
-INFERENCE_PERF = Client(
+INFERENCE_PERF = ResultFormat(
     name="inference_perf_stage",
     told=_told,
     facts={

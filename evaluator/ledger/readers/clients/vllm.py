@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evaluator.ledger.readers.building import TPOT_EXCLUSIVE, TTFT, Document, number
-from evaluator.ledger.readers.declared import E2E, ITL, OUTPUT_RATE, REQUEST_RATE, TOTAL_RATE, Client, Reading
+from evaluator.ledger.readers.declared import E2E, ITL, OUTPUT_RATE, REQUEST_RATE, TOTAL_RATE, Reading, ResultFormat
 from evaluator.ledger.readers.request_logs import latencies_of, vllm_log
 
 LATENCIES = {
@@ -83,7 +83,7 @@ def _told(document: Document) -> bool:
     return "request_throughput" in document and "completed" in document
 
 
-VLLM = Client(
+VLLM = ResultFormat(
     name="vllm_bench",
     told=_told,
     facts=FACTS,

@@ -10,8 +10,8 @@ from evaluator.ledger.readers.declared import (
     OUTPUT_RATE,
     REQUEST_RATE,
     TOTAL_RATE,
-    Client,
     Reading,
+    ResultFormat,
 )
 
 _RUN = "aggregated_metrics"
@@ -30,7 +30,7 @@ def _settle(reading: Reading) -> None:
     reading.extra = {"scenario": run.get("scenario")}
 
 
-GENAI_BENCH = Client(
+GENAI_BENCH = ResultFormat(
     name="genai_bench",
     told=_told,
     facts={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from evaluator.ledger.readers.building import TPOT_INCLUSIVE, TTFT, Circumstances, Document, inner, number, text
-from evaluator.ledger.readers.declared import E2E, OUTPUT_RATE, REQUEST_RATE, TOTAL_RATE, Client, Reading, found
+from evaluator.ledger.readers.declared import E2E, OUTPUT_RATE, REQUEST_RATE, TOTAL_RATE, Reading, ResultFormat, found
 from evaluator.ledger.readers.request_logs import guidellm_log
 
 Layout = Literal["until 0.3", "0.4 to 0.6", "from 0.7"]
@@ -81,7 +81,7 @@ _LATENCIES = {
     "request_latency": ("e2e_ms", E2E),
 }
 
-GUIDELLM = Client(
+GUIDELLM = ResultFormat(
     name="guidellm",
     told=_told,
     points="benchmarks",

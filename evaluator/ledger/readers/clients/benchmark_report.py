@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from evaluator.ledger.readers.building import TTFT, Document, inner, number, text, whole
+from evaluator.ledger.readers.clients.inference_perf import TPOT_OF_PIECES, time_of_tokens
 from evaluator.ledger.readers.declared import (
     E2E,
     INPUT_RATE,
@@ -14,11 +15,10 @@ from evaluator.ledger.readers.declared import (
     OUTPUT_RATE,
     REQUEST_RATE,
     TOTAL_RATE,
-    Client,
     Reading,
+    ResultFormat,
     found,
 )
-from evaluator.ledger.readers.inference_perf import TPOT_OF_PIECES, time_of_tokens
 
 _AGGREGATE = "results.request_performance.aggregate"
 _SERVED_BY = {"llm-d": "vllm", "vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm", "trtllm": "trtllm"}
@@ -97,7 +97,7 @@ def _of_tool(reading: Reading, engine: Document) -> None:
         reading.facts["precision"] = text(arguments, "--quantization", "--dtype")
 
 
-BENCHMARK_REPORT = Client(
+BENCHMARK_REPORT = ResultFormat(
     name="benchmark_report",
     told=_told,
     facts={

@@ -1,0 +1,132 @@
+"""Writes the page that sets ours beside other programs: each set of points in a table of its own, none in two.
+
+`python -m tools.compared_page serving.csv closed.csv compared.md accuracy.md README.md` writes the table of others'
+servers in the last two. The first file has the peer's predictions in columns, the second is of others' servers. What
+others publish stands in tools/published_errors.csv. Not here: each device and engine (tests/benchmark/accuracy.py)."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from evaluator.ledger import Exclusion, Figures, read_measurements
+from queries.errors import ENGINE, OTHERS, SPREADS, Spread
+from queries.errors.spreads import read_spreads
+from sweepdb.measuring.validating import Validation, compare
+
+PUBLISHED = Path(__file__).with_name("published_errors.csv")
+_HEAD = """# Beside other programs
+
+Made by `python -m tools.compared_page serving.csv closed.csv docs/explanation/compared.md`.
+
+Figures of different sets of points cannot be compared. So each set has a table of its own, with how it was chosen and
+how much of it is covered. Errors are |predicted - measured| / measured in percent: median/mean/90th percentile. The
+bias is the median signed error.
+"""
+_SHOWN = ("tpot", "ttft", "output_tokens_per_s")
+_STATED = {"tpot": "tpot_exclusive_ms", "ttft": "ttft_ms", "output_tokens_per_s": "output_tokens_per_s"}
+_START, _END = "<!-- others' servers -->", "<!-- end of others' servers -->"
+_CALLED = {"tpot": "TPOT", "ttft": "TTFT", "output_tokens_per_s": "tokens/s"}
+
+
+def page(laboratory: Validation, others: Validation) -> str:
+    """The page as text."""
+    return "\n".join([_HEAD, *_beside_peer(laboratory), *_of_others(others), *_published()])
+
+
+def _beside_peer(found: Validation) -> Iterator[str]:
+    shared = [one for one in found.of("asked") if one.peer is not None and one.metric == "tpot"]
+    yield "## Ours and AIConfigurator 0.12.0, on the same rows\n"
+    yield f"* Set: serving.csv, {len(shared)} rows that both predict. Our engines were fitted to that laboratory."
+    yield "* Chosen: every row that no rule takes out and that has AIConfigurator's own prediction beside it."
+    yield "* Ours: from the question alone, by engines fitted without the row's device and model."
+    if found.coverage_of_peer is not None:
+        yield f"* Covered: {100 * found.coverage_of_peer:.1f} % of the rows that AIConfigurator predicts.\n"
+    yield "| metric | rows | ours | bias | AIConfigurator | bias |\n|---|---|---|---|---|---|"
+    for metric in _SHOWN:
+        both = found.peer_figures(metric)
+        if both is not None:
+            ours, peer = both
+            yield f"| {_CALLED[metric]} | {ours.rows} | {_said(ours)} | {_said(peer)} |"
+    yield ""
+
+
+def _of_others(found: Validation) -> Iterator[str]:
+    points = {one.record_key for one in found.of("asked")}
+    taken = [one for one in found.excluded if not one.repaired]
+    yield "## Ours on servers of people whom we do not know\n"
+    yield f"* Set: closed.csv, {len(points)} points of other laboratories and of blogs. No engine was fitted to them."
+    yield "* Chosen: every row that no rule takes out, badly tuned servers and short runs too."
+    yield f"* Covered: {len(points)} of {len(points) + sum(one.rows for one in taken)} rows. Left out: {_taken(taken)}."
+    yield "* No other program's prediction of these rows is published.\n"
+    yield "| metric | rows | ours | bias |\n|---|---|---|---|"
+    for metric in _SHOWN:
+        ours = found.figures_of(metric)
+        if ours is not None:
+            yield f"| {_CALLED[metric]} | {ours.rows} | {_said(ours)} |"
+    yield ""
+    yield from _stated(found)
+    yield ""
+
+
+def _stated(found: Validation) -> Iterator[str]:
+    """The table that README and the page of accuracy have, too: what was reached beside what an answer states."""
+    said = {one.metric: one.stated(0) for one in read_spreads(SPREADS) if _of_engines(one)}
+    yield "| on others' servers | points | median/mean error | bias | stated: half within | nine in ten within |"
+    yield "|---|---|---|---|---|---|"
+    for metric, name in _STATED.items():
+        ours = found.figures_of(metric)
+        if ours is not None:
+            stated = f"{said[name].median_ape_percent:.0f} % | {said[name].p90_ape_percent:.0f} %"
+            errors = f"{ours.median_ape:.1f}/{ours.mean_ape:.1f} | {ours.bias:+.1f}"
+            yield f"| {_CALLED[metric]} | {ours.rows} | {errors} | {stated} |"
+
+
+def with_stated(text: str, found: Validation) -> str:
+    """A document with that table between its marks written anew."""
+    before, _, rest = text.partition(_START)
+    _, _, after = rest.partition(_END)
+    return "".join((before, _START, "\n", "\n".join(_stated(found)), "\n", _END, after))
+
+
+def _of_engines(one: Spread) -> bool:
+    return (one.servers, one.convention, one.serving_model) == (OTHERS, "physical", ENGINE)
+
+
+def _taken(excluded: Iterable[Exclusion]) -> str:
+    return "; ".join(f"{one.rows}: {one.rule}" for one in excluded) or "none"
+
+
+def _said(one: Figures) -> str:
+    return f"{one.median_ape:.1f}/{one.mean_ape:.1f}/{one.p90_ape:.1f} | {one.bias:+.1f}"
+
+
+def _published() -> Iterator[str]:
+    yield "## What others publish of themselves\n"
+    yield "Each on points of its own: none of these figures stands beside one of ours, or beside another.\n"
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for program, of_program in groupby(rows, key=lambda row: row["program"]):
+        found = list(of_program)
+        yield f"### {program}\n"
+        for name in ("set", "selection", "coverage", "source"):
+            yield f"* {name.capitalize()}: {found[0][name]}"
+        yield "\n| metric | as published |\n|---|---|"
+        yield from (f"| {row['metric']} | {row['figure']} |" for row in found)
+        yield ""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Predict both files, and write the page."""
+    laboratory, others, target, *beside = map(Path, arguments)
+    found = compare(read_measurements(others).records)
+    target.write_text(page(compare(read_measurements(laboratory).records), found).rstrip() + "\n", encoding="utf-8")
+    for one in beside:
+        one.write_text(with_stated(one.read_text(encoding="utf-8"), found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
