@@ -38,6 +38,7 @@ def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int |
         "engine": first.engine,
         "engine_version": first.version,
         "precision": first.instance.precision.linear.lower(),
+        **_formats_apart(first.instance),
         "num_devices": sum(one.instance.devices * one.instances for one in commands),
     }
     for one in commands:
@@ -51,6 +52,13 @@ def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int |
             stated[f"{side}instances"] = one.instances
     shortest = first.instance.values["shortest_length"]
     return stated | ({"shortest_length": shortest} if isinstance(shortest, float) and shortest < 1.0 else {})
+
+
+def _formats_apart(instance: StoredInstance) -> dict[str, str]:
+    """Formats of linears and experts, where they are not one: `precision` alone would say that they are."""
+    linear, experts = instance.precision.linear, instance.precision.experts
+    apart = instance.model.routed and experts is not None and experts != linear
+    return {"linear_format": linear, "experts_format": str(experts)} if apart else {}
 
 
 def benchmark_script(commands: list[ServerCommand], users: int) -> str:

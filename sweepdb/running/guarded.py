@@ -63,7 +63,7 @@ def guarded(
         cwd=folder, env={**os.environ, **(environment or {}), _MARK: token}, stdin=subprocess.PIPE, stdout=log,
         stderr=log, start_new_session=True,
     )  # fmt: skip
-    fields = watchdog.status_of(process.pid)
+    fields = watchdog.stat_of(process.pid)
     started = int(fields[_STARTED]) if fields else 0
     one = Guarded(Mark(token=token, session=process.pid, started=started, boot=_boot()), process)
     try:

@@ -24,7 +24,7 @@ GIVEN_UP_S = 60.0  # a process that a driver holds does not end even by SIGKILL
 _PARENT = 1  # of the fields after a process' name: state, parent, group, session
 
 
-def status_of(process: int) -> list[str]:
+def stat_of(process: int) -> list[str]:
     """What /proc says of a process after its name, which may hold blanks and brackets; nothing where it is gone."""
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
@@ -34,7 +34,7 @@ def status_of(process: int) -> list[str]:
 
 def running() -> dict[int, list[str]]:
     """Fields of every process that is not a zombie."""
-    found = {int(one.name): status_of(int(one.name)) for one in Path("/proc").iterdir() if one.name.isdecimal()}
+    found = {int(one.name): stat_of(int(one.name)) for one in Path("/proc").iterdir() if one.name.isdecimal()}
     return {process: fields for process, fields in found.items() if fields and fields[0] not in "ZX"}
 
 

@@ -72,7 +72,7 @@ def up(folder):
 def test_whatever_a_command_started_ends_with_the_block(tmp_path):
     with (tmp_path / "log").open("wb") as log, guarded([sys.executable, "-c", HARD], folder=tmp_path, log=log) as one:
         assert up(tmp_path)
-        assert len(working_in(tmp_path)) == 3  # the watchdog, the command, and what it left behind
+        assert until(lambda: len(working_in(tmp_path)) == 3)  # the watchdog, the command, and what it left behind
     assert working_in(tmp_path) == set()
     assert one.ended() is not None
 

@@ -37,6 +37,7 @@ NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES, MEASURED_AT, *OF_RUN)
 SIDES = ("prefill", "decode")
 OF_SIDES = tuple(f"{side}_{name}" for side in SIDES for name in ("instances", *SIZES))
 SHORTEST = "shortest_length"  # of what a launched folder states
+_FORMATS = ("linear_format", "experts_format")  # as it states them where they are not one
 Stated = Mapping[str, str | int | float]
 
 
@@ -150,8 +151,11 @@ def with_launched(record: MeasurementRecord, launched: Stated) -> MeasurementRec
         for side in SIDES
     }
     more: dict[str, Any] = {"launched": dict(launched)}
+    said: dict[str, Any] = {name: str(launched[name]) for name in _FORMATS if name in launched}
     if SHORTEST in launched:  # who asked is a circumstance, and no column
-        more |= kept(replace(circumstances_of(record), shortest_length=float(launched[SHORTEST])))
+        said[SHORTEST] = float(launched[SHORTEST])
+    if said:
+        more |= kept(replace(circumstances_of(record), **said))
     return _keyed(record, {**plain, **sides, "mode": launched.get("mode")}, more)
 
 
