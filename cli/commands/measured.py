@@ -28,7 +28,7 @@ _TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
 
 
-def measurements(  # noqa: PLR0917  one parameter an option
+def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter an option
     action: Annotated[
         str, typer.Argument(help="import FILE..., list, runs, show POINT, set POINT..., delete POINT..., suggest")
     ] = "list",
@@ -86,9 +86,9 @@ def measurements(  # noqa: PLR0917  one parameter an option
     from sweepdb.measuring import PointSelection
 
     selection = PointSelection(points=points, **filters)
-    if learn is not None:
-        return _learn(selection, store, learn=learn)
-    return _set(selection, set_ or [], store) if action == "set" else _delete(selection, store)
+    if action == "delete":
+        return _delete(selection, store)
+    return _set(selection, set_ or [], store) if learn is None else _learn(selection, store, learn=learn)
 
 
 def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None], stated: Sequence[str]) -> None:
