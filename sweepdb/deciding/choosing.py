@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BELIEVED = 0.5  # probability from which on a setting that nobody measured is an answer
+BELIEVED = 0.6  # probability from which on a setting that nobody measured is an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

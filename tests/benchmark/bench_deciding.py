@@ -29,6 +29,7 @@ from shared_data import ROOT
 from evaluator.ledger import read_measurements
 from queries.asking import Limits, PairOptions
 from queries.learning import Process, Run, prior_of
+from sweepdb.deciding.choosing import BELIEVED
 from sweepdb.deciding.settings import Server, Setting
 from sweepdb.deciding.settings_run import OwnRun, Teaching
 from sweepdb.deciding.worlds import OwnSettings, Wanted
@@ -169,7 +170,7 @@ def drawn(bench, random):
         bench.runs[at][0].measured[name] * factor for name, factor in zip(METRICS.values(), wide, strict=True)
     )
     return PerDevice(limits=Limits(ttft_ms=ttft, tpot_ms=tpot), pairs=PairOptions(num_devices=1), prices={},
-                     tpot_rule="exclusive", believed=0.5)  # fmt: skip
+                     tpot_rule="exclusive", believed=BELIEVED)  # fmt: skip
 
 
 def at_random(random):
