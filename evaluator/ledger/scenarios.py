@@ -33,9 +33,9 @@ def scenario_of(
 ) -> Scenario:
     """The scenario that is evaluated for a point. Where its sides are apart, it is that of the instances that generate.
 
-    As asked, it is what a question can say: model, plan, formats, mean lengths, and two public launch flags, the token
-    budget and how often the server looks for requests. As known, it has the source's client and launch, too. The engine
-    is the one fitted without the point's device and model, unless `engine` or a `serving_model` takes its place."""
+    As asked, it is what a question can say: model, plan, formats, mean lengths, a public token budget. As known, it has
+    the source's client and launch, too. The engine is the one fitted without the point's device and model, unless
+    `engine` or another `serving_model` takes its place."""
     return _scenario(deployment, knowledge, engine, serving_model, PHASES[deployment.mode], deployment.plan)
 
 
@@ -89,19 +89,9 @@ def _scenario(  # noqa: PLR0917  one of each
         engine=None if shipped else profile,
     )
     scenario = replace(scenario, routing=default_routing(scenario))
-    if profile is None:
+    if knowledge == "asked" or profile is None:
         return scenario
-    if knowledge == "asked":
-        return replace(scenario, client=_looking(deployment, profile))
     return replace(scenario, client=_client(deployment, profile), launch=Launch(wait_steps=deployment.wait_steps))
-
-
-def _looking(deployment: Deployment, engine: EngineProfile) -> Client | None:
-    """Whom the engine usually serves, where a public launch flag says how often the server looks for requests."""
-    if deployment.client is None or engine.admission != "prefill_first":
-        return None
-    steps = deployment.client.poll_steps
-    return None if steps == engine.client.poll_steps else replace(engine.client, poll_steps=steps)
 
 
 def _client(deployment: Deployment, engine: EngineProfile) -> Client | None:

@@ -86,13 +86,6 @@ def test_as_asked_knows_lengths_by_their_means_and_nothing_of_the_client():
     assert asked.workload.max_batched_tokens == known.workload.max_batched_tokens == 2000
 
 
-def test_as_asked_knows_how_often_a_server_looks_for_requests():
-    # A launch flag that a question can state, as the token budget is. Users drift as those of the engine do.
-    one = deployment(engine="sglang", client=Client(shortest=0.8, poll_steps=30))
-    usual = unfitted_engine("sglang").client
-    assert scenario_of(one, "asked").client == Client(shortest=usual.shortest, poll_steps=30)
-
-
 def test_a_point_of_which_nothing_more_is_known_is_one_scenario():
     assert scenario_of(deployment(), "asked") == scenario_of(deployment(), "known")
 
