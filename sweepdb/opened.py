@@ -56,7 +56,7 @@ class OpenStore(Notebook):
         return explain_probes(asked, self._session.location.url, step=step)
 
     def decide(self, *, budget: int = BUDGET, gain: float = GAIN, **options: object) -> Decision:
-        """What to deploy on what is known now, and the runs worth most: options are those of `deployments`."""
+        """The deployment to choose now, and the runs worth most: options are those of `deployments`."""
         from sweepdb.deciding import decided
 
         asked = question_of(REPORT, with_lengths(options, self._session.location.url))

@@ -17,7 +17,7 @@ def own_points(location: StoreLocation) -> OwnPoints:
             return OwnPoints()
     from store.opening import open_store
     from store.writing import get_measurements
-    from sweepdb.measuring.own_runs import points_of_records
+    from sweepdb.own_points import points_of_records
 
     with open_store(location.url, read_only=True) as store:
         return points_of_records(get_measurements(store))

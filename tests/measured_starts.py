@@ -132,7 +132,7 @@ def left_over(url):
             continue
         try:
             state = (one / "stat").read_text().rpartition(")")[2].split()[0]
-            here = os.readlink(one / "cwd").startswith(folder)
+            here = str((one / "cwd").readlink()).startswith(folder)
             command = (one / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue

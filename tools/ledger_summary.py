@@ -286,7 +286,7 @@ def known_names(errors: Iterable[PointError]) -> Known:
 
 
 def steps_of(one: Deployment, family: str, shipped: Mapping[str, ShippedDevice], known: Known) -> int:
-    """What is unknown of a point's device and engine, in steps, as queries.errors.expected counts it of a subject."""
+    """The unknown of a point's device and engine, in steps, as queries.errors.expected counts it of a subject."""
     found = shipped[one.device.name]
     if family == "theoretical" or not found.calibrated_key:
         of_device = CARRIED_STEPS if found.fitted_from == found.device else UNKNOWN_STEPS
@@ -373,7 +373,7 @@ def main(files: Sequence[Path], others: Sequence[Path], folder: Path = FOLDER) -
 
 
 def write_servers(folder: Path, tuned: Sequence[ServerError], others: Sequence[ServerError], known: Known) -> None:
-    """What is stated of servers that nobody measured, and what it is learned from."""
+    """Write what is stated of servers that nobody measured, and what it is learned from."""
     families = frozenset(name for what, name in known if what == "family")
     rows = [
         *spreads_of(tuned, TUNED, families, "pair"),
@@ -389,7 +389,7 @@ def write_servers(folder: Path, tuned: Sequence[ServerError], others: Sequence[S
 
 
 def write_ledger(folder: Path, errors: Sequence[PointError], devices: Sequence[ShippedDevice]) -> None:
-    """What ships of the laboratories, from errors of points and devices."""
+    """Write what ships of the laboratories, from errors of points and devices."""
     donor_of = {one.device: one.calibrated_from for one in devices}
     write_csv(folder / SUMMARY.name, Region, regions_of(errors, donor_of))
     write_points(folder / POINTS.name, errors)

@@ -168,7 +168,7 @@ def _say_two_numbers(brought: Imported, store: str | None) -> bool:
     from cli.render.validation import MOST_LISTED, table_text
     from sweepdb.measuring import compare_and_keep
 
-    if not 0 < len(brought.records) <= MOST_LISTED or brought.found.requests:
+    if not 0 < len(brought.records) <= MOST_LISTED or brought.found.requests or brought.corrected:
         return False
     done, _ = compare_and_keep(brought.records, store)
     if not done.comparisons:

@@ -25,7 +25,7 @@ _NAMES = {
 
 
 def error_lines(answer: Answer) -> Iterator[str]:
-    """What own runs made of the errors of an answer, and the errors that are expected without them."""
+    """Lines on how own runs changed the errors of an answer, and on the errors that are expected without them."""
     if answer.own_runs is not None:
         yield from answer.own_runs.lines
         if answer.own_runs.corrected == len(answer.rows):

@@ -44,6 +44,7 @@ class AttainmentKeywords(ScopeKeywords, total=False):
     tpot_limit: float | None
     tbt_limit: float | None
     confidence: float | None
+    tuned_servers: bool | None
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
     attainment: float | None
@@ -62,6 +63,7 @@ class BestKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -85,6 +87,7 @@ class ByLengthKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -110,6 +113,7 @@ class CapacityKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -141,6 +145,7 @@ class CompareKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -168,6 +173,7 @@ class ConcurrencyKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -187,6 +193,7 @@ class CostKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -217,6 +224,7 @@ class CoverageKeywords(ScopeKeywords, total=False):
 
 class CurveKeywords(ScopeKeywords, total=False):
     reserved_memory_gb: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -235,6 +243,7 @@ class DecodeKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -253,6 +262,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -285,6 +295,7 @@ class DevicesKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -317,6 +328,7 @@ class DiffKeywords(TypedDict, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -334,6 +346,7 @@ class MixKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -353,6 +366,7 @@ class NearestKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -372,6 +386,7 @@ class ParetoKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -396,6 +411,7 @@ class PdCountsKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -423,6 +439,7 @@ class PdRatioKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -458,6 +475,7 @@ class PrefillKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -477,6 +495,7 @@ class SensitivityKeywords(ScopeKeywords, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None
@@ -501,6 +520,7 @@ class WhyKeywords(TypedDict, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
     prefill_qps: Literal["capacity", "ttft"] | None
     decode_qps: Literal["minus-one", "full"] | None

@@ -40,9 +40,12 @@ if TYPE_CHECKING:
         TUNED,
         UNKNOWN_STEPS,
         WHOSE,
+        WIDER,
         Spread,
+        Stated,
         family_of,
         shipped_spreads,
+        student,
     )
 
 __getattr__, __dir__ = lazy_face(__name__)

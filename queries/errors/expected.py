@@ -1,4 +1,4 @@
-"""How far off a prediction is expected to be, on the user's own servers, on tuned ones, and on those nobody measured.
+"""How far off a prediction is expected to be: on own servers, on tuned ones, and on those nobody measured.
 
 First come held-out points of a user's own fit, then a store's own validations, then what ships. Not here:
 predicting and comparing (sweepdb.measuring), limits (queries.judging.confidence), how it looks (cli.render)."""
@@ -84,7 +84,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedError:
-    """Errors of one metric, on servers of the user's own, on others that are tuned like the benchmarks', or on others'.
+    """Errors of one metric on one kind of servers.
+
+    They are the user's own, others that are tuned like the benchmarks', or others' servers.
 
     The bias is the median signed error: above 0, predictions are too high. The spread of log(measured / predicted) has
     two parts, as standard deviations: what the points of one server share, and the rest."""
@@ -132,7 +134,7 @@ class HeldOut:
 
 
 def basis_of(subject: Subject) -> str:
-    """What the numbers of a subject rest on: measurements of its device and engine, or what of these is missing."""
+    """The basis of a subject's numbers: measurements of its device and engine, or what of these is missing."""
     based = _device_basis(subject)
     return UNSEEN_ENGINE if based == MEASURED and _seldom_measured(subject) else based
 
@@ -209,7 +211,7 @@ def expected_errors(subjects: Iterable[Subject], stored: Stored = NOTHING_STORED
 
 
 def nearest_error(subject: Subject, metric: str, stored: Stored, servers: str) -> ExpectedError:
-    """What is stated on such servers, `tuned` or `others`; the user's own points come before both."""
+    """The error that is stated on such servers, `tuned` or `others`; the user's own points come before both."""
     own = next(_own_of(subject, metric, stored), None)
     if own is not None:
         return own
@@ -227,7 +229,7 @@ def steps_of_device(based: str, family: str) -> int:
 
 
 def unknowns_of(subject: Subject) -> dict[str, int]:
-    """What nobody measured of a subject, in words, and how many steps wider a statement is for it."""
+    """The parts of a subject that nobody measured, in words, and how many steps wider a statement is for it."""
     based = _device_basis(subject)
     steps = {
         f"its device's rates are {_FROM.get(based, based)}": steps_of_device(based, subject.family),
@@ -239,7 +241,7 @@ def unknowns_of(subject: Subject) -> dict[str, int]:
 
 
 def _stated_of(subject: Subject, metric: str, servers: str, tuned: ExpectedError | None) -> ExpectedError:
-    """What is stated where no region says it: wider for each thing that nobody measured, and on others' servers never
+    """The statement where no region has one: wider for each thing that nobody measured, and on others' servers never
     narrower than on those that are tuned like the benchmarks'."""
     spreads, model = shipped_spreads(), ENGINE if subject.engine else "waves"
     found = (spreads.get((servers, one, model, metric)) for one in (subject.convention, "physical"))
@@ -282,7 +284,7 @@ def in_pairs(subject: Subject, stored: Stored) -> Subject:
 
 
 def _own_of(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
-    """What the user's own points say of the subject's serving model."""
+    """The errors that the user's own points show of the subject's serving model."""
     yield from _held_out(subject, metric, stored)
     if subject.engine is not None:
         yield from _own(subject, metric, _stored_at(subject, metric, stored), engine=subject.engine)

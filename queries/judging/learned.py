@@ -211,6 +211,6 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
     runs = "1 run of yours teaches" if len(points) == 1 else f"{len(points)} runs of yours teach"
     said = (
         f"note: {runs} nothing, since no stored row predicts what was measured. Evaluate that plan and those lengths:"
-        f" --input-length {one.input_length:g} --output-length {one.output_length:g}, {points[0].batch_size} users"
+        f" `input_length={one.input_length:g}` `output_length={one.output_length:g}`, {points[0].batch_size} users"
     )
     return (said,)

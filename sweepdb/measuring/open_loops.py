@@ -126,7 +126,7 @@ def _of_point(record: MeasurementRecord, transaction: ReadTransaction, captured:
 def _stored(
     deployment: Deployment, rate: float, transaction: ReadTransaction
 ) -> tuple[str, Scenario, dict[str, float]] | None:
-    """What stored loads around a rate say of its means, and of which scenario they are; None where there are none."""
+    """The means at a rate, from stored loads around it, with their scenario; None where there are none."""
     for knowledge, scenario in _scenarios(deployment):
         key = RecordBuilder().scenario(deployment.model_name, scenario).key
         predicted = _around(list(transaction.rows(_Load, _LOADS, [key])), rate)

@@ -1,41 +1,17 @@
-"""Measured points as own runs: which server they are of, at which setting, and how far from what is predicted.
+"""Measured points as own runs: at which setting they are, and how far from what is predicted.
 
-Not here: what runs say of other settings (queries.learning)."""
+Not here: what runs say of other settings (queries.learning), and which server they are of (sweepdb.own_points)."""
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
 
-from evaluator.identity import model_record
-from evaluator.ledger import Deployment, Unmatched, Values, central_metrics, deployment_of, lengths_of, teaches
-from queries.learning import OwnPoint, OwnPoints, Run, Server, Setting
+from evaluator.ledger import Deployment, Values, central_metrics
+from queries.learning import Run
 from store.records import MeasurementRecord
-from store.schema import OF_PLANS, PlanRecord
+from sweepdb.own_points import group_of, setting_of
 
-Group = tuple[str, str, str, str, str, str]
-TAUGHT = ("ttft_ms", "tpot_exclusive_ms", "e2e_ms", "output_tokens_per_s")
-
-
-def group_of(one: Deployment) -> Group:
-    """The server that a deployment is of: device, model, engine and formats."""
-    formats = one.precision
-    return (one.device.name, one.model_name, one.engine or "", formats.linear, str(formats.experts), formats.attention)
-
-
-def setting_of(one: Deployment) -> Setting:
-    """Where a deployment lies among the settings of its server."""
-    plan = one.plan
-    return Setting(
-        users=float(one.users), input_length=float(one.input_length), output_length=float(one.output_length),
-        num_devices=float(one.num_devices), dp=float(plan.dp), ep=float(plan.ep), plan=plan_name(plan),
-    )  # fmt: skip
-
-
-def plan_name(plan: PlanRecord) -> str:
-    """A plan in one text, in which two plans differ where any of their sizes do."""
-    return " ".join(str(getattr(plan, size.name)) for size in OF_PLANS)
+__all__ = ["group_of", "run_of"]
 
 
 def run_of(record: MeasurementRecord, one: Deployment, predicted: Values) -> Run | None:
@@ -58,58 +34,4 @@ def run_of(record: MeasurementRecord, one: Deployment, predicted: Values) -> Run
     return Run(
         key=record.key, setting=setting_of(one), ttft=ttft, tpot=tpot, whole=whole,
         ttft_share=first / taken if taken > 0.0 else 0.0, version=record.engine_version,
-    )  # fmt: skip
-
-
-_READ: OrderedDict[str, OwnPoint | str] = OrderedDict()  # by the key of a record: matching its names takes milliseconds
-_MOST_READ = 4096
-
-
-def points_of_records(records: Sequence[MeasurementRecord]) -> OwnPoints:
-    """Records as the points that answers are corrected by, and those that cannot teach, with the reason."""
-    found = [(record, _remembered(record) if teaches(record) else LEFT_OUT) for record in records]
-    return OwnPoints(
-        points=tuple(one for _, one in found if isinstance(one, OwnPoint)),
-        silent=tuple((record.source, one) for record, one in found if isinstance(one, str)),
-    )
-
-
-def _remembered(record: MeasurementRecord) -> OwnPoint | str:
-    if record.key not in _READ:
-        _READ[record.key] = point_or_reason(record)
-        while len(_READ) > _MOST_READ:
-            _READ.popitem(last=False)
-    return _READ[record.key]
-
-
-LEFT_OUT = "left out: sweepdb measurements set POINT --learn reads it again"
-
-
-def point_or_reason(record: MeasurementRecord) -> OwnPoint | str:
-    """A record as a question reads it, or why it says nothing of stored rows."""
-    if any("predicted by" in text for text in record.definitions.values()):
-        return "predicted by another program"
-    if record.engine is None:
-        return "engine not stated"
-    try:
-        one = deployment_of(record)
-    except Unmatched as reason:
-        return reason.rule
-    if one.mode != "aggregated" or one.batched or one.engine is None:
-        return "not a closed loop of whole requests under an engine we know"
-    measured = central_metrics(record.metrics)
-    taught = {name: measured[name] for name in TAUGHT if measured.get(name, 0.0) > 0.0}
-    return _taught(record, one, taught) if taught else "no time and no rate was measured"
-
-
-def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint:
-    size = -(-one.users_of_replica // one.plan.pp)
-    prompt, output = lengths_of(one, "asked")
-    server = Server(model_record(one.model_name, one.model).key, one.device.name, *group_of(one)[2:])
-    setting = setting_of(one)._replace(
-        users=float(size * one.plan.dp * one.plan.pp), input_length=float(prompt), output_length=float(output)
-    )
-    return OwnPoint(
-        key=record.key, source=record.source, server=server, setting=setting, batch_size=size, measured=taught,
-        version=record.engine_version,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from queries.errors.spreads import OTHERS, UNKNOWN_STEPS, WIDER, Spread, Stated, family_of, student
+from queries.errors import OTHERS, UNKNOWN_STEPS, WIDER, Spread, Stated, family_of, student
 from sweepdb.measuring.error_statements import weighted_quantiles
 
 DIGITS = 4
@@ -45,12 +45,12 @@ class ServerError:
 
     @property
     def server(self) -> tuple[str, str, str, str]:
-        """What one server is: all of these at once."""
+        """The identity of a server: all of these at once."""
         return self.source, self.device, self.model, self.engine
 
 
 def spread_of(errors: Sequence[ServerError], servers: str, families: frozenset[str], unit: str = "source") -> Spread:
-    """Centre and scale of a metric from points of several units, of which none counts for much more than its fellows.
+    """Centre and scale of a metric from points of several units, none counting for much more than the others.
 
     A unit of n points weighs sqrt(n). The centre is the weighted median. The scale is what puts half and four fifths of
     the sizes where Student's t has them, in the geometric mean, each size counted less where more was unknown. Worked:

@@ -52,5 +52,6 @@ class PlanKeywords(TypedDict, total=False):
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
     confidence: float | None
+    tuned_servers: bool | None
     kv_transfer_gb_per_s: float | None
     price_date: str | None

@@ -213,7 +213,7 @@ def _changed(stated: SweepOptions, server: FoundServer, formats: tuple[str, ...]
 
 
 def _flags(stated: SweepOptions, users: float) -> Iterator[SweepOptions]:
-    """The server as it is started with FP8 keys and values, and with each other usual number of tokens a step."""
+    """The server as it is started with FP8 keys and values, and with other usual numbers of tokens a step."""
     as_many = replace(stated, batch_range=(1, math.ceil(users)))
     if stated.attention != _KV_FORMAT:
         yield replace(as_many, attention=_KV_FORMAT)

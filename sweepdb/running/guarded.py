@@ -54,7 +54,7 @@ class Guarded:
 def guarded(
     command: Sequence[str], *, folder: Path, log: BinaryIO, environment: Mapping[str, str] | None = None
 ) -> Iterator[Guarded]:
-    """Run a command in a folder while the block runs; on any end of the block, or of this process, it ends as well."""
+    """Run a command in a folder while the block runs. However the block or this process ends, the command ends too."""
     if not Path("/proc/self/stat").exists():
         raise SweepdbError("Servers are started on Linux alone: their processes are found through /proc.")
     token = secrets.token_hex(8)

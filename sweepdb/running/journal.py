@@ -1,6 +1,7 @@
-"""What a `decide --run` has begun and done, a line of JSON each, so that a killed one goes on where it stood.
+"""The steps that a `decide --run` has begun and done, a line of JSON each.
 
-A line is on the disk before the next step begins. One process at a time writes: the file is locked while it runs."""
+By them a killed run goes on where it stood. A line is on the disk before the next step begins. One process at a time
+writes: the file is locked while it runs."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ What = Literal["begin", "start", "process", "ladder", "measured", "failed", "imp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What one rung of a ladder asks of a server."""
+    """The load that one rung of a ladder puts on a server."""
 
     concurrency: int
     rate: float | None = None

@@ -83,11 +83,11 @@ def _script(folder: Path) -> str:
     script = next((name for name in (START, SCRIPT) if (folder / name).is_file()), None)
     if script is None:
         raise InputError(
-            f"{folder} is of several hosts or of prefill and decode apart: --run starts servers of one machine",
+            f"{folder} is of several hosts or of prefill and decode apart: `run` starts servers of one machine",
             hint="start them as README.md in the folder says, run bench.sh, and import the folder",
         )
     if script == START and ': "${HOSTS:?' in (folder / START).read_text(encoding="utf-8"):
-        raise InputError(f"{folder / START} is of several hosts: --run starts servers of one machine")
+        raise InputError(f"{folder / START} is of several hosts: `run` starts servers of one machine")
     return script
 
 
@@ -150,7 +150,7 @@ def _how(status: int) -> str:
 
 
 def last_lines(log: Path, count: int = _SAID_LINES) -> tuple[str, ...]:
-    """What a log ends with."""
+    """The last lines of a log that are not blank."""
     return tuple(line.rstrip() for line in _end_of(log).splitlines() if line.strip())[-count:]
 
 

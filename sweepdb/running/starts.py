@@ -55,7 +55,7 @@ class WantedStart(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a call has done, with what a killed one before it has left."""
+    """The outcome of a call, with what a killed one before it has left."""
 
     starts: int
     points: int
@@ -219,7 +219,7 @@ class _Running:
             raise SweepdbError(
                 f"{_UNCLEAR_IN_A_ROW} servers in a row did not start, not for want of memory: it may be the machine.",
                 hint="Their logs lie in the folders above. Where the plans are not to blame, forget what was stored of"
-                " them: sweepdb measurements delete --source server_failed",
+                " them: sweepdb measurements delete `source=server_failed`",
             )
 
     def _noted(self, mark: Mark) -> None:

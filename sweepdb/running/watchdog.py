@@ -25,7 +25,7 @@ _PARENT = 1  # of the fields after a process' name: state, parent, group, sessio
 
 
 def stat_of(process: int) -> list[str]:
-    """What /proc says of a process after its name, which may hold blanks and brackets; nothing where it is gone."""
+    """The fields that /proc has after a process' name, which may hold blanks and brackets; none where it is gone."""
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:

@@ -75,7 +75,7 @@ class Assistant:
         return await self.ask("why", {**(options or {}), "probes": (first, second)})
 
     async def decide(self, options: Options | None = None, budget: int = BUDGET, gain: float = GAIN) -> Document:
-        """What to deploy on what is known now, how sure that is, and the run worth most for this decision.
+        """The deployment to choose on what is known now, how sure that is, and the run worth most for it.
 
         Options are those of the report deployments: limits in ms, num_devices, concurrency or target_rate, scope."""
         question = question_of(REPORT, options or {})

@@ -72,7 +72,7 @@ class Endpoints:
         return await self._answered(str(request.path_params["name"]), request)
 
     async def decide(self, request: Request) -> Response:
-        """What to deploy on what is known now, and the runs worth most; decide.sh is the script of the next run."""
+        """The deployment to choose now, and the runs worth most; decide.sh is the script of the next run."""
         own = {name: request.query_params[name] for name in _OF_DECISIONS if name in request.query_params}
         parameters = [item for item in request.query_params.multi_items() if item[0] not in _OWN | own.keys()]
         question = question_of_parameters(REPORT, parameters)

@@ -151,7 +151,11 @@ def test_a_row_that_was_run_has_the_measured_value_within_its_noise(stored):
     assert told["basis"] == "measured"
     assert abs(math.log(told["ttft_ms"] / (1.5 * row["ttft_ms"]))) < noise[0]
     assert abs(math.log(told["tpot_ms"] / (1.2 * row["tpot_exclusive_ms"]))) < noise[1]
-    assert {one["basis"] for one in answer.dicts()} >= {"measured", "near 1 run", "predicted"}
+    assert {one["basis"] for one in answer.dicts()} >= {
+        "measured",
+        "near 1 run",
+        "data sheet",
+    }  # the other device keeps its own word
 
 
 def test_no_points_and_as_predicted_are_the_bare_answer(stored, seen):
@@ -197,7 +201,7 @@ def test_a_point_that_nothing_stored_predicts_is_said(stored):
     row = {**rows_under(stored)[5], "input_length": 777}
     answer = asked(stored[0], [point_of(stored, row, "a" * 64, ttft=1.5)])
     assert answer.rows == asked(stored[0]).rows
-    assert any("1 run of yours teaches nothing" in note and "--input-length 777" in note for note in answer.notes)
+    assert any("1 run of yours teaches nothing" in note and "`input_length=777`" in note for note in answer.notes)
 
 
 def test_between_stored_batch_sizes_the_ladder_is_interpolated():

@@ -127,9 +127,10 @@ def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options)
 def test_a_pair_shows_of_each_side_whatever_its_row_has(stored, notebook):
     (pair,) = notebook.pd_ratio(num_devices=12, top=1).dicts()
     lacked = {"host_hit_rate", "ssd_hit_rate", "remote_hit_rate", "images", "encoder_split"}
-    assert {*lacked, *(f"{side}_{name}" for side in ("prefill", "decode") for name in ("seats", "routing"))} <= set(
-        pair
-    )
+    assert {
+        *lacked,
+        *(f"{side}_{name}" for side in ("prefill", "decode") for name in ("max_num_seqs", "routing")),
+    } <= set(pair)
     with connect(stored) as connection:
         for side in ("prefill", "decode"):
             cursor = connection.execute("SELECT * FROM probe WHERE probe = $probe", {"probe": pair[f"{side}_probe"]})

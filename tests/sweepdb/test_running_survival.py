@@ -132,7 +132,7 @@ def test_two_servers_in_a_row_that_do_not_start_may_be_the_machines_fault(place)
     place(faults={"2": "crash at start", "4": "crash at start"})
     with pytest.raises(SweepdbError, match="2 servers in a row did not start") as told:
         made(place.url)
-    assert "delete --source server_failed" in told.value.hint
+    assert "delete `source=server_failed`" in told.value.hint
     assert run_command(["measurements", "delete", "--source", "server_failed", "--store", place.url]) == 0
     place()
     assert made(place.url)[0].failed == ()
@@ -265,7 +265,7 @@ def test_several_hosts_and_pairs_are_started_by_hand(tmp_path):
     from sweepdb.running.servers import started_server
 
     with (
-        pytest.raises(InputError, match="--run starts servers of one machine"),
+        pytest.raises(InputError, match="`run` starts servers of one machine"),
         started_server(tmp_path, ready_s=1.0, on_process=lambda _: None),
     ):
         pass

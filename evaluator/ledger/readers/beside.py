@@ -1,4 +1,4 @@
-"""What lies beside a result and says who served it: manifests of a cluster, the client's configuration, metadata of an
+"""Files beside a result that say who served it: manifests of a cluster, the client's configuration, metadata of an
 experiment. Not here: results."""
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRead:
-    """What one file gave: as many of the records, in their order, and what was taken that it does not say itself."""
+    """The yield of one file: as many of the records, in their order, and what was taken that it does not say itself."""
 
     place: str
     format: str
@@ -155,7 +155,7 @@ _same_name = operator.attrgetter(*_SAME_NAME)
 
 
 def file_digest(path: Path) -> str:
-    """What tells the place of a file, by which reading it again replaces what it held."""
+    """The mark of a file's place, by which reading it again replaces what it held."""
     return hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
@@ -301,7 +301,7 @@ _EARLIEST_S, _LATEST_S = 946_684_800, 4_102_444_800  # the years 2000 and 2100
 
 
 def moment(name: str, value: object) -> datetime | None:
-    """A time as a text of ISO 8601, as 20260203-040506, or in seconds since 1970; without a zone it is UTC."""
+    """A time as ISO 8601, as 20260203-040506, or in seconds since 1970. Without a zone it is UTC."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return datetime.fromtimestamp(value, UTC) if _EARLIEST_S < value < _LATEST_S else None
     stamp = _STAMP.match(str(value).strip())

@@ -109,7 +109,7 @@ def read_as(client: ResultFormat, document: Document) -> list[tuple[str, Item]]:
 
 
 def found(document: object, path: str, report: object = None) -> Any:  # noqa: ANN401  JSON values have no narrower type
-    """What stands at the first of these paths that leads anywhere; None where none does."""
+    """The value at the first of these paths that leads anywhere; None where none does."""
     for above, steps in _steps(path):
         value = report if above else document
         for step in steps:
@@ -212,7 +212,7 @@ def flat_latencies(client: ResultFormat, document: Document) -> dict[str, tuple[
 
 
 def statistics_of(block: Document) -> Iterator[tuple[str, float]]:
-    """The statistics of a block by our names; those without a value, and percentiles of the fast end, are left out."""
+    """The statistics of a block by our names. Left out: those without a value, and percentiles of the fast end."""
     successful = block.get("successful")
     inside: Document = successful if isinstance(successful, dict) else block
     percentiles = inside.get("percentiles")

@@ -72,7 +72,7 @@ def _definitions(names: tuple[str, ...]) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=65_536)
 def _setting(layout: _Layout, values: tuple[str, ...]) -> Item:
-    """What a line says beside its values: many lines of a table say the same."""
+    """The facts that a line says beside its values: many lines of a table say the same."""
     row = dict(zip(layout.setting, values, strict=True))
     prefill, decode = (_own_side(row, dict(sizes)) for sizes in layout.sides)
     run: dict[str, Any] = {name: text(row, name) for name in _RUN_TEXTS if name in row}

@@ -16,7 +16,7 @@ _PACKED = {".gz", ".gzip", ".zst", ".zstd"}
 
 
 def plain_suffix(path: Path) -> str:
-    """What a file is called by, without how it is packed: .json of run.json.gz."""
+    """The suffix of a file, without how it is packed: .json of run.json.gz."""
     suffixes = [one.lower() for one in path.suffixes]
     return next((one for one in reversed(suffixes) if one not in _PACKED), "")
 

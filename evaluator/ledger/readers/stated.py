@@ -106,7 +106,7 @@ def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
 
 
 def _with_run(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
-    """The record with what is stated of its run, where the file does not say it; that is in no key."""
+    """The record with what is stated of its run, where the file does not say it. Facts of a run are in no key."""
     run: dict[str, Any] = {
         name: str(value) for name, value in stated.items() if name in OF_RUN and getattr(record.run, name) is None
     }
@@ -184,7 +184,7 @@ def corrected(record: MeasurementRecord, changes: Stated) -> MeasurementRecord:
 
 
 def corrected_again(record: MeasurementRecord, before: MeasurementRecord) -> MeasurementRecord:
-    """A point of a file that changed, with what a person had corrected of the point that stood in its place."""
+    """A point of a changed file, with what a person had corrected of the point that stood in its place."""
     names = inner(json.loads(before.extra), CORRECTED)
     found: dict[str, Any] = {}
     for name in names:

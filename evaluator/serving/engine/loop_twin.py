@@ -89,7 +89,7 @@ class _Play:
                 self.mixed()
 
     def prefill_first(self) -> None:
-        """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps since the last
+        """Prompts run alone and stop the decodes. New ones are looked for every `poll` decode steps since the last
         prompts, or when idle."""
         looked, poll, budget, steps = 0, self.rules.poll_steps, self.rules.token_budget, self.steps
         while self._goes_on():

@@ -62,7 +62,7 @@ def _settle(reading: Reading) -> None:
 
 
 def _of_servers(reading: Reading, info: Document) -> None:
-    """What one server says of itself, or the two sides of a router, or only that there are several."""
+    """Facts that one server says of itself, or the two sides of a router, or only that there are several."""
     facts = reading.facts
     apart = {side: _first(info.get(side)) for side in _SERVERS if info.get(side)}
     alone = info.get("disaggregation_mode")
@@ -116,7 +116,7 @@ def _first(value: object) -> Document:
 
 
 def _settings(info: Document) -> Document:
-    """What a server says of itself, without what it says again of each of its schedulers, and what is not set."""
+    """The settings that a server says of itself. Left out: repeats for each of its schedulers, and unset ones."""
     return {name: value for name, value in info.items()
             if name != "internal_states" and value not in (None, False, "", [], {})}  # fmt: skip
 

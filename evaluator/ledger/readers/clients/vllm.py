@@ -79,7 +79,7 @@ def log_of_lists(reading: Reading) -> None:
 
 
 def _told(document: Document) -> bool:
-    """It writes TTFT only of streamed answers."""
+    """Whether vLLM's client wrote it; TTFT is no sign, as only streamed answers have it."""
     return "request_throughput" in document and "completed" in document
 
 

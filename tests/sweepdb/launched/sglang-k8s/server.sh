@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # server: SGLang 0.5.23 (image lmsysorg/sglang:v0.5.23)
-# Row bc67717a:6, 6 requests a replica and stage. Instances: 1.
+# Row 279cec5e:6, 6 requests a replica and stage. Instances: 1.
 # Devices of one instance: tensor 2 x attention replicas 4 x pipeline 1 = 8.
 set -euo pipefail
 exec python3 -m sglang.launch_server \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # decode: SGLang 0.5.18 (image lmsysorg/sglang:v0.5.18)
-# Row dc72a603:6, 6 requests a replica and stage. Instances: 2.
+# Row a3c76844:6, 6 requests a replica and stage. Instances: 2.
 # Devices of one instance: tensor 1 x attention replicas 8 x pipeline 1 = 8.
 set -euo pipefail
 exec python3 -m sglang.launch_server \

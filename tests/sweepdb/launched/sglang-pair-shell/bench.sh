@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures SGLang as c9cf03f0:6 and dc72a603:6 predicts it.
+# Measures SGLang as 1ee2f971:6 and a3c76844:6 predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
 # REQUESTS how many they ask (PER_USER: each), BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in
 # requests/s, sends them at random moments in place of USERS at once.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # prefill: SGLang 0.5.23 (image lmsysorg/sglang:v0.5.23)
-# Row c9cf03f0:6, 6 requests a replica and stage. Instances: 3.
+# Row 1ee2f971:6, 6 requests a replica and stage. Instances: 3.
 # Devices of one instance: tensor 4 x attention replicas 1 x pipeline 1 = 4.
 set -euo pipefail
 exec python3 -m sglang.launch_server \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # decode: SGLang 0.5.23 (image lmsysorg/sglang:v0.5.23)
-# To serve with: the plan, formats and token budget of row dc72a603:6, without its limits. Instances: 2.
+# To serve with: the plan, formats and token budget of row a3c76844:6, without its limits. Instances: 2.
 # Devices of one instance: tensor 1 x attention replicas 8 x pipeline 1 = 8.
 set -euo pipefail
 exec python3 -m sglang.launch_server \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # server: TensorRT-LLM 1.3.0rc25 (image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc25)
-# Row 72329d70:6, 6 requests a replica and stage. Instances: 1.
+# Row d64db0a4:6, 6 requests a replica and stage. Instances: 1.
 # Devices of one instance: tensor 4 x attention replicas 1 x pipeline 1 = 4.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures TensorRT-LLM as 72329d70:6 predicts it.
+# Measures TensorRT-LLM as d64db0a4:6 predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
 # REQUESTS how many they ask (PER_USER: each), BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in
 # requests/s, sends them at random moments in place of USERS at once.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # server: TensorRT-LLM 1.3.0rc25 (image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc25)
-# To serve with: the plan, formats and token budget of row 7862c836:6, without its limits. Instances: 1.
+# To serve with: the plan, formats and token budget of row 90e40b4b:6, without its limits. Instances: 1.
 # Devices of one instance: tensor 16 x attention replicas 1 x pipeline 1 = 16.
 set -euo pipefail
 cd "$(dirname "$0")"

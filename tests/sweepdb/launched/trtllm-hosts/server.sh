@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # server: TensorRT-LLM 1.3.0rc25 (image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc25)
-# Row 7862c836:6, 6 requests a replica and stage. Instances: 1.
+# Row 90e40b4b:6, 6 requests a replica and stage. Instances: 1.
 # Devices of one instance: tensor 16 x attention replicas 1 x pipeline 1 = 16.
 set -euo pipefail
 cd "$(dirname "$0")"

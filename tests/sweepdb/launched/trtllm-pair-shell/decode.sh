@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # decode: TensorRT-LLM 1.3.0rc25 (image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc25)
-# Row dc72a603:6, 6 requests a replica and stage. Instances: 2.
+# Row a3c76844:6, 6 requests a replica and stage. Instances: 2.
 # Devices of one instance: tensor 1 x attention replicas 8 x pipeline 1 = 8.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # decode: TensorRT-LLM 1.3.0rc25 (image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc25)
-# To serve with: the plan, formats and token budget of row dc72a603:6, without its limits. Instances: 2.
+# To serve with: the plan, formats and token budget of row a3c76844:6, without its limits. Instances: 2.
 # Devices of one instance: tensor 1 x attention replicas 8 x pipeline 1 = 8.
 set -euo pipefail
 cd "$(dirname "$0")"

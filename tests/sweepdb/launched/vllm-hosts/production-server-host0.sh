@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # server, host 0 of 2: vLLM 0.32.0 (image vllm/vllm-openai:v0.32.0)
-# To serve with: the plan, formats and token budget of row 29e362f3:6, without its limits. Instances: 1.
+# To serve with: the plan, formats and token budget of row a396e5ab:6, without its limits. Instances: 1.
 # Devices of one instance: tensor 4 x pipeline 1 x data 4 = 16.
 set -euo pipefail
 : "${MASTER_ADDR:?the address of host 0}"

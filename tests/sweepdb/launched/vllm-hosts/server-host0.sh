@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # server, host 0 of 2: vLLM 0.32.0 (image vllm/vllm-openai:v0.32.0)
-# Row 29e362f3:6, 6 requests a replica and stage. Instances: 1.
+# Row a396e5ab:6, 6 requests a replica and stage. Instances: 1.
 # Devices of one instance: tensor 4 x pipeline 1 x data 4 = 16.
 set -euo pipefail
 : "${MASTER_ADDR:?the address of host 0}"

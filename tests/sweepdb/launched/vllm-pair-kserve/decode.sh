@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # decode: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
-# Row dc72a603:6, 6 requests a replica and stage. Instances: 2.
+# Row a3c76844:6, 6 requests a replica and stage. Instances: 2.
 # Devices of one instance: tensor 1 x pipeline 1 x data 8 = 8.
 set -euo pipefail
 export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # prefill: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
-# Row c9cf03f0:6, 6 requests a replica and stage. Instances: 3.
+# Row 1ee2f971:6, 6 requests a replica and stage. Instances: 3.
 # Devices of one instance: tensor 4 x pipeline 1 x data 1 = 4.
 set -euo pipefail
 export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"

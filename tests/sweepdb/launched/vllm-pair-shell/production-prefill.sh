@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # prefill: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
-# To serve with: the plan, formats and token budget of row c9cf03f0:6, without its limits. Instances: 3.
+# To serve with: the plan, formats and token budget of row 1ee2f971:6, without its limits. Instances: 3.
 # Devices of one instance: tensor 4 x pipeline 1 x data 1 = 4.
 set -euo pipefail
 export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # server: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
-# To serve with: the plan, formats and token budget of row bc67717a:6, without its limits. Instances: 1.
+# To serve with: the plan, formats and token budget of row 279cec5e:6, without its limits. Instances: 1.
 # Devices of one instance: tensor 2 x pipeline 1 x data 4 = 8.
 set -euo pipefail
 exec vllm serve Qwen/Qwen3-30B-A3B \

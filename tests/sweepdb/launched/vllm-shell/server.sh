@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # server: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
-# Row bc67717a:6, 6 requests a replica and stage. Instances: 1.
+# Row 279cec5e:6, 6 requests a replica and stage. Instances: 1.
 # Devices of one instance: tensor 2 x pipeline 1 x data 4 = 8.
 set -euo pipefail
 exec vllm serve Qwen/Qwen3-30B-A3B \
