@@ -113,8 +113,7 @@ def _model(path: Path) -> object:
 def _points(path: Path) -> object:
     result = read_measurements(path)
     for record in result.records:
-        json.dumps(asdict(record), default=str).encode()
-        content_key(record)
+        content_key(json.loads(json.dumps(asdict(record), default=str)))
     for problem in result.problems:
         assert "\n" not in problem.what
         problem.what.encode("utf-8", "surrogateescape")

@@ -69,6 +69,7 @@ from sweepdb.measuring import (
     Field,
     PointError,
     ServerError,
+    read_server_errors,
     regions_of,
     spreads_of,
     write_points,
@@ -375,12 +376,13 @@ def main(files: Sequence[Path], others: Sequence[Path], folder: Path = FOLDER) -
 def write_servers(folder: Path, tuned: Sequence[ServerError], others: Sequence[ServerError], known: Known) -> None:
     """Write what is stated of servers that nobody measured, and what it is learned from."""
     families = frozenset(name for what, name in known if what == "family")
+    write_server_errors(folder / SERVER_POINTS.name, others)
+    shipped = read_server_errors(folder / SERVER_POINTS.name)  # rounded: what ships is what statements follow from
     rows = [
         *spreads_of(tuned, TUNED, families, "pair"),
-        *spreads_of(others, OTHERS, families | {family_of(one.model) for one in others}),
+        *spreads_of(shipped, OTHERS, families | {family_of(one.model) for one in others}),
     ]
     write_csv(folder / SPREADS.name, Spread, rows)
-    write_server_errors(folder / SERVER_POINTS.name, others)
     pairs = {**known, **{("family", family_of(one.model)): 1 for one in others if family_of(one.model) not in families}}
     with (folder / KNOWN_NAMES.name).open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

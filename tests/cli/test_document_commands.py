@@ -29,11 +29,12 @@ DOCUMENTS = [
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
-# Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples, and a fit is to the reader's own servers;
+# Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples,
+# a fit is to the reader's own servers, and decisions are tests/sweepdb/test_deciding, test_running;
 # pages that start one are tests/cli/test_from_question_to_servers and test_two_devices, workers tests/sweepdb/test_working*.
 NOT_RUN = (
     "look-in-a-browser.md", "migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md",
-    "sweep-on-many-machines.md", "prefill-and-decode-on-two-devices.md",
+    "sweep-on-many-machines.md", "prefill-and-decode-on-two-devices.md", "decide-by-three-runs.md",
 )  # fmt: skip
 LARGEST_BATCH = {
     "README.md": 260,
@@ -84,7 +85,7 @@ def give_files(page: Path, folder: Path) -> None:
     if page.name == "how-many-requests.md":
         lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long
-    if page.name in {"import-measurements.md", "validate-against-measurements.md"}:
+    if page.name in {"import-measurements.md", "validate-against-measurements.md", "learn-from-own-runs.md"}:
         shown = page.with_name("import-measurements.md").read_text(encoding="utf-8")
         (csv,) = re.findall(r"```csv\n(.*?)```", shown, re.DOTALL)
         (folder / "table.csv").write_text(csv, encoding="utf-8")
@@ -158,7 +159,7 @@ def _exists(text: str) -> bool:
         if words[0] not in command.commands:
             return words[0].startswith("-") or words[0].isupper()
         command, words = command.commands[words[0]], words[1:]
-    known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+    known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--help", "-h"}
     return {word.partition("=")[0] for word in words if word.startswith("--") or word == "-h"} <= known
 
 

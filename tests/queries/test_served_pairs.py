@@ -18,6 +18,7 @@ from queries.judging import confidence
 from queries.pairs import SURELY, verdicts
 from store.errors import InputError
 from store.opening import open_store
+from store.schema import OLD_COLUMNS
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
 
@@ -135,7 +136,7 @@ def test_a_pair_shows_of_each_side_whatever_its_row_has(stored, notebook):
         for side in ("prefill", "decode"):
             cursor = connection.execute("SELECT * FROM probe WHERE probe = $probe", {"probe": pair[f"{side}_probe"]})
             row = dict(zip([name for name, *_ in cursor.description], cursor.fetchone(), strict=True))
-            for name in row.keys() - {"scenario_id", "block_id", "phase"}:
+            for name in row.keys() - {"scenario_id", "block_id", "phase", *OLD_COLUMNS}:
                 shown = pair.get(f"{side}_{name}", pair.get(name))
                 assert shown == row[name] or row[name] is None, (side, name)
 

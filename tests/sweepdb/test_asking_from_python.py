@@ -41,8 +41,8 @@ def store(url):
 
 def test_the_public_names():
     assert sweepdb.__all__ == [
-        "Answer", "DeploymentPlan", "Evaluation", "EvaluationError", "Explanation", "InputError", "OpenStore", "Progress", "RatePlan",
-        "ServerPlan", "SqlRows", "StoreError", "SweepdbError", "Validation", "calibrate", "calibrate_serving", "evaluate",
+        "Answer", "Decision", "DeploymentPlan", "Evaluation", "EvaluationError", "Explanation", "InputError", "OpenStore", "Progress", "RatePlan",
+        "ServerPlan", "SqlRows", "StoreError", "SweepdbError", "Validation", "calibrate", "calibrate_serving", "decide", "evaluate",
         "export_bundle", "import_bundle", "open", "plan", "plan_server", "validate",
     ]  # fmt: skip
     assert all(inspect.getdoc(getattr(sweepdb, name)) for name in sweepdb.__all__)

@@ -10,6 +10,7 @@ from conftest_cli import sweepdb as run_command
 import sweepdb
 from store.errors import InputError
 from sweepdb.deciding import sentences
+from sweepdb.deciding.choosing import BELIEVED
 from sweepdb.measuring import import_measurements
 
 MODEL = "Qwen/Qwen3-32B-FP8"
@@ -64,7 +65,7 @@ def measure_as_predicted(url, tmp_path, found, factor=1.0):
 def test_before_any_run_the_answer_is_a_prediction_and_a_run_is_wanted(url):
     found = decide(url)
     assert found.answer.stands == "predicted"
-    assert found.answer.holds >= 0.5
+    assert found.answer.holds >= BELIEVED
     assert found.answer.num_devices == 8
     assert found.decided is None
     assert not found.runs
@@ -153,7 +154,7 @@ def test_users_are_carried_by_as_few_devices_as_possible(url):
     one = found.answer
     assert one.instances == -(-200 // one.concurrency)
     assert one.num_devices == one.instances * int(one.plan.split("pp")[0][2:])
-    assert one.num_devices == min(other.num_devices for other in found.others if other.holds >= 0.5)
+    assert one.num_devices == min(other.num_devices for other in found.others if other.holds >= BELIEVED)
 
 
 def test_a_rate_takes_as_many_servers_as_carry_it(url):
