@@ -46,7 +46,7 @@ def _read(text: str, kind: Callable[[str], Any], unit: str) -> int | float | Non
     if match and scale is not None and kind is float:
         return float(match[1]) * scale
     try:
-        return kind(text)  # type: ignore[no-any-return]
+        return kind(text) if text.isascii() else None  # Python reads digits of every alphabet
     except ValueError:
         return None
 

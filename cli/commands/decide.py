@@ -53,6 +53,8 @@ def decide(
     given = joined_numbers(options, decide_options())
     if run and output is not None:
         raise InputError("--output is of scripts to start by hand; --run keeps its own beside the store")
+    if str(output) == "-":
+        raise InputError("--output is a folder here: the answer itself goes to standard output", hint="--output run1")
     with asking(store, jobs) as asked:
         from sweepdb.deciding import decide as decided
 

@@ -54,7 +54,9 @@ EVALUATED = (
 
 
 def outputs(command=None, name=""):
-    """(command, option) of everything that names an output."""
+    """(command, option) of everything that names an output. That of `decide` is a folder beside its answer."""
+    if name == "decide":
+        return
     command = command or get_command(build_app())
     for child, one in getattr(command, "commands", {}).items():
         yield from outputs(one, f"{name} {child}".strip())

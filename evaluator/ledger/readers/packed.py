@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 
 from store.errors import InputError
+from store.reading import in_memory
 
 LARGEST_FILE_BYTES = 1 << 28  # unpacked
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -60,7 +61,7 @@ def _of_zstd(path: Path) -> bytes:
 
     lines: list[bytes] = []
     size = 0
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         try:
             rows = connection.execute(
                 "SELECT line FROM read_csv(?, compression = 'zstd', columns = {'line': 'VARCHAR'}, delim = '\x01',"
