@@ -149,11 +149,14 @@ class ScopeTables:
         more: str = "",
     ) -> None:
         """Make ready what a report is built on. Asked again, it looks at rows in memory: those that can win where its
-        header says that they suffice, and of these what limits read where it says so."""
+        header says that they suffice, and of these what limits read where it says so.
+
+        Which rows can win rests on one factor of errors a scenario. Own runs leave one for each batch size."""
         self._served, self._of_loads = asked_of.served, asked.of_loads
         self.create_macros(f"{asked.sql}\n{more}")
         again = asked_of.again and self._is_kept()
-        rows = Rows.WINNERS if again and suffices(asked, values) else self._every_row()
+        sufficient = suffices(asked, values) and not (self._confident and self._source != STORED)
+        rows = Rows.WINNERS if again and sufficient else self._every_row()
         narrow = again and "narrow" in asked.reads
         if rows is Rows.WINNERS and not self._kept.has_winners:
             self._see(_Seen(Rows.KEPT))
