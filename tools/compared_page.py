@@ -59,6 +59,7 @@ def _of_others(found: Validation) -> Iterator[str]:
     taken = [one for one in found.excluded if not one.repaired]
     yield "## Ours on servers of people whom we do not know\n"
     yield f"* Set: closed.csv, {len(points)} points of other laboratories and of blogs. No engine was fitted to them."
+    yield "  The devices MI300X and Ascend 910B were fitted to some."
     yield "* Chosen: every row that no rule takes out, badly tuned servers and short runs too."
     yield f"* Covered: {len(points)} of {len(points) + sum(one.rows for one in taken)} rows. Left out: {_taken(taken)}."
     yield "* No other program's prediction of these rows is published.\n"
