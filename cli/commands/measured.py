@@ -165,7 +165,7 @@ def _import(  # noqa: PLR0917  one parameter an option
 
 def _say_two_numbers(brought: Imported, store: str | None) -> bool:
     """Measured, predicted and difference of few points, which takes seconds; whether there is anything to say."""
-    from cli.render.validation import MOST_LISTED, table_text
+    from cli.render.validation import MOST_LISTED, point_lines
     from sweepdb.measuring import compare_and_keep
 
     if not 0 < len(brought.records) <= MOST_LISTED or brought.found.requests or brought.corrected:
@@ -173,7 +173,7 @@ def _say_two_numbers(brought: Imported, store: str | None) -> bool:
     done, _ = compare_and_keep(brought.records, store)
     if not done.comparisons:
         return False
-    write_text(("\n", *table_text(done, against=None)), None)
+    write_text(("\n", *point_lines(done)), None)
     say("next: sweepdb validate compares every stored point")
     return True
 

@@ -113,7 +113,7 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
     """Tables for a person: few points one by one, figures of several, what was left out, ranking."""
     points = {one.record_key for one in validation.comparisons}
     if len(points) <= MOST_LISTED:
-        yield from _point_lines(validation)
+        yield from point_lines(validation)
     if len(points) > 1 or against is not None:
         yield from _figure_lines(validation, against)
     yield from _first_token_lines(validation)
@@ -126,7 +126,7 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
         yield " plan or batch\n"
 
 
-def _point_lines(validation: Validation) -> Iterator[str]:
+def point_lines(validation: Validation) -> Iterator[str]:
     """Each point's measured value, its prediction and the difference; one prediction where both are equal."""
     by_point: dict[tuple[str, str], dict[Knowledge, Comparison]] = defaultdict(dict)
     for one in validation.comparisons:
