@@ -200,7 +200,7 @@ def numbers_of(scenario: Scenario) -> np.ndarray:
 # What else a text or an absent value can be; numbers and flags are changed by rule.
 CHOICES = {
     "architecture": "another", "native_linear": "FP8", "native_experts": "FP8", "native_kv_cache": "FP8",
-    "native_mixers": "FP8", "native_head": "FP8", "native_drafts": "FP8", "mixers": "FP8_BLOCK", "head": "FP8", "drafts": "FP8_BLOCK", "left_out": "another", "vendor": "another", "source": "another", "host_link_source": "another", "cache_source": "another",
+    "native_mixers": "FP8", "native_head": "FP8", "native_drafts": "FP8", "mixers": "FP8_BLOCK", "head": "FP8", "drafts": "FP8_BLOCK", "left_out": "another", "vendor": "another", "source": "another", "host_link_source": "another", "cache_source": "another", "fitted_from": "another",
     "watts": 700.0, "compute_units": 100, "max_positions": 4096, "window": 512, "query_lora_rank": 256,
     "norm": {"rms": "layer", "layer": "rms"}, "position": {"rope": "alibi", "learned": "rope"},
     "qk_norm": {"none": "per_head", "per_head": "per_layer"}, "topology": {"clos": "full_mesh", "full_mesh": "clos"},
@@ -240,6 +240,7 @@ HIDDEN = {
     "model.layers.attention.chunk", "model.layers.beside.chunk",
     # Of images, sizes behind the processor decide; those before it are what a client is told to send.
     "workload.images.width", "workload.images.height", "workload.images.tokens",
+    "device.fitted_from",  # says whose servers the numbers beside it are fitted to
 }  # fmt: skip
 
 

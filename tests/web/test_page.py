@@ -231,7 +231,7 @@ def test_cells_of_a_heat_map_say_their_numbers(watched):
 
 
 @pytest.mark.parametrize(("path", "said"), [
-    ("/goodput", "have been played"), ("/explain?probe=zzz", "zzz"),
+    ("/goodput", "have been simulated"), ("/explain?probe=zzz", "zzz"),
 ])  # fmt: skip
 def test_what_is_refused_stands_on_the_page_and_not_in_the_console(watched, path, said):
     watched.open(path)
