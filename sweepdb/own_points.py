@@ -1,6 +1,6 @@
 """Stored measurements as the points that answers are corrected by: which server they are of, and at which setting.
 
-Not here: how far they are from what is predicted (sweepdb.measuring.own_runs)."""
+Not here: what they say of stored rows (queries.learning)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from evaluator.identity import model_record
-from evaluator.ledger import Deployment, Unmatched, central_metrics, deployment_of, lengths_of, teaches
+from evaluator.ledger import Deployment, Unmatched, central_metrics, deployment_of, failure_of, lengths_of, teaches
 from queries.learning import OwnPoint, OwnPoints, Server, Setting
 from store.records import MeasurementRecord
 from store.schema import OF_PLANS, PlanRecord
@@ -43,10 +43,14 @@ _MOST_READ = 4096
 
 def points_of_records(records: Sequence[MeasurementRecord]) -> OwnPoints:
     """Records as the points that answers are corrected by, and those that cannot teach, with the reason."""
-    found = [(record, _remembered(record) if teaches(record) else LEFT_OUT) for record in records]
+    whys = [failure_of(record) for record in records]
+    failed = [(located(record), why) for record, why in zip(records, whys, strict=True) if why is not None]
+    measured = [record for record, why in zip(records, whys, strict=True) if why is None]
+    found = [(record, _remembered(record) if teaches(record) else LEFT_OUT) for record in measured]
     return OwnPoints(
         points=tuple(one for _, one in found if isinstance(one, OwnPoint)),
         silent=tuple((record.source, one) for record, one in found if isinstance(one, str)),
+        failed=tuple((one, why) for one, why in failed if isinstance(one, OwnPoint)),
     )
 
 
@@ -63,6 +67,14 @@ LEFT_OUT = "left out: sweepdb measurements set POINT `learn` reads it again"
 
 def point_or_reason(record: MeasurementRecord) -> OwnPoint | str:
     """A record as a question reads it, or why it says nothing of stored rows."""
+    found = located(record)
+    if isinstance(found, OwnPoint) and not found.measured:
+        return "no time and no rate was measured"
+    return found
+
+
+def located(record: MeasurementRecord) -> OwnPoint | str:
+    """The server and setting that a record is of, whatever it measured; or why none is known."""
     if any("predicted by" in text for text in record.definitions.values()):
         return "predicted by another program"
     if record.engine is None:
@@ -74,8 +86,7 @@ def point_or_reason(record: MeasurementRecord) -> OwnPoint | str:
     if one.mode != "aggregated" or one.batched or one.engine is None:
         return "not a closed loop of whole requests under an engine we know"
     measured = central_metrics(record.metrics)
-    taught = {name: measured[name] for name in TAUGHT if measured.get(name, 0.0) > 0.0}
-    return _taught(record, one, taught) if taught else "no time and no rate was measured"
+    return _taught(record, one, {name: measured[name] for name in TAUGHT if measured.get(name, 0.0) > 0.0})
 
 
 def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint:

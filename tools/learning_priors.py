@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from evaluator.inputs import load_device
-from evaluator.ledger import asked_of, evaluated, predicted, read_measurements
-from queries.learning import Prior, Process, Run
+from evaluator.ledger import Values, asked_of, evaluated, predicted, read_measurements
+from queries.learning import OwnPoint, Predicted, Prior, Process, Run, run_of
 from queries.learning.priors import FILE, Region, Two
-from sweepdb.measuring.own_runs import group_of, run_of
+from sweepdb.own_points import group_of, point_or_reason
 from tools.ledger_summary import Point, points_of
 
 LEAST_SETTINGS = 6  # of a group that shapes are learned from
@@ -53,12 +53,22 @@ def groups_of(points: Sequence[Point], family: str = "auto", *, by_source: bool 
     probes = evaluated(asked.values())
     found: dict[_Group, list[Run]] = defaultdict(list)
     for point, one in there:
-        run = run_of(point.record, one, predicted(one, "asked", asked[id(point)], probes))
+        run = _run_of(point, predicted(one, "asked", asked[id(point)], probes))
         if run is not None:
             extra = json.loads(point.record.extra)
             source = str(extra.get("source_name") or extra.get("source") or "") if by_source else ""
             found[*group_of(one), source].append(run)
     return dict(found)
+
+
+def _run_of(point: Point, values: Values) -> Run | None:
+    """A point beside its prediction; None where it says nothing of stored rows."""
+    own = point_or_reason(point.record)
+    if not isinstance(own, OwnPoint) or not values:
+        return None
+    predictions = Predicted(**{name: values[name] for name in Predicted.__slots__})
+    run = run_of(own, own.setting, predictions)
+    return run if run.observed() else None
 
 
 def fit(groups: Sequence[Sequence[Run]], start: Prior, names: Sequence[str]) -> Prior:

@@ -49,10 +49,15 @@ _CORRECTED = f"""
 """  # noqa: S608  our names
 
 
+def ladders_of(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> list[Row]:
+    """The stored rows that predict the points."""
+    cursor = connection.execute(_ROWS, {"scenarios": list(lessons.predicting)})
+    return [Row(*row) for row in cursor.fetchall() if None not in row]
+
+
 def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
     """Read what is predicted of the points, and make the relation of rows that they correct."""
-    cursor = connection.execute(_ROWS, {"scenarios": list(lessons.predicting)})
-    learned = lessons.taught(Row(*row) for row in cursor.fetchall() if None not in row)
+    learned = lessons.taught(ladders_of(connection, lessons))
     _create_factors(connection, learned)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {LEARNED} AS {probe_select(f'({_CORRECTED})')}")
     return learned

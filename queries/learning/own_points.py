@@ -1,7 +1,6 @@
 """Measured points of a store as a question reads them: which server, which setting, what was measured.
 
-Not here: making them of stored records (sweepdb.measuring.own_runs), and what they say
-(queries.learning.conditioning)."""
+Not here: making them of stored records (sweepdb.own_points), and what they say (queries.learning.conditioning)."""
 
 from __future__ import annotations
 
@@ -45,6 +44,7 @@ class OwnPoints:
 
     points: tuple[OwnPoint, ...] = ()
     silent: tuple[tuple[str, str], ...] = ()
+    failed: tuple[tuple[OwnPoint, str], ...] = ()  # servers that gave no numbers, and why
 
 
 PointReader = Callable[[StoreLocation], OwnPoints]

@@ -17,6 +17,7 @@ from store.errors import InputError
 from sweepdb.planning.ranking import number_of
 
 CURVE = "curve"
+KEY_LENGTH = 8  # of a scenario in a probe's reference
 _STEP = 2.0 ** (1.0 / 3.0)  # between the users of two rungs, where so many are stored
 _SERVERS = """
 SELECT

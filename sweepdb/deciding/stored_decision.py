@@ -27,7 +27,7 @@ from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
 from sweepdb.planning.planning_options import NOT_DECIDED, asked_of
-from sweepdb.sessions import open_session
+from sweepdb.sessions import open_session, own_points
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,9 +90,10 @@ def decided(
         tpot_rule=curve.tpot,
         believed=question.limits.confidence or BELIEVED,
     )
-    out = {**failed_plans(session.location.url, settings), **(ruled_out or {})}
+    own = own_points(session.location)
+    out = {**failed_plans(session.location, own.failed, settings), **(ruled_out or {})}
     fitting = [one for one in settings if wanted.fits(one) and one.server.scenario not in out]
-    runs, teaching = own_runs(session.location, fitting, prior_of(_REGION))
+    runs, teaching = own_runs(session.location, own.points, fitting, prior_of(_REGION))
     kept = {run.setting.probe for run in runs if run.setting is not None}
     all_rungs = tuple(rungs(fitting, kept))
     known = candidates(OwnSettings(settings=all_rungs, runs=runs, wanted=wanted, teaching=teaching))
