@@ -30,7 +30,7 @@ from queries.judging.verdicts import read_with_confidence, with_expected_errors
 from queries.learning.own_points import OwnPoints, PointReader, no_points
 from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
-from queries.scoping.question_scope import Pinned, keyed_question, resolve_question
+from queries.scoping.question_scope import Pinned, check_serving_models, keyed_question, phases_kept, resolve_question
 from queries.scoping.scope import (
     DEVICES_A_GROUP,
     ResolvedScope,
@@ -168,7 +168,7 @@ class Session:
                 f"report {asked.name} takes pairs that an engine serves", hint="`mode=aggregated` or decode"
             )
         if asked.verdict == "deployments":
-            _check_serving_models(scope)
+            check_serving_models(scope)
         values = parameters_of(question, phases, served=served)
         best: Answer | None = None
         if asked.best_of is not None:
@@ -307,7 +307,7 @@ class Session:
         if self._scope is not None and known and self._is_bound(question, self._scope, whole=whole):
             self._again = of_probes
             if of_probes:
-                self._tables.keep(_phases_kept(question, self._scope))
+                self._tables.keep(phases_kept(question, self._scope))
                 self._read_limits(question, self._scope)
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
@@ -330,7 +330,7 @@ class Session:
         self._tables.provide(scope.rows, of_probes=of_probes, source=source)
         self._looked_at = phases_wanted(question, scope.phases)
         if of_probes:
-            self._tables.keep_where_scattered(_phases_kept(question, scope))
+            self._tables.keep_where_scattered(phases_kept(question, scope))
         self._scope, self._asked, self._again = scope, about, False
         self._scenarios = len({row.scenario_id for row in scope.rows})
         self._read_limits(question, scope)
@@ -359,7 +359,7 @@ class Session:
         thinned = self._connection.thinned
         if whole:
             return not thinned
-        return not thinned.left_aside or self._tables.keep(_phases_kept(question, scope))
+        return not thinned.left_aside or self._tables.keep(phases_kept(question, scope))
 
     def _serves(self, question: Question, scope: ResolvedScope) -> bool:
         """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""
@@ -383,23 +383,11 @@ class Session:
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
 
 
-def _phases_kept(question: Question, scope: ResolvedScope) -> frozenset[str]:
-    return frozenset(phases_wanted(question, scope.phases) & scope.phases)
-
-
 def _elsewhere(folder: str) -> str:
     return (
         f"note: rows are read from {folder}, which belongs to another database: this one is a copy. Until"
         " `sweepdb db adopt-parts` it depends on what the other keeps there."
     )
-
-
-def _check_serving_models(scope: ResolvedScope) -> None:
-    if len(scope.serving_models) > 1:
-        raise InputError(
-            f"compare needs both sides under one serving model; stored here: {', '.join(scope.serving_models)}",
-            hint="choose one with `serving_model`",
-        )
 
 
 def _has_nearest(question: Question) -> bool:

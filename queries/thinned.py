@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from zlib import crc32
 
-from queries.asking.limits import with_limits
+from queries.asking.limit_sql import with_limits
 from queries.asking.macros import macros_of, read_sql
 from queries.vocabulary import files_for
 from store.placing import thinned_in_use, thinned_places

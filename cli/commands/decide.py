@@ -5,6 +5,7 @@ Not here: what is worth a run (sweepdb.deciding), and the files that start it (s
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,15 +63,30 @@ def decide(
             return decided(model, budget=starts, gain=gain, **asked, **given)
 
         if run:
-            from sweepdb.running import run_starts
-
             how = HowToRun(budget=budget, client=client, ready_s=ready_within)
-            ran = run_starts(
-                lambda: answer(1).next_start, question={"model": model, **given}, store=store, how=how, say=say
-            )
+            _make_starts(answer, {"model": model, **given}, how, store)
             asked["on_notes"] = lambda _: None  # said by now
-            say(f"{counted(ran.starts, 'start')} made, {counted(ran.points, 'point')} imported")
         found = answer(1 if run else budget)
+    _write(found, format_)
+    if run and found.next_start is not None:
+        say("the budget of starts is used; the same command makes as many more")
+    else:
+        _next(found, output, force=force, store=store)
+    if fail_empty and found.answer is None:
+        raise NothingFits("nothing satisfies the limits")
+    return 0
+
+
+def _make_starts(
+    answer: Callable[[int], Decision], question: Mapping[str, object], how: HowToRun, store: str | None
+) -> None:
+    from sweepdb.running import run_starts
+
+    ran = run_starts(lambda: answer(1).next_start, question=question, store=store, how=how, say=say)
+    say(f"{counted(ran.starts, 'start')} made, {counted(ran.points, 'point')} imported")
+
+
+def _write(found: Decision, format_: str) -> None:
     if format_ == "table":
         from cli.render.decisions import decision_lines
 
@@ -81,13 +97,6 @@ def decide(
         write_text((json.dumps(document(found), ensure_ascii=False, indent=1), "\n"))
     else:
         write_rows(found.columns, found.rows, format_)
-    if run and found.next_start is not None:
-        say("the budget of starts is used; the same command makes as many more")
-    else:
-        _next(found, output, force=force, store=store)
-    if fail_empty and found.answer is None:
-        raise NothingFits("nothing satisfies the limits")
-    return 0
 
 
 def _next(found: Decision, output: Path | None, *, force: bool, store: str | None) -> None:

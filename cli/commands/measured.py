@@ -68,13 +68,8 @@ def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter
     if count is not None or serving_model is not None:
         option = "--serving-model" if count is None else "--count"
         raise InputError(f"{option} belongs to measurements suggest", hint="sweepdb measurements --help")
-    if learn is not None and (action != "set" or set_):
-        raise InputError("--learn and --no-learn belong to measurements set, alone", hint="sweepdb measurements --help")
     _check(action, points, filters, set_ or [])
-    if tag and action not in {"import", "list"}:
-        raise InputError(
-            "--tag belongs to measurements import and list", hint=f"sweepdb measurements {action} --set tags=..."
-        )
+    _check_marks(action, tagged=bool(tag), corrected=bool(set_), learn=learn)
     if action == "import":
         return _import([Path(name) for name in points], set_ or [], tag or [], format_, output, store)
     if action == "list":
@@ -89,6 +84,16 @@ def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter
     if action == "delete":
         return _delete(selection, store)
     return _set(selection, set_ or [], store) if learn is None else _learn(selection, store, learn=learn)
+
+
+def _check_marks(action: str, *, tagged: bool, corrected: bool, learn: bool | None) -> None:
+    """Refuse tags, and what points teach, where an action does not take them."""
+    if learn is not None and (action != "set" or corrected):
+        raise InputError("--learn and --no-learn belong to measurements set, alone", hint="sweepdb measurements --help")
+    if tagged and action not in {"import", "list"}:
+        raise InputError(
+            "--tag belongs to measurements import and list", hint=f"sweepdb measurements {action} --set tags=..."
+        )
 
 
 def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None], stated: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from queries.asking.limits import with_limits
+from queries.asking.limit_sql import with_limits
 from queries.asking.variables import literal
 from store.light_dataclass import dataclass
 from store.schema import filled

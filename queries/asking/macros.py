@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 
-from queries.asking.limits import with_limits
+from queries.asking.limit_sql import with_limits
 from queries.asking.variables import read_in
 from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS, filled

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from queries.errors.expected import (
-        BASIS,
-        LEAST_POINTS,
-        METRICS,
-        NONE,
-        PAIRED,
-        SEEN_PAIRS,
-        ExpectedError,
-        kernels_lack,
-    )
+    from queries.errors.basis import BASIS, SEEN_PAIRS, kernels_lack
+    from queries.errors.expected import LEAST_POINTS, METRICS, NONE, PAIRED, ExpectedError
     from queries.errors.figures import LEVELS, QUANTILE_DIGITS, figures_of
     from queries.errors.shipped import (
         ANY,

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from queries.errors.basis import DATA_SHEET, FITTED_BASIS, MEASURED, device_basis, seldom_measured
 from queries.errors.figures import ErrorFigures, figures_of
-from queries.errors.shipped import ANY, ASKED, REGION_NAMES, Key, ShippedDevice, devices, summary
+from queries.errors.shipped import ANY, ASKED, REGION_NAMES, Key, devices, summary
 from queries.errors.spreads import (
     CARRIED_STEPS,
     ENGINE,
@@ -19,7 +20,6 @@ from queries.errors.spreads import (
     OWN,
     TUNED,
     UNKNOWN_STEPS,
-    known_of,
     parts_of,
     shipped_spreads,
 )
@@ -31,13 +31,7 @@ NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth na
 NONE = "no measurements near this"
 EVERY = "every measured server"  # the region where none is near
 ELSEWHERE = "other people's servers"  # the region of those that nobody measured
-BASIS: Final = "basis"  # the column that says what the numbers of a device under an engine rest on
-DATA_SHEET: Final = "data sheet"
-MEASURED: Final = "measured near"
-UNSEEN_ENGINE: Final = "engine not measured"
-FITTED_BASIS: Final = "fitted to serving points"
 _FROM = {DATA_SHEET: "those of its data sheet"}
-SEEN_PAIRS = 2  # pairs from which an engine was measured more than once
 PAIRED: Final = "disaggregated"  # phase of what both sides of a deployment have together
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -133,50 +127,6 @@ class HeldOut:
     figures: ErrorFigures
 
 
-def basis_of(subject: Subject) -> str:
-    """The basis of a subject's numbers: measurements of its device and engine, or what of these is missing."""
-    based = _device_basis(subject)
-    return UNSEEN_ENGINE if based == MEASURED and _seldom_measured(subject) else based
-
-
-def _device_basis(subject: Subject) -> str:
-    """The basis of a device's rates: its measured kernels or serving points, those of another device, or its data
-    sheet."""
-    shipped = devices().get(subject.device)
-    if subject.family == "theoretical":
-        return _fitted_basis(subject, shipped)
-    donor = subject.device if shipped is None else shipped.calibrated_from
-    keys = () if shipped is None else tuple(shipped.calibrated_key.split("+"))
-    carried = donor != subject.device and (not subject.device_key or subject.device_key.startswith(keys))
-    return f"carried from {donor}" if carried else MEASURED
-
-
-def _seldom_measured(subject: Subject) -> bool:
-    """Whether its engine is none that was measured more than once. An own profile is its user's."""
-    engine = subject.engine
-    return engine is not None and "@" not in subject.serving_model and known_of("engine", engine) < SEEN_PAIRS
-
-
-def kernels_lack(basis: object) -> str:
-    """Why a device's kernels are no measured ones, for a sentence; empty where they are, or are carried from such."""
-    if basis == DATA_SHEET:
-        return "its numbers follow from its data sheet"
-    if basis == FITTED_BASIS:
-        return "its numbers are fitted to serving points of other people's servers"
-    donor = devices().get(str(basis).removeprefix("carried from "))
-    if donor is not None and donor.fitted_from:
-        return f"its numbers are those of {donor.device}, which are fitted to serving points"
-    return ""
-
-
-def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
-    """The basis of a profile without kernels. One that somebody changed rests on what it states."""
-    changed = shipped is not None and subject.device_key and not subject.device_key.startswith(shipped.theoretical_key)
-    if shipped is None or not shipped.fitted_from or changed:
-        return DATA_SHEET
-    return FITTED_BASIS if shipped.fitted_from == subject.device else f"carried from {shipped.fitted_from}"
-
-
 @dataclass(frozen=True, slots=True)
 class Stored:
     """The errors that a store itself holds: of points validated in it, and of profiles fitted in it."""
@@ -230,10 +180,10 @@ def steps_of_device(based: str, family: str) -> int:
 
 def unknowns_of(subject: Subject) -> dict[str, int]:
     """The parts of a subject that nobody measured, in words, and how many steps wider a statement is for it."""
-    based = _device_basis(subject)
+    based = device_basis(subject)
     steps = {
         f"its device's rates are {_FROM.get(based, based)}": steps_of_device(based, subject.family),
-        "its engine was measured once or never": UNKNOWN_STEPS if _seldom_measured(subject) else 0,
+        "its engine was measured once or never": UNKNOWN_STEPS if seldom_measured(subject) else 0,
         "no model of its family was measured": 0 if subject.known_family else UNKNOWN_STEPS,
         "sides apart were measured by one laboratory": UNKNOWN_STEPS if subject.phase == PAIRED else 0,
     }

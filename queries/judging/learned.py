@@ -11,8 +11,8 @@ from statistics import NormalDist, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.limits import Limits, predicted_limits
-from queries.errors.expected import BASIS
-from queries.errors.expected import MEASURED as MEASURED_NEAR
+from queries.errors.basis import BASIS
+from queries.errors.basis import MEASURED as MEASURED_NEAR
 from queries.judging.confidence import EVEN, SURE, Predicted
 from store.light_dataclass import dataclass
 

@@ -10,9 +10,11 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from queries.asking.limits import predicted_limits, with_limits
+from queries.asking.limit_sql import with_limits
+from queries.asking.limits import predicted_limits
 from queries.asking.question import Answer, Question
-from queries.errors.expected import BASIS, DATA_SHEET, MEASURED, Subject, basis_of
+from queries.errors.basis import BASIS, DATA_SHEET, MEASURED, basis_of
+from queries.errors.expected import Subject
 from queries.judging.confidence import HELD, Factors, Predicted, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects

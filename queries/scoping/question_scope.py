@@ -111,3 +111,17 @@ def resolve_pinned(transaction: ReadTransaction, pinned: Pinned) -> ResolvedScop
         serving_models=tuple(sorted({row.serving_model for row in found})),
         assumptions={row.key: row.assumptions for row in found if row.assumptions},
     )
+
+
+def phases_kept(question: Question, scope: ResolvedScope) -> frozenset[str]:
+    """The phases of a scope that a question looks at."""
+    return frozenset(phases_wanted(question, scope.phases) & scope.phases)
+
+
+def check_serving_models(scope: ResolvedScope) -> None:
+    """Refuse a comparison whose sides are of several serving models."""
+    if len(scope.serving_models) > 1:
+        raise InputError(
+            f"compare needs both sides under one serving model; stored here: {', '.join(scope.serving_models)}",
+            hint="choose one with `serving_model`",
+        )

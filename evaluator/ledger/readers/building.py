@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluator.canonical import canonical, key_of_texts, scalar_text
+from evaluator.ledger.point_keys import key_of_values
 from evaluator.ledger.readers.packed import opened_text
 from store.errors import InputError
 from store.loads import MeasuredRequests
@@ -184,7 +184,7 @@ def record(item: Item, *, source: str, source_format: str, file: str | None = No
     }
     try:
         extra = _WRITTEN(_plain(dict(item.extra))) if item.extra else "{}"
-        key = _key_of(values, extra)
+        key = key_of_values(values, extra)
         # What is said of the circumstances follows from the other fields: it is in no key.
         if item.circumstances is not AS_USUAL and (unusual := kept(item.circumstances)):
             extra = _WRITTEN(json.loads(extra) | unusual)
@@ -200,57 +200,6 @@ def _refuse_odd(name: str, value: str | None, longest: int) -> None:
         checked_name(value or "", name, longest=longest)
     except InputError as error:
         raise BadItem(error.message.rstrip(".")) from None
-
-
-def key_of(record_: MeasurementRecord, extra: str) -> str:
-    """The content key of a record, of whose other fields `extra` are in it."""
-    return _key_of({name: getattr(record_, name) for name in _IN_KEY}, extra)
-
-
-_SCALARS = tuple(sorted({*_SAME_NAME, "source_format"} - {"prefill", "decode", "run", "measured_at"}))
-_IN_KEY = (*_SCALARS, "measured_at", "prefill", "decode", "metrics", "definitions")
-
-
-def _key_of(values: Mapping[str, Any], extra: str) -> str:
-    """As content_key of the record says it; texts of what many points share are made once."""
-    measured_at = values["measured_at"]
-    parts = {name: scalar_text(values[name]) for name in _SCALARS}
-    return key_of_texts(
-        parts
-        | {
-            "": '"MeasurementRecord"',
-            "key": '""',
-            "source": '""',
-            "measured_at": "null" if measured_at is None else canonical(measured_at.isoformat()),
-            "prefill": _shared_text(values["prefill"]),
-            "decode": _shared_text(values["decode"]),
-            "metrics": _text_of_numbers(values["metrics"]),
-            "definitions": _text_of_pairs(tuple(values["definitions"].items())),
-            "extra": canonical(extra),
-        }
-    )
-
-
-def _text_of_numbers(values: Mapping[str, float]) -> str:
-    """As canonical has it; names of metrics are our own, and need no escape."""
-    texts = []
-    for name, value in sorted(values.items()):
-        number_ = float(value)
-        texts.append(f'"{name}":{int(number_) if number_.is_integer() and number_ < _WHOLE else repr(number_)}')
-    return "{" + ",".join(texts) + "}"
-
-
-_WHOLE = 2.0**53  # from which on not every whole number is a float
-
-
-@functools.lru_cache(maxsize=4096)
-def _shared_text(side: SideRecord) -> str:
-    return canonical(side)
-
-
-@functools.lru_cache(maxsize=4096)
-def _text_of_pairs(pairs: tuple[tuple[str, str], ...]) -> str:
-    return canonical(dict(pairs))
 
 
 def _bounded(run: RunRecord) -> RunRecord:

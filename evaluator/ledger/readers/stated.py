@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from evaluator.ledger.point_keys import key_of
 from evaluator.ledger.readers.building import (
     FIELD,
     LONGEST_TEXT,
@@ -14,7 +15,6 @@ from evaluator.ledger.readers.building import (
     circumstances_of,
     inner,
     kept,
-    key_of,
     moment,
     number,
     whole,

@@ -1,0 +1,64 @@
+"""The basis of a row's numbers: measured kernels or servers of its device and engine, another device's, a data sheet.
+
+Not here: how far off such numbers are (queries.errors.expected)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from queries.errors.shipped import ShippedDevice, devices
+from queries.errors.spreads import known_of
+
+if TYPE_CHECKING:
+    from queries.errors.expected import Subject
+
+BASIS: Final = "basis"  # the column that says what the numbers of a device under an engine rest on
+DATA_SHEET: Final = "data sheet"
+MEASURED: Final = "measured near"
+UNSEEN_ENGINE: Final = "engine not measured"
+FITTED_BASIS: Final = "fitted to serving points"
+SEEN_PAIRS = 2  # pairs from which an engine was measured more than once
+
+
+def basis_of(subject: Subject) -> str:
+    """The basis of a subject's numbers: measurements of its device and engine, or what of these is missing."""
+    based = device_basis(subject)
+    return UNSEEN_ENGINE if based == MEASURED and seldom_measured(subject) else based
+
+
+def device_basis(subject: Subject) -> str:
+    """The basis of a device's rates: its measured kernels or serving points, those of another device, or its data
+    sheet."""
+    shipped = devices().get(subject.device)
+    if subject.family == "theoretical":
+        return _fitted_basis(subject, shipped)
+    donor = subject.device if shipped is None else shipped.calibrated_from
+    keys = () if shipped is None else tuple(shipped.calibrated_key.split("+"))
+    carried = donor != subject.device and (not subject.device_key or subject.device_key.startswith(keys))
+    return f"carried from {donor}" if carried else MEASURED
+
+
+def seldom_measured(subject: Subject) -> bool:
+    """Whether its engine is none that was measured more than once. An own profile is its user's."""
+    engine = subject.engine
+    return engine is not None and "@" not in subject.serving_model and known_of("engine", engine) < SEEN_PAIRS
+
+
+def kernels_lack(basis: object) -> str:
+    """Why a device's kernels are no measured ones, for a sentence; empty where they are, or are carried from such."""
+    if basis == DATA_SHEET:
+        return "its numbers follow from its data sheet"
+    if basis == FITTED_BASIS:
+        return "its numbers are fitted to serving points of other people's servers"
+    donor = devices().get(str(basis).removeprefix("carried from "))
+    if donor is not None and donor.fitted_from:
+        return f"its numbers are those of {donor.device}, which are fitted to serving points"
+    return ""
+
+
+def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
+    """The basis of a profile without kernels. One that somebody changed rests on what it states."""
+    changed = shipped is not None and subject.device_key and not subject.device_key.startswith(shipped.theoretical_key)
+    if shipped is None or not shipped.fitted_from or changed:
+        return DATA_SHEET
+    return FITTED_BASIS if shipped.fitted_from == subject.device else f"carried from {shipped.fitted_from}"
