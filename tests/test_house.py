@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 from collections import Counter, defaultdict
 from typing import get_args
 
@@ -21,6 +22,16 @@ OWNED = {  # closed sets that the store owns, by name
     name: get_args(getattr(declaring, name))
     for name in ("Phase", "Convention", "Status", "SweepKind", "SweepOutcome", "Family", "TierName")
 }
+
+
+FOLDERS = {".ci", "docs", "tests", "tools", *MAY_IMPORT}
+
+
+def test_the_top_level_holds_the_packages_and_nothing_that_a_command_left_there():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a checkout of git")
+    assert {name.partition("/")[0] for name in listed.stdout.splitlines() if "/" in name} == FOLDERS
 
 
 def modules(package):

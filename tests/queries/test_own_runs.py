@@ -11,6 +11,7 @@ from queries.asking.options import Limits, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.learning import OwnPoint, OwnPoints, Server, Setting, prior_of
 from queries.learning.process import SCALES
+from queries.narrow.kept_rows import Rows
 from queries.session import Session
 from store.location import parse_url
 from store.schema import OF_PLANS
@@ -156,6 +157,17 @@ def test_a_row_that_was_run_has_the_measured_value_within_its_noise(stored):
         "near 1 run",
         "data sheet",
     }  # the other device keeps its own word
+
+
+@pytest.mark.parametrize(("confidence", "rows"), [(None, Rows.WINNERS), (0.8, Rows.KEPT)])
+def test_limits_read_with_a_confidence_look_at_every_row_again(stored, seen, confidence, rows):
+    """Which rows can win rests on one factor of errors a scenario. Own runs leave errors that grow away from them: a
+    smaller batch may miss a limit that a larger one, near a run, keeps."""
+    question = Question(report="best", scope=Scope(serving_model="vllm"),
+                        limits=Limits(tpot_ms=1e6, ttft_ms=1e6, confidence=confidence))  # fmt: skip
+    with Session(parse_url(stored[0]), own_points=lambda _: OwnPoints(points=tuple(seen[0]))) as session:
+        assert session.ask(question).rows == session.ask(question).rows
+        assert session._tables._seen.rows is rows
 
 
 def test_no_points_and_as_predicted_are_the_bare_answer(stored, seen):
