@@ -44,7 +44,7 @@ _EVALUATED = {
         "reject_ttft", "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
         "trace_caches",
     ),
-    "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema"),
+    "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema", "as_predicted"),
 }  # fmt: skip
 _SHARED = {
     OUTPUT: (

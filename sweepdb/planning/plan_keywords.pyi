@@ -55,3 +55,4 @@ class PlanKeywords(TypedDict, total=False):
     tuned_servers: bool | None
     kv_transfer_gb_per_s: float | None
     price_date: str | None
+    as_predicted: bool | None

@@ -46,7 +46,7 @@ _EVALUATED = (
     "kv_cache_quantization", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
     "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
-_ASKED = ("kv_transfer_gb_per_s", "price_date")
+_ASKED = ("kv_transfer_gb_per_s", "price_date", "as_predicted")
 REPORT, REPORT_OF_RATES = "deployments", "capacity"
 _LONGER_BY = 1.25  # limits on times, in the question after the one that was asked
 _EVERY = 1000  # rows: more than configurations compete
@@ -187,7 +187,9 @@ def server_asked(
 
 
 # A decision is about users who wait for their answers, by devices or money.
-NOT_DECIDED = ("attainment", "arrivals", "rates", "requests", "seed", "rank_by", "kv_transfer_gb_per_s")
+NOT_DECIDED = (
+    "attainment", "arrivals", "rates", "requests", "seed", "rank_by", "kv_transfer_gb_per_s", "as_predicted",
+)  # fmt: skip
 
 
 @cache
@@ -210,6 +212,8 @@ def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
                 hint="`rate` in place of `concurrency`, or leave `arrivals` out",
             )
         return own, ()
+    if values.get("as_predicted"):
+        raise InputError("`as_predicted` has no effect on a rate: simulations are not corrected by own runs")
     if own.rank_by not in {None, "cost", "devices"}:
         raise InputError(f"a rate is not ranked by {own.rank_by}", hint="`rank_by=cost` or devices")
     if "arrivals" in values:

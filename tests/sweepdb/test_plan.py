@@ -208,3 +208,11 @@ def test_requests_that_arrive_are_asked_about_next(tmp_path):
     assert any(
         text.startswith("Where requests arrive by themselves (poisson, 1000 requests") for text in found.sentences()
     )
+
+
+def test_own_runs_do_not_correct_simulations():
+    """`plan` of a rate simulates; an option that would change nothing is refused."""
+    with pytest.raises(InputError, match="`as_predicted` has no effect on a rate"):
+        sweepdb.plan(
+            "Qwen/Qwen3-8B", device="h100_sxm", rate=3.0, input_length=100, output_length=10, as_predicted=True
+        )
