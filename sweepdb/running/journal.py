@@ -77,7 +77,7 @@ class Journal:
         self.marks: list[Mark] = []  # of processes that may be left
         for line in file:
             if line.endswith("\n"):  # else it was being written when its writer was killed
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(ValueError):  # one that a kill had cut short, ended since
                     self._read(json.loads(line))
 
     def write(self, what: What, **said: object) -> None:
