@@ -6,6 +6,7 @@ are the bill of materials, `sbom.cdx.json`."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -20,6 +21,18 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 _SOURCE = "from setuptools import build_meta; import sys; build_meta.build_sdist(sys.argv[1])"
+_INSTALLED = """
+import json
+from importlib.metadata import distributions
+
+def licence(stated):
+    classes = [name.rpartition(" :: ")[2] for name in stated.get_all("Classifier", []) if name.startswith("License ::")]
+    line = stated.get("License-Expression") or (stated.get("License") or "").partition("\\n")[0]
+    return line or " AND ".join(classes)
+
+listed = [one.metadata for one in distributions()]
+print(json.dumps([{"name": one["Name"], "version": one["Version"], "license": licence(one)} for one in listed]))
+"""
 _MEGABYTE = 1e6
 
 
@@ -36,15 +49,36 @@ def build(folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     committed = _run("git", "log", "-1", "--format=%ct").decode().strip()
     surroundings = {**os.environ, "SOURCE_DATE_EPOCH": committed}
-    with tempfile.TemporaryDirectory() as place:
-        head = tarfile.open(fileobj=io.BytesIO(_run("git", "archive", "HEAD")))
-        with head:
-            head.extractall(place, filter="data")
+    with (
+        tempfile.TemporaryDirectory() as place,
+        tarfile.open(fileobj=io.BytesIO(_run("git", "archive", "HEAD"))) as head,
+    ):
+        head.extractall(place, filter="data")
         _run(sys.executable, "-c", _SOURCE, folder, cwd=Path(place), surroundings=surroundings)
     (source,) = folder.glob("sweepdb-*.tar.gz")
+    _settle(source, int(committed))
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     _run(*pip, "--wheel-dir", folder, source, surroundings=surroundings)
     return [source, *folder.glob("sweepdb-*.whl")]
+
+
+def _settle(archive: Path, when_s: int) -> None:
+    """The same bytes for the same commit: setuptools writes the time of the build and the builder's name."""
+    with tarfile.open(archive) as built:
+        held = [(entry, built.extractfile(entry)) for entry in sorted(built, key=lambda entry: entry.name)]
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as settled:
+            for entry, content in held:
+                entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname, entry.pax_headers = (
+                    when_s,
+                    0,
+                    0,
+                    "",
+                    "",
+                    {},
+                )
+                settled.addfile(entry, content)
+    archive.write_bytes(gzip.compress(packed.getvalue(), mtime=when_s))
 
 
 def sums(files: list[Path]) -> str:
@@ -53,7 +87,7 @@ def sums(files: list[Path]) -> str:
 
 
 def tried(python: str, file: Path, place: Path) -> dict[str, Any]:
-    """Install a file into an empty environment and run the demo: seconds, megabytes, and the packages that it brought."""
+    """Install a file into an empty environment and run the demo: seconds, megabytes, the packages that it brought."""
     environment = place / "environment"
     _run(python, "-m", "venv", environment)
     empty = _size(environment)
@@ -72,7 +106,7 @@ def tried(python: str, file: Path, place: Path) -> dict[str, Any]:
         "install_s": round(installed, 1),
         "installed_mb": round((_size(environment) - empty) / _MEGABYTE),
         "demo_s": round(time.perf_counter() - start, 1),
-        "packages": json.loads(_run(environment / "bin" / "pip", "inspect", "--local"))["installed"],
+        "packages": json.loads(_run(environment / "bin" / "python", "-c", _INSTALLED, cwd=place)),
     }
 
 
@@ -80,22 +114,26 @@ def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
 
 
-def bill_of_materials(packages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Packages as `pip inspect` lists them, in the shape of CycloneDX 1.5 (cyclonedx.org/docs/1.5/json)."""
-    stated = sorted((package["metadata"] for package in packages), key=lambda stated: stated["name"].lower())
-    components = [_component(one) for one in stated if one["name"] not in {"pip", "setuptools", "sweepdb"}]
-    (own,) = (one for one in stated if one["name"] == "sweepdb")
+def bill_of_materials(packages: list[dict[str, str]]) -> dict[str, Any]:
+    """What an environment holds, in the shape of CycloneDX 1.5 (cyclonedx.org/docs/1.5/json)."""
+    listed = sorted(packages, key=lambda package: package["name"].lower())
+    components = [_component(one) for one in listed if one["name"] not in {"pip", "setuptools", "sweepdb"}]
+    (own,) = (one for one in listed if one["name"] == "sweepdb")
     metadata = {"component": {**_component(own), "type": "application"}}
-    return {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": metadata, "components": components}
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": metadata,
+        "components": components,
+    }
 
 
-def _component(stated: dict[str, Any]) -> dict[str, Any]:
-    licence = stated.get("license_expression") or stated.get("license")
-    of_class = [name.rpartition(" :: ")[2] for name in stated.get("classifier", []) if name.startswith("License ::")]
-    named = (licence if licence and "\n" not in licence else None) or " AND ".join(of_class)
-    one = {"type": "library", "name": stated["name"], "version": stated["version"]}
-    one["purl"] = f"pkg:pypi/{stated['name'].lower().replace('_', '-')}@{stated['version']}"
-    return {**one, "licenses": [{"license": {"name": named}}]} if named else one
+def _component(package: dict[str, str]) -> dict[str, Any]:
+    name, version = package["name"], package["version"]
+    purl = f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
+    licenses = [{"license": {"name": package["license"]}}] if package["license"] else []
+    return {"type": "library", "name": name, "version": version, "purl": purl, "licenses": licenses}
 
 
 def main(folder: str, *pythons: str) -> None:
