@@ -37,7 +37,7 @@ _MEGABYTE = 1e6
 
 
 def _run(*command: str | Path, cwd: Path = ROOT, surroundings: dict[str, str] | None = None) -> bytes:
-    """What a command prints; its own words where it fails."""
+    """Give a command's output; a command that fails ends the release with its own words."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, check=False, env=surroundings)  # noqa: S603  our own
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout.decode()}{done.stderr.decode()}")
@@ -115,7 +115,7 @@ def _size(folder: Path) -> int:
 
 
 def bill_of_materials(packages: list[dict[str, str]]) -> dict[str, Any]:
-    """What an environment holds, in the shape of CycloneDX 1.5 (cyclonedx.org/docs/1.5/json)."""
+    """Packages of an environment, in the shape of CycloneDX 1.5 (cyclonedx.org/docs/1.5/json)."""
     listed = sorted(packages, key=lambda package: package["name"].lower())
     components = [_component(one) for one in listed if one["name"] not in {"pip", "setuptools", "sweepdb"}]
     (own,) = (one for one in listed if one["name"] == "sweepdb")
