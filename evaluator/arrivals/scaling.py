@@ -18,7 +18,7 @@ _ROUNDED = 1e-9  # of a replica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """What replicas cost to start and stop, and how many there may be. `spare` are there for a node that is lost."""
+    """The cost of starting and stopping replicas, and how many there may be. `spare` are there for a node that is lost."""
 
     start_up: int = 5  # minutes that a replica is paid for before it serves
     cool_down: int = 10  # minutes that it serves on after it was last needed
@@ -51,7 +51,7 @@ def peaks(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def static(needed: Integers, scaling: Scaling, minutes: int) -> Scaled:
-    """What the busiest hour needs, all day."""
+    """As many all day as the busiest hour needs."""
     most = int(needed.max())
     return Scaled(ready=np.full(minutes, most), paid_minutes=most * (minutes + scaling.start_up))
 
@@ -75,7 +75,7 @@ def scheduled(needed: Integers, scaling: Scaling, minutes: int) -> Scaled:
 
 
 def reactive(rates_per_s: FloatArray, goodput: float, scaling: Scaling) -> Scaled:
-    """A planner that knows the goodput of a replica, and each minute sets replicas to the rate of the minute before."""
+    """A planner that knows the goodput of a replica, and sets replicas to the rate of the minute before."""
     seen = np.concatenate((rates_per_s[:1], rates_per_s[:-1]))
     wanted = np.minimum(scaling.needed(seen, goodput), scaling.maximum or np.iinfo(np.int64).max)
     paid = _over(wanted, scaling.cool_down, np.maximum)

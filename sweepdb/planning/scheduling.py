@@ -67,7 +67,7 @@ class DaySchedule(Framed):
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
-        """One of each candidate and hour."""
+        """Each candidate hour by hour."""
         return tuple(self._rows())
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
@@ -84,7 +84,7 @@ class DaySchedule(Framed):
             yield (rank, one.device, one.plan, one.num_devices, *hours, *(one.usd(kind) for kind in _KINDS))
 
     def sentences(self) -> Iterator[str]:
-        """What to run, what it saves, and how well each way keeps the limits."""
+        """The replicas to run, what they save, and how well each way keeps the limits."""
         best = self.candidates[0]
         counts = best.scaled["scheduled"].of_hours()
         static, hours = best.device_hours("static"), best.device_hours("scheduled")
