@@ -18,7 +18,7 @@ _ROUNDED = 1e-9  # of a replica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """The cost of starting and stopping replicas, and how many there may be. `spare` are there for a node that is lost."""
+    """The cost of starting and stopping replicas, and how many there may be. `spare` ones stand in for lost ones."""
 
     start_up: int = 5  # minutes that a replica is paid for before it serves
     cool_down: int = 10  # minutes that it serves on after it was last needed
