@@ -13,7 +13,9 @@ from cli.shared_options import OutputOption, StoreOption
 
 
 def schedule(  # noqa: PLR0917  one of each option
-    trace: Annotated[Path, typer.Option(help="CSV of a day: columns minute and rate (requests/s), from minute 0 on")],
+    trace: Annotated[
+        Path, typer.Option(help="CSV of a day: minute and rate (requests/s), or a log of requests with times")
+    ],
     ttft_limit: Annotated[float, typer.Option(help="longest time to first token, ms")],
     tpot_limit: Annotated[float, typer.Option(help="longest time per output token, ms")],
     attainment: Annotated[float, typer.Option(help="share of each hour's requests within the limits")] = 0.95,
@@ -25,6 +27,7 @@ def schedule(  # noqa: PLR0917  one of each option
     minimum: Annotated[int, typer.Option(help="replicas that always run")] = 1,
     maximum: Annotated[int | None, typer.Option(help="most replicas at once")] = None,
     spare: Annotated[int, typer.Option(help="replicas beyond those needed, for a node that is lost")] = 0,
+    trace_unit: Annotated[str, typer.Option(help="s or ms: the unit of a log's times that are numbers")] = "s",
     seed: Annotated[int, typer.Option(help="seed of the day's arrivals and lengths")] = 1,
     format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")] = "table",
     output: OutputOption = None,
@@ -38,7 +41,8 @@ def schedule(  # noqa: PLR0917  one of each option
 
     found = scheduled(
         trace, ttft_limit=ttft_limit, tpot_limit=tpot_limit, attainment=attainment, sweep=sweep, model=model,
-        device=device, start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare, seed=seed,
+        device=device, start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare,
+        trace_unit=trace_unit, seed=seed,
         store=store,
     )  # fmt: skip
     if format_ == "table":

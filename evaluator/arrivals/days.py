@@ -13,9 +13,9 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.asked import in_order
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
 from evaluator.arrivals.scaling import HOUR
-from evaluator.arrivals.streams import ArrivalProcess, uniform
+from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess, uniform
 from evaluator.graph.operators import OperatorSet
-from evaluator.inputs.workloads.day_rates import requests_of_day
+from evaluator.inputs.workloads.day_rates import Day
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
@@ -42,20 +42,23 @@ class DayPlayer:
         scenario: Scenario,
         operators: Mapping[str, OperatorSet],
         cost: CostModel,
-        rates_per_s: FloatArray,
+        day: Day,
         seed: int,
     ) -> None:
-        count = requests_of_day(rates_per_s)
         model = serving_model_of(scenario)
         engine = model.engine(scenario)
         run = Run(scenario=scenario, operators=operators, source=model.source(scenario), cost=cost,
                   batch_sizes=np.asarray([1], dtype=np.int64))  # fmt: skip
         if (refused := unplayable(run, engine)) is not None or engine is None:
             raise refused or InputError("no engine")
-        process = ArrivalProcess(kind="poisson", requests=count, seed=seed)
-        self._player = LoadPlayer(run, engine, PlaySettings(process=process))
-        self._asked = replace(self._player.asked, arrive_s=day_times(self._player.asked.arrive_s, rates_per_s))
-        self._minute = np.minimum(self._asked.arrive_s // _MINUTE_S, rates_per_s.size - 1).astype(np.int64)
+        log, count = day.log, day.requests
+        kind: ArrivalKind = "poisson" if log is None else "trace"
+        process = ArrivalProcess(kind=kind, requests=count, seed=seed, trace_sha256=log and log.sha256)
+        self._player = LoadPlayer(run, engine, PlaySettings(process=process), log)
+        asked = self._player.asked
+        times = day_times(asked.arrive_s, day.rates_per_s) if log is None else log.times
+        self._asked = replace(asked, arrive_s=times)
+        self._minute = np.minimum(times // _MINUTE_S, day.rates_per_s.size - 1).astype(np.int64)
         self._share = 1.0 - uniform(seed, _DEALT, count)  # in [0, 1)
 
     @property

@@ -22,9 +22,11 @@ from sweepdb.sessions import open_session
 if TYPE_CHECKING:
     from evaluator.arithmetic import FloatArray, Integers
     from evaluator.arrivals import DayPlayer, Scaled, Scaling, TimeLimits
+    from evaluator.inputs import Day
 
 _PLAYS = 24  # at most, each with a replica more in the hours that missed the limits
 _MOST_CANDIDATES = 1_000
+_UNITS_S = {"s": 1.0, "ms": 1e-3}
 _KINDS = ("static", "scheduled", "reactive")
 
 
@@ -126,23 +128,29 @@ def schedule(
     minimum: int = 1,
     maximum: int | None = None,
     spare: int = 0,
+    trace_unit: str = "s",
     seed: int = 1,
     store: str | None = None,
 ) -> DaySchedule:
-    """Replicas by hour for a CSV of `minute,rate`: the fewest device-hours that keep the limits.
+    """Replicas by hour for a CSV of `minute,rate` or a log of requests: the fewest device-hours within limits.
 
-    Candidates are stored instances with loads that do both prefill and decode. Lengths are those of their workload."""
+    Candidates are stored instances with loads that do both prefill and decode. Lengths are those of the log, else of
+    their workload."""
     from evaluator.arrivals import Scaling, TimeLimits
-    from evaluator.inputs import read_day_rates
+    from evaluator.inputs import read_day
 
     _check(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare, seed=seed)
     scaling = Scaling(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare)
-    rates = read_day_rates(Path(trace))
+    if trace_unit not in _UNITS_S:
+        raise InputError(f"`trace_unit={trace_unit}` is not one of {', '.join(_UNITS_S)}")
+    day = read_day(Path(trace), log_seconds=_UNITS_S[trace_unit])
     limits = TimeLimits(ttft_ms=ttft_limit, tpot_ms=tpot_limit)
     scope = {"sweep": sweep, "model": model, "device": device, "attainment": attainment, "ttft_limit": ttft_limit,
              "tpot_limit": tpot_limit}  # fmt: skip
-    found = _candidates({name: value for name, value in scope.items() if value is not None}, rates, scaling, store)
-    return _Day(rates, scaling, limits, attainment, seed).answered(found, parse_url(store))
+    found = _candidates(
+        {name: value for name, value in scope.items() if value is not None}, day.rates_per_s, scaling, store
+    )
+    return _Asked(day, scaling, limits, attainment, seed).answered(found, parse_url(store))
 
 
 def _check(**given: int | None) -> None:
@@ -219,10 +227,10 @@ def _scaled(rates: FloatArray, goodput: float, scaling: Scaling, more: Integers 
 
 
 @dataclass(frozen=True, slots=True)
-class _Day:
+class _Asked:
     """A day that is asked about."""
 
-    rates: FloatArray
+    day: Day
     scaling: Scaling
     limits: TimeLimits
     attainment: float
@@ -245,7 +253,7 @@ class _Day:
                 del found[0]
                 continue
             added[of] = int(more.sum())
-            found[0] = replace(best, scaled=_scaled(self.rates, best.goodput, self.scaling, more))
+            found[0] = replace(best, scaled=_scaled(self.day.rates_per_s, best.goodput, self.scaling, more))
             found.sort(key=_order(found))
         return self._told(found, player, added[of], location)
 
@@ -257,7 +265,7 @@ class _Day:
         scaled = candidates[0].scaled
         return DaySchedule(
             candidates=tuple(candidates),
-            peak_rates=tuple(peaks(self.rates).tolist()),
+            peak_rates=tuple(peaks(self.day.rates_per_s).tolist()),
             attained={kind: _shares(self._attained(player, scaled[kind])) for kind in _KINDS},
             attainment=self.attainment,
             requests=player.requests,
@@ -272,16 +280,16 @@ class _Day:
         from sweepdb.restoring import scenario_with_operators
 
         scenario, operators = scenario_with_operators(location, one.scenario)
-        return DayPlayer(scenario, operators, cost_of(scenario), self.rates, self.seed)
+        return DayPlayer(scenario, operators, cost_of(scenario), self.day, self.seed)
 
     def _attained(self, player: DayPlayer, scaled: Scaled) -> FloatArray:
         return player.attained(np.maximum(1, scaled.ready - self.scaling.spare), self.limits)
 
     def _added(self, player: DayPlayer, one: Candidate) -> Integers:
         """Replicas beyond goodput, by hour."""
-        more = np.zeros(-(-self.rates.size // 60), dtype=np.int64)
+        more = np.zeros(-(-self.day.rates_per_s.size // 60), dtype=np.int64)
         for _ in range(_PLAYS):
-            scaled = _scaled(self.rates, one.goodput, self.scaling, more)
+            scaled = _scaled(self.day.rates_per_s, one.goodput, self.scaling, more)
             missed = self._attained(player, scaled["scheduled"]) < self.attainment
             if not missed.any():
                 return more
@@ -293,7 +301,7 @@ class _Day:
         )
 
     def _check_room(self, one: Candidate, more: Integers) -> None:
-        most = int(_scaled(self.rates, one.goodput, self.scaling, more)["static"].ready.max())
+        most = int(_scaled(self.day.rates_per_s, one.goodput, self.scaling, more)["static"].ready.max())
         if self.scaling.maximum is not None and most > self.scaling.maximum:
             raise InputError(
                 f"`maximum={self.scaling.maximum}` replicas are too few in a simulated day: {most} are needed",

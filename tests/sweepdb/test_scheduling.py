@@ -87,6 +87,30 @@ def test_a_file_without_its_columns(url, tmp_path):
         sweepdb.schedule(written(tmp_path, [(0, 1)], "time,rate"), store=url, **LIMITS)
 
 
+@pytest.mark.parametrize(("unit", "apart"), [("s", 0.05), ("ms", 50)])
+def test_a_log_is_simulated_at_its_own_times_with_its_own_lengths(url, tmp_path, unit, apart):
+    path = tmp_path / "log.csv"
+    lines = (f"{apart * number},{5 if number < 36_000 else 50},20" for number in range(72_000 + 1))
+    path.write_text("\n".join(["timestamp,input_length,output_length", *lines]), encoding="utf-8")
+    found = sweepdb.schedule(path, store=url, trace_unit=unit, **LIMITS)
+    assert found.requests == 72_001
+    assert found.peak_rates == (pytest.approx(20.0), pytest.approx(1 / 60))  # the last is the first of its hour
+    assert found.attained["scheduled"] == (1.0, 1.0)  # prompts of 50 tokens where its workload has 500
+
+
+def test_a_log_in_milliseconds_is_no_log_of_weeks(url, tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        "\n".join(f'{{"timestamp": {at}, "input_length": 10, "output_length": 10}}' for at in (0, 3_600_000)),
+        encoding="utf-8",
+    )
+    with pytest.raises(InputError, match=r"41\.7 days are more than a week"):
+        sweepdb.schedule(path, store=url, **LIMITS)
+    path.write_text(path.read_text(encoding="utf-8").replace(": 0,", ": 4000000,"), encoding="utf-8")
+    with pytest.raises(InputError, match="line 2: the time falls"):
+        sweepdb.schedule(path, store=url, **LIMITS)
+
+
 def test_the_command_says_what_python_says(url, tmp_path):
     path = day(tmp_path, QUIET, BUSY)
     typed = ["schedule", "--trace", str(path), "--ttft-limit", "60", "--tpot-limit", "4"]
