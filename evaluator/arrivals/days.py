@@ -13,7 +13,7 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.asked import in_order
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
 from evaluator.arrivals.scaling import HOUR
-from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess, uniform
+from evaluator.arrivals.streams import ArrivalProcess, uniform
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.workloads.day_rates import Day
 from evaluator.pricing.cost_model import CostModel
@@ -52,8 +52,9 @@ class DayPlayer:
         if (refused := unplayable(run, engine)) is not None or engine is None:
             raise refused or InputError("no engine")
         log, count = day.log, day.requests
-        kind: ArrivalKind = "poisson" if log is None else "trace"
-        process = ArrivalProcess(kind=kind, requests=count, seed=seed, trace_sha256=log and log.sha256)
+        process = ArrivalProcess(kind="poisson", requests=count, seed=seed)
+        if log is not None:
+            process = replace(process, kind="trace", trace_sha256=log.sha256)
         self._player = LoadPlayer(run, engine, PlaySettings(process=process), log)
         asked = self._player.asked
         times = day_times(asked.arrive_s, day.rates_per_s) if log is None else log.times
