@@ -98,6 +98,31 @@ def test_a_log_is_simulated_at_its_own_times_with_its_own_lengths(url, tmp_path,
     assert found.attained["scheduled"] == (1.0, 1.0)  # prompts of 50 tokens where its workload has 500
 
 
+def logged(folder, prompt):
+    path = folder / "log.csv"
+    lines = (f"{0.05 * number},{prompt},60" for number in range(12_000))
+    path.write_text("\n".join(["timestamp,input_length,output_length", *lines]), encoding="utf-8")
+    return path
+
+
+def test_what_the_simulation_misses_gets_replicas_until_it_keeps_the_limits(url, tmp_path):
+    """Eight times the prompt tokens that the stored goodput is of: it says one replica."""
+    found = sweepdb.schedule(logged(tmp_path, 4_000), store=url, ttft_limit=400.0, tpot_limit=8.0)
+    replicas = int(found.candidates[0].scaled["scheduled"].ready[0])
+    assert (replicas, found.added) == (1 + found.added, replicas - 1)
+    assert found.added >= 1
+    assert found.attained["scheduled"][0] >= 0.95 > found.attained["reactive"][0]  # which goes by the goodput
+    with pytest.raises(
+        InputError, match=rf"`maximum={replicas - 1}` replicas are too few in a simulated day: {replicas} are"
+    ):
+        sweepdb.schedule(tmp_path / "log.csv", store=url, ttft_limit=400.0, tpot_limit=8.0, maximum=replicas - 1)
+
+
+def test_prompts_that_alone_take_longer_than_the_limit(url, tmp_path):
+    with pytest.raises(InputError, match="no number of replicas of tp1pp1dp1 keeps the limits in hour 0"):
+        sweepdb.schedule(logged(tmp_path, 30_000), store=url, **LIMITS)
+
+
 def test_a_log_in_milliseconds_is_no_log_of_weeks(url, tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text(
