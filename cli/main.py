@@ -36,6 +36,7 @@ SUMMARIES = {
     "evaluate": "Evaluate every plan and batch size, and store every point.",
     "query": "Answer a question from the stored rows, evaluating nothing.",
     "plan": "The best whole deployments for a question: evaluate what is missing, then answer.",
+    "schedule": "How many replicas to run in each hour of a day, played through.",
     "decide": "What to deploy, how sure that is, and the next run that is worth most.",
     "report": "Write an answer as one file to send.",
     "launch": "Write the files that start a stored row.",
@@ -69,6 +70,7 @@ _ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end n
 # Modules of commands with these, in the order of help texts.
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "planning": ("plan", "report"),
+    "scheduling": ("schedule",),
     "decide": ("decide",),
     "evaluating": ("launch", "evaluate", "explain", "worker"),
     "questions": ("query", "verify"),

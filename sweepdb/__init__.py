@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
-    from sweepdb.planning import DeploymentPlan, RatePlan, ServerPlan, plan, plan_server
+    from sweepdb.planning import DaySchedule, DeploymentPlan, RatePlan, ServerPlan, plan, plan_server, schedule
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
 
 __all__ = [
     "Answer",
+    "DaySchedule",
     "Decision",
     "DeploymentPlan",
     "Evaluation",
@@ -56,6 +57,7 @@ __all__ = [
     "open",
     "plan",
     "plan_server",
+    "schedule",
     "validate",
 ]
 

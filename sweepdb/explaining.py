@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import EncoderRates, ExplainedOperator, Step, encoder_rates, explain_step
-from evaluator.graph import OperatorSet, operators_from_json
+from evaluator.graph import OperatorSet
 from evaluator.scenario import Scenario
-from evaluator.serving import APART, DRIFTING, serving_model_of, stored_engine
-from evaluator.together import captures
+from evaluator.serving import APART, DRIFTING, serving_model_of
 from queries.probes import find_probe, parse_reference
-from store.errors import InputError, StoreError
+from store.errors import InputError
 from store.location import parse_url
-from store.opening import Store, open_store
-from store.writing import get_operators
-from sweepdb.restoring import stored_scenario
+from sweepdb.restoring import scenario_with_operators
 
 STEPS: tuple[Step, ...] = ("encode", "prefill", "decode")
 
@@ -143,24 +139,13 @@ def _explained(text: str, store_url: str | None, step: str | None) -> tuple[list
     columns, row = find_probe(location, text)
     values = dict(zip(columns, row, strict=True))
     reference = parse_reference(text)
-    planned = stored_scenario(location, reference.scenario)
-    wanted = captures(planned)
-    with open_store(store_url, read_only=True) as store:
-        payloads = get_operators(store, [item.key for item in wanted.values()])
-        scenario = _with_own_engine(store, planned.scenario)
-    missing = [trace for trace, item in wanted.items() if item.key not in payloads]
-    if missing:
-        raise StoreError(
-            f"the operators of {text} are not stored as this program captures them",
-            hint="the probe is of an older formula version; evaluate its scenario again",
-        )
-    sets = {trace: operators_from_json(payloads[item.key]) for trace, item in wanted.items()}
+    scenario, sets = scenario_with_operators(location, reference.scenario)
     steps = [
         ExplainedStep(
             probe=text,
             step=name,
             stored_ms=float(str(stored)),
-            operators=explain_step(planned.scenario, reference.batch_size, sets, name),
+            operators=explain_step(scenario, reference.batch_size, sets, name),
         )
         for name in ("prefill", "decode")
         if (stored := values[f"{name}_step_ms"]) is not None and step in {None, name}
@@ -175,14 +160,6 @@ def _explained(text: str, store_url: str | None, step: str | None) -> tuple[list
         )
         steps.insert(0, encode)
     return steps, _first_tokens(text, scenario, reference.batch_size, sets)
-
-
-def _with_own_engine(store: Store, scenario: Scenario) -> Scenario:
-    """The scenario with the profile that its label stands for, where the store has it."""
-    if scenario.engine is None and "@" in scenario.serving_model:
-        with suppress(InputError):
-            return replace(scenario, engine=stored_engine(store, scenario.serving_model))
-    return scenario
 
 
 def _encodes_apart(scenario: Scenario) -> bool:

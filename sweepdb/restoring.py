@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from typing import Any, NamedTuple
 
 from evaluator.features import LANGUAGE_PART
+from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.inputs import Launch, Plan, Routing
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored
 from evaluator.scenario import Scenario
+from evaluator.serving import stored_engine
+from evaluator.together import captures
 from queries.probes import find_scenario
+from store.errors import InputError, StoreError
 from store.location import StoreLocation
+from store.opening import Store, open_store
 from store.reading import read_transaction
 from store.records import ScenarioRecord
 from store.schema import SCENARIO_TABLES, Convention, Phase
+from store.writing import get_operators
 
 _SIZES = tuple(item.name for item in fields(Plan))
 _OF_ONE = f"FROM {SCENARIO_TABLES} WHERE sc.id = ?"
@@ -49,6 +56,29 @@ def stored_scenario(location: StoreLocation, reference: str) -> PlannedScenario:
         specs = next(transaction.rows(_Specs, _SPECS, (number,)))
         sizes = next(transaction.cells(_PLAN, (number,)))
     return _planned(specs, dict(zip(_SIZES, sizes, strict=True)))
+
+
+def scenario_with_operators(location: StoreLocation, reference: str) -> tuple[Scenario, dict[str, OperatorSet]]:
+    """The scenario whose key begins so, with the engine that its label stands for, and its stored operators."""
+    planned = stored_scenario(location, reference)
+    wanted = captures(planned)
+    with open_store(location.url, read_only=True) as store:
+        payloads = get_operators(store, [item.key for item in wanted.values()])
+        scenario = _with_own_engine(store, planned.scenario)
+    if any(item.key not in payloads for item in wanted.values()):
+        raise StoreError(
+            f"the operators of {reference} are not stored as this program captures them",
+            hint="the probe is of an older formula version; evaluate its scenario again",
+        )
+    return scenario, {trace: operators_from_json(payloads[item.key]) for trace, item in wanted.items()}
+
+
+def _with_own_engine(store: Store, scenario: Scenario) -> Scenario:
+    """The scenario with the profile that its label stands for, where the store has it."""
+    if scenario.engine is None and "@" in scenario.serving_model:
+        with suppress(InputError):
+            return replace(scenario, engine=stored_engine(store, scenario.serving_model))
+    return scenario
 
 
 def planned_of(record: ScenarioRecord) -> PlannedScenario:

@@ -11,6 +11,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "plan Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500",
         "plan Qwen/Qwen3-32B --device h200_sxm,b200_sxm --rate 20 --tpot-limit 40",
     ),
+    "schedule": (
+        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50",
+        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50 --spare 1 --start-up 10 --format csv",
+    ),
     "decide": (
         "decide Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --tpot-limit 30 --ttft-limit 2000",
         "decide Qwen/Qwen3-32B --device h200_sxm,b200_sxm --concurrency 200 --tpot-limit 40 --gain 0.05",

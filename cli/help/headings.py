@@ -90,7 +90,7 @@ FEW: Mapping[str, frozenset[str]] = {
     "serving_model", "force"}),
 }  # fmt: skip
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "Ask": ("plan", "decide", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
+    "Ask": ("plan", "schedule", "decide", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
     "Evaluate and launch": ("evaluate", "worker", "launch"),
     "Look up": ("models", "devices", "support", "workloads", "prices"),
     "Measure": ("measurements", "validate", "calibrate"),

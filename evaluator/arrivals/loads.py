@@ -238,7 +238,7 @@ class LoadPlayer:
         asked = at_rate(self.asked, rate)
         played = self.played(self.rules, asked, each=keep_requests)
         first = asked.count - BATCHES * (int(asked.count * (1.0 - WARM_UP)) // BATCHES)
-        times = self._times(asked, played, first)
+        times = self.times(asked, played, first)
         fine = ~np.isnan(times.ttft)
         batch = np.arange(times.ttft.size) * BATCHES // times.ttft.size
         return Load(
@@ -290,7 +290,8 @@ class LoadPlayer:
             "output_tokens_per_s": tokens / span,
         }
 
-    def _times(self, asked: AskedRequests, played: PlayedRequests, first: int) -> RequestTimesMs:
+    def times(self, asked: AskedRequests, played: PlayedRequests, first: int) -> RequestTimesMs:
+        """Times of the requests from the `first` on, without what no step takes."""
         arrive, begun, ended = asked.arrive_s[first:], played.first_s[first:], played.end_s[first:]
         gained = (asked.steps[first:] - 1) * self.gain
         tpot = np.where(gained > 0.0, 1e3 * (ended - begun) / np.maximum(gained, 1.0), 0.0)

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.vision.images import ImageRequest, Images, check_images
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
     from evaluator.inputs.workloads.cache_tiers import TIERS, CacheTier, cache_tiers
+    from evaluator.inputs.workloads.day_rates import Day, read_day
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
     from evaluator.inputs.workloads.traces import read_trace
     from evaluator.inputs.workloads.workload import LengthBin, Workload

@@ -82,6 +82,9 @@ def give_files(page: Path, folder: Path) -> None:
         rows = "".join(f"{number}.5,{number % 2},{1500 + number},20\n" for number in range(120))
         log = folder / "AzureLMMInferenceTrace_multimodal.csv"
         log.write_text(f"TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n{rows}", encoding="utf-8")
+    if page.name == "schedule-a-day.md":
+        (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        (folder / "day.csv").write_text(csv.replace(" ", ""), encoding="utf-8")
     if page.name == "how-many-requests.md":
         lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long

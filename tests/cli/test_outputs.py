@@ -26,6 +26,7 @@ from store.whole_files import STANDARD_OUTPUT, written_whole
 LENGTHS = "--input-length 3500 --output-length 1500"
 ARGUMENTS = {  # of each command; of an option of its own, with another place for the answer
     "plan": f"Qwen/Qwen3-0.6B --device h200_sxm --total-devices 1 {LENGTHS}",
+    "schedule": "--trace {day} --ttft-limit 1000 --tpot-limit 20",
     "report": "",
     "launch": "{probe} --engine vllm",
     "explain": "{probe}",
@@ -49,7 +50,7 @@ STORING = ("plan", "calibrate", "validate")
 BYTES = ("query pareto --format png", "sql --format parquet --schema")
 EVALUATED = (
     "evaluate Qwen/Qwen3-0.6B --device h200_sxm --total-devices 1 --mode aggregated --batch-range 4 "
-    f"--serving-model vllm {LENGTHS}"
+    f"--serving-model vllm --arrivals poisson --requests 500 {LENGTHS}"
 )
 
 
@@ -85,13 +86,14 @@ def ground(tmp_path_factory):
         file.write("m,n,k,dtype,latency_us\n")
         for m, n in itertools.product((16, 256, 2048, 8192), (1024, 4096, 8192)):
             file.write(f"{m},{n},4096,bfloat16,{3 + 2e6 * m * n * 4096 / 187.2e12}\n")
+    (folder / "day.csv").write_text("minute,rate\n0,1\n1,2\n")
     with (folder / "points.csv").open("w") as file:
         file.write(
             "model,device,engine,precision,input_length,output_length,concurrency,tp,pp,ttft_ms,tpot_exclusive_ms\n"
         )
         file.write("Qwen/Qwen3-0.6B,h200_sxm,vllm,bf16,3500,1500,1,1,1,20,3\n")
     made = {"folder": folder, "url": url, "probe": row["probe"], "kernels": folder / "gemm.csv",
-            "points": folder / "points.csv", "wanted": {}}  # fmt: skip
+            "points": folder / "points.csv", "day": folder / "day.csv", "wanted": {}}  # fmt: skip
     for line, option in lines():
         if line.startswith(STORING):
             wanted(made, line, option)  # what it stores is there before others are asked

@@ -1,0 +1,98 @@
+"""How many replicas of a deployment run through a day: all day, by a schedule of hours, or following the rate.
+
+Pure: rates of minutes in, replicas of minutes out. Not here: what requests get of them (evaluator.arrivals.days)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.arithmetic import FloatArray, Integers
+
+HOUR = 60  # minutes
+_ROUNDED = 1e-9  # of a replica
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """The cost of starting and stopping replicas, and how many there may be. `spare` ones stand in for lost ones."""
+
+    start_up: int = 5  # minutes that a replica is paid for before it serves
+    cool_down: int = 10  # minutes that it serves on after it was last needed
+    minimum: int = 1
+    maximum: int | None = None
+    spare: int = 0
+
+    def needed(self, rates_per_s: FloatArray, goodput: float) -> Integers:
+        """Replicas for each rate, the spare ones among them, whatever the maximum is."""
+        serving = np.maximum(1, np.ceil(rates_per_s / goodput - _ROUNDED)).astype(np.int64)
+        return np.maximum(self.minimum, serving + self.spare)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scaled:
+    """Replicas that serve in each minute, and the minutes of replicas that are paid for."""
+
+    ready: Integers
+    paid_minutes: int
+
+    def of_hours(self) -> Integers:
+        """The most that serve at once in each hour."""
+        return peaks(self.ready)
+
+
+def peaks(values: NDArray[Any]) -> NDArray[Any]:
+    """The largest value of each hour, the last of which may be shorter."""
+    found: NDArray[Any] = np.maximum.reduceat(values, np.arange(0, values.size, HOUR))
+    return found
+
+
+def static(needed: Integers, scaling: Scaling, minutes: int) -> Scaled:
+    """As many all day as the busiest hour needs."""
+    most = int(needed.max())
+    return Scaled(ready=np.full(minutes, most), paid_minutes=most * (minutes + scaling.start_up))
+
+
+def scheduled(needed: Integers, scaling: Scaling, minutes: int) -> Scaled:
+    """The fewest paid minutes that serve what each hour needs.
+
+    The n-th replica is needed where n or more are. Through a gap it serves on where stopping costs as much: its
+    cool-down and another start."""
+    wanted = np.repeat(needed, HOUR)[:minutes]
+    ready, starts = np.zeros(minutes, dtype=np.int64), 0
+    for level in range(1, int(needed.max()) + 1):
+        ends, begins = _edges(wanted >= level)
+        starts += 1
+        ready[begins[0] : ends[-1] + scaling.cool_down] += 1
+        for end, begin in zip(ends[:-1], begins[1:], strict=True):
+            if begin - end > scaling.cool_down + scaling.start_up:
+                ready[end + scaling.cool_down : begin] -= 1
+                starts += 1
+    return Scaled(ready=ready, paid_minutes=int(ready.sum()) + starts * scaling.start_up)
+
+
+def reactive(rates_per_s: FloatArray, goodput: float, scaling: Scaling) -> Scaled:
+    """A planner that knows the goodput of a replica, and sets replicas to the rate of the minute before."""
+    seen = np.concatenate((rates_per_s[:1], rates_per_s[:-1]))
+    wanted = np.minimum(scaling.needed(seen, goodput), scaling.maximum or np.iinfo(np.int64).max)
+    paid = _over(wanted, scaling.cool_down, np.maximum)
+    return Scaled(
+        ready=_over(paid, scaling.start_up, np.minimum),
+        paid_minutes=int(paid.sum()) + int(paid[0]) * scaling.start_up,
+    )
+
+
+def _edges(on: NDArray[np.bool_]) -> tuple[Integers, Integers]:
+    """Where it ends to be so, and where it begins."""
+    turns = np.diff(np.concatenate(([0], on.astype(np.int64), [0])))
+    return np.flatnonzero(turns < 0), np.flatnonzero(turns > 0)
+
+
+def _over(values: Integers, before: int, of: np.ufunc) -> Integers:
+    """The largest or smallest of each minute and those before it; the first minute lasted for long."""
+    held = np.concatenate((np.full(before, values[0]), values))
+    found: Integers = of.reduce(np.lib.stride_tricks.sliding_window_view(held, before + 1), axis=1)
+    return found

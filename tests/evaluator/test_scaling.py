@@ -1,0 +1,59 @@
+"""Replicas through a day: the schedule against every other one, and what a planner does that follows the rate."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from evaluator.arrivals import Scaling, reactive, scheduled, static
+from evaluator.arrivals.days import day_times
+
+
+def fewest(needed, scaling):
+    """Paid hours of the best of all sequences: an hour is at least what it and the cool-down before it need."""
+    before = scaling.cool_down // 60
+    least = [max(needed[max(0, hour - before) : hour + 1]) for hour in range(len(needed))]
+    costs = []
+    for counts in product(range(max(needed) + 1), repeat=len(needed)):
+        if all(count >= floor for count, floor in zip(counts, least, strict=True)):
+            starts = sum(max(0, now - then) for then, now in zip((0, *counts), counts, strict=False))
+            costs.append(60 * sum(counts) + starts * scaling.start_up)
+    return min(costs)
+
+
+@pytest.mark.parametrize(("start_up", "cool_down"), [(0, 0), (60, 0), (90, 60), (150, 60), (30, 120)])
+def test_no_other_schedule_of_a_small_day_takes_less(start_up, cool_down):
+    scaling = Scaling(start_up=start_up, cool_down=cool_down)
+    for needed in product(range(1, 4), repeat=5):
+        found = scheduled(np.asarray(needed), scaling, 300)
+        assert (found.of_hours() >= needed).all()
+        assert found.paid_minutes == fewest(needed, scaling)
+
+
+def test_needed_is_what_carries_the_rate_and_the_spare_ones_within_the_least():
+    rates = np.asarray([0.0, 2.0, 4.0, 4.1, 20.0])
+    assert Scaling(spare=1).needed(rates, 2.0).tolist() == [2, 2, 3, 4, 11]
+    assert Scaling(minimum=3).needed(rates, 2.0).tolist() == [3, 3, 3, 3, 10]
+
+
+def test_static_runs_what_the_busiest_hour_needs_and_starts_once():
+    found = static(np.asarray([1, 3]), Scaling(start_up=5), 120)
+    assert (set(found.ready.tolist()), found.paid_minutes) == ({3}, 3 * 125)
+
+
+def test_a_planner_is_late_by_a_minute_and_the_start_and_stops_after_the_cool_down():
+    rates = np.asarray([1.0, 3.0, 3.0, 3.0, 3.0, 3.0, 1.0, 1.0, 1.0, 1.0])
+    found = reactive(rates, 1.0, Scaling(start_up=2, cool_down=1))
+    # Three are asked for in minute 2 and serve from minute 4; the last minute that asks is 6, and 7 is the cool-down.
+    assert found.ready.tolist() == [1, 1, 1, 1, 3, 3, 3, 3, 1, 1]
+    assert found.paid_minutes == 1 * 4 + 3 * 6 + 2
+    assert reactive(rates, 1.0, Scaling(maximum=2)).ready.max() <= 2
+
+
+def test_each_minute_gets_its_rate_and_none_where_it_is_0():
+    times = day_times(np.arange(1.0, 481.0), np.asarray([2.0, 0.0, 6.0]))
+    assert np.bincount((times // 60).astype(int), minlength=3) == pytest.approx([120, 0, 360], abs=1)
+    assert (np.diff(times) > 0).all()
+    assert times[-1] <= 180
