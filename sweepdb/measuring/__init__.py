@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from sweepdb.measuring.open_loops import AtRate
     from sweepdb.measuring.recording import Kept, compare_and_keep
+    from sweepdb.measuring.regressing import Regression, Trend, regressions, trends
     from sweepdb.measuring.server_spreads import (
         ServerError,
         left_out_sources,
