@@ -19,8 +19,7 @@ from cli.shared_options import OutputOption, StoreOption
 from store.errors import InputError, Worsened
 
 if TYPE_CHECKING:
-    from evaluator.ledger import Change
-    from sweepdb.measuring import Regression
+    from sweepdb.measuring import Change, Regression
 
 _SHOWN = ("verdict", "metric", "before", "after", "change", "interval", "runs", "setting")
 _MOST_SHOWN = 50

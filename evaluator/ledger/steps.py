@@ -25,7 +25,7 @@ _NORMAL = 1.4826  # of a median absolute deviation to a standard deviation of no
 Floats = npt.NDArray[np.float64]
 
 
-class Step(NamedTuple):
+class LevelStep(NamedTuple):
     """From this place on, the level is another one."""
 
     at: int
@@ -38,8 +38,8 @@ class Step(NamedTuple):
         return 100 * (self.after / self.before - 1)
 
 
-def steps_of(values: Sequence[float], weights: Sequence[float] | None = None) -> list[Step]:
-    """Where a series of positive values, one a day, stepped; weights are how many runs each value is the median of."""
+def level_steps(values: Sequence[float], weights: Sequence[float] | None = None) -> list[LevelStep]:
+    """Find where a series of positive values, one a day, stepped. A value weighs as many runs as it stands for."""
     logs = np.log(np.asarray(values, dtype=np.float64))
     weighed = np.ones_like(logs) if weights is None else np.asarray(weights, dtype=np.float64)
     if len(logs) < 2 * _LEAST_DAYS:
@@ -47,7 +47,7 @@ def steps_of(values: Sequence[float], weights: Sequence[float] | None = None) ->
     noise = _noise(logs)
     edges = _edges(_without_spikes(logs - logs.mean(), noise), weighed / weighed.mean(), max(noise, _LEAST_NOISE))
     levels = [math.exp(float(np.median(logs[start:end]))) for start, end in pairwise(edges)]
-    return [Step(at, *pair) for at, *pair in zip(edges[1:-1], levels, levels[1:], strict=False)]
+    return [LevelStep(at, *pair) for at, *pair in zip(edges[1:-1], levels, levels[1:], strict=False)]
 
 
 def _noise(logs: Floats) -> float:

@@ -1,4 +1,4 @@
-"""What got worse between two sides of the measured runs, and where a setting's level stepped over time.
+"""Compare two sides of the measured runs, and find where a setting's level stepped over time.
 
 Not here: the statistics (evaluator.ledger.regressions, evaluator.ledger.steps)."""
 
@@ -14,7 +14,7 @@ from datetime import date
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from evaluator.ledger import Change, central_metrics, changes_of, steps_of
+from evaluator.ledger import Change, central_metrics, changes_of, level_steps
 from queries.connect import connect
 from store.errors import InputError
 
@@ -123,7 +123,8 @@ def trends(store_url: str | None, *, model: str | None = None, device: str | Non
                 series[run.setting, metric][run.day].append((value, run.version))
     if not series:
         raise InputError(
-            "no run says when it was measured", hint="sweepdb measurements set --set measured_at=2026-05-01"
+            "no run says when it was measured",
+            hint="correct it by `set=measured_at=2026-05-01` of sweepdb measurements set",
         )
     found = [step for key, days in series.items() for step in _steps(*key, days)]
     return sorted(found, key=lambda one: (-one.day.toordinal(), one.setting, one.metric))
@@ -133,7 +134,7 @@ def _steps(setting: str, metric: str, days: Mapping[date, Sequence[tuple[float, 
     ordered = sorted(days)
     means = [math.exp(fmean(math.log(value) for value, _ in days[day])) for day in ordered]
     runs = [len(days[day]) for day in ordered]
-    for step in steps_of(means, runs):
+    for step in level_steps(means, runs):
         day = ordered[step.at]
         version = ", ".join(sorted({version for _, version in days[day]}))
         levels = (step.before, step.after, step.change_percent)
@@ -188,7 +189,7 @@ def _side(runs: Iterable[_Run], name: str, option: str) -> dict[str, _Run]:
     days = sorted({run.day for run in runs if run.day is not None})
     span = f"days from {days[0]} to {days[-1]}" if days else "no days"
     said = ", ".join(known[:_MOST_NAMED]) + (", ..." if len(known) > _MOST_NAMED else "")
-    raise InputError(f"--{option} {name} is no run's tag, version or day", hint=f"stored: {said or 'no tags'}; {span}")
+    raise InputError(f"`{option}={name}` is no run's tag, version or day", hint=f"stored: {said or 'no tags'}; {span}")
 
 
 def _holds(name: str, day: date, option: str) -> bool:
@@ -199,11 +200,11 @@ def _holds(name: str, day: date, option: str) -> bool:
     try:
         first, last = (date.fromisoformat(match[end]) if match[end] else None for end in ("first", "last"))
     except ValueError as error:
-        raise InputError(f"--{option} {name}: {error}", hint="days are written 2026-05-01") from error
+        raise InputError(f"`{option}={name}`: {error}", hint="days are written 2026-05-01") from error
     if match["many"] is None:
         return day == (first or last)
     if first is not None and last is not None and last < first:
-        raise InputError(f"--{option} {name} ends before it begins", hint=f"--{option} {last}..{first}")
+        raise InputError(f"`{option}={name}` ends before it begins", hint=f"write {last}..{first}")
     return (first is None or first <= day) and (last is None or day <= last)
 
 

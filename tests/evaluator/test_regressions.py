@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.ledger import changes_of, steps_of
+from evaluator.ledger import changes_of, level_steps
 from evaluator.ledger.regressions import student_quantile, student_within
 
 
@@ -77,7 +77,7 @@ def test_intervals_hold_what_they_say():
 
 @given(st.floats(0.1, 1e6), st.integers(0, 40))
 def test_a_constant_has_no_step(value, count):
-    assert steps_of([value] * count) == []
+    assert level_steps([value] * count) == []
 
 
 def nightly(draw, *, repeats=3, days=250, noise=0.02, step=0.0, at=180):
@@ -89,7 +89,7 @@ def test_a_step_of_four_percent_in_a_year_of_nights_is_found_within_three_days()
     """30 settings, 3 repeats, 250 nights, noise of 2 %: half of the settings step by 4 % on night 180."""
     draw = np.random.default_rng(3)
     for at in range(30):
-        found = steps_of(nightly(draw, step=0.04 if at < 15 else 0.0))
+        found = level_steps(nightly(draw, step=0.04 if at < 15 else 0.0))
         if at < 15:
             (one,) = found
             assert abs(one.at - 180) <= 3
@@ -102,23 +102,23 @@ def test_a_step_up_and_back_is_two_steps():
     draw = np.random.default_rng(4)
     values = nightly(draw, step=0.06, at=100)
     values[160:] /= 1.06
-    assert [round(one.at, -1) for one in steps_of(values)] == [100, 160]
+    assert [round(one.at, -1) for one in level_steps(values)] == [100, 160]
 
 
 def test_a_day_or_two_that_are_off_are_no_step():
     values = nightly(np.random.default_rng(5))
     values[100], values[200:202] = values[100] * 3, values[200:202] * 2
-    assert steps_of(values) == []
+    assert level_steps(values) == []
 
 
 def test_heavy_tails_are_no_steps():
     draw = np.random.default_rng(6)
-    found = [len(steps_of(np.exp(0.02 * draw.standard_t(3, (250, 3))).mean(axis=1))) for _ in range(60)]
+    found = [len(level_steps(np.exp(0.02 * draw.standard_t(3, (250, 3))).mean(axis=1))) for _ in range(60)]
     assert sum(found) <= 1
 
 
 def test_a_single_run_weighs_less_than_many():
     values = [100.0] * 10 + [130.0] * 3 + [100.0] * 10
     values = [value * (1.001 if at % 2 else 0.999) for at, value in enumerate(values)]
-    assert len(steps_of(values)) == 2
-    assert len(steps_of(values, [9] * 10 + [1] * 3 + [9] * 10)) == 2
+    assert len(level_steps(values)) == 2
+    assert len(level_steps(values, [9] * 10 + [1] * 3 + [9] * 10)) == 2
