@@ -58,6 +58,7 @@ SUMMARIES = {
     "calibrate": "Fit a device or an engine to measurements.",
     "measurements": "Import, list, correct or delete measured serving points; say which to measure.",
     "validate": "Hold predictions against measured points.",
+    "regress": "What got worse between measured runs, for people and for CI.",
     "export": "Write a store or a sweep as a bundle of files.",
     "publish": "Lay public views down for other programs.",
     "import": "Bring a bundle into this store.",
@@ -80,6 +81,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "catalogue": ("models", "devices", "workloads", "support", "prices"),
     "calibrating": ("calibrate",),
     "measured": ("measurements", "validate"),
+    "regress": ("regress",),
     "database": ("export", "import", "publish"),  # and db, a group of its own
 }
 _NONE = ""  # of the commands: what lists them needs their names and summaries alone

@@ -8,7 +8,8 @@
     │   ├── UnreadableRowsError stored rows hold what no row can
     │   └── StoreBusyError      another process holds the write lock for too long
     ├── EvaluationError (4)     some probes could not be evaluated
-    └── NothingFits (5)         nothing satisfies the limits and --fail-empty was given
+    ├── NothingFits (5)         nothing satisfies the limits and --fail-empty was given
+    └── Worsened (5)            measured runs are worse than --fail-over lets pass
 
 Numbers in brackets are exit codes; an error without one has the code of the error above it."""
 
@@ -63,5 +64,11 @@ class EvaluationError(SweepdbError):
 
 class NothingFits(SweepdbError):  # noqa: N818 - an answer rather than a fault
     """Nothing satisfies the limits, and the caller asked to fail on that."""
+
+    exit_code = 5
+
+
+class Worsened(SweepdbError):  # noqa: N818 - an answer rather than a fault
+    """Measured runs are surely worse than the caller lets pass."""
 
     exit_code = 5

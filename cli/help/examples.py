@@ -31,6 +31,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "evaluate Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500",
         "evaluate --sweep sweep.yaml --dry-run",
     ),
+    "regress": (
+        "regress --baseline v0.11.0 --against v0.12.0 --fail-over 5%",
+        "regress --baseline 2026-05-01..2026-05-31 --against 2026-06-01.. --format markdown",
+    ),
     "worker": ("worker 10.0.0.5:8786", "worker 10.0.0.5:8786 --count 32"),
     "explain": ("explain a1b2c3d4:175", "explain a1b2c3d4:175 e5f6a7b8:40 --step decode --top 10"),
     "query": (

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         with_launched,
         with_stated,
     )
+    from evaluator.ledger.regressions import Change, changes_of
     from evaluator.ledger.replaying import (
         MeasuredLog,
         PlayedLog,
@@ -67,5 +68,6 @@ if TYPE_CHECKING:
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, mean_output_of, scenario_of
     from evaluator.ledger.scoring import Comparison, Exclusion, Figures, Usable, figures, plan_label, usable
     from evaluator.ledger.sides import Probe, Values, values_of_sides
+    from evaluator.ledger.steps import level_steps
 
 __getattr__, __dir__ = lazy_face(__name__)

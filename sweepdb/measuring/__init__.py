@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.ledger import Choices, Comparison, Figures, Knowledge, parse_stated
+    from evaluator.ledger import Change, Choices, Comparison, Figures, Knowledge, parse_stated
     from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
     from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
     from sweepdb.measuring.functions import validated
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from sweepdb.measuring.open_loops import AtRate
     from sweepdb.measuring.recording import Kept, compare_and_keep
+    from sweepdb.measuring.regressing import Regression, Trend, regressions, trends
     from sweepdb.measuring.server_spreads import (
         ServerError,
         left_out_sources,

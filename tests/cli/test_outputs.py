@@ -43,6 +43,7 @@ ARGUMENTS = {  # of each command; of an option of its own, with another place fo
     "calibrate": "a100_sxm --kernels {kernels}",
     "measurements": "list",
     "validate": "--measurements {points}",
+    "regress": "--baseline before --against after",
     "db check": "",
 }
 DATED = ("report", "sweeps", "db check")  # which say when, or how much is stored by now
@@ -92,6 +93,13 @@ def ground(tmp_path_factory):
             "model,device,engine,precision,input_length,output_length,concurrency,tp,pp,ttft_ms,tpot_exclusive_ms\n"
         )
         file.write("Qwen/Qwen3-0.6B,h200_sxm,vllm,bf16,3500,1500,1,1,1,20,3\n")
+    with (folder / "runs.csv").open("w") as file:
+        file.write("model,device,engine,input_length,output_length,concurrency,tp,ttft_ms,tags\n")
+        file.writelines(
+            f"Qwen/Qwen3-8B,h100_sxm,vllm,1024,512,8,1,{20 + 2 * (tag == 'after')},{tag}\n"
+            for tag in ("before", "after")
+        )
+    assert sweepdb(f"measurements import {folder / 'runs.csv'} --format csv", url).code == 0
     made = {"folder": folder, "url": url, "probe": row["probe"], "kernels": folder / "gemm.csv",
             "points": folder / "points.csv", "day": folder / "day.csv", "wanted": {}}  # fmt: skip
     for line, option in lines():
