@@ -152,6 +152,7 @@ _WRITTEN = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
 _same_name = operator.attrgetter(*_SAME_NAME)
+_long_texts = operator.attrgetter(*LONGEST_TEXT)
 
 
 def file_digest(path: Path) -> str:
@@ -173,8 +174,7 @@ def record(item: Item, *, source: str, source_format: str, file: str | None = No
         if shortest is not None and value < shortest and not name.endswith("_std"):
             raise BadItem(f"{name} is {value:g} ms, shorter than any server's: is it in seconds?")
     refuse_wrong_units(item, metrics)
-    for name, longest in LONGEST_TEXT.items():
-        _refuse_odd(name, getattr(item, name), longest)
+    _refuse_odd(*_long_texts(item))
     values: dict[str, Any] = dict(zip(_SAME_NAME, _same_name(item), strict=True))
     values |= {
         "run": _bounded(item.run),
@@ -195,13 +195,15 @@ def record(item: Item, *, source: str, source_format: str, file: str | None = No
 
 
 @functools.lru_cache(maxsize=65_536)
-def _refuse_odd(name: str, value: str | None, longest: int) -> None:
+def _refuse_odd(*texts: str | None) -> None:
     try:
-        checked_name(value or "", name, longest=longest)
+        for (name, longest), value in zip(LONGEST_TEXT.items(), texts, strict=True):
+            checked_name(value or "", name, longest=longest)
     except InputError as error:
         raise BadItem(error.message.rstrip(".")) from None
 
 
+@functools.lru_cache(maxsize=65_536, typed=True)
 def _bounded(run: RunRecord) -> RunRecord:
     """The run with texts as long as their columns, and without what no text can hold."""
     cut: dict[str, Any] = {
