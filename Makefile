@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two installations at once would write into one folder.
 .NOTPARALLEL:
 
-.PHONY: demo test survival figures long attack check bench docs site clean
+.PHONY: demo test survival figures long attack check bench docs site release clean
 
 # What is installed in full is not installed again in part.
 demo: $(or $(wildcard $(INSTALLED)),$(SMALL))
@@ -78,6 +78,10 @@ docs: $(INSTALLED)
 site: $(INSTALLED)
 	$(PIP) -e '.[site]'
 	$(BIN)/python -m mkdocs build --quiet --strict
+
+# What a tag publishes, from HEAD: source archive, wheel, bill of materials, sums; tried in an empty environment of each Python named.
+release: $(INSTALLED)
+	$(BIN)/python -m tools.release dist $(or $(PYTHONS),$(PYTHON))
 
 # The page in a browser that `make demo` points to is among it.
 $(SMALL): pyproject.toml constraints.txt

@@ -24,7 +24,7 @@ OWNED = {  # closed sets that the store owns, by name
 }
 
 
-FOLDERS = {".ci", "docs", "tests", "tools", *MAY_IMPORT}
+FOLDERS = {".ci", ".github", "docs", "tests", "tools", *MAY_IMPORT}
 
 
 def test_the_top_level_holds_the_packages_and_nothing_that_a_command_left_there():

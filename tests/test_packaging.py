@@ -10,6 +10,7 @@ import shutil
 import site
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -18,6 +19,8 @@ import pytest
 from document_commands import commands_of
 from generator import MODELS, PLANS
 from queries_stores import mission_records, write_sweep
+
+from tools import release
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "evaluator", "migrations", "queries", "store", "sweepdb")
@@ -202,6 +205,40 @@ def test_the_wheel_holds_the_program_and_nothing_else(wheel):
         if path.is_file() and path.suffix != ".pyc"
     ]
     assert set(here) <= set(names), set(here) - set(names)
+
+
+@pytest.mark.survival
+def test_a_release_is_the_same_bytes_for_the_same_commit_and_its_sums_hold(tmp_path):
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout of git")
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        release.main(str(folder))
+    first, second = ((folder / "SHA256SUMS").read_text(encoding="utf-8") for folder in folders)
+    assert first == second
+    assert len(first.splitlines()) == 2  # the archive and its wheel
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=folders[0], check=True)
+    with tarfile.open(next(folders[0].glob("*.tar.gz"))) as archive:
+        held = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()}
+    assert {*PACKAGES, "CITATION.cff", "LICENSE", "constraints.txt"} <= held
+    assert "tests" not in held
+
+
+def test_the_bill_of_materials_names_each_package_with_its_licence_once():
+    listed = [
+        {"name": "sweepdb", "version": "1.2", "license": "Apache-2.0"},
+        {"name": "PyYAML", "version": "6.0.3", "license": "MIT"},
+        {"name": "typing_extensions", "version": "4.1", "license": ""},
+        {"name": "pip", "version": "26.0", "license": "MIT"},  # brought by the environment, not by sweepdb
+    ]
+    bill = release.bill_of_materials(listed)
+    assert bill["metadata"]["component"]["purl"] == "pkg:pypi/sweepdb@1.2"
+    assert bill["components"] == [
+        {"type": "library", "name": "PyYAML", "version": "6.0.3", "purl": "pkg:pypi/pyyaml@6.0.3"}
+        | {"licenses": [{"license": {"name": "MIT"}}]},
+        {"type": "library", "name": "typing_extensions", "version": "4.1", "purl": "pkg:pypi/typing-extensions@4.1"}
+        | {"licenses": []},
+    ]
 
 
 @pytest.fixture(scope="module")

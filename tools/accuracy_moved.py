@@ -1,0 +1,86 @@
+"""Where predictions got better or worse since the last release: `python -m tools.accuracy_moved [--keep]`.
+
+Prints groups of measured points whose median error moved, as Markdown for release notes. `--keep` keeps the figures of
+now as those of the release: do it once a release, in the commit that sets its version."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = ROOT / "queries" / "ledger"
+KEPT = ROOT / "tests" / "written" / "accuracy.csv"
+LEAST_POINTS = 20  # a group of fewer moves by one server alone
+WORSE_POINTS = 2.0  # percent of the measured value: worse by this ...
+WORSE_SHARE = 0.1  # ... and by this share of what it was
+_FAMILY = "calibrated"  # what is asked where a device is fitted
+_MODEL = "engine"  # what is asked by default; `waves` are formulas that stay
+_OF_SUMMARY = ("basis", "device", "kind", "phase", "engine", "metric")
+_OF_OTHERS = ("source", "engine", "metric")
+
+Groups = dict[str, float]
+
+
+def groups(folder: Path = SHIPPED) -> Groups:
+    """The median absolute error in percent of each group that ships, by name: the laboratory's, then other sources'."""
+    found = {
+        " | ".join(row[name] for name in _OF_SUMMARY): float(row["median_ape_percent"])
+        for row in _rows(folder / "summary.csv")
+        if row["serving_model"] == _MODEL and row["reach"] == "device" and int(row["points"]) >= LEAST_POINTS
+    }
+    sources: defaultdict[str, list[float]] = defaultdict(list)
+    for row in (row for row in _rows(folder / "others.csv") if row["serving_model"] == _MODEL):
+        name = " | ".join(row[key] for key in _OF_OTHERS)
+        sources[name] += [abs(float(error)) / 10 for error in row["permille"].split()]
+    return found | {name: round(median(errors), 2) for name, errors in sources.items() if len(errors) >= LEAST_POINTS}
+
+
+def worse(before: Groups, now: Groups) -> list[str]:
+    """Groups of the release whose error grew by more than is let pass."""
+    return [name for name in before if name in now and _is_worse(before[name], now[name])]
+
+
+def _is_worse(before: float, now: float) -> bool:
+    return now - before > WORSE_POINTS and now > before * (1 + WORSE_SHARE)
+
+
+def kept(path: Path = KEPT) -> Groups:
+    """The groups as they stood at the last release."""
+    return {row["group"]: float(row["median_error_percent"]) for row in _rows(path)}
+
+
+def moved(before: Groups, now: Groups) -> str:
+    """Groups that moved by as much as would be red, came or went: a Markdown table."""
+    lines = [
+        f"| {name} | {before[name]} | {now[name]} |"
+        for name in sorted(before.keys() & now.keys())
+        if _is_worse(before[name], now[name]) or _is_worse(now[name], before[name])
+    ]
+    lines += [f"| {name} | none | {now[name]} |" for name in sorted(now.keys() - before.keys())]
+    lines += [f"| {name} | {before[name]} | none |" for name in sorted(before.keys() - now.keys())]
+    return (
+        "\n".join(["| group | median error then, % | now, % |", "|---|---|---|", *lines]) if lines else "nothing moved"
+    )
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main(*arguments: str) -> None:
+    """Print what moved; keep it if that is asked."""
+    now = groups()
+    sys.stdout.write((moved(kept(), now) if KEPT.exists() else "no release is kept") + "\n")
+    if "--keep" in arguments:
+        with KEPT.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows([("group", "median_error_percent"), *sorted(now.items())])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
