@@ -41,6 +41,7 @@ ARGUMENTS = {  # of each command; of an option of its own, with another place fo
     "prices": "",
     "calibrate": "a100_sxm --kernels {kernels}",
     "measurements": "list",
+    "compare": "{points} {others}",
     "validate": "--measurements {points}",
     "db check": "",
 }
@@ -90,8 +91,9 @@ def ground(tmp_path_factory):
             "model,device,engine,precision,input_length,output_length,concurrency,tp,pp,ttft_ms,tpot_exclusive_ms\n"
         )
         file.write("Qwen/Qwen3-0.6B,h200_sxm,vllm,bf16,3500,1500,1,1,1,20,3\n")
+    (folder / "others.csv").write_text((folder / "points.csv").read_text().replace(",20,3", ",25,3"))
     made = {"folder": folder, "url": url, "probe": row["probe"], "kernels": folder / "gemm.csv",
-            "points": folder / "points.csv", "wanted": {}}  # fmt: skip
+            "points": folder / "points.csv", "others": folder / "others.csv", "wanted": {}}  # fmt: skip
     for line, option in lines():
         if line.startswith(STORING):
             wanted(made, line, option)  # what it stores is there before others are asked
