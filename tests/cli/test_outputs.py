@@ -103,7 +103,7 @@ def ground(tmp_path_factory):
 def told(ground, line, option, target):
     """Run a command line with its output there."""
     arguments = [*words(line.format(**ground)), option, str(target)]
-    return sweepdb(arguments, None if line.split()[0] in {"models", "devices", "support"} else ground["url"])
+    return sweepdb(arguments, None if line.split()[0] in {"models", "devices", "support", "compare"} else ground["url"])
 
 
 def wanted(ground, line, option):
