@@ -236,10 +236,13 @@ def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
     few = item.run.completed_requests is not None and item.run.completed_requests < 2.0 * (item.concurrency or 0.0)
     if whole_ms and rate and item.concurrency and item.request_rate is None and not few:
         expected = 1e3 * item.concurrency / rate
-        if _by_thousand(expected, whole_ms):
+        in_other = "seconds" if _by_thousand(expected, whole_ms) else (
+            "microseconds" if _by_thousand(whole_ms, expected) else None
+        )  # fmt: skip
+        if in_other is not None:
             raise BadItem(
                 f"a request takes {whole_ms:.4g} ms, but {item.concurrency:g} users at {rate:.4g} requests/s make it"
-                f" {expected:.4g}: are latencies in seconds?"
+                f" {expected:.4g}: are latencies in {in_other}?"
             )
 
 
