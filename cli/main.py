@@ -57,6 +57,7 @@ SUMMARIES = {
     "prices": "Enter and list prices and power of devices.",
     "calibrate": "Fit a device or an engine to measurements.",
     "measurements": "Import, list, correct or delete measured serving points; say which to measure.",
+    "compare": "Hold result files beside one another, without a store.",
     "validate": "Hold predictions against measured points.",
     "regress": "What got worse between measured runs, for people and for CI.",
     "export": "Write a store or a sweep as a bundle of files.",
@@ -82,6 +83,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "calibrating": ("calibrate",),
     "measured": ("measurements", "validate"),
     "regress": ("regress",),
+    "comparing": ("compare",),
     "database": ("export", "import", "publish"),  # and db, a group of its own
 }
 _NONE = ""  # of the commands: what lists them needs their names and summaries alone

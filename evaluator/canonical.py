@@ -28,8 +28,12 @@ def content_key(record: object) -> str:
 
 def key_of_texts(parts: Mapping[str, str]) -> str:
     """The content key of a mapping whose values are canonical texts already."""
-    written = ",".join(f"{scalar_text(name)}:{parts[name]}" for name in sorted(parts))
-    return hashlib.sha256(f"{{{written}}}".encode()).hexdigest()
+    return hashlib.sha256(of_texts(parts).encode()).hexdigest()
+
+
+def of_texts(parts: Mapping[str, str]) -> str:
+    """The canonical text of a mapping whose values are canonical texts already."""
+    return "{" + ",".join(f"{scalar_text(name)}:{parts[name]}" for name in sorted(parts)) + "}"
 
 
 @functools.lru_cache(maxsize=65_536, typed=True)  # typed: 1, 1.0 and true are one key of a dictionary

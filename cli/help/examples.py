@@ -71,6 +71,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "measurements import result.json --set device=h100_sxm --set tp=2",
         "measurements suggest --count 15 --format csv --output mine.csv",
     ),
+    "compare": ("compare before.json after.json", "compare before/ after/ --format csv --output change.csv"),
     "validate": ("validate", "validate --measurements runs --format html --output errors.html"),
     "export": ("export bundle", "export bundle --sweep 6903164904d0 --format csv"),
     "import": ("import bundle", "import bundle --store sqlite:///other.sqlite"),

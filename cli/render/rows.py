@@ -146,6 +146,12 @@ def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Ite
     yield Table(drawn, columns=tuple(map(visible, columns)), rows=texts, numeric=numeric)
 
 
+def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """A table of GitHub's Markdown, each cell as a table shows it."""
+    for texts in (columns, ["---"] * len(columns), *([cell(value) for value in row] for row in rows)):
+        yield "| " + " | ".join(visible(text).replace("\n", " ").replace("|", "\\|") for text in texts) + " |\n"
+
+
 def _drawn(columns: Sequence[str], texts: Sequence[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:
     cells = [max(map(len, column)) for column in zip(*texts, strict=True)]
     columns = [visible(column).replace("\n", " ") for column in columns]

@@ -5,10 +5,12 @@ Not here: reading points (evaluator.ledger.readers)."""
 from __future__ import annotations
 
 import functools
+import hashlib
+import operator
 from collections.abc import Mapping
 from typing import Any
 
-from evaluator.canonical import canonical, key_of_texts, scalar_text
+from evaluator.canonical import canonical, of_texts, scalar_text
 from store.records import MeasurementRecord, SideRecord
 
 
@@ -29,26 +31,39 @@ _APART = {
 }  # where it was read and who ran it are in no key
 _SCALARS = tuple(sorted({*MeasurementRecord.__slots__} - _APART))
 _IN_KEY = (*_SCALARS, *_OF_PARTS)
+_scalars = operator.itemgetter(*_SCALARS)
 
 
 def key_of_values(values: Mapping[str, Any], extra: str) -> str:
     """As content_key of the record says it; texts of what many points share are made once."""
     measured_at = values["measured_at"]
-    parts = {name: scalar_text(values[name]) for name in _SCALARS}
-    return key_of_texts(
-        parts
-        | {
-            "": '"MeasurementRecord"',
-            "key": '""',
-            "source": '""',
-            "measured_at": "null" if measured_at is None else canonical(measured_at.isoformat()),
-            "prefill": _shared_text(values["prefill"]),
-            "decode": _shared_text(values["decode"]),
-            "metrics": _text_of_numbers(values["metrics"]),
-            "definitions": _text_of_pairs(tuple(values["definitions"].items())),
-            "extra": canonical(extra),
-        }
+    parts = _around(*_scalars(values), values["prefill"], values["decode"], tuple(values["definitions"].items()))
+    varying = (
+        canonical(extra) if extra != "{}" else '"{}"',
+        "null" if measured_at is None else canonical(measured_at.isoformat()),
+        _text_of_numbers(values["metrics"]),
     )
+    return hashlib.sha256(parts.format(*varying).encode()).hexdigest()
+
+
+_VARYING = ("extra", "measured_at", "metrics")  # of points that share a setting, nothing else
+_GAP = "\0"  # which canonical texts escape
+
+
+@functools.lru_cache(maxsize=65_536, typed=True)  # typed: 1, 1.0 and true are one key of a dictionary
+def _around(*shared: Any) -> str:  # noqa: ANN401  scalars, and what follows them
+    """The canonical text with places for the parts that vary, in the order of the alphabet."""
+    *scalars, prefill, decode, definitions = shared
+    parts = dict(zip(_SCALARS, map(scalar_text, scalars), strict=True)) | {
+        "": '"MeasurementRecord"',
+        "key": '""',
+        "source": '""',
+        "prefill": _shared_text(prefill),
+        "decode": _shared_text(decode),
+        "definitions": _text_of_pairs(definitions),
+    }
+    written = of_texts(parts | dict.fromkeys(_VARYING, _GAP))
+    return written.replace("{", "{{").replace("}", "}}").replace(_GAP, "{}")
 
 
 def _text_of_numbers(values: Mapping[str, float]) -> str:

@@ -143,16 +143,23 @@ def _insert(connection: Connection, records: Sequence[MeasurementRecord]) -> Non
     if connection.dialect.name != "sqlite" or len(records) < _LEAST_AT_ONCE:
         insert_missing(connection, MEASUREMENT, [_row(record) for record in records])
         return
-    names = ", ".join((*_COLUMNS, *_OF_RUN, *(column for column, *_ in _OF_SIDES)))
-    places = ", ".join("?" * (names.count(",") + 1))
-    statement = f"INSERT OR IGNORE INTO measurement ({names}) VALUES ({places})"  # noqa: S608  names are the schema's
     now = _as_sqlite(utc_now())
     for chunk in chunks(records, _AT_ONCE):
-        connection.exec_driver_sql(statement, [_tuple(record, now) for record in chunk])
+        columns = list(zip(*(_tuple(record, now) for record in chunk), strict=True))
+        said = [
+            (name, values)
+            for name, values in zip(_ALL_COLUMNS, columns, strict=True)
+            if values.count(None) < len(values)
+        ]
+        names = ", ".join(name for name, _ in said)  # no more than are said: most of an insert is binding its values
+        places = ", ".join("?" * len(said))
+        statement = f"INSERT OR IGNORE INTO measurement ({names}) VALUES ({places})"  # noqa: S608  the schema's names
+        connection.exec_driver_sql(statement, list(zip(*(values for _, values in said), strict=True)))
 
 
 _AT_ONCE = 20_000
-_COLUMNS = (*_SAME_NAME, "metrics", "definitions", "measured_at", "imported_at")
+_ALL_COLUMNS = (*_SAME_NAME, "metrics", "definitions", "measured_at", "imported_at", *_OF_RUN,
+                *(column for column, *_ in _OF_SIDES))  # fmt: skip
 _same = operator.attrgetter(*_SAME_NAME)
 _run = operator.attrgetter(*_OF_RUN)
 _sides = operator.attrgetter(*(f"{side}.{name}" for _, side, name in _OF_SIDES))
@@ -173,7 +180,14 @@ def _tuple(record: MeasurementRecord, now: str) -> tuple[Any, ...]:
     checked_text(record.source, "The source of a measurement")
     at = None if record.measured_at is None else _as_sqlite(as_utc(record.measured_at))
     definitions = _pairs_written(tuple(record.definitions.items()))
-    return (*_same(record), _WRITTEN(dict(record.metrics)), definitions, at, now, *_run(record.run), *_sides(record))
+    return (*_same(record), _metrics_written(record.metrics), definitions, at, now, *_run(record.run), *_sides(record))
+
+
+def _metrics_written(metrics: Mapping[str, float]) -> str:
+    """As the encoder has it; names of metrics are our own, and need no escape."""
+    if any(type(value) is not float for value in metrics.values()):
+        return _WRITTEN(dict(metrics))
+    return "{" + ", ".join(f'"{name}": {value!r}' for name, value in sorted(metrics.items())) + "}"
 
 
 @functools.lru_cache(maxsize=65_536)

@@ -8,6 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.ledger import Change, Choices, Comparison, Figures, Knowledge, parse_stated
+    from sweepdb.measuring.comparing_files import FilesCompared, Side, compare_files
     from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
     from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
     from sweepdb.measuring.functions import validated

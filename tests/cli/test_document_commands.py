@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from client_files import VLLM
 from conftest_cli import sweepdb
 from document_commands import ROOT, commands_of
 from quick import quick
@@ -88,6 +89,11 @@ def give_files(page: Path, folder: Path) -> None:
     if page.name == "how-many-requests.md":
         lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long
+    if page.name == "compare-result-files.md":
+        for number, name in enumerate(("before.json", "after.json", "baseline", "candidate-a", "candidate-b")):
+            path = folder / name if name.endswith(".json") else folder / name / "run.json"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(VLLM | {"mean_ttft_ms": 400.0 + number}), encoding="utf-8")
     if page.name in {"import-measurements.md", "validate-against-measurements.md", "learn-from-own-runs.md"}:
         shown = page.with_name("import-measurements.md").read_text(encoding="utf-8")
         (csv,) = re.findall(r"```csv\n(.*?)```", shown, re.DOTALL)

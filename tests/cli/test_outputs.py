@@ -42,6 +42,7 @@ ARGUMENTS = {  # of each command; of an option of its own, with another place fo
     "prices": "",
     "calibrate": "a100_sxm --kernels {kernels}",
     "measurements": "list",
+    "compare": "{points} {others}",
     "validate": "--measurements {points}",
     "regress": "--baseline before --against after",
     "db check": "",
@@ -100,8 +101,9 @@ def ground(tmp_path_factory):
             for tag in ("before", "after")
         )
     assert sweepdb(f"measurements import {folder / 'runs.csv'} --format csv", url).code == 0
+    (folder / "others.csv").write_text((folder / "points.csv").read_text().replace(",20,3", ",25,3"))
     made = {"folder": folder, "url": url, "probe": row["probe"], "kernels": folder / "gemm.csv",
-            "points": folder / "points.csv", "day": folder / "day.csv", "wanted": {}}  # fmt: skip
+            "points": folder / "points.csv", "day": folder / "day.csv", "others": folder / "others.csv", "wanted": {}}  # fmt: skip
     for line, option in lines():
         if line.startswith(STORING):
             wanted(made, line, option)  # what it stores is there before others are asked
@@ -111,7 +113,7 @@ def ground(tmp_path_factory):
 def told(ground, line, option, target):
     """Run a command line with its output there."""
     arguments = [*words(line.format(**ground)), option, str(target)]
-    return sweepdb(arguments, None if line.split()[0] in {"models", "devices", "support"} else ground["url"])
+    return sweepdb(arguments, None if line.split()[0] in {"models", "devices", "support", "compare"} else ground["url"])
 
 
 def wanted(ground, line, option):

@@ -152,6 +152,7 @@ _WRITTEN = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
 _same_name = operator.attrgetter(*_SAME_NAME)
+_long_texts = operator.attrgetter(*LONGEST_TEXT)
 
 
 def file_digest(path: Path) -> str:
@@ -173,8 +174,7 @@ def record(item: Item, *, source: str, source_format: str, file: str | None = No
         if shortest is not None and value < shortest and not name.endswith("_std"):
             raise BadItem(f"{name} is {value:g} ms, shorter than any server's: is it in seconds?")
     refuse_wrong_units(item, metrics)
-    for name, longest in LONGEST_TEXT.items():
-        _refuse_odd(name, getattr(item, name), longest)
+    _refuse_odd(*_long_texts(item))
     values: dict[str, Any] = dict(zip(_SAME_NAME, _same_name(item), strict=True))
     values |= {
         "run": _bounded(item.run),
@@ -195,13 +195,15 @@ def record(item: Item, *, source: str, source_format: str, file: str | None = No
 
 
 @functools.lru_cache(maxsize=65_536)
-def _refuse_odd(name: str, value: str | None, longest: int) -> None:
+def _refuse_odd(*texts: str | None) -> None:
     try:
-        checked_name(value or "", name, longest=longest)
+        for (name, longest), value in zip(LONGEST_TEXT.items(), texts, strict=True):
+            checked_name(value or "", name, longest=longest)
     except InputError as error:
         raise BadItem(error.message.rstrip(".")) from None
 
 
+@functools.lru_cache(maxsize=65_536, typed=True)
 def _bounded(run: RunRecord) -> RunRecord:
     """The run with texts as long as their columns, and without what no text can hold."""
     cut: dict[str, Any] = {
@@ -234,10 +236,13 @@ def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
     few = item.run.completed_requests is not None and item.run.completed_requests < 2.0 * (item.concurrency or 0.0)
     if whole_ms and rate and item.concurrency and item.request_rate is None and not few:
         expected = 1e3 * item.concurrency / rate
-        if _by_thousand(expected, whole_ms):
+        in_other = "seconds" if _by_thousand(expected, whole_ms) else (
+            "microseconds" if _by_thousand(whole_ms, expected) else None
+        )  # fmt: skip
+        if in_other is not None:
             raise BadItem(
                 f"a request takes {whole_ms:.4g} ms, but {item.concurrency:g} users at {rate:.4g} requests/s make it"
-                f" {expected:.4g}: are latencies in seconds?"
+                f" {expected:.4g}: are latencies in {in_other}?"
             )
 
 

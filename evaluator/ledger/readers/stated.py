@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -118,8 +119,15 @@ def _with_run(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
 
 def tagged(record: MeasurementRecord, tags: Iterable[str]) -> MeasurementRecord:
     """The record with tags beside those that its file has."""
-    both = {*tags, *(record.run.tags or "").split(",")} - {""}
-    return replace(record, run=replace(record.run, tags=",".join(sorted(both)))) if both else record
+    run = _run_tagged(record.run, tuple(tags))
+    return record if run is record.run else replace(record, run=run)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _run_tagged(run: RunRecord, tags: tuple[str, ...]) -> RunRecord:
+    """Many points of a table have one run; the same object where it has these tags already."""
+    both = ",".join(sorted({*tags, *(run.tags or "").split(",")} - {""}))
+    return run if both == (run.tags or "") else replace(run, tags=both)
 
 
 NO_LEARN = "no-learn"  # the tag of a point whose owner lets it correct no answer
