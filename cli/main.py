@@ -82,8 +82,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "catalogue": ("models", "devices", "workloads", "support", "prices"),
     "calibrating": ("calibrate",),
     "measured": ("measurements", "validate"),
-    "regress": ("regress",),
-    "comparing": ("compare",),
+    "comparing": ("compare", "regress"),
     "database": ("export", "import", "publish"),  # and db, a group of its own
 }
 _NONE = ""  # of the commands: what lists them needs their names and summaries alone

@@ -1,24 +1,31 @@
-"""compare: files of measured points beside one another, without a store.
+"""compare and regress: measured files beside one another without a store, and two sides of the stored runs.
 
-Not here: stored rows (query compare)."""
+Not here: comparing them (sweepdb.measuring), and predicted rows (query compare)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from xml.sax.saxutils import quoteattr
 
 import typer
 
 from cli.output import FORMATS, check_format, counted, say, write_rows, write_text
-from cli.render.rows import markdown_lines
-from cli.shared_options import OutputOption
-from store.errors import EvaluationError
+from cli.render.rows import markdown_lines, narrow_table
+from cli.shared_options import OutputOption, StoreOption
+from store.errors import EvaluationError, InputError, Worsened
 
 if TYPE_CHECKING:
-    from sweepdb.measuring import Side
+    from sweepdb.measuring import Change, Regression, Side
 
 
 _MARKDOWN = "markdown"  # for the comment of a pull request
+_SHOWN = ("verdict", "metric", "before", "after", "change", "interval", "runs", "setting")
+_MOST_SHOWN = 50
+_KNOWN = (*FORMATS, _MARKDOWN, "junit")
 
 
 def compare(
@@ -52,3 +59,107 @@ def compare(
 def _said(side: Side) -> str:
     served = ", ".join(f"{name} {value}" for name, value in side.served.items())
     return f"{side.name}: {counted(side.points, 'point')}" + (f" of {served}" if served else "")
+
+
+def regress(  # noqa: PLR0917  one parameter an option
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="runs to compare with: a tag, an engine's version, or days (2026-05-01..2026-05-31)"),
+    ] = None,
+    against: Annotated[str | None, typer.Option(help="runs that are compared: as --baseline")] = None,
+    trend: Annotated[
+        bool, typer.Option("--trend", help="in place of two sides: each step of each setting over its days")
+    ] = False,
+    fail_over: Annotated[
+        str | None, typer.Option(metavar="<percent>", help="exit 5 when something is surely worse by more, such as 5%")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="a part of the model's name")] = None,
+    device: Annotated[str | None, typer.Option(help="a part of the device's name")] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="table, csv, json, jsonl, parquet, markdown or junit")
+    ] = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Compare measured runs of two sides, setting by setting: what is surely worse comes first.
+
+    Intervals hold 95 % and come from repeated runs. Of all that is called worse or better, at most a twentieth is by
+    chance."""
+    check_format(format_, output, known=_KNOWN)
+    if trend:
+        if baseline or against or fail_over or format_ in {_MARKDOWN, "junit"}:
+            raise InputError("--trend takes no sides, no --fail-over, and no Markdown or JUnit")
+        return _trend(model, device, format_, output, store)
+    if baseline is None or against is None:
+        raise InputError(
+            "regress needs --baseline and --against, or --trend",
+            hint="sweepdb regress --baseline before --against after",
+        )
+    least = None if fail_over is None else _percent(fail_over)
+    from sweepdb.measuring import regressions
+
+    found = regressions(store, baseline=baseline, against=against, model=model, device=device)
+    if format_ in {_MARKDOWN, "junit"}:
+        write_text(_markdown(found) if format_ == _MARKDOWN else _junit(found, least or 0.0), output, exact=True)
+    elif format_ == "table":
+        lines = [_line(one) for one in found.changes[:_MOST_SHOWN]]
+        write_text(narrow_table(_SHOWN, lines, names=("setting",)), output)
+        if len(found.changes) > _MOST_SHOWN:
+            say(f"the first {_MOST_SHOWN} of {len(found.changes):,} changes; --format csv has all")
+    else:
+        rows = [(*astuple(one), one.worse_percent) for one in found.changes]
+        write_rows((*(field.name for field in fields(found.changes[0])), "worse_percent"), rows, format_, output)
+    say(found.verdict)
+    if least is not None and found.worse(least):
+        raise Worsened(f"{len(found.worse(least))} numbers are surely worse by more than {least:g} %")
+    return 0
+
+
+def _percent(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", text.strip())
+    if match is None:
+        raise InputError(f"--fail-over {text} is no percentage", hint="--fail-over 5%")
+    return float(match[1])
+
+
+def _line(one: Change) -> list[str]:
+    reach = "-" if one.least_percent is None else f"{one.least_percent:+.1f} to {one.most_percent:+.1f} %"
+    runs = f"{one.runs_before} {one.runs_after}"
+    numbers = [f"{one.before:.4g}", f"{one.after:.4g}", f"{one.change_percent:+.1f} %"]
+    return [one.verdict, one.metric, *numbers, reach, runs, one.setting]
+
+
+def _markdown(found: Regression) -> Iterator[str]:
+    """The verdict, and a table of what is surely worse or better: a comment that one reads."""
+    yield f"{found.verdict}\n"
+    sure = [one for one in found.changes if one.verdict in {"worse", "better"}][:_MOST_SHOWN]
+    if sure:
+        yield "\n"
+        yield from markdown_lines(_SHOWN, [_line(one) for one in sure])
+
+
+def _junit(found: Regression, least: float) -> Iterator[str]:
+    """A case a number; those that are surely worse failed."""
+    failed = found.worse(least)
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield f'<testsuite name="sweepdb regress" tests="{len(found.changes)}" failures="{len(failed)}">\n'
+    for one in found.changes:
+        case = f"  <testcase classname={quoteattr(one.setting)} name={quoteattr(one.metric)}"
+        said = quoteattr(" ".join(_line(one)[:-1]))
+        yield f"{case}><failure message={said}/></testcase>\n" if one in failed else f"{case}/>\n"
+    yield "</testsuite>\n"
+
+
+def _trend(model: str | None, device: str | None, format_: str, output: Path | None, store: str | None) -> int:
+    from sweepdb.measuring import Trend, trends
+
+    found = trends(store, model=model, device=device)
+    if format_ == "table":
+        levels = [(one, f"{one.before:.4g}", f"{one.after:.4g}", f"{one.change_percent:+.1f} %") for one in found]
+        lines = [[str(one.day), one.version or "-", one.metric, *cells, one.setting] for one, *cells in levels]
+        columns = ("day", "version", "metric", "before", "after", "change", "setting")
+        write_text(narrow_table(columns, lines, names=("setting",)), output)
+    else:
+        write_rows(Trend._fields, found, format_, output)
+    say(f"{len(found)} steps; a step is a level that holds for three days or more, and is larger than chance makes one")
+    return 0

@@ -94,6 +94,12 @@ def give_files(page: Path, folder: Path) -> None:
             path = folder / name if name.endswith(".json") else folder / name / "run.json"
             path.parent.mkdir(exist_ok=True)
             path.write_text(json.dumps(VLLM | {"mean_ttft_ms": 400.0 + number}), encoding="utf-8")
+    if page.name == "gate-on-regressions.md":
+        for version in ("v0.11", "v0.12"):
+            (folder / "results" / version).mkdir(parents=True)
+            for second in range(3):
+                run = VLLM | {"mean_ttft_ms": 400.0 + second, "date": f"202602{version[-2:]}-04050{second}"}
+                (folder / "results" / version / f"{second}.json").write_text(json.dumps(run), encoding="utf-8")
     if page.name in {"import-measurements.md", "validate-against-measurements.md", "learn-from-own-runs.md"}:
         shown = page.with_name("import-measurements.md").read_text(encoding="utf-8")
         (csv,) = re.findall(r"```csv\n(.*?)```", shown, re.DOTALL)
