@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, delimiter_of, file_digest
+from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, file_digest
 from evaluator.ledger.readers.comparison_tables import (
     PUBLISHED,
     PUBLISHED_COLUMNS,
@@ -26,6 +26,7 @@ from evaluator.ledger.readers.own import (
     read_own_csv,
 )
 from evaluator.ledger.readers.packed import LARGEST_FILE_BYTES, opened_text, plain_suffix
+from evaluator.ledger.readers.rows import delimiter_of
 from store.errors import InputError
 
 _CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
