@@ -182,12 +182,13 @@ def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[in
     ]
     names, facts = _said([name for name in _ALL_COLUMNS if name not in _OF_A_POINT], shared)
     moments = {at: None if at is None else _as_sqlite(as_utc(at)) for at in {*table.measured_at}}
-    keys, extra, metrics, measured_at, setting = (
-        table.keys, table.extra, table.metrics, table.measured_at, table.setting,
+    name, setting, lines, keys, metrics, measured_at, extra = (
+        table.name, table.setting, table.lines, table.keys, table.metrics, table.measured_at, table.extra,
     )  # fmt: skip
 
     def row(place: int) -> Row:
-        of_point = (keys[place], table.source(place), extra[place], metrics[place], moments[measured_at[place]])
+        source = f"{name}:{lines[place]}"
+        of_point = (keys[place], source, extra[place], metrics[place], moments[measured_at[place]])
         return of_point + facts[setting[place]]
 
     return [*_OF_A_POINT, *names], row

@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import overload
+from typing import Any, overload
 
 from store.records import MeasurementRecord
+
+Point = tuple[int, int, str, str, datetime | None, str]  # its setting, line, key, metrics, time and other fields
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,15 +30,13 @@ class PointTable(Sequence[MeasurementRecord]):
     measured_at: list[datetime | None] = field(default_factory=list)
     extra: list[str] = field(default_factory=list)  # JSON
 
-    def add(self, setting: int, line: int, *point: *tuple[str, str, datetime | None, str]) -> None:
-        """Put one point at the end: its key, metrics, time and extra fields."""
-        key, metrics, measured_at, extra = point
-        self.setting.append(setting)
-        self.lines.append(line)
-        self.keys.append(key)
-        self.metrics.append(metrics)
-        self.measured_at.append(measured_at)
-        self.extra.append(extra)
+    def extend(self, points: Iterable[Point]) -> None:
+        """Put points at the end."""
+        for column, values in zip(self._columns(), zip(*points, strict=True), strict=False):  # of no points no values
+            column.extend(values)
+
+    def _columns(self) -> tuple[Any, ...]:
+        return self.setting, self.lines, self.keys, self.metrics, self.measured_at, self.extra
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -64,15 +64,13 @@ class PointTable(Sequence[MeasurementRecord]):
 
     def first_of_each(self) -> PointTable:
         """The points without those that an earlier line says already."""
+        if len({*self.keys}) == len(self.keys):
+            return self
         first: dict[str, int] = {}
         for place, key in enumerate(self.keys):
             first.setdefault(key, place)
-        if len(first) == len(self.keys):
-            return self
         found = PointTable(name=self.name, shared=self.shared)
-        for place in first.values():
-            found.add(self.setting[place], self.lines[place], self.keys[place], self.metrics[place],
-                      self.measured_at[place], self.extra[place])  # fmt: skip
+        found.extend(zip(*([column[place] for place in first.values()] for column in self._columns()), strict=True))
         return found
 
     def with_shared(self, change: Callable[[MeasurementRecord], MeasurementRecord]) -> PointTable | None:

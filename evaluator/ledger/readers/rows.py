@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from itertools import compress
+from itertools import chain, compress, starmap
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -37,16 +37,17 @@ from evaluator.ledger.readers.packed import opened_text
 from store.errors import InputError
 from store.records import MeasurementRecord
 from store.texts import from_text
-from store.writing import PointTable
+from store.writing import Point, PointTable
 
 LARGE_CHARACTERS = 1 << 20  # of a table, from which on it is read by columns
-LINES_AT_ONCE = 4096
+LINES_AT_ONCE, CHARACTERS_AT_ONCE = 4096, 1 << 19
 _UNDECODED = re.compile("[\udc80-\udcff]")
+_NO_EXTRA = ("{}", "{}")
 _NEAR_THOUSAND = 500.0  # below the ratio that one line's reader refuses as one of units
 Floats = np.ndarray
 
 
-Lines = Iterable[tuple[int, list[str]]]  # with their numbers
+Lines = Iterable[tuple[Sequence[int], Sequence[list[str]]]]  # so many at once: their numbers, and their cells
 RecordOf = Callable[[Sequence[str], str], MeasurementRecord]  # of a line and its place; raises BadItem
 
 
@@ -62,7 +63,7 @@ class LineReader(Protocol):
         """What could not be read."""
 
     def read(self, lines: Lines) -> None:
-        """Take every line; what stood before one that is no CSV counts."""
+        """Take every line."""
 
 
 ByColumns = Callable[[Path, Sequence[str], RecordOf, bool], LineReader | None]
@@ -79,13 +80,11 @@ def read_rows(
 
     `by_columns` makes the reader of a large table, or None where its columns do not fit."""
     content, file = opened_text(path, errors="surrogateescape"), file_digest(path)
-    reader = csv.reader(_lines_of(content), delimiter=delimiter_of(content.partition("\n")[0]))
-    try:
-        names = next(reader, [])
-    except csv.Error as error:
-        return ReadResult(records=(), problems=(_no_csv(path, reader.line_num, error),), format=source_format)
+    broken: list[Problem] = []
+    lines = _lines_of(content, path.name, broken)
+    names = next(lines, ((), [[]]))[1][0]
     missing = [name for name in required if name not in names]
-    if missing:
+    if missing and not broken:
         raise InputError(f"{path}: no column {missing[0]!r}", hint=f"columns found: {', '.join(names[:12])}")
     whole_text = _UNDECODED.search(content) is None
 
@@ -96,28 +95,53 @@ def read_rows(
     large = by_columns is not None and whole_text and len(content) > LARGE_CHARACTERS
     fitting = by_columns(path, names, record_of, "'" in content) if by_columns is not None and large else None
     taking: LineReader = fitting or _OneByOne(path=path, record_of=record_of)
-    try:
-        taking.read((reader.line_num, row) for row in reader if row)
-    except csv.Error as error:
-        taking.problems.append(_no_csv(path, reader.line_num, error))
-    return ReadResult(records=taking.records, problems=tuple(taking.problems), format=source_format)
+    taking.read(lines)
+    return ReadResult(records=taking.records, problems=(*taking.problems, *broken), format=source_format)
 
 
-def _no_csv(path: Path, lines: int, error: csv.Error) -> Problem:
-    return Problem(where=f"{path.name}:{lines + 1}", what=f"{error}; what follows is not read")
-
-
-def _lines_of(content: str) -> Iterator[str]:
-    """The lines of a text with their ends. A text file in memory takes four bytes a character."""
-    if "\r" in content:
-        yield from io.StringIO(content, newline="")
+def _lines_of(content: str, name: str, broken: list[Problem]) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
+    """The header, and then so many lines at once; empty ones are none. What ends them too soon goes to `broken`."""
+    delimiter = delimiter_of(content.partition("\n")[0])
+    if '"' in content or "\r" in content:
+        yield from _lines_of_csv(io.StringIO(content, newline=""), 0, delimiter, name, broken)
         return
-    start = 0
-    while end := content.find("\n", start) + 1:
-        yield content[start:end]
-        start = end
-    if start < len(content):
-        yield content[start:]
+    start, number, size = 0, 1, 0  # the header alone
+    while start < len(content):
+        end = content.find("\n", start + size) % (len(content) + 1)
+        lines = content[start:end].split("\n")
+        if max(map(len, lines)) > csv.field_size_limit():
+            rest = io.StringIO(content[start:], newline="")
+            yield from _lines_of_csv(rest, number - 1, delimiter, name, broken)
+            return
+        if "" in lines:
+            full = [(place, line) for place, line in enumerate(lines, start=number) if line]
+            yield [place for place, _ in full], [line.split(delimiter) for _, line in full]
+        else:
+            yield range(number, number + len(lines)), [line.split(delimiter) for line in lines]
+        start, number, size = end + 1, number + len(lines), CHARACTERS_AT_ONCE
+
+
+def _lines_of_csv(
+    file: io.StringIO, before: int, delimiter: str, name: str, broken: list[Problem]
+) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
+    """As `_lines_of`, of cells that may be quoted; `before` so many lines."""
+    reader = csv.reader(file, delimiter=delimiter)
+    numbers: list[int] = []
+    rows: list[list[str]] = []
+    size = LINES_AT_ONCE if before else 1  # the header alone
+    try:
+        for row in reader:
+            if row:
+                numbers.append(before + reader.line_num)
+                rows.append(row)
+            if len(rows) == size:
+                yield numbers, rows
+                numbers, rows, size = [], [], LINES_AT_ONCE
+    except csv.Error as error:
+        where = f"{name}:{before + reader.line_num + 1}"
+        broken.append(Problem(where=where, what=f"{error}; what follows is not read"))
+    if rows:
+        yield numbers, rows
 
 
 def delimiter_of(header: str) -> str:
@@ -143,7 +167,7 @@ class _OneByOne:
     problems: list[Problem] = field(default_factory=list)
 
     def read(self, lines: Lines) -> None:
-        for line, row in lines:
+        for line, row in chain.from_iterable(zip(*some, strict=True) for some in lines):
             where = f"{self.path.name}:{line}"
             try:
                 self.records.append(self.record_of(row, where))
@@ -214,56 +238,49 @@ class ColumnReader:
         self._metrics = sorted((ours, self._pick[name]) for name, ours in self.columns.measured)
 
     def read(self, lines: Lines) -> None:
-        """Take every line, so many at once."""
-        held: list[tuple[int, list[str]]] = []
-        try:
-            for one in lines:
-                held.append(one)
-                if len(held) == LINES_AT_ONCE:
-                    self._take(held)
-                    held = []
-        except csv.Error:
-            self._take(held)
-            raise
-        self._take(held)
+        """Take every line."""
+        for numbers, rows in lines:
+            if rows:
+                self._take(numbers, rows)
 
-    def _take(self, lines: Sequence[tuple[int, list[str]]]) -> None:
-        if not lines:
-            return
+    def _take(self, lines: Sequence[int], rows: Sequence[list[str]]) -> None:
         width = len(self.names)
-        none = [""] * width  # in place of a line with more or fewer fields: it is odd, for it has no value
-        chunk = self._chunk([row if len(row) == width else none for _, row in lines])
-        every = (1 << len(self._metrics)) - 1
-        add, own = self.records.add, self.columns.own
-        bare = ("{}", "{}")
-        for (line, row), said, present, odd, stored, keyed, at, cells in zip(lines, *chunk, strict=True):
-            shared = None if odd else self._shared.get((said, present)) or self._first(said, present, line, row)
-            time = None if shared is None else self._moments.get(at) or self._moment(at)
-            extra = self._own(cells) if own else bare
-            if shared is None or time is None or extra is None:
-                self._one(line, row)
-                continue
-            if present != every:
-                stored, keyed = (tuple(compress(texts, _bits(present))) for texts in (stored, keyed))  # noqa: PLW2901
-            key = key_between(shared.parts, extra[0], time[1], shared.keyed % keyed)
-            add(shared.place, line, key, shared.stored % stored, time[0], extra[1])
+        none = [""] * width  # in place of a line with more or fewer cells: it is odd, for it has no value
+        chunk = self._chunk([row if len(row) == width else none for row in rows])
+        shared = self._shared_by(chunk, lines, rows)
+        moments = [self._moments.get(cell) or self._moment(cell) for cell in chunk.moments]
+        extra = [self._own(cells) for cells in chunk.own] if self.columns.own else [_NO_EXTRA] * len(rows)
+        good = [None not in known for known in zip(shared, moments, extra, strict=True)]
+        alike = starmap(_point, compress(zip(shared, lines, moments, extra, *_texts(chunk), strict=True), good))
+        points: Iterable[Point | None] = alike
+        if not all(good):
+            known = zip(lines, rows, good, strict=True)
+            points = (next(alike) if plain else self._one(line, row) for line, row, plain in known)
+        self.records.extend(filter(None, points))
 
-    def _first(self, said: tuple[str, ...], present: int, line: int, row: Sequence[str]) -> _Shared | None:
-        """What a setting's first line says of all its lines; None where that line is wrong."""
+    def _shared_by(self, chunk: _Chunk, lines: Sequence[int], rows: Sequence[list[str]]) -> list[_Shared | None]:
+        """What each line shares with others; None of an odd line, and where a setting is wrong."""
+        said = list(zip(chunk.settings, chunk.present, strict=True))
+        for line, row, one, odd in zip(lines, rows, said, chunk.odd, strict=True):
+            if not odd and one not in self._shared:
+                self._first(one, line, row)
+        found = map(self._shared.get, said)
+        return [None if odd else one for one, odd in zip(found, chunk.odd, strict=True)]
+
+    def _first(self, said: tuple[tuple[str, ...], int], line: int, row: Sequence[str]) -> None:
+        """Note what a setting's first line says of all its lines, unless that line is wrong."""
         try:
             made = self.record_of(row, f"{self.path.name}:{line}")
         except BadItem:
-            return None
+            return
         names = sorted(made.metrics)
-        shared = _Shared(
+        self._shared[said] = _Shared(
             place=len(self.records.shared),
             parts=parts_of(made),
             stored="{" + ", ".join(f'"{name}": %s' for name in names) + "}",
             keyed="{" + ",".join(f'"{name}":%s' for name in names) + "}",
         )
         self.records.shared.append(made)
-        self._shared[said, present] = shared
-        return shared
 
     def _moment(self, cell: str) -> tuple[datetime | None, str] | None:
         """A time of measuring and its text in a key; None where it is none."""
@@ -282,17 +299,17 @@ class ColumnReader:
         except BadItem:
             return None
 
-    def _one(self, line: int, row: Sequence[str]) -> None:
+    def _one(self, line: int, row: Sequence[str]) -> Point | None:
         """A line as the reader of single lines has it: a point that shares nothing, or a problem."""
         where = f"{self.path.name}:{line}"
         try:
             made = self.record_of(row, where)
         except BadItem as problem:
             self.problems.append(Problem(where=where, what=str(problem)))
-            return
-        self.records.shared.append(made)
+            return None
         metrics = "{" + ", ".join(f'"{name}": {value!r}' for name, value in sorted(made.metrics.items())) + "}"
-        self.records.add(len(self.records.shared) - 1, line, made.key, metrics, made.measured_at, made.extra)
+        self.records.shared.append(made)
+        return len(self.records.shared) - 1, line, made.key, metrics, made.measured_at, made.extra
 
     def _chunk(self, rows: Sequence[Sequence[str]]) -> _Chunk:
         columns: list[Sequence[str]] = list(zip(*rows, strict=True))
@@ -309,7 +326,10 @@ class ColumnReader:
         length, users = (self._facts(columns, name) for name in ("output_length", "concurrency"))
         odd |= _perhaps_in_other_units(found, length, users)
         texts = [list(map(repr, column.tolist())) for column in found.values()]
-        whole = [[one.removesuffix(".0") for one in column] for column in texts]
+        whole = [
+            [one.removesuffix(".0") for one in column] if some else column
+            for column, some in zip(texts, (values % 1.0 == 0.0).any(axis=1), strict=True)
+        ]
         bits = 1 << np.arange(len(found), dtype=np.int64)
         count = len(rows)
         measured_at = self._pick.get("measured_at")
@@ -329,6 +349,31 @@ class ColumnReader:
     def _facts(self, columns: Sequence[Sequence[str]], name: str) -> Floats | float:
         place = self._pick.get(name)
         return np.nan if place is None else _numbers(columns[place])
+
+
+def _texts(chunk: _Chunk) -> tuple[Iterable[tuple[str, ...]], Iterable[tuple[str, ...]]]:
+    """The texts of the values that each line has, as they are stored and as a key has them."""
+    if min(chunk.present) == (1 << len(chunk.stored[0])) - 1:
+        return chunk.stored, chunk.keyed
+    there = list(map(_bits, chunk.present))
+    stored, keyed = (
+        [tuple(compress(texts, bits)) for texts, bits in zip(column, there, strict=True)]
+        for column in (chunk.stored, chunk.keyed)
+    )
+    return stored, keyed
+
+
+def _point(
+    shared: _Shared,
+    line: int,
+    moment: tuple[datetime | None, str],
+    extra: tuple[str, str],
+    *texts: tuple[str, ...],
+) -> Point:
+    at, moment_in_key = moment
+    stored, keyed = texts
+    key = key_between(shared.parts, extra[0], moment_in_key, shared.keyed % keyed)
+    return shared.place, line, key, shared.stored % stored, at, extra[1]
 
 
 @lru_cache(maxsize=4096)
