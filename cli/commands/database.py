@@ -4,16 +4,17 @@ Not here: formats (queries.bundles, queries.publishing)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.derived import as_typed
 from cli.output import check_format, counted, say, tell, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
-from store.errors import StoreError
+from store.errors import InputError, StoreError
+from sweepdb.stores import is_standard_output
 
 if TYPE_CHECKING:
     from sweepdb.stores import CheckReport
@@ -215,6 +216,35 @@ def export(
     done = export_bundle(folder, sweep=sweep, format=format_, store=store)
     scenarios, probes = counted(done.scenarios, "scenario"), counted(done.probes, "probe")
     say(f"{folder}: {counted(done.sweeps, 'sweep')}, {scenarios}, {probes}")
+    return 0
+
+
+def export_points(
+    chosen: Mapping[str, Any],
+    rows_and_sweep: tuple[str | None, str | None],
+    format_: str,
+    output: Path | None,
+    store: str | None,
+) -> int:
+    """Write measured points and predictions as other programs have them: an action of `measurements`."""
+    from sweepdb.measuring import PointSelection
+    from sweepdb.sharing import POINT_FORMATS, pieces_of_points, points_to_export, write_exported
+
+    if format_ not in POINT_FORMATS:
+        raise InputError(
+            f"measurements export --format {format_} is not one of {', '.join(POINT_FORMATS)}",
+            hint=f"sweepdb measurements export --format {POINT_FORMATS[0]}",
+        )
+    check_format(format_, output, known=POINT_FORMATS)
+    rows, sweep = rows_and_sweep
+    found = points_to_export(PointSelection(**chosen), store, rows=rows or "measured", sweep=sweep)
+    if output is None or is_standard_output(output):
+        write_text(pieces_of_points(found.records, format_), output, exact=True)
+    else:
+        files = write_exported(found.records, format_, output)
+        say(f"{counted(len(found.records), 'row')} in {counted(files, 'file')}: {output}")
+    if found.without_numbers:
+        say(f"{counted(found.without_numbers, 'server')} that failed have no numbers and are left out")
     return 0
 
 

@@ -163,6 +163,7 @@ def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRe
             lines += [f"{place}: not read: {'; '.join(file.guessed)}"] if file.guessed else []
             continue
         parts = [f"{file.count} point{'' if file.count == 1 else 's'} of {file.format}"]
+        parts += [f"{file.predictions} left out: predicted, not measured"] if file.predictions else []
         parts += [f"guessed: {'; '.join(file.guessed)}"] if file.guessed else []
         missing = [name for name, lacks in _WANTED.items() if any(lacks(one) for one, _ in found)]
         parts += [f"missing: {', '.join(missing)}"] if missing else []

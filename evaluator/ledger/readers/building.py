@@ -60,9 +60,14 @@ def kept(circumstances: Circumstances) -> dict[str, object]:
 
 def circumstances_of(record: MeasurementRecord) -> Circumstances:
     """The facts that the reader of a point's file has set."""
-    stored = json.loads(record.extra).get(FIELD) or {}
+    return circumstances_of_fields(json.loads(record.extra).get(FIELD))
+
+
+def circumstances_of_fields(stored: object) -> Circumstances:
+    """The facts that a record keeps beside its columns; those of a later program are not known."""
+    said = stored if isinstance(stored, dict) else {}
     known = {item.name for item in fields(Circumstances)}
-    return Circumstances(**{name: value for name, value in stored.items() if name in known})
+    return Circumstances(**{name: value for name, value in said.items() if name in known})
 
 
 Document = Mapping[str, Any]
@@ -93,6 +98,7 @@ class FileRead:
     format: str
     count: int
     guessed: tuple[str, ...] = ()
+    predictions: int = 0  # of our own, which are no measurements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The documents of a file of results: JSON, JSON lines, YAML, or AIPerf's CSV. What is no document is a problem.
+"""The documents of a file of results: JSON, JSON lines, YAML, or a client's CSV. What is no document is a problem.
 
 Not here: what the documents mean."""
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from evaluator.inputs.yaml_file import parse_yaml
 from evaluator.ledger.readers.building import Problem
 from evaluator.ledger.readers.clients.aiperf import document_of_csv, is_aiperf_csv
+from evaluator.ledger.readers.clients.guidellm_csv import documents_of_guidellm_csv, is_guidellm_csv
 from evaluator.ledger.readers.packed import opened_text, plain_suffix
 from store.errors import InputError
 
@@ -27,6 +28,10 @@ def documents_of(path: Path) -> Iterator[tuple[str, object]]:
         yield path.name, _of_yaml(path, text)
     elif is_aiperf_csv(text):
         yield path.name, document_of_csv(text)
+    elif is_guidellm_csv(text):
+        for line, document in documents_of_guidellm_csv(text):
+            where = f"{path.name}:{line}"
+            yield where, document or Problem(where=where, what="more or fewer fields than the header has")
     else:
         yield from _of_json(path, text)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, file_digest
+from evaluator.ledger.readers.clients.guidellm_csv import GUIDELLM_COLUMNS
 from evaluator.ledger.readers.comparison_tables import (
     PUBLISHED,
     PUBLISHED_COLUMNS,
@@ -36,6 +37,7 @@ _CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
     (OWN_COLUMNS, read_own_csv),
     (("Metric", "avg"), read_documents),  # of AIPerf
     (("Metric", "Value"), read_documents),
+    (GUIDELLM_COLUMNS, read_documents),
 )
 FORMATS = (SERVING, PUBLISHED, OWN, AICONFIGURATOR, *DOCUMENT_FORMATS)
 _TABLES, _MARKED_UP = {".csv", ".tsv"}, {".yaml", ".yml"}

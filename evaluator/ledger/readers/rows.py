@@ -96,7 +96,8 @@ def read_rows(
     fitting = by_columns(path, names, record_of, "'" in content) if by_columns is not None and large else None
     taking: LineReader = fitting or _OneByOne(path=path, record_of=record_of)
     taking.read(lines)
-    return ReadResult(records=taking.records, problems=(*taking.problems, *broken), format=source_format)
+    records = taking.records if isinstance(taking.records, PointTable) else tuple(taking.records)
+    return ReadResult(records=records, problems=(*taking.problems, *broken), format=source_format)
 
 
 def _lines_of(content: str, name: str, broken: list[Problem]) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
@@ -328,7 +329,7 @@ class ColumnReader:
         texts = [list(map(repr, column.tolist())) for column in found.values()]
         whole = [
             [one.removesuffix(".0") for one in column] if some else column
-            for column, some in zip(texts, (values % 1.0 == 0.0).any(axis=1), strict=True)
+            for column, some in zip(texts, (np.trunc(values) == values).any(axis=1), strict=True)
         ]
         bits = 1 << np.arange(len(found), dtype=np.int64)
         count = len(rows)
