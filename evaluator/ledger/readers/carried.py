@@ -77,14 +77,14 @@ def _block(document: Document) -> Document:
 def _item(block: Document) -> Item:
     extra = dict(inner(block, "extra"))
     circumstances = circumstances_of_fields(extra.pop(FIELD, None))
-    sides = {side: _side(inner(block, side)) for side in ("prefill", "decode")}
     metrics = inner(block, "metrics")
     said: dict[str, Any] = {name: text(block, name) for name in _TEXTS}
     said |= {name: number(block, name) for name in _NUMBERS}
     at = block.get("measured_at")
     return Item(
         **said,
-        **sides,
+        prefill=_side(inner(block, "prefill")),
+        decode=_side(inner(block, "decode")),
         num_devices=whole(block, "num_devices"),
         metrics={name: number(metrics, name) for name in metrics},
         definitions={name: str(meaning) for name, meaning in inner(block, "definitions").items()},

@@ -38,11 +38,10 @@ def block_of_record(record: MeasurementRecord) -> dict[str, Any]:
 
 def _said(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The facts that are there, of nested ones, too. What a person kept in `extra` stays as it is."""
-    return {
-        name: _said(value) if isinstance(value, dict) and name != "extra" else value
-        for name, value in facts.items()
-        if value is not None and value != {}
+    inside = {
+        name: _said(value) if isinstance(value, dict) and name != "extra" else value for name, value in facts.items()
     }
+    return {name: value for name, value in inside.items() if value is not None and value != {}}
 
 
 def statistics_of_latency(record: MeasurementRecord, latency: str) -> Iterator[tuple[str, float]]:

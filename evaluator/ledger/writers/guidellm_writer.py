@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from evaluator.ledger.writers.carrying_facts import BLOCK, block_of_record, rows_of_kind, statistics_of_latency
+from evaluator.ledger.writers.carrying_facts import BLOCK, block_of_record, is_predicted, statistics_of_latency
 from store.records import MeasurementRecord
 
 Header = tuple[str, str, str]
 PERCENTILES = ("", "", "", "", "", "p25", "p75", "p90", "p95", "p99", "")  # least, fast end, these, most
 MEAN, MEDIAN, SPREAD, OTHERS = "Mean", "Median", "Std Dev", "Percentiles"
 MODEL, RATE = ("Run Info", "Backend", ""), ("Run Info", "Profile", "")
-STRATEGY, STARTED = ("Benchmark", "Strategy", ""), ("Timings", "Start Time", "")
+KIND, STRATEGY, STARTED = ("Benchmark", "Type", ""), ("Benchmark", "Strategy", ""), ("Timings", "Start Time", "")
 COUNTS = {"successful": ("Request Counts", "Successful", ""), "errored": ("Request Counts", "Errored", "")}
-KIND, POINT = (BLOCK, "Rows", ""), (BLOCK, "Point", "")
+POINT = (BLOCK, "Point", "")
 LATENCIES = {  # (group, field) -> (ours, what a unit of theirs is in ms)
     ("Request Latency", "Successful Sec"): ("e2e_ms", 1e3),
     ("Time to First Token", "Successful ms"): ("ttft_ms", 1.0),
@@ -39,7 +39,7 @@ def headers_of_guidellm() -> list[Header]:
     """The columns, in their order."""
     latencies = [(*field, statistic) for field in LATENCIES for statistic in (MEAN, MEDIAN, SPREAD, OTHERS)]
     means: list[Header] = [(*field, MEAN) for field in (*LENGTHS, *RATES)]
-    return [MODEL, RATE, STRATEGY, STARTED, *COUNTS.values(), *latencies, USERS, *means, KIND, POINT]
+    return [MODEL, RATE, KIND, STRATEGY, STARTED, *COUNTS.values(), *latencies, USERS, *means, POINT]
 
 
 def cells_of_guidellm(record: MeasurementRecord) -> list[object]:
@@ -52,6 +52,7 @@ def _cells(record: MeasurementRecord) -> Iterator[tuple[Header, object]]:
     strategy, load = _strategy(record)
     yield MODEL, json.dumps({"model": record.model})
     yield RATE, json.dumps({"type_": strategy, **load})
+    yield KIND, "predicted" if is_predicted(record) else "generative"
     yield STRATEGY, strategy
     if record.measured_at is not None:
         yield STARTED, record.measured_at.strftime(TIME)
@@ -64,7 +65,6 @@ def _cells(record: MeasurementRecord) -> Iterator[tuple[Header, object]]:
     for field, rate in RATES.items():
         yield (*field, MEAN), record.metrics.get(rate)
     yield USERS, record.concurrency
-    yield KIND, rows_of_kind(record)
     yield POINT, json.dumps(block_of_record(record), sort_keys=True, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""A point as llm-d's Benchmark Report 0.2.1. Its schema wants a mean with every statistic, and a count with every device.
+"""A point as llm-d's Benchmark Report 0.2.1. Its schema wants a mean with each latency, and a count with each device.
 
 Not here: YAML and JSON (sweepdb.sharing)."""
 

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from evaluator.ledger.readers.building import Document
@@ -60,7 +61,7 @@ def documents_of_guidellm_csv(text: str) -> Iterator[tuple[int, Document | None]
     reader = csv.reader(io.StringIO(text, newline=""))
     headers: list[Header] = []
     try:
-        header = [row for row, _ in zip(reader, range(_HEADER_LINES), strict=False)]
+        header = list(islice(reader, _HEADER_LINES))
         headers = [(one, two, three) for one, two, three in zip(*header, strict=True)]
         for row in reader:
             if row:
@@ -76,17 +77,15 @@ def document_of_point(record: MeasurementRecord) -> Document:
 
 def _document(headers: Sequence[Header], row: Sequence[str]) -> Document:
     cells = dict(zip(headers, row, strict=True))
-    metrics: dict[str, Any] = {
-        theirs: _values(cells, field) for field, theirs in (*_LATENCIES.items(), *_MEANS.items())
-    }
+    fields = {**_LATENCIES, **_MEANS}
+    metrics: dict[str, Any] = {theirs: {"successful": _values(cells, field)} for field, theirs in fields.items()}
     metrics["request_totals"] = {name: cells.get(header) or None for name, header in COUNTS.items()}
     kind = cells.get(STRATEGY) or None
     document: dict[str, Any] = {
         "metadata": {"version": 1},
         "args": {"model": _parsed(cells.get(MODEL, "")).get("model")},
         "benchmarks": [{
-            "metrics": {name: values if name == "request_totals" else {"successful": values}
-                        for name, values in metrics.items()},
+            "metrics": metrics,
             "config": {"strategy": _strategy(kind, _parsed(cells.get(RATE, "")))},
             "start_time": cells.get(STARTED) or None,
         }],
