@@ -115,8 +115,8 @@ def _model(path: Path) -> object:
 
 def _points(path: Path) -> object:
     result = read_measurements(path)
-    for record in result.records:
-        content_key(json.loads(json.dumps(asdict(record), default=str)))
+    for one in result.records:
+        content_key(json.loads(json.dumps(asdict(one), default=str)))
     for problem in result.problems:
         assert "\n" not in problem.what
         problem.what.encode("utf-8", "surrogateescape")
