@@ -222,6 +222,7 @@ def _bounded(run: RunRecord) -> RunRecord:
     return replace(run, **cut) if cut else run
 
 
+MOST_RUNS = 2.0  # times its whole run that a mean request can take: clients count a run differently
 _THOUSAND = (600.0, 1700.0)  # a ratio that is one of units rather than of what was measured
 
 
@@ -241,7 +242,13 @@ def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
     rate = metrics.get("requests_per_s")
     if rate is None and item.output_length:
         rate = (metrics.get("output_tokens_per_s") or 0.0) / item.output_length
-    few = item.run.completed_requests is not None and item.run.completed_requests < 2.0 * (item.concurrency or 0.0)
+    completed, longest_ms = item.run.completed_requests, max(whole_ms or 0.0, ttft or 0.0)
+    if completed and rate and longest_ms > MOST_RUNS * 1e3 * completed / rate:
+        raise BadItem(
+            f"a request takes {longest_ms:.4g} ms, but all {completed} of them {1e3 * completed / rate:.4g} ms at"
+            f" {rate:.4g} requests/s: are latencies a thousand times too large?"
+        )
+    few = completed is not None and completed < 2.0 * (item.concurrency or 0.0)
     if whole_ms and rate and item.concurrency and item.request_rate is None and not few:
         expected = 1e3 * item.concurrency / rate
         in_other = "seconds" if _by_thousand(expected, whole_ms) else (

@@ -15,6 +15,7 @@ from evaluator.ledger.readers.clients.guidellm_csv import documents_of_guidellm_
 from evaluator.ledger.readers.packed import opened_text, plain_suffix
 from store.errors import InputError
 
+MOST_VALUES = 20_000_000  # of one document of JSON
 LARGEST_YAML_BYTES = 1 << 24
 
 
@@ -47,7 +48,7 @@ def _of_yaml(path: Path, text: str) -> object:
 
 def _of_json(path: Path, text: str) -> Iterator[tuple[str, object]]:
     try:
-        content = json.loads(text)
+        content = _loaded(text)
     except (ValueError, RecursionError) as error:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
         if not all(line.lstrip().startswith("{") for _, line in lines) or len(lines) < 2:
@@ -65,12 +66,25 @@ def _of_json(path: Path, text: str) -> Iterator[tuple[str, object]]:
 
 def _parsed(line: str, where: str) -> object:
     try:
-        return json.loads(line)
+        return _loaded(line)
     except (ValueError, RecursionError) as error:
         return Problem(where=where, what=_why(error))
 
 
+class _TooManyError(ValueError):
+    """A document whose values would fill the memory."""
+
+
+def _loaded(text: str) -> object:
+    """A document of JSON. Each value takes some hundred bytes, however few it has in the file."""
+    if sum(map(text.count, ",[{")) > MOST_VALUES:
+        raise _TooManyError
+    return json.loads(text)
+
+
 def _why(error: Exception) -> str:
+    if isinstance(error, _TooManyError):
+        return f"more than {MOST_VALUES:,} values: import parts of it"
     if isinstance(error, RecursionError):
         return "not JSON that can be read: nested too deeply"
     cut = isinstance(error, json.JSONDecodeError) and (

@@ -26,8 +26,8 @@ from evaluator.ledger.readers.own import (
     read_aiconfigurator,
     read_own_csv,
 )
-from evaluator.ledger.readers.packed import LARGEST_FILE_BYTES, opened_text, plain_suffix
-from evaluator.ledger.readers.rows import delimiter_of
+from evaluator.ledger.readers.packed import opened_text, plain_suffix, refuse_large
+from evaluator.ledger.readers.rows import LONGEST_LINE, delimiter_of
 from store.errors import InputError
 
 _CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
@@ -65,8 +65,7 @@ def read_measurements(path: Path) -> ReadResult:
         return _read_folder(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file or directory")
-    if path.stat().st_size > LARGEST_FILE_BYTES:
-        raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes", hint="import parts of it")
+    refuse_large(path, path.stat().st_size)
     _refuse_launch_files(path)
     found = _read_csv(path) if plain_suffix(path) in _TABLES else read_documents(path)
     return replace(
@@ -148,6 +147,8 @@ def _header(path: Path) -> list[str]:
     header = opened_text(path, errors="surrogateescape").partition("\n")[0]
     if not header.strip():
         raise InputError(f"{path}: the file is empty")
+    if len(header) > LONGEST_LINE:
+        raise InputError(f"{path}: the header has more than {LONGEST_LINE} characters")
     try:
         return next(csv.reader([header], delimiter=delimiter_of(header)))
     except csv.Error as error:

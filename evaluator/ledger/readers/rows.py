@@ -39,11 +39,12 @@ from store.records import MeasurementRecord
 from store.texts import from_text
 from store.writing import Point, PointTable
 
+LONGEST_LINE = 1 << 20
 LARGE_CHARACTERS = 1 << 20  # of a table, from which on it is read by columns
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 4096, 1 << 19
 _UNDECODED = re.compile("[\udc80-\udcff]")
 _NO_EXTRA = ("{}", "{}")
-_NEAR_THOUSAND = 500.0  # below the ratio that one line's reader refuses as one of units
+_NEAR_THOUSAND, _NEAR_RUNS = 500.0, 1.9  # below the ratios that one line's reader refuses
 Floats = np.ndarray
 
 
@@ -102,6 +103,30 @@ def read_rows(
 
 def _lines_of(content: str, name: str, broken: list[Problem]) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
     """The header, and then so many lines at once; empty ones are none. What ends them too soon goes to `broken`."""
+    cut = _start_of_long_line(content)
+    yield from _lines_of_short(content if cut is None else content[:cut], name, broken)
+    if cut is not None and not broken:
+        where = f"{name}:{content[:cut].count(_ending(content)) + 1}"
+        what = f"a line of more than {LONGEST_LINE} characters; what follows is not read"
+        broken.append(Problem(where=where, what=what))
+
+
+def _start_of_long_line(content: str) -> int | None:
+    """Where a line begins that no table has: its cells would take hundreds of times its bytes."""
+    start, ending = 0, _ending(content)
+    while len(content) - start > LONGEST_LINE:
+        end = content.rfind(ending, start, start + LONGEST_LINE + 1)
+        if end < 0:
+            return start
+        start = end + 1
+    return None
+
+
+def _ending(content: str) -> str:
+    return "\n" if "\n" in content else "\r"
+
+
+def _lines_of_short(content: str, name: str, broken: list[Problem]) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
     delimiter = delimiter_of(content.partition("\n")[0])
     if '"' in content or "\r" in content:
         yield from _lines_of_csv(io.StringIO(content, newline=""), 0, delimiter, name, broken)
@@ -324,8 +349,9 @@ class ColumnReader:
             for ours, column in found.items():
                 if ours.rpartition("_")[0] == name and not ours.endswith("_std"):
                     odd |= column < shortest
-        length, users = (self._facts(columns, name) for name in ("output_length", "concurrency"))
-        odd |= _perhaps_in_other_units(found, length, users)
+        odd |= _perhaps_in_other_units(
+            found, *(self._facts(columns, name) for name in ("output_length", "concurrency", "completed_requests"))
+        )
         texts = [list(map(repr, column.tolist())) for column in found.values()]
         whole = [
             [one.removesuffix(".0") for one in column] if some else column
@@ -399,11 +425,17 @@ def _number(cell: str) -> float:
         return np.inf
 
 
-def _perhaps_in_other_units(found: Mapping[str, Floats], length: Floats | float, users: Floats | float) -> Floats:
-    """Lines whose latencies and rates are hundreds of times apart. NaN compares with nothing."""
+def _perhaps_in_other_units(
+    found: Mapping[str, Floats], length: Floats | float, users: Floats | float, completed: Floats | float
+) -> Floats:
+    """Lines whose latencies and rates are hundreds of times apart, or whose requests outlast their run.
+
+    NaN compares with nothing."""
     ttft, tpot, e2e = (found.get(f"{name}_ms_mean", np.nan) for name in ("ttft", "tpot_exclusive", "e2e"))
     with np.errstate(all="ignore"):
         parts = ttft + np.maximum(length - 1.0, 0.0) * tpot
         rates = (found.get("requests_per_s", np.nan), found.get("output_tokens_per_s", np.nan) / length)
         apart = (e2e / parts, *(whole * rate / users / 1e3 for whole in (e2e, parts) for rate in rates))
-        return np.asarray(sum((one > _NEAR_THOUSAND) | (one < 1.0 / _NEAR_THOUSAND) for one in apart) > 0)
+        runs = [whole * rate / completed / 1e3 for whole in (e2e, parts, ttft) for rate in rates]
+        odd = [(one > _NEAR_THOUSAND) | (one < 1.0 / _NEAR_THOUSAND) for one in apart]
+        return np.asarray(sum([*odd, *(one > _NEAR_RUNS for one in runs)]) > 0)
