@@ -20,7 +20,7 @@ def key_of(record_: MeasurementRecord, extra: str) -> str:
     return key_of_values(_values_of(record_), extra)
 
 
-def parts_of(record_: MeasurementRecord) -> Parts:
+def shared_parts(record_: MeasurementRecord) -> Parts:
     """The canonical text of what points of a record's setting share, cut where extra, moment and metrics stand."""
     return _parts(_values_of(record_))
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sweepdb.sharing.exporting import (
         POINT_FORMATS,
         REPORT,
-        Chosen,
+        ToExport,
         pieces_of_points,
         points_to_export,
         write_exported,

@@ -45,7 +45,7 @@ _PREDICTED = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ToExport:
     """Points to be written, and how many stored ones have no numbers: servers that failed."""
 
     records: Sequence[MeasurementRecord]
@@ -54,7 +54,7 @@ class Chosen:
 
 def points_to_export(
     selection: PointSelection, store_url: str | None, *, rows: str = "measured", sweep: str | None = None
-) -> Chosen:
+) -> ToExport:
     """Stored points that a selection finds, or all; and predictions of aggregated rows that fit in memory."""
     if rows not in ROWS:
         raise InputError(f"`rows={rows}` is not one of {', '.join(ROWS)}")
@@ -69,7 +69,7 @@ def points_to_export(
         found += _predictions(selection, store_url, sweep)
     if not found:
         raise InputError("there is no row to export", hint="sweepdb measurements list, or sweepdb sweeps")
-    return Chosen(records=found, without_numbers=len(measured) - len([one for one in measured if one.metrics]))
+    return ToExport(records=found, without_numbers=len(measured) - len([one for one in measured if one.metrics]))
 
 
 def _predictions(selection: PointSelection, store_url: str | None, sweep: str | None) -> Iterator[MeasurementRecord]:

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from evaluator.ledger.point_keys import WHOLE, Parts, key_between, moment_text, parts_of
+from evaluator.ledger.point_keys import WHOLE, Parts, key_between, moment_text, shared_parts
 from evaluator.ledger.readers.building import (
     MISSING,
     SHORTEST_MS,
@@ -57,11 +57,11 @@ class LineReader(Protocol):
 
     @property
     def records(self) -> Sequence[MeasurementRecord]:
-        """What was read."""
+        """Points, in the order of their lines."""
 
     @property
     def problems(self) -> list[Problem]:
-        """What could not be read."""
+        """Lines that could not be read."""
 
     def read(self, lines: Lines) -> None:
         """Take every line."""
@@ -285,7 +285,7 @@ class ColumnReader:
         self.records.extend(filter(None, points))
 
     def _shared_by(self, chunk: _Chunk, lines: Sequence[int], rows: Sequence[list[str]]) -> list[_Shared | None]:
-        """What each line shares with others; None of an odd line, and where a setting is wrong."""
+        """The setting of each line; None of an odd line, and where its setting is wrong."""
         said = list(zip(chunk.settings, chunk.present, strict=True))
         for line, row, one, odd in zip(lines, rows, said, chunk.odd, strict=True):
             if not odd and one not in self._shared:
@@ -302,7 +302,7 @@ class ColumnReader:
         names = sorted(made.metrics)
         self._shared[said] = _Shared(
             place=len(self.records.shared),
-            parts=parts_of(made),
+            parts=shared_parts(made),
             stored="{" + ", ".join(f'"{name}": %s' for name in names) + "}",
             keyed="{" + ",".join(f'"{name}":%s' for name in names) + "}",
         )

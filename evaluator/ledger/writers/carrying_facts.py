@@ -1,4 +1,4 @@
-"""What every format carries of a point beside its own fields, so that the point comes back as the same one.
+"""The block that every format carries beside its own fields, so that a point comes back as the same one.
 
 A format has no place for the half of our facts. All of them stand in one block, of which a reader takes the point where
 the other fields still say the same (evaluator.ledger.readers.carried)."""

@@ -1,4 +1,4 @@
-"""A point as llm-d's Benchmark Report 0.2.1. Its schema wants a mean with each latency, and a count with each device.
+"""A point as a Benchmark Report of llm-d, whose schema wants a mean with each latency and a count of devices.
 
 Not here: YAML and JSON (sweepdb.sharing)."""
 
@@ -91,7 +91,7 @@ def _engine(record: MeasurementRecord, role: str) -> dict[str, Any]:
 
 
 def _load(record: MeasurementRecord) -> dict[str, Any] | None:
-    """What was asked; nothing where no length is known, which the schema wants."""
+    """The load that was asked; nothing where no length is known, which the schema wants."""
     if record.input_length is None:
         return None
     standardized: dict[str, Any] = {

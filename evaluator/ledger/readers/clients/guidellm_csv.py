@@ -57,7 +57,7 @@ def is_guidellm_csv(text: str) -> bool:
 
 
 def documents_of_guidellm_csv(text: str) -> Iterator[tuple[int, Document | None]]:
-    """(line, what a report of this one benchmark says); None of a line with more or fewer cells than the header."""
+    """Each line with the report of its one benchmark; None where it has more or fewer cells than the header."""
     reader = csv.reader(io.StringIO(text, newline=""))
     headers: list[Header] = []
     try:
