@@ -37,7 +37,8 @@ class OwnRuns:
     points: tuple[str, ...]  # keys of all that were read for the question
     percent: Mapping[str, float]  # median error of the rows shown, by metric
     percent_without: Mapping[str, float]
-    corrected: int  # of the rows shown
+    corrected: int  # of the probes shown
+    shown: int
 
 
 class _Shown(NamedTuple):
@@ -47,6 +48,15 @@ class _Shown(NamedTuple):
     rows: tuple[tuple[int, int], ...]
 
 
+def _references(answer: Answer) -> Iterator[str]:
+    """The probes that an answer shows: in its rows, in those nearest, and those that it was asked about."""
+    for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)):
+        if "probe" in columns:
+            place = columns.index("probe")
+            yield from (str(row[place]) for row in rows)
+    yield from answer.question.options.probes
+
+
 class LearnedAnswer:
     """An answer beside what own runs say of its rows."""
 
@@ -54,15 +64,12 @@ class LearnedAnswer:
         self._learned = learned
         numbers = {known.key[:_KEY_LENGTH]: number for number, known in learned.told.items()}
         told: dict[str, tuple[int, int]] = {}
-        for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)):
-            if "probe" not in columns:
-                continue
-            place = columns.index("probe")
-            for row in rows:
-                start, _, size = str(row[place]).partition(":")
-                if start in numbers:
-                    told[str(row[place])] = (numbers[start], int(size))
-        self._shown = _Shown(tuple(told), tuple(told.values()))
+        references = dict.fromkeys(_references(answer))
+        for reference in references:
+            start, _, size = reference.partition(":")
+            if start[:_KEY_LENGTH] in numbers:
+                told[reference] = (numbers[start[:_KEY_LENGTH]], int(size))
+        self._probes, self._shown = len(references), _Shown(tuple(told), tuple(told.values()))
         self._groups = learned.at(self._shown.rows)
 
     @property
@@ -115,7 +122,8 @@ class LearnedAnswer:
         groups = list(self.posteriors)
         keys = {run.key for group, *_ in groups for run in self._learned.processes[group].runs}
         if not keys:
-            return OwnRuns(lines=(), points=tuple(read), percent={}, percent_without={}, corrected=0)
+            return OwnRuns(lines=(), points=tuple(read), percent={}, percent_without={}, corrected=0,
+                           shown=self._probes)  # fmt: skip
         spreads = [spread for _, _, found in groups for spread in found.sd.tolist()]
         before = [
             spread
@@ -124,14 +132,15 @@ class LearnedAnswer:
         ]
         percent, without = {}, {}
         for metric, _, place in _METRICS:
-            percent[metric] = _percent(median(spread[place] for spread in spreads))
-            without[metric] = _percent(median(spread[place] for spread in before))
+            percent[metric] = median_percent(median(spread[place] for spread in spreads))
+            without[metric] = median_percent(median(spread[place] for spread in before))
         line = ", ".join(f"{name} +-{percent[metric]:.0f} %" for metric, name, _ in _METRICS)
         bare = ", ".join(f"{name} +-{without[metric]:.0f} %" for metric, name, _ in _METRICS)
         runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
         return OwnRuns(
             lines=(f"{line}, from {runs} of yours; {bare} without", *self._warnings(group for group, *_ in groups)),
             points=tuple(read), percent=percent, percent_without=without, corrected=len(spreads),
+            shown=self._probes,
         )  # fmt: skip
 
     def _warnings(self, groups: Iterator[tuple[object, ...]]) -> Iterator[str]:
@@ -182,7 +191,8 @@ def _inverse(rate: float | None) -> float | None:
     return None if rate is None else 1000.0 / rate
 
 
-def _percent(spread: float) -> float:
+def median_percent(spread: float) -> float:
+    """The error that half of values stay below, of logarithms with this standard deviation."""
     return 100.0 * expm1(_MEDIAN * spread)
 
 
