@@ -1,4 +1,4 @@
-"""What own runs make of one stored row: predicted and corrected times, and the run that lies nearest.
+"""Own runs beside one stored row: predicted and corrected times, and the run that lies nearest.
 
 Not here: the correction itself (queries.learning), and whole answers (queries.judging.learned)."""
 
