@@ -4,6 +4,7 @@ Not here: what runs say (queries.learning), and the errors that are expected wit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import exp, expm1
@@ -14,12 +15,13 @@ from queries.asking.limits import Limits, predicted_limits
 from queries.errors.basis import BASIS
 from queries.errors.basis import MEASURED as MEASURED_NEAR
 from queries.judging.confidence import EVEN, SURE, Predicted
+from queries.learning.own_points import MOST_RUNS
 from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer
     from queries.learning.conditioning import Learned
-    from queries.learning.own_points import OwnPoint
+    from queries.learning.own_points import OwnPoint, Server
     from queries.learning.process import Posterior
 
 MEASURED, PREDICTED = "measured", "predicted"  # words of `basis`, beside `near 3 runs`
@@ -150,6 +152,8 @@ class LearnedAnswer:
                     f"run {one.key[:12]} disagrees with its neighbours by {abs(one.deviations):.1f} standard deviations"
                     f" of {one.metric}: leave it out? See `sweepdb measurements show {one.key[:12]}`"
                 )
+            if older := self._learned.groups[group].older:
+                yield f"{older:,} older settings of this server are not read: the newest {MOST_RUNS} decide"
             if left_out := self._learned.groups[group].read[1]:
                 yield f"runs of {', '.join(left_out)} disagree with the engine's other version and are not read"
 
@@ -224,3 +228,16 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
         f" `input_length={one.input_length:g}` `output_length={one.output_length:g}`, {points[0].batch_size} users"
     )
     return (said,)
+
+
+def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
+    """A note on runs of the model and device under another engine or in another format, and how to ask about theirs."""
+    by_server: Counter[Server] = Counter()
+    for one in points:
+        by_server[one.server] += one.repeats
+    return tuple(
+        f"note: {'1 run' if count == 1 else f'{count:,} runs'} of yours on {server.device} under {server.engine} in"
+        f" {server.linear} correct no row here: none is of that engine and format. `serving_model={server.engine}`"
+        f" `quantization={server.linear}` evaluate such rows and ask about them"
+        for server, count in by_server.most_common(1)
+    )

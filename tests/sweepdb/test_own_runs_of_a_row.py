@@ -72,3 +72,16 @@ def test_a_store_without_runs_says_nothing_of_them(tmp_path):
     asked = "evaluate Qwen/Qwen3-0.6B --device h100_sxm --num-devices 1 --input-length 1024 --output-length 128"
     assert run([*asked.split(), "--batch-range", "4", "--store", url]) == 0
     assert explain_probes([rows_of(url)[0]["probe"]], url, step=None).own_runs == ()
+
+
+def test_runs_of_another_engine_are_named_with_the_question_they_answer(store, tmp_path):
+    # vLLM 0.11 schedules otherwise than today's: its runs correct rows of `vllm_sync`, which this store lacks.
+    head = "model,device,engine,engine_version,precision,mode,tp,concurrency,input_length,output_length,ttft_ms_mean"
+    row = "Qwen/Qwen3-0.6B,h100_sxm,vllm,0.11.0,bf16,aggregated,1,8,1024,128,60"
+    (tmp_path / "old.csv").write_text(f"{head}\n{row}\n", encoding="utf-8")
+    assert run(["measurements", "import", f"{tmp_path}/old.csv", "--store", store]) == 0
+    with open_session(store) as session:
+        notes = session.ask(Question(report="best", limits=Limits(ttft_ms=1e6))).notes
+    (note,) = [one for one in notes if "of yours" in one]
+    assert note.startswith("note: 1 run of yours on h100_sxm under vllm_sync in BF16 correct no row here")
+    assert "`serving_model=vllm_sync` `quantization=BF16`" in note

@@ -14,7 +14,7 @@ from queries.learning import Learned, Lessons, OwnPoint, Process, Setting, ladde
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.location import StoreLocation
 from store.reading import read_transaction
-from sweepdb.sessions import own_points
+from sweepdb.own_runs.reading import own_points
 
 _METRICS = (("ttft_ms", "TTFT", 0), ("tpot_exclusive_ms", "TPOT", 1))
 _TIMES = frozenset(column for column, *_ in _METRICS)
