@@ -260,7 +260,10 @@ def _export_profile(
     planner: str, what: Path, output: Path | None, given: dict[str, Any], *, force: bool, store: str | None
 ) -> int:
     if str(what) != "profile":
-        raise InputError(f"`for={planner}` writes a profile, not {what}", hint=f"export profile --for {planner} --output {what}")
+        raise InputError(
+            f"`for={planner}` writes a profile, not {what}",
+            hint=f"sweepdb export profile --for {planner} --output {what}",
+        )
     from sweepdb.planning import export_profile
 
     length = given.get("input_length")

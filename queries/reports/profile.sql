@@ -11,8 +11,8 @@
 -- column: prefix_cache_hit_rate | ratio | share of the prompt that is found in the cache
 -- column: batch_size, concurrency
 -- column: context_length | tokens | mean length of a request that is answered: prompt and half of the answer
--- column: max_kv_tokens | tokens | that the caches of one instance hold beside weights, activations and the reserve
--- column: kv_usage | ratio | concurrency x context_length / max_kv_tokens
+-- column: max_kv_tokens | tokens | that the caches of one instance hold beside weights, activations and the reserve; NULL for prefill
+-- column: kv_usage | ratio | concurrency x context_length / max_kv_tokens; NULL for prefill
 -- column: ttft_ms | ms | NULL for decode
 -- column: itl_ms | ms | between two tokens of a request: the exclusive TPOT; NULL for prefill
 -- column: e2e_ms | ms | arrival to last token; NULL unless aggregated
@@ -30,9 +30,13 @@ WITH fitting AS (
     WHERE memory_free_bytes >= 0 AND qps > 0
 ),
 holding AS (
+    -- A request is charged in whole blocks of 128 tokens (evaluator/pricing/kv_state.py).
     SELECT
-        *, floor(concurrency * (input_length_mean + output_length) * (cache_room_bytes / nullif(kv_cache_bytes, 0)))
-            AS max_kv_tokens
+        *,
+        CASE
+            WHEN phase <> 'prefill'
+                THEN floor(concurrency * 128 * ceil((input_length_mean + output_length) / 128) * cache_room_bytes / nullif(kv_cache_bytes, 0))
+        END AS max_kv_tokens
     FROM fitting
 )
 SELECT

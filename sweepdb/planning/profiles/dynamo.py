@@ -7,11 +7,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from sweepdb.planning.profiles.interpolated import prompt_curve, stored_points, usage
-from sweepdb.planning.profiles.planner import MaxKvTokens, Planner, Profile, ProfileSource, number_kept
+from sweepdb.planning.profiles.interpolated import prompt_curve, room_notes, stored_points, usage
+from sweepdb.planning.profiles.planner import Planner, Profile, ProfileSource, number_kept
 
 _LEAST_PROMPTS = 4  # Dynamo's first interpolation is cubic
 
@@ -36,30 +37,22 @@ def _profile(source: ProfileSource) -> Profile:
         "prefill_raw_data.json": _json(prefill),
         "decode_raw_data.json": _json({**decode, "max_kv_tokens": room.tokens}),
     }
-    return Profile(files=files, unsaid=tuple(_unsaid(source, room)))
+    return Profile(files=files, unsaid=(_unsaid(source), *room_notes(room)))
 
 
-def _unsaid(source: ProfileSource, room: MaxKvTokens) -> list[str]:
-    prefill, decode = source.rows["prefill"][0], source.rows["decode"][0]
-    said = [
-        "Dynamo's profile names no plan: set prefill_engine_num_gpu to"
-        f" {prefill.num_devices} and decode_engine_num_gpu to {decode.num_devices}."
-    ]
-    return said if room.same else [*said, uneven_room(room)]
-
-
-def uneven_room(room: MaxKvTokens) -> str:
-    """Why one number of tokens does not say what this model's caches hold."""
+def _unsaid(source: ProfileSource) -> str:
+    prefill, decode = (source.rows[phase][0].num_devices for phase in ("prefill", "decode"))
     return (
-        f"One number says what the caches hold: {room.tokens:,} tokens at the longest context. Of shorter ones they hold"
-        " fewer, because this model keeps windows or states."
+        f"Dynamo's profile names no plan: set prefill_engine_num_gpu to {prefill} and decode_engine_num_gpu to {decode}"
+        " in the planner's configuration."
     )
 
 
 def _npz(arrays: Mapping[str, list[float]]) -> bytes:
     """The same arrays give the same bytes: NumPy dates members 1980."""
     held = io.BytesIO()
-    np.savez(held, **{name: np.array(values) for name, values in arrays.items()})
+    members: dict[str, Any] = {name: np.array(values) for name, values in arrays.items()}
+    np.savez(held, **members)
     return held.getvalue()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from queries.asking import ATTAINMENT, PARTS, Answer, Declared, declared, limit_table, option_table, question_of
 from queries.session import Session
@@ -20,7 +21,7 @@ from store.light_dataclass import dataclass
 from store.whole_files import write_folder
 from sweepdb.length_scope import with_lengths
 from sweepdb.planning.profiles.chosen_rows import rows_of_plan
-from sweepdb.planning.profiles.planner import Planner, Profile, ProfileRow, ProfileSource, served_name
+from sweepdb.planning.profiles.planner import Planner, ProfileRow, ProfileSource, served_name
 from sweepdb.planning.ranking import number_of
 from sweepdb.sessions import open_session
 
@@ -101,7 +102,9 @@ def export_profile(
 
 def _planner(name: str) -> Planner:
     if name not in _planners():
-        raise InputError(f"`for={name}` is no planner that a profile is written for", hint=f"one of {', '.join(planner_names())}")
+        raise InputError(
+            f"`for={name}` is no planner that a profile is written for", hint=f"one of {', '.join(planner_names())}"
+        )
     return _planners()[name]
 
 
@@ -140,9 +143,7 @@ def _limits_ms(given: Mapping[str, object]) -> dict[str, float]:
 
 def _of(asked: Mapping[str, object], phase: str, *, arriving: bool = False) -> dict[str, object]:
     """A question's keywords with those limits alone that rows of a phase have, or requests that arrive."""
-    without = {
-        one.keyword for one in limit_table() if phase not in one.phases or (arriving and not one.arriving)
-    }
+    without = {one.keyword for one in limit_table() if phase not in one.phases or (arriving and not one.arriving)}
     return {name: value for name, value in asked.items() if name not in without} | {"mode": phase}
 
 
@@ -163,14 +164,15 @@ def _rows(
 def _read(answer: Answer) -> Iterable[ProfileRow]:
     places = [answer.columns.index(name) for name in _COLUMNS]
     for row in answer.rows:
-        yield ProfileRow(**{name: row[place] for name, place in zip(_COLUMNS, places, strict=True)})
+        values: dict[str, Any] = {name: row[place] for name, place in zip(_COLUMNS, places, strict=True)}
+        yield ProfileRow(**values)
 
 
-def _in_flight(
-    session: Session, asked: Mapping[str, object], first: ProfileRow, attainment: float
-) -> float | None:
+def _in_flight(session: Session, asked: Mapping[str, object], first: ProfileRow, attainment: float) -> float | None:
     """The mean in flight at the highest simulated rate that keeps the limits; None where no arrivals are stored."""
-    arriving = {name: value for name, value in _of(asked, "aggregated", arriving=True).items() if name not in _ALSO_ASKED}
+    arriving = {
+        name: value for name, value in _of(asked, "aggregated", arriving=True).items() if name not in _ALSO_ASKED
+    }
     if not _limits_ms(arriving):
         return None
     try:
@@ -186,6 +188,7 @@ def _in_flight(
     if ladders and not min(ladders.values()):
         raise InputError(
             f"{first.where} keeps the limits for {100 * attainment:g} % of the requests at no rate that was simulated",
-            hint="longer limits, a lower `attainment`, or lower rates: sweepdb evaluate ... `arrivals=poisson` `rates=0.1`",
+            hint="longer limits, a lower `attainment`, or lower rates: sweepdb evaluate ... `arrivals=poisson`"
+            " `rates=0.1`",
         )
     return min(ladders.values(), default=None)

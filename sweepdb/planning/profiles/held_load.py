@@ -38,7 +38,7 @@ def threshold(number: float) -> float:
     """Three figures, rounded down: a threshold that is too low costs a replica, one too high a limit."""
     if number <= 0:
         return number
-    scale = 10 ** (2 - math.floor(math.log10(number)))
+    scale = math.pow(10, 2 - math.floor(math.log10(number)))
     return math.floor(number * scale + 1e-9) / scale
 
 
@@ -50,8 +50,9 @@ def _fewest(source: ProfileSource) -> tuple[ProfileRow, int]:
     for rows in by_lengths.values():
         within = [row for row in rows if row.within_limits]
         if not within:
+            lengths = f"{rows[0].input_length}/{rows[0].output_length:g}"
             raise InputError(
-                f"{rows[0].where} keeps the limits at no batch of {rows[0].input_length}/{rows[0].output_length:g} tokens",
+                f"{rows[0].where} keeps the limits at no batch of {lengths} tokens",
                 hint="longer limits, another `plan`, or `input_length` for the lengths that you serve",
             )
         kept.append(max(within, key=lambda row: row.concurrency))

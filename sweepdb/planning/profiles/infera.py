@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sweepdb.planning.profiles.dynamo import uneven_room
-from sweepdb.planning.profiles.interpolated import prompt_curve, step_surface
+from sweepdb.planning.profiles.interpolated import prompt_curve, room_notes, step_surface
 from sweepdb.planning.profiles.planner import Planner, Profile, ProfileSource
 
 
@@ -27,8 +26,8 @@ def _profile(source: ProfileSource) -> Profile:
         "prefill_engine_num_gpu": source.rows["prefill"][0].num_devices,
         "decode_engine_num_gpu": source.rows["decode"][0].num_devices,
     }
-    unsaid = () if surface.room.same else (uneven_room(surface.room),)
-    return Profile(files={"profile.json": (json.dumps(document, indent=1) + "\n").encode()}, unsaid=unsaid)
+    written = (json.dumps(document, indent=1) + "\n").encode()
+    return Profile(files={"profile.json": written}, unsaid=room_notes(surface.room))
 
 
 PLANNERS = {"infera": Planner(title="Infera's SLA planner", phases=("prefill", "decode"), make=_profile)}

@@ -130,6 +130,18 @@ def stored_points(rows: Sequence[ProfileRow]) -> tuple[list[ProfileRow], MaxKvTo
     return kept, room
 
 
+def room_notes(room: MaxKvTokens) -> tuple[str, ...]:
+    """What one number of tokens leaves out of what the caches hold."""
+    counted = (
+        f"max_kv_tokens is {room.tokens:,}, beside the memory that stays free (`reserved_memory_gb`): an engine prints"
+        " its own number when it starts."
+    )
+    uneven = (
+        "Of contexts shorter than the longest the caches hold fewer tokens, because this model keeps windows or states."
+    )
+    return (counted,) if room.same else (counted, uneven)
+
+
 def _between(rows: Sequence[ProfileRow], tokens: int, share: float) -> float:
     """On a line between the rows of less and of more requests than a share holds."""
     wanted = share * tokens / rows[0].context_length

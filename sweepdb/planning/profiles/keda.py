@@ -31,12 +31,8 @@ _METRICS: Mapping[str, _Metrics] = {
         ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
         label="model_name",
     ),
-    "sglang": _Metrics(
-        "sglang:num_running_reqs", "sglang:num_queue_reqs", ("sglang:token_usage",), label="model_name"
-    ),
-    "trtllm": _Metrics(
-        "trtllm_num_requests_running", "trtllm_num_requests_waiting", ("trtllm_kv_cache_utilization",)
-    ),
+    "sglang": _Metrics("sglang:num_running_reqs", "sglang:num_queue_reqs", ("sglang:token_usage",), label="model_name"),
+    "trtllm": _Metrics("trtllm_num_requests_running", "trtllm_num_requests_waiting", ("trtllm_kv_cache_utilization",)),
 }
 
 

@@ -28,7 +28,7 @@ class ProfileRow:
     batch_size: int
     concurrency: int
     context_length: float
-    max_kv_tokens: float
+    max_kv_tokens: float | None
     ttft_ms: float | None
     itl_ms: float | None
     e2e_ms: float | None
@@ -103,8 +103,9 @@ _SAME = 0.02  # activations of a batch take a little of the room
 def max_kv_tokens(rows: Sequence[ProfileRow]) -> MaxKvTokens:
     """Room of the caches as the longest context has it: windows and states make tokens of short ones dearer."""
     longest = max(row.context_length for row in rows)
-    tokens = min(row.max_kv_tokens for row in rows if row.context_length == longest)
-    least = min(row.max_kv_tokens for row in rows)
+    held = [(row.context_length, number_kept(row.max_kv_tokens, "max_kv_tokens")) for row in rows]
+    tokens = min(count for context, count in held if context == longest)
+    least = min(count for _, count in held)
     return MaxKvTokens(tokens=int(tokens), same=least >= (1 - _SAME) * tokens)
 
 

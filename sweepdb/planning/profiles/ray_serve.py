@@ -23,12 +23,13 @@ def _profile(source: ProfileSource) -> Profile:
             }
         ]
     }
-    unsaid = (
-        "Put the deployment under `applications` of your Serve config; in LLMConfig the same two keys stand under"
-        " deployment_config.",
-        *held.unsaid,
+    place = (
+        "Put the deployment into the application of your Serve config; in LLMConfig the same two keys stand under"
+        " deployment_config."
     )
-    return Profile(files={"serve.yaml": yaml.safe_dump(document, sort_keys=False).encode()}, unsaid=unsaid)
+    return Profile(
+        files={"serve.yaml": yaml.safe_dump(document, sort_keys=False).encode()}, unsaid=(place, *held.unsaid)
+    )
 
 
 PLANNERS = {

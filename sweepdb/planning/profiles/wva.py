@@ -67,19 +67,16 @@ def _settings(name: str, entries: dict[str, dict[str, object]]) -> dict[str, obj
 
 
 def _unsaid(source: ProfileSource, held: HeldLoad) -> list[str]:
-    said = [
+    choice = (
         "Take one of scaledobject.yaml (0.9 and later) and variantautoscaling.yaml (before). Entries of limits.yaml go"
-        " into the maps that your installation has, beside their default entry.",
-        unknown_places(source),
-        *held.unsaid,
-    ]
+        " into the maps that your installation has, beside their default entry."
+    )
+    said = [choice, unknown_places(source), *held.unsaid]
     if source.usd_per_replica_hour is None:
         said.append(f"No price is stored, so the cost is its own default, {_USUAL_COST}. {price_command(source)}")
     return said
 
 
 PLANNERS = {
-    "wva": Planner(
-        title="llm-d's variant autoscaler", phases=("aggregated",), make=_profile, loads=True, limits=True
-    )
+    "wva": Planner(title="llm-d's variant autoscaler", phases=("aggregated",), make=_profile, loads=True, limits=True)
 }
