@@ -213,7 +213,7 @@ _WRITTEN = {"input_length": str | None}
 def export(
     folder: Annotated[Path, typer.Argument(help="a new folder for the bundle; with --for, the word profile")],
     *,
-    format_: Annotated[str, typer.Option("--format", help="of a bundle: parquet or csv")] = "parquet",
+    format_: Annotated[str, typer.Option("--format", help="parquet or csv")] = "parquet",
     for_: Annotated[
         str | None, typer.Option("--for", help="a planner to feed: dynamo, infera, aibrix, ray, keda or wva")
     ] = None,

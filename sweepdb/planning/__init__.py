@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         ExportedProfile,
         export_profile,
         planner_names,
-        profile_options,
     )
+    from sweepdb.planning.profiles.profile_options import profile_options
     from sweepdb.planning.ranking import subjects
     from sweepdb.planning.scheduling import DaySchedule, schedule
     from sweepdb.planning.server_answering import plan_server

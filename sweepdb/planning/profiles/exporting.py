@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from queries.asking import ATTAINMENT, PARTS, Answer, Declared, declared, limit_table, option_table, question_of
+from queries.asking import ATTAINMENT, Answer, limit_table, question_of
 from queries.session import Session
 from store.errors import InputError
 from store.light_dataclass import dataclass
@@ -22,12 +22,11 @@ from store.whole_files import write_folder
 from sweepdb.length_scope import with_lengths
 from sweepdb.planning.profiles.chosen_rows import rows_of_plan
 from sweepdb.planning.profiles.planner import Planner, ProfileRow, ProfileSource, served_name
+from sweepdb.planning.profiles.profile_options import ALSO_ASKED, profile_options
 from sweepdb.planning.ranking import number_of
 from sweepdb.sessions import open_session
 
 REPORT, REPORT_OF_LOADS = "profile", "attainment"
-_ALSO_ASKED = ("price_date", "as_predicted")
-_OF_ARRIVALS_ALONE = "tbt_limit"  # rows have no such time
 _COLUMNS = tuple(item.name for item in fields(ProfileRow))
 _MOST_REPLICAS = 10
 _LIMITED = "`ttft_limit=2000` and `tpot_limit=50`"
@@ -47,14 +46,6 @@ class ExportedProfile:
 def planner_names() -> tuple[str, ...]:
     """The planners that a profile can be written for."""
     return tuple(sorted(_planners()))
-
-
-@functools.cache
-def profile_options() -> Mapping[str, Declared]:
-    """Filters and limits of a question, by keyword."""
-    wanted = [item.keyword for part in ("scope", "limits") for item in declared(PARTS[part])]
-    table = option_table()
-    return {name: table[name] for name in (*wanted, *_ALSO_ASKED) if name != _OF_ARRIVALS_ALONE}
 
 
 def export_profile(
@@ -171,7 +162,7 @@ def _read(answer: Answer) -> Iterable[ProfileRow]:
 def _in_flight(session: Session, asked: Mapping[str, object], first: ProfileRow, attainment: float) -> float | None:
     """The mean in flight at the highest simulated rate that keeps the limits; None where no arrivals are stored."""
     arriving = {
-        name: value for name, value in _of(asked, "aggregated", arriving=True).items() if name not in _ALSO_ASKED
+        name: value for name, value in _of(asked, "aggregated", arriving=True).items() if name not in ALSO_ASKED
     }
     if not _limits_ms(arriving):
         return None

@@ -131,7 +131,7 @@ def stored_points(rows: Sequence[ProfileRow]) -> tuple[list[ProfileRow], MaxKvTo
 
 
 def room_notes(room: MaxKvTokens) -> tuple[str, ...]:
-    """What one number of tokens leaves out of what the caches hold."""
+    """Sentences on what one number of tokens leaves out."""
     counted = (
         f"max_kv_tokens is {room.tokens:,}, beside the memory that stays free (`reserved_memory_gb`): an engine prints"
         " its own number when it starts."

@@ -91,7 +91,7 @@ def prometheus_trigger(name: str, kind: str, query: str, limit: str) -> dict[str
 
 
 def unknown_places(source: ProfileSource) -> str:
-    """What no stored row says of a cluster."""
+    """A sentence on the names and addresses that no stored row has."""
     return (
         f"serverAddress is a usual address of Prometheus ({PROMETHEUS}), and the Deployment is named"
         f" {source.deployment}: change what is otherwise in your cluster."

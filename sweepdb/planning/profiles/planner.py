@@ -1,4 +1,4 @@
-"""What a planner's module is given and gives: rows in, files out. Not here: asking for rows, and writing files.
+"""Rows of a profile, and the files of a planner made from them. Not here: asking for rows, and writing files.
 
 A planner is a module beside this one with `PLANNERS`, names to a `Planner`; it is found by that."""
 
@@ -46,7 +46,7 @@ class ProfileRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileSource:
-    """What a planner's files are made from."""
+    """Rows, limits and names that a planner's files are made from."""
 
     rows: Mapping[str, Sequence[ProfileRow]]  # of one plan on one device, by phase
     limits_ms: Mapping[str, float]  # ttft, tpot, e2e: those that were given
