@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import planner_readers as readers
 import pytest
@@ -11,6 +12,7 @@ from conftest_cli import sweepdb as run
 
 import sweepdb
 from store.errors import InputError
+from sweepdb.planning import planner_names
 from sweepdb.planning.profiles.aibrix import PLANNERS as AIBRIX
 from sweepdb.planning.profiles.chosen_rows import rows_of_plan
 from sweepdb.planning.profiles.dynamo import PLANNERS as DYNAMO
@@ -309,6 +311,11 @@ def test_own_runs_correct_a_profile(tmp_path):
             "profile --for ray --tpot-limit 9 --min-replicas 4 --max-replicas 2",
             "leave no number of replicas between them",
         ),
+        ("profile --for dynamo --max-replicas 3", "Dynamo's SLA planner makes no use of --max-replicas"),
+        (
+            "profile --for aibrix --tpot-limit 9 --decode-plan TP1",
+            "AIBrix's GPU optimizer makes no use of --decode-plan",
+        ),
         ("folder --for ray", "--for ray writes a profile, not folder."),
         ("folder --tpot-limit 9", "A bundle makes no use of --tpot-limit"),
     ],
@@ -321,6 +328,11 @@ def test_what_cannot_be_written_is_one_sentence(url, tmp_path, monkeypatch, line
     assert not list(tmp_path.iterdir())
 
 
+def test_help_names_every_planner():
+    told = run("export --help").out
+    assert set(planner_names()) <= set(re.findall(r"\w+", told))
+
+
 def test_python_writes_the_same_files(url, tmp_path):
     exported(url, tmp_path / "typed", "infera")
     done = sweepdb.export_profile("infera", tmp_path / "called", ttft_limit=200, tpot_limit=6, store=url)
@@ -328,5 +340,5 @@ def test_python_writes_the_same_files(url, tmp_path):
     assert (tmp_path / "called/profile.json").read_bytes() == (tmp_path / "typed/profile.json").read_bytes()
     with pytest.raises(InputError, match="is not empty"):
         sweepdb.export_profile("infera", tmp_path / "called", store=url)
-    with pytest.raises(InputError, match="a profile makes no use of `batch`"):
+    with pytest.raises(InputError, match="Infera's SLA planner makes no use of `batch`"):
         sweepdb.export_profile("infera", tmp_path / "other", batch=1, store=url)

@@ -115,5 +115,7 @@ def _unsaid(
 
 
 PLANNERS = {
-    "aibrix": Planner(title="AIBrix's GPU optimizer", phases=("aggregated",), make=_profile, limits=True),
+    "aibrix": Planner(
+        title="AIBrix's GPU optimizer", phases=("aggregated",), make=_profile, limits=True, takes=("deployment",)
+    ),
 }

@@ -26,9 +26,9 @@ from sweepdb.planning.profiles.profile_options import ALSO_ASKED, profile_option
 from sweepdb.planning.ranking import number_of
 from sweepdb.sessions import open_session
 
-REPORT, REPORT_OF_LOADS = "profile", "attainment"
+_REPORT, _REPORT_OF_LOADS = "profile", "attainment"
 _COLUMNS = tuple(item.name for item in fields(ProfileRow))
-_MOST_REPLICAS = 10
+_PLANS = {"aggregated": "plan", "prefill": "prefill_plan", "decode": "decode_plan"}
 _LIMITED = "`ttft_limit=2000` and `tpot_limit=50`"
 
 
@@ -48,46 +48,68 @@ def planner_names() -> tuple[str, ...]:
     return tuple(sorted(_planners()))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Options of a profile beside filters and limits, as it is where nothing is said."""
+
+    plan: str | None = None
+    prefill_plan: str | None = None
+    decode_plan: str | None = None
+    deployment: str | None = None
+    namespace: str = "default"
+    min_replicas: int = 1
+    max_replicas: int = 10
+    attainment: float = ATTAINMENT
+
+
+_OWN = frozenset(item.name for item in fields(_Asked))
+
+
 def export_profile(
     planner: str,
     output: str | os.PathLike[str] = "profile",
     *,
-    plan: str | None = None,
-    prefill_plan: str | None = None,
-    decode_plan: str | None = None,
-    deployment: str | None = None,
-    namespace: str = "default",
-    min_replicas: int = 1,
-    max_replicas: int = _MOST_REPLICAS,
-    attainment: float = ATTAINMENT,
     force: bool = False,
     store: str | None = None,
-    **filters: object,
+    **options: object,
 ) -> ExportedProfile:
     """Write the files that a planner of a running cluster reads, from stored rows of one plan. Evaluates nothing.
 
-    `filters` are those of a question, its limits among them. A plan that is not named is the one with the most tokens
-    of a device within the limits."""
-    reader = _planner(planner)
-    _check(reader, filters, min_replicas, max_replicas, attainment)
-    plans = {"aggregated": plan, "prefill": prefill_plan, "decode": decode_plan}
-    asked = with_lengths({name: value for name, value in filters.items() if value is not None}, store)
+    `options` are filters and limits of a question, and those of the command. A plan that is not named is the one with
+    the most tokens of a device within the limits."""
+    reader, given = _planner(planner), {name: value for name, value in options.items() if value is not None}
+    own: dict[str, Any] = {name: value for name, value in given.items() if name in _OWN}
+    asked, filters = _Asked(**own), with_lengths({name: given[name] for name in given if name not in own}, store)
+    _check(reader, given, asked)
     with open_session(store) as session:
-        chosen = {phase: _rows(session, asked, phase, plans[phase]) for phase in reader.phases}
-        in_flight = _in_flight(session, asked, chosen["aggregated"][0][0], attainment) if reader.loads else None
-    rows = {phase: mine for phase, (mine, _) in chosen.items()}
-    first = next(iter(rows.values()))[0]
-    source = ProfileSource(
-        rows=rows, limits_ms=_limits_ms(asked), deployment=deployment or served_name(first.model),
-        namespace=namespace, min_replicas=min_replicas, max_replicas=max_replicas, in_flight=in_flight,
-        attainment=attainment, created_s=time.time(),
-    )  # fmt: skip
-    profile = reader.make(source)
-    folder = Path(output)
-    write_folder(folder, profile.files, force=force)
-    said = tuple(sentence for _, sentence in chosen.values())
+        chosen = {phase: _rows(session, filters, phase, getattr(asked, _PLANS[phase])) for phase in reader.phases}
+        rows = {phase: mine for phase, (mine, _) in chosen.items()}
+        first = next(iter(rows.values()))[0]
+        in_flight = _in_flight(session, filters, first, asked.attainment) if reader.loads else None
+    profile = reader.make(_source(asked, filters, rows, in_flight))
+    write_folder(Path(output), profile.files, force=force)
     return ExportedProfile(
-        planner=reader.title, folder=folder, files=tuple(sorted(profile.files)), made_from=said, unsaid=profile.unsaid
+        planner=reader.title,
+        folder=Path(output),
+        files=tuple(sorted(profile.files)),
+        made_from=tuple(sentence for _, sentence in chosen.values()),
+        unsaid=profile.unsaid,
+    )
+
+
+def _source(
+    asked: _Asked, filters: Mapping[str, object], rows: Mapping[str, Sequence[ProfileRow]], in_flight: float | None
+) -> ProfileSource:
+    return ProfileSource(
+        rows=rows,
+        limits_ms=_limits_ms(filters),
+        deployment=asked.deployment or served_name(next(iter(rows.values()))[0].model),
+        namespace=asked.namespace,
+        min_replicas=asked.min_replicas,
+        max_replicas=asked.max_replicas,
+        in_flight=in_flight,
+        attainment=asked.attainment,
+        created_s=time.time(),
     )
 
 
@@ -106,21 +128,28 @@ def _planners() -> Mapping[str, Planner]:
     return {name: planner for module in modules for name, planner in getattr(module, "PLANNERS", {}).items()}
 
 
-def _check(reader: Planner, filters: Mapping[str, object], least: int, most: int, attainment: float) -> None:
-    for name in filters:
-        if name not in profile_options():
-            raise InputError(f"a profile makes no use of `{name}`", hint="it takes filters and limits of a question")
-    if reader.limits and not _limits_ms(filters):
+def _check(reader: Planner, given: Mapping[str, object], asked: _Asked) -> None:
+    takes = {*profile_options(), *reader.takes, *(_PLANS[phase] for phase in reader.phases)}
+    for name in given:
+        if name not in takes:
+            own = ", ".join(f"`{one}`" for one in sorted(takes - profile_options().keys()))
+            raise InputError(
+                f"{reader.title} makes no use of `{name}`", hint=f"it takes {own}, filters and limits of a question"
+            )
+    if reader.limits and not _limits_ms(given):
         raise InputError(
             f"{reader.title} gets what a replica carries within limits, and none is given", hint=f"add {_LIMITED}"
         )
+    least, most = asked.min_replicas, asked.max_replicas
     if not 0 <= least <= most or most < 1:
         raise InputError(
             f"`min_replicas={least}` and `max_replicas={most}` leave no number of replicas between them",
             hint="0 or more at least, and 1 or more at most",
         )
-    if not 0 < attainment < 1:
-        raise InputError(f"`attainment={attainment:g}` is no share of requests", hint="between 0 and 1, such as 0.95")
+    if not 0 < asked.attainment < 1:
+        raise InputError(
+            f"`attainment={asked.attainment:g}` is no share of requests", hint="between 0 and 1, such as 0.95"
+        )
 
 
 def _limits_ms(given: Mapping[str, object]) -> dict[str, float]:
@@ -141,7 +170,7 @@ def _of(asked: Mapping[str, object], phase: str, *, arriving: bool = False) -> d
 def _rows(
     session: Session, asked: Mapping[str, object], phase: str, named: str | None
 ) -> tuple[Sequence[ProfileRow], str]:
-    answer = session.ask(question_of(REPORT, _of(asked, phase)))
+    answer = session.ask(question_of(_REPORT, _of(asked, phase)))
     rows = list(_read(answer))
     subjects = dict.fromkeys(row["question_group"] for row in answer.dicts())
     if len(subjects) > 1:
@@ -167,7 +196,7 @@ def _in_flight(session: Session, asked: Mapping[str, object], first: ProfileRow,
     if not _limits_ms(arriving):
         return None
     try:
-        answer = session.ask(question_of(REPORT_OF_LOADS, arriving))
+        answer = session.ask(question_of(_REPORT_OF_LOADS, arriving))
     except InputError:  # no row of this scope was simulated
         return None
     ladders: dict[object, float] = {}

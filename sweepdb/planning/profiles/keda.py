@@ -9,7 +9,7 @@ import yaml
 
 from store.errors import InputError
 from sweepdb.planning.profiles.held_load import held_load, threshold
-from sweepdb.planning.profiles.planner import Planner, Profile, ProfileSource
+from sweepdb.planning.profiles.planner import REPLICAS, Planner, Profile, ProfileSource
 
 PROMETHEUS = "http://prometheus-operated.monitoring.svc:9090"
 
@@ -103,4 +103,8 @@ def as_yaml(*documents: object) -> bytes:
     return yaml.safe_dump_all(documents, sort_keys=False, width=1000).encode()
 
 
-PLANNERS = {"keda": Planner(title="KEDA", phases=("aggregated",), make=_profile, loads=True, limits=True)}
+PLANNERS = {
+    "keda": Planner(
+        title="KEDA", phases=("aggregated",), make=_profile, loads=True, limits=True, takes=(*REPLICAS, "namespace")
+    )
+}

@@ -87,6 +87,7 @@ class Planner:
     make: Callable[[ProfileSource], Profile]
     loads: bool = False  # whether simulated arrivals say more than rows
     limits: bool = False  # whether it means nothing without limits
+    takes: tuple[str, ...] = ()  # options beside filters, limits and the plans of its phases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,7 @@ class MaxKvTokens:
     same: bool
 
 
+REPLICAS = ("deployment", "min_replicas", "max_replicas", "attainment")  # of planners that scale by a threshold
 _SAME = 0.02  # activations of a batch take a little of the room
 
 

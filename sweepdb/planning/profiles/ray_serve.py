@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from sweepdb.planning.profiles.held_load import held_load, threshold
-from sweepdb.planning.profiles.planner import Planner, Profile, ProfileSource
+from sweepdb.planning.profiles.planner import REPLICAS, Planner, Profile, ProfileSource
 
 
 def _profile(source: ProfileSource) -> Profile:
@@ -33,5 +33,7 @@ def _profile(source: ProfileSource) -> Profile:
 
 
 PLANNERS = {
-    "ray": Planner(title="Ray Serve's autoscaler", phases=("aggregated",), make=_profile, loads=True, limits=True)
+    "ray": Planner(
+        title="Ray Serve's autoscaler", phases=("aggregated",), make=_profile, loads=True, limits=True, takes=REPLICAS
+    )
 }

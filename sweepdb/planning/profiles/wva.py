@@ -8,7 +8,7 @@ from __future__ import annotations
 from store.errors import InputError
 from sweepdb.planning.profiles.held_load import HeldLoad, held_load, threshold
 from sweepdb.planning.profiles.keda import as_yaml, prometheus_trigger, scaled_object, unknown_places
-from sweepdb.planning.profiles.planner import Planner, Profile, ProfileSource, price_command
+from sweepdb.planning.profiles.planner import REPLICAS, Planner, Profile, ProfileSource, price_command
 
 _USUAL_COST = "10.0"  # of a variant that states none
 _SPARE_SHARE = 1 / 8  # of the threshold: its own defaults, 0.1 of 0.8
@@ -78,5 +78,12 @@ def _unsaid(source: ProfileSource, held: HeldLoad) -> list[str]:
 
 
 PLANNERS = {
-    "wva": Planner(title="llm-d's variant autoscaler", phases=("aggregated",), make=_profile, loads=True, limits=True)
+    "wva": Planner(
+        title="llm-d's variant autoscaler",
+        phases=("aggregated",),
+        make=_profile,
+        loads=True,
+        limits=True,
+        takes=(*REPLICAS, "namespace"),
+    )
 }
