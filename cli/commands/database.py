@@ -4,7 +4,7 @@ Not here: formats (queries.bundles, queries.publishing)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -277,6 +277,35 @@ def _export_profile(
         write_text(f"{name if is_stream(target) else target / name}\n" for name in done.files)
     for line in (*done.made_from, *done.unsaid):
         say(as_typed(line))
+    return 0
+
+
+def export_points(
+    chosen: Mapping[str, Any],
+    rows_and_sweep: tuple[str | None, str | None],
+    format_: str,
+    output: Path | None,
+    store: str | None,
+) -> int:
+    """Write measured points and predictions as other programs have them: an action of `measurements`."""
+    from sweepdb.measuring import PointSelection
+    from sweepdb.sharing import POINT_FORMATS, pieces_of_points, points_to_export, write_exported
+
+    if format_ not in POINT_FORMATS:
+        raise InputError(
+            f"measurements export --format {format_} is not one of {', '.join(POINT_FORMATS)}",
+            hint=f"sweepdb measurements export --format {POINT_FORMATS[0]}",
+        )
+    check_format(format_, output, known=POINT_FORMATS)
+    rows, sweep = rows_and_sweep
+    found = points_to_export(PointSelection(**chosen), store, rows=rows or "measured", sweep=sweep)
+    if output is None or is_standard_output(output):
+        write_text(pieces_of_points(found.records, format_), output, exact=True)
+    else:
+        files = write_exported(found.records, format_, output)
+        say(f"{counted(len(found.records), 'row')} in {counted(files, 'file')}: {output}")
+    if found.without_numbers:
+        say(f"{counted(found.without_numbers, 'server')} that failed have no numbers and are left out")
     return 0
 
 

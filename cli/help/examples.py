@@ -69,7 +69,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "measurements": (
         "measurements import result.json --set device=h100_sxm --set tp=2",
-        "measurements suggest --count 15 --format csv --output mine.csv",
+        "measurements export --format benchmark-report --output reports",
     ),
     "compare": ("compare before.json after.json", "compare before/ after/ --format csv --output change.csv"),
     "validate": ("validate", "validate --measurements runs --format html --output errors.html"),
