@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sweepdb.planning import DaySchedule, DeploymentPlan, RatePlan, ServerPlan, plan, plan_server, schedule
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
+    from sweepdb.watching import Watched, watch
 
 __all__ = [
     "Answer",
@@ -48,6 +49,7 @@ __all__ = [
     "StoreError",
     "SweepdbError",
     "Validation",
+    "Watched",
     "calibrate",
     "calibrate_serving",
     "decide",
@@ -59,6 +61,7 @@ __all__ = [
     "plan_server",
     "schedule",
     "validate",
+    "watch",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

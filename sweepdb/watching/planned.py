@@ -1,0 +1,238 @@
+"""What was planned of a running server: its stored rows over load, as own runs correct them, at the lengths that it
+sees.
+
+Not here: what the server did (sweepdb.watching.windows), and the comparison (sweepdb.watching.judging)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from evaluator.arithmetic import FloatArray
+from evaluator.evaluate import evaluate_scenario
+from evaluator.inputs import LengthBin, Workload
+from queries.asking import Answer, question_of
+from queries.connect import connect
+from queries.errors.spreads import OTHERS, OWN
+from queries.session import Session
+from store.errors import InputError
+from store.location import StoreLocation
+from sweepdb.launching.expectations import launched_roles
+from sweepdb.launching.stored_instance import StoredInstance, read_instance
+from sweepdb.restoring import scenario_with_operators
+from sweepdb.watching.engines import shown_engine
+
+_MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
+_BEYOND = 1.05  # of the largest stored load, up to which its row stands for more
+_MOST_BATCH = 2**31 - 2
+_MOST_LISTED = 6
+_LEAST_NEW = 0.01  # of a prompt, that no cache holds
+_CURVE = {"mode": "aggregated", "tpot_definition": "exclusive"}
+_SERVERS = """
+    SELECT device, plan, workload, left(scenario, 8) || ':' || max(batch_size) AS probe
+    FROM probe
+    WHERE phase = 'aggregated' AND contains(lower(model), lower($model))
+        AND split_part(serving_model, '@', 1) = $engine
+        AND ($device IS NULL OR contains(lower(device), lower($device)))
+    GROUP BY device, plan, workload, scenario
+    ORDER BY device, plan, workload, scenario
+    LIMIT $most
+"""
+_TIMES = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}  # of answers, and as they are called here
+_LOOKED_AT = 48  # loads at which other lengths are evaluated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """Mean lengths of requests, and the share of prompts that the prefix cache holds."""
+
+    prompt: float
+    output: float
+    cached_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Curve:
+    """A server's rows by load, ascending: requests in flight, and the times of each."""
+
+    in_flight: FloatArray
+    ttft_ms: FloatArray
+    tpot_ms: FloatArray
+
+    def at(self, metric: str, load: float) -> float:
+        """A time between two stored loads, on a line; below the first its own."""
+        return float(np.interp(load, self.in_flight, getattr(self, metric)))
+
+    def slope(self, metric: str, load: float) -> float:
+        """Percent by which a time grows where the load grows by one percent."""
+        low, high = (self.at(metric, factor * load) for factor in (0.8, 1.25))
+        return math.log(high / low) / math.log(1.25 / 0.8)
+
+    def times(self, ttft: float, tpot: float) -> Curve:
+        """The same server with slower times."""
+        return replace(self, ttft_ms=ttft * self.ttft_ms, tpot_ms=tpot * self.tpot_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Planned:
+    """A stored server: its row, its curve, the lengths that it was planned for, and how sure its times are."""
+
+    instance: StoredInstance
+    curve: Curve
+    lengths: Lengths
+    sd: dict[str, float]  # of log(measured / predicted), by metric
+    own_runs: bool  # whether own runs correct the rows
+    batches: tuple[int, ...]  # of the curve
+
+    @property
+    def cache_share(self) -> float:
+        """Mean cache that a request takes over that of its full length."""
+        full, mean = (float(str(self.instance.values[f"kv_cache{kind}_bytes"])) for kind in ("", "_mean"))
+        return mean / full if full else 1.0
+
+    def check_load(self, load: float) -> None:
+        """Refuse a load of which no row speaks."""
+        most = float(self.curve.in_flight[-1])
+        if load > _BEYOND * most:
+            raise InputError(
+                f"{load:.0f} requests are in flight, and rows of {self.instance.probe} end at {most:.0f}",
+                hint=f"evaluate more of it: `batch_range` up to {2 * math.ceil(load)}",
+            )
+
+
+def server_named(named: str | None, location: StoreLocation, *, engine: str, model: str, device: str | None) -> str:
+    """The probe of a server: as it is named, of a folder that `launch` wrote, or the only one of a model and engine."""
+    if named is None:
+        return _only_server(location, engine=engine, model=model, device=device)
+    if not Path(named).is_dir():
+        return named
+    roles = launched_roles(Path(named))
+    if len(roles) > 1:
+        raise InputError(f"{named} starts prefill and decode apart", hint="watch takes a server that does both")
+    return roles[0].probe
+
+
+def _only_server(location: StoreLocation, *, engine: str, model: str, device: str | None) -> str:
+    with connect(location.url) as connection:
+        asked = {"model": model, "engine": engine, "device": device, "most": _MOST_LISTED}
+        rows = connection.execute(_SERVERS, asked).fetchall()
+    if not rows:
+        raise InputError(
+            f"no stored server of {model} under {engine}", hint="name its row: sweepdb watch a1b2c3d4:19 `metrics=...`"
+        )
+    if len(rows) > 1:
+        listed = "; ".join(f"{probe} is {plan} on {device}, {workload}" for device, plan, workload, probe in rows)
+        raise InputError(f"several stored servers could be the one that runs: {listed}", hint="name its row")
+    return str(rows[0][-1])
+
+
+def server_at(location: StoreLocation, probe: str, engine: str) -> StoredInstance:
+    """The stored row that a server of an engine was started as."""
+    instance = read_instance(location, probe)
+    if instance.scenario.phase != "aggregated":
+        raise InputError(
+            f"{probe} is a {instance.scenario.phase} row", hint="watch takes a row of mode aggregated, of one server"
+        )
+    if instance.engine not in {None, engine}:
+        raise InputError(
+            f"the page is of {shown_engine(engine)}, and {probe} of {shown_engine(str(instance.engine))}",
+            hint=f"take a row that was evaluated with `serving_model={engine}`",
+        )
+    return instance
+
+
+def planned_of(session: Session, instance: StoredInstance, load: float | None) -> Planned:
+    """The plan of a server; `load` is the one at which it is judged."""
+    key = str(instance.values["scenario"])
+    curve, batches = _curve(_asked(session, key, 1, _MOST_BATCH), instance.probe)
+    nearest = batches[int(np.argmin(np.abs(curve.in_flight - (instance.concurrency if load is None else load))))]
+    near = _asked(session, key, nearest, nearest)
+    return Planned(
+        instance=instance,
+        curve=curve,
+        lengths=Lengths(
+            prompt=float(str(instance.values["input_length_mean"])),
+            output=instance.workload.output_length,
+            cached_share=instance.workload.kept_share(),
+        ),
+        sd=_spreads(near),
+        own_runs=near.own_runs is not None and near.own_runs.corrected > 0,
+        batches=batches,
+    )
+
+
+def _asked(session: Session, key: str, first: int, last: int) -> Answer:
+    return session.ask(question_of("curve", _CURVE), pinned=[(key, first, last, 0)])
+
+
+def _curve(answer: Answer, probe: str) -> tuple[Curve, tuple[int, ...]]:
+    if not answer.rows:
+        raise InputError(f"no row of {probe} fits into memory", hint="take a row that an answer gives")
+    of = {name: answer.columns.index(name) for name in ("batch_size", "concurrency", "ttft_ms", "tpot_ms")}
+    rows = sorted(answer.rows, key=lambda row: int(str(row[of["batch_size"]])))
+    columns = {name: np.array([float(str(row[place])) for row in rows]) for name, place in of.items()}
+    curve = Curve(in_flight=columns["concurrency"], ttft_ms=columns["ttft_ms"], tpot_ms=columns["tpot_ms"])
+    return curve, tuple(int(size) for size in columns["batch_size"])
+
+
+def _spreads(answer: Answer) -> dict[str, float]:
+    """How far a time may be off a row, as a standard deviation of its logarithm.
+
+    Own runs say it best, then errors on own servers, then those on servers that nobody tuned."""
+    found: dict[str, float] = {}
+    for metric, name in _TIMES.items():
+        if answer.own_runs is not None and metric in answer.own_runs.percent:
+            found[name] = _deviation(answer.own_runs.percent[metric])
+            continue
+        errors = {one.servers: one for one in answer.expected_error if one.metric == metric}
+        error = errors.get(OWN) or errors.get(OTHERS)
+        if error is not None:
+            parts = (error.common, error.rest)
+            known = [one for one in parts if one is not None]
+            found[name] = math.hypot(*known) if len(known) == len(parts) else _deviation(error.median_ape_percent)
+    return found
+
+
+def _deviation(median_percent: float) -> float:
+    return math.log1p(median_percent / 100.0) / _MEDIAN
+
+
+def curve_at(planned: Planned, location: StoreLocation, lengths: Lengths) -> Curve:
+    """The curve of requests of other lengths: each time as much longer as both are evaluated now."""
+    scenario, operators = scenario_with_operators(location, planned.instance.probe.partition(":")[0])
+    places = np.unique(np.linspace(0, len(planned.batches) - 1, _LOOKED_AT).round().astype(np.int64))
+    sizes = np.array(planned.batches, dtype=np.int64)[places]
+    other = replace(scenario, workload=_with_lengths(scenario.workload, planned.lengths, lengths))
+    before, after = (evaluate_scenario(one, sizes, operators) for one in (scenario, other))
+    loads, curve = planned.curve.in_flight[places], planned.curve
+    ttft = np.interp(curve.in_flight, loads, np.asarray(after.ttft_ms / before.ttft_ms))
+    tpot = np.interp(curve.in_flight, loads, np.asarray(after.tpot_exclusive_ms / before.tpot_exclusive_ms))
+    return replace(curve, ttft_ms=curve.ttft_ms * ttft, tpot_ms=curve.tpot_ms * tpot)
+
+
+def _with_lengths(workload: Workload, planned: Lengths, seen: Lengths) -> Workload:
+    """A workload whose prompts and answers are longer by as much as seen; its distribution keeps its shape."""
+    prompt, output = seen.prompt / planned.prompt, seen.output / planned.output
+    outside = workload.kept_share() - workload.prefix_cache_hit_rate
+    kept = min(max(seen.cached_share - outside, 0.0), 1.0 - _LEAST_NEW)
+    return replace(
+        workload,
+        input_length=None if workload.input_length is None else max(1, round(prompt * workload.input_length)),
+        output_length=max(1.0, output * workload.output_length),
+        prefix_cache_hit_rate=kept,
+        bins=tuple(_stretched(one, prompt, output) for one in workload.bins),
+        name=None,
+    )
+
+
+def _stretched(one: LengthBin, prompt: float, output: float) -> LengthBin:
+    return replace(
+        one,
+        input_length=max(1.0, prompt * one.input_length),
+        min_input_length=max(1, round(prompt * one.min_input_length)),
+        max_input_length=max(1, round(prompt * one.max_input_length)),
+        output_length=max(1.0, output * one.output_length),
+    )
