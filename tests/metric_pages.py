@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from itertools import accumulate
+
+import numpy as np
 
 LATENCIES = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0)
 FIRST_TOKENS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0)
@@ -70,7 +71,7 @@ class Server:
             for name, value in (("ttft", first), ("tpot", pace), ("e2e", first + (answered - 1) * pace), ("queue", 0.0),
                                 ("prompts", asked), ("outputs", answered)):  # fmt: skip
                 self.values.setdefault(name, []).append(value)
-            self.values.setdefault("gap", []).extend([pace] * (answered - 1))
+            self.values.setdefault("gap", []).extend([pace] * (answered - 1))  # each gap of a request alike
             for name, more in (("prompt_tokens", asked), ("output_tokens", answered), ("finished", 1),
                                ("cached", cached * asked), ("looked", asked)):  # fmt: skip
                 self.counts[name] += more
@@ -83,7 +84,7 @@ class Server:
         of = {"tpot": bounds["tpot"], "gap": bounds["tpot"], "ttft": FIRST_TOKENS, "e2e": LATENCIES, "queue": LATENCIES,
               "prompts": bounds["lengths"], "outputs": bounds["lengths"]}  # fmt: skip
         use = self.running * 2000 / self.room_tokens
-        text = "# HELP python_info Python platform information\n# TYPE python_info gauge\npython_info{version=\"3.12.3\"} 1.0\n"
+        text = '# HELP python_info Python platform information\n# TYPE python_info gauge\npython_info{version="3.12.3"} 1.0\n'
         for name, value in (("running", self.running), ("waiting", 0.0), ("use", use), *self.counts.items()):
             if name in names:
                 kind = "counter" if name in COUNTED else "gauge"
@@ -96,9 +97,11 @@ class Server:
 
 def histogram(name, label, values, bounds):
     """A histogram as Prometheus' client writes it."""
-    places = [sum(value <= bound for bound in bounds) for value in values]
-    counts = [places.count(len(bounds) - place) for place in range(len(bounds) + 1)]
+    counts = [int(one) for one in np.searchsorted(np.sort(values), bounds, side="right")]
     lines = [f"# HELP {name} Histogram of a server.", f"# TYPE {name} histogram"]
-    for bound, count in zip((*map(float, bounds), "+Inf"), accumulate(counts), strict=True):
+    for bound, count in zip((*map(float, bounds), "+Inf"), (*counts, len(values)), strict=True):
         lines.append(f'{name}_bucket{{{label},le="{bound}"}} {float(count)}')
-    return "\n".join([*lines, f"{name}_count{{{label}}} {float(len(values))}", f"{name}_sum{{{label}}} {sum(values)}"]) + "\n"
+    return (
+        "\n".join([*lines, f"{name}_count{{{label}}} {float(len(values))}", f"{name}_sum{{{label}}} {sum(values)}"])
+        + "\n"
+    )

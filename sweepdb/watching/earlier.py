@@ -12,6 +12,8 @@ from typing import Any
 from store.errors import InputError
 from sweepdb.watching.windows import FEWEST, Mean, Seen
 
+_LARGEST = 1e18
+
 
 def earlier_seen(path: Path, engine: str) -> Seen:
     """What an answer saw."""
@@ -38,10 +40,10 @@ def earlier_seen(path: Path, engine: str) -> Seen:
 def _rows(path: Path) -> Mapping[str, Mapping[str, Any]]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return {row["metric"]: row for row in found}
+        return {str(row["metric"]): row for row in found if hasattr(row, "get")}
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         hint = "sweepdb watch writes one: `format=json` `output=baseline.json`"
         raise InputError(f"{path} is no answer of watch as JSON", hint=hint) from None
 
@@ -58,4 +60,5 @@ def _mean(rows: Mapping[str, Mapping[str, Any]], name: str, path: Path) -> Mean 
 
 def _number(row: Mapping[str, Any], name: str) -> float | None:
     value = row.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
+    return float(value) if known else None

@@ -16,6 +16,7 @@ from sweepdb.watching.prometheus import Histogram, Page, Sample, histogram_of, s
 
 _RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")  # devices that serve the same requests: the first of them counts
 _MODEL = ("model_name", "model")
+_MOST_SHOWN, _LONGEST_SHOWN = 5, 60  # names in an error
 _Found = TypeVar("_Found")
 
 
@@ -147,10 +148,10 @@ def reading_of(page: Page, where: str, at: float, model: str | None = None) -> R
     models = sorted({one.labels[label] for samples in own.values() for one in samples for label in _MODEL
                      if one.labels.get(label)})  # fmt: skip
     if model is not None and model not in models:
-        raise InputError(f"{where} has no metrics of `served_as={model}`", hint=f"it has {', '.join(models) or 'none'}")
+        raise InputError(f"{where} has no metrics of `served_as={model}`", hint=f"it has {_listed(models) or 'none'}")
     if model is None and len(models) > 1:
         raise InputError(
-            f"{where} has metrics of {len(models)} models: {', '.join(models)}", hint="choose one with `served_as`"
+            f"{where} has metrics of {len(models)} models: {_listed(models)}", hint="choose one with `served_as`"
         )
     chosen = {name: _of_first_ranks(_of_model(samples, model)) for name, samples in own.items()}
     values: dict[str, object] = {
@@ -174,9 +175,13 @@ def _engine_of(page: Page, where: str) -> EngineMetrics:
             return metrics
     starts = sorted({name.partition(":")[0] if ":" in name else name.partition("_")[0] for name in page})
     raise InputError(
-        f"{where} is of no engine that is known: its metrics start with {', '.join(starts[:5])}",
+        f"{where} is of no engine that is known: its metrics start with {_listed(starts)}",
         hint=f"known are {', '.join(one.shown for one in METRICS)}",
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(name[:_LONGEST_SHOWN] for name in names[:_MOST_SHOWN])
 
 
 def shown_engine(engine: str) -> str:
@@ -209,7 +214,7 @@ def _room(metrics: EngineMetrics, chosen: Mapping[str, Sequence[Sample]]) -> flo
     """Tokens that the caches of all replicas hold; None where the page does not say it."""
     if not metrics.room_labels:
         factors = [sums_of(chosen.get(name, ())) for name in metrics.room]
-        return None if None in factors else math.prod(one for one in factors if one is not None)
+        return None if None in factors else math.prod(one for one in factors if one is not None) or None
     try:
         samples = chosen.get(metrics.room[0], ())
         rooms = [math.prod(float(one.labels[label]) for label in metrics.room_labels) for one in samples]

@@ -41,8 +41,9 @@ def _line(seen: Seen, instance: StoredInstance, *, drifted: bool) -> dict[str, o
     if seen.prompt_tokens is None or seen.output_tokens is None or seen.tpot_ms is None:
         raise InputError("nothing is kept: the page states no lengths of requests or no time per output token")
     engine = next(one for one in ENGINES if one == seen.engine)
+    started = stated_circumstances([command_of(engine, instance, "server", 1, None)])
     return {
-        **stated_circumstances([command_of(engine, instance, "server", 1, None)]),
+        **{name: value for name, value in started.items() if name != "shortest_length"},  # of a benchmark's client
         "engine_version": "",
         "input_length": round(seen.prompt_tokens.value),
         "output_length": max(1, round(seen.output_tokens.value)),

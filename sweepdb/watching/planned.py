@@ -16,7 +16,7 @@ from evaluator.evaluate import evaluate_scenario
 from evaluator.inputs import LengthBin, Workload
 from queries.asking import Answer, question_of
 from queries.connect import connect
-from queries.errors.spreads import OTHERS, OWN
+from queries.errors import OTHERS, OWN
 from queries.session import Session
 from store.errors import InputError
 from store.location import StoreLocation

@@ -27,6 +27,7 @@ _NORMAL = NormalDist()
 _SPREADS = tuple(0.02 * 1.06**step for step in range(86))  # of logarithms, 0.02 to 2.8
 _NOT_UNLIKELY = 1.92  # half of the 95th percentile of chi squared with one degree of freedom
 _LEAST_SHARE = 1e-12
+_LARGEST = 1e18  # that a server counts
 
 
 class Sample(NamedTuple):
@@ -122,9 +123,9 @@ def _sample(line: str, place: str) -> tuple[str, Sample]:
 
 
 def _read(match: re.Match[str] | None) -> tuple[str, Sample]:
-    if match is None:
+    if match is None or _LARGEST < abs(value := float(match["value"])) < math.inf:
         raise ValueError
-    return match["name"], Sample(dict(_labels(match["labels"] or "")), float(match["value"]))
+    return match["name"], Sample(dict(_labels(match["labels"] or "")), value)
 
 
 def _labels(text: str) -> Iterator[tuple[str, str]]:
@@ -158,11 +159,19 @@ def histogram_of(page: Page, family: str) -> Histogram | None:
         return None
     buckets: defaultdict[float, float] = defaultdict(float)
     for one in page.get(f"{family}_bucket", ()):
-        try:
-            buckets[float(one.labels[_BOUND])] += one.value
-        except (KeyError, ValueError):
-            raise InputError(f"a bucket of {family} has no bound", hint="read the page again, whole") from None
+        bound = _bound(one.labels.get(_BOUND, ""))
+        if bound is None or not math.isfinite(one.value):
+            raise InputError(f"a bucket of {family} has no bound or no count", hint="read the page again, whole")
+        buckets[bound] += one.value
     ascending = tuple(sorted(buckets.items()))
     if any(above[1] < below[1] for below, above in pairwise(ascending)):
         raise InputError(f"buckets of {family} do not ascend", hint="read the page again, whole")
     return Histogram(count=count, total=total, buckets=ascending)
+
+
+def _bound(text: str) -> float | None:
+    try:
+        bound = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(bound) else bound

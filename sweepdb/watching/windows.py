@@ -114,7 +114,7 @@ def _in_flight(readings: Sequence[Reading], window: Reading, seconds: float | No
         moved = ends[-1] - ends[0] if ends else 0.0
         return Mean(value=mean, error=math.hypot(math.sqrt(mean), moved / 2.0) / finished) if mean > 0 else None
     running = average_of(readings, "running")
-    if not running:
+    if running is None or running <= 0:
         return None
     return Mean(value=running, error=1.0 / math.sqrt(running * len(readings)))
 
