@@ -40,7 +40,7 @@ NAMES = {
 }  # fmt: skip
 ROOM = {
     "vllm": 'vllm:cache_config_info{{block_size="16",num_gpu_blocks="{blocks}",num_cpu_blocks="None",engine="0"}} 1.0\n',
-    "sglang": 'sglang:max_total_num_tokens{{model_name="m",tp_rank="0"}} {tokens}\n',
+    "sglang": 'sglang:max_total_num_tokens{{model_name="{model}",tp_rank="0"}} {tokens}\n',
     "trtllm": "trtllm_kv_cache_max_blocks {blocks}\ntrtllm_kv_cache_tokens_per_block 16\n",
 }
 COUNTED = ("prompt_tokens", "output_tokens", "finished", "cached", "looked")
@@ -92,7 +92,7 @@ class Server:
         for name, limits in of.items():
             if name in names:
                 text += histogram(names[name], label, self.values.get(name, []), limits)
-        return text + ROOM[self.engine].format(blocks=self.room_tokens // 16, tokens=self.room_tokens)
+        return text + ROOM[self.engine].format(blocks=self.room_tokens // 16, tokens=self.room_tokens, model=self.model)
 
 
 def histogram(name, label, values, bounds):
