@@ -1,4 +1,4 @@
-"""An answer of `watch` as JSON, read again: what a server did when it was as planned.
+"""An answer of `watch` as JSON, read again: a server when it was as planned.
 
 Not here: comparing with it (sweepdb.watching.judging)."""
 
@@ -16,7 +16,7 @@ _LARGEST = 1e18
 
 
 def earlier_seen(path: Path, engine: str) -> Seen:
-    """What an answer saw."""
+    """The numbers that an answer saw."""
     rows = _rows(path)
     means = {name: _mean(rows, name, path) for name in ("in_flight", "prompt_tokens", "output_tokens", "ttft_ms",
                                                        "tpot_ms")}  # fmt: skip
@@ -60,5 +60,6 @@ def _mean(rows: Mapping[str, Mapping[str, Any]], name: str, path: Path) -> Mean 
 
 def _number(row: Mapping[str, Any], name: str) -> float | None:
     value = row.get(name)
-    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
-    return float(value) if known else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+        return None
+    return float(value)

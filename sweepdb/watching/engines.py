@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from store.errors import InputError
-from sweepdb.watching.prometheus import Histogram, Page, Sample, histogram_of, sums_of
+from sweepdb.watching.prometheus import Histogram, MetricSample, Page, histogram_of, sums_of
 
 _RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")  # devices that serve the same requests: the first of them counts
 _MODEL = ("model_name", "model")
@@ -99,7 +99,7 @@ _GAUGES = ("running", "waiting", "cache_use")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one page says; None where it does not. Histograms and counters are since the server started."""
+    """The numbers of one page; None where it states none. Histograms and counters are since the server started."""
 
     engine: str
     models: tuple[str, ...]
@@ -122,7 +122,7 @@ class Reading:
     looked_up_tokens: float | None = None
 
     def since(self, before: Reading) -> Reading:
-        """What came after another reading; gauges are as now. A count that fell says that the server started anew."""
+        """All that came after another reading; gauges are as now. Counts fall where the server started anew."""
         changed: dict[str, object] = {}
         for name in (*_HISTOGRAMS, *_COUNTERS):
             now, then = getattr(self, name), getattr(before, name)
@@ -164,7 +164,7 @@ def reading_of(page: Page, where: str, at: float, model: str | None = None) -> R
     if values["ttft"] is None and values["e2e"] is None:
         raise InputError(
             f"{where} has neither times to the first token nor whole times of requests",
-            hint="SGLang wants --enable-metrics; a page that is cut lacks them, too",
+            hint="SGLang states them where it was started with metrics enabled; a page that is cut lacks them, too",
         )
     return Reading(engine=metrics.engine, models=tuple(models), at=at, **values)  # type: ignore[arg-type]
 
@@ -189,13 +189,13 @@ def shown_engine(engine: str) -> str:
     return next((one.shown for one in METRICS if one.engine == engine), engine)
 
 
-def _of_model(samples: Iterable[Sample], model: str | None) -> list[Sample]:
+def _of_model(samples: Iterable[MetricSample], model: str | None) -> list[MetricSample]:
     """The samples of a model; those that name none are of all."""
     names = [(one, next((one.labels[label] for label in _MODEL if label in one.labels), None)) for one in samples]
     return [one for one, name in names if model is None or name in {None, model}]
 
 
-def _of_first_ranks(samples: Sequence[Sample]) -> list[Sample]:
+def _of_first_ranks(samples: Sequence[MetricSample]) -> list[MetricSample]:
     """One series of those that devices of one replica state alike."""
     first: Mapping[str, str] = {
         rank: min((one.labels[rank] for one in samples if rank in one.labels), default="") for rank in _RANKS
@@ -210,7 +210,7 @@ def _first(names: Iterable[str], look_up: Callable[[str], _Found | None]) -> _Fo
     return next(iter([*filled, *found]), None)
 
 
-def _room(metrics: EngineMetrics, chosen: Mapping[str, Sequence[Sample]]) -> float | None:
+def _room(metrics: EngineMetrics, chosen: Mapping[str, Sequence[MetricSample]]) -> float | None:
     """Tokens that the caches of all replicas hold; None where the page does not say it."""
     if not metrics.room_labels:
         factors = [sums_of(chosen.get(name, ())) for name in metrics.room]
@@ -223,7 +223,7 @@ def _room(metrics: EngineMetrics, chosen: Mapping[str, Sequence[Sample]]) -> flo
     return math.fsum(rooms) or None
 
 
-def _mean(samples: Sequence[Sample]) -> float | None:
+def _mean(samples: Sequence[MetricSample]) -> float | None:
     values = [one.value for one in samples if math.isfinite(one.value)]
     return fmean(values) if values else None
 

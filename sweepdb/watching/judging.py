@@ -50,7 +50,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What the same server did when it was as planned, beside what rows say of it at that load and those lengths."""
+    """The same server when it was as planned, beside what rows say of that load and those lengths."""
 
     seen: Seen
     expected: Expected

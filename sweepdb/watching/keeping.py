@@ -1,4 +1,4 @@
-"""What a server was seen to do, as a measured point: a line of a table of one's own, imported as others are.
+"""A server as it was seen, as a measured point: a line of a table of one's own, imported as others are.
 
 Not here: reading such tables (evaluator.ledger), and recording them (sweepdb.measuring)."""
 

@@ -1,5 +1,4 @@
-"""What was planned of a running server: its stored rows over load, as own runs correct them, at the lengths that it
-sees.
+"""The plan of a running server: its stored rows over load, as own runs correct them, at the lengths that it sees.
 
 Not here: what the server did (sweepdb.watching.windows), and the comparison (sweepdb.watching.judging)."""
 
@@ -144,7 +143,7 @@ def server_at(location: StoreLocation, probe: str, engine: str) -> StoredInstanc
     return instance
 
 
-def planned_of(session: Session, instance: StoredInstance, load: float | None) -> Planned:
+def server_plan(session: Session, instance: StoredInstance, load: float | None) -> Planned:
     """The plan of a server; `load` is the one at which it is judged."""
     key = str(instance.values["scenario"])
     curve, batches = _curve(_asked(session, key, 1, _MOST_BATCH), instance.probe)
@@ -172,8 +171,9 @@ def _curve(answer: Answer, probe: str) -> tuple[Curve, tuple[int, ...]]:
     if not answer.rows:
         raise InputError(f"no row of {probe} fits into memory", hint="take a row that an answer gives")
     of = {name: answer.columns.index(name) for name in ("batch_size", "concurrency", "ttft_ms", "tpot_ms")}
-    rows = sorted(answer.rows, key=lambda row: int(str(row[of["batch_size"]])))
-    columns = {name: np.array([float(str(row[place])) for row in rows]) for name, place in of.items()}
+    columns = {name: np.array([row[place] for row in answer.rows], dtype=np.float64) for name, place in of.items()}
+    order = np.argsort(columns["batch_size"])
+    columns = {name: values[order] for name, values in columns.items()}
     curve = Curve(in_flight=columns["concurrency"], ttft_ms=columns["ttft_ms"], tpot_ms=columns["tpot_ms"])
     return curve, tuple(int(size) for size in columns["batch_size"])
 

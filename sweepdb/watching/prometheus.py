@@ -30,14 +30,14 @@ _LEAST_SHARE = 1e-12
 _LARGEST = 1e18  # that a server counts
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """One line of a page."""
 
     labels: Mapping[str, str]
     value: float
 
 
-Page = Mapping[str, Sequence[Sample]]  # samples by name, in the order of the page
+Page = Mapping[str, Sequence[MetricSample]]  # samples by name, in the order of the page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Histogram:
         return self.total / self.count
 
     def since(self, before: Histogram) -> Histogram:
-        """What was counted after another state of the same histogram."""
+        """All that was counted after another state of the same histogram."""
         earlier = dict(before.buckets)
         return Histogram(
             count=self.count - before.count,
@@ -100,7 +100,7 @@ def parse_page(text: str, where: str) -> Page:
         raise InputError(f"{where} is empty", hint="take the address of the server's metrics, such as /metrics")
     if not text.endswith("\n"):
         raise InputError(f"{where} ends within line {text.count(chr(10)) + 1}", hint="read the page again, whole")
-    found: defaultdict[str, list[Sample]] = defaultdict(list)
+    found: defaultdict[str, list[MetricSample]] = defaultdict(list)
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
@@ -110,7 +110,7 @@ def parse_page(text: str, where: str) -> Page:
     return found
 
 
-def _sample(line: str, place: str) -> tuple[str, Sample]:
+def _sample(line: str, place: str) -> tuple[str, MetricSample]:
     match = _SAMPLE.fullmatch(line)
     try:
         return _read(match)
@@ -122,10 +122,10 @@ def _sample(line: str, place: str) -> tuple[str, Sample]:
         ) from None
 
 
-def _read(match: re.Match[str] | None) -> tuple[str, Sample]:
+def _read(match: re.Match[str] | None) -> tuple[str, MetricSample]:
     if match is None or _LARGEST < abs(value := float(match["value"])) < math.inf:
         raise ValueError
-    return match["name"], Sample(dict(_labels(match["labels"] or "")), value)
+    return match["name"], MetricSample(dict(_labels(match["labels"] or "")), value)
 
 
 def _labels(text: str) -> Iterator[tuple[str, str]]:
@@ -146,7 +146,7 @@ def _check_histograms(page: Page, where: str) -> None:
             raise InputError(f"{where} ends within {family}", hint="read the page again, whole")
 
 
-def sums_of(samples: Iterable[Sample]) -> float | None:
+def sums_of(samples: Iterable[MetricSample]) -> float | None:
     """The sum over all series; None where there is no number."""
     values = [one.value for one in samples if math.isfinite(one.value)]
     return math.fsum(values) if values else None

@@ -30,7 +30,7 @@ from sweepdb.watching.judging import (
 )
 from sweepdb.watching.keeping import keep as keep_point
 from sweepdb.watching.pages import readings_of
-from sweepdb.watching.planned import Curve, Planned, curve_at, planned_of, server_at, server_named
+from sweepdb.watching.planned import Curve, Planned, curve_at, server_at, server_named, server_plan
 from sweepdb.watching.windows import Mean, Seen, seen_over
 
 _LIMITED = {"ttft_ms": "ttft_limit", "tpot_ms": "tpot_limit"}
@@ -41,7 +41,7 @@ _WAITING = 0.1  # of the requests that are served
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched(Framed):
-    """What a server does beside what was planned: a row a number, and what follows in sentences."""
+    """A server that runs beside its plan: a row a number, and what follows in sentences."""
 
     columns = Judged._fields
     probe: str
@@ -60,7 +60,7 @@ class Watched(Framed):
         return any(one.verdict in _DRIFTS for one in self.judged)
 
     def sentences(self) -> Iterator[str]:
-        """What differs, and what it means for the limits and the plan."""
+        """Each difference, and its meaning for the limits and the plan."""
         yield from self.said
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class Watched(Framed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What a server is judged by."""
+    """The measures that a server is judged by."""
 
     limits: Mapping[str, float]
     tolerance: float
@@ -114,7 +114,7 @@ def watch(
     instance = server_at(location, probe, last.engine)
     seen = seen_over(readings, drafts=instance.workload.mtp_tokens > 0)
     with open_session(store) as session:
-        planned = planned_of(session, instance, None if seen.in_flight is None else seen.in_flight.value)
+        planned = server_plan(session, instance, None if seen.in_flight is None else seen.in_flight.value)
         found = _Judging(seen=seen, planned=planned, session=session, asked=asked).watched()
     if keep is not None:
         keep_point(seen, instance, Path(keep), location, drifted=found.drifted)
@@ -217,7 +217,7 @@ class _Judging:
         return [row], [_limits_said(missed, kept, plan, limits, self.seen.requests_per_s)]
 
     def _better(self, now: Curve, expected: Expected) -> Iterator[str]:
-        """A stored plan that carries more within the limits, if it is slower than its row by as much as this one."""
+        """A stored plan that carries more within the limits, if it is slower by as much as this one."""
         limits = self.asked.limits
         if not limits:
             return
@@ -280,7 +280,7 @@ def _limits_said(
     limits: Mapping[str, float],
     rate: float | None,
 ) -> str:
-    """What becomes of the limits at which rate."""
+    """A sentence on the limits: whether they are missed, and from which rate on."""
     at = "" if rate is None else f", at {rate:.3g} requests/s"
     now = f"The limit is missed now{at}: {', '.join(f'{_SHOWN[one]} above {limits[one]:g} ms' for one in missed)}."
     if kept is None:

@@ -1,4 +1,4 @@
-"""What a server did between two readings: load, lengths and times, each with the error that chance leaves in it.
+"""A server between two readings: load, lengths and times, each with the error that chance leaves in it.
 
 Not here: what was planned (sweepdb.watching.planned), and what follows (sweepdb.watching.judging)."""
 
@@ -51,7 +51,7 @@ class Seen:
 
 
 def seen_over(readings: Sequence[Reading], *, drafts: bool = False) -> Seen:
-    """What readings of one server say, in the order in which they were read.
+    """The readings of one server together, in the order in which they were read.
 
     With `drafts`, a step yields several tokens: gaps between steps are no time per token."""
     last = readings[-1]

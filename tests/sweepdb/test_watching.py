@@ -24,7 +24,7 @@ from sweepdb.measuring import listed_measurements
 from sweepdb.sessions import open_session
 from sweepdb.watching.engines import METRICS, reading_of
 from sweepdb.watching.judging import Earlier, Expected, differing_lengths, judged_times, lengths_seen, within_limits
-from sweepdb.watching.planned import Curve, Lengths, curve_at, planned_of, server_at
+from sweepdb.watching.planned import Curve, Lengths, curve_at, server_at, server_plan
 from sweepdb.watching.prometheus import histogram_of, parse_page
 from sweepdb.watching.windows import Mean, seen_over
 
@@ -57,7 +57,7 @@ def rows(url):
 def planned(url, rows):
     with open_session(url) as session:
         return {
-            engine: planned_of(session, server_at(session.location, rows[engine]["probe"], engine), LOAD)
+            engine: server_plan(session, server_at(session.location, rows[engine]["probe"], engine), LOAD)
             for engine in ENGINES
         }
 
