@@ -67,15 +67,18 @@ class Server:
 
         for _ in range(requests):
             asked, answered = round(about(prompt)), max(2, round(about(output)))
-            first, pace = about(ttft_ms) / 1e3, about(tpot_ms) / 1e3
-            for name, value in (("ttft", first), ("tpot", pace), ("e2e", first + (answered - 1) * pace), ("queue", 0.0),
-                                ("prompts", asked), ("outputs", answered)):  # fmt: skip
-                self.values.setdefault(name, []).append(value)
-            self.values.setdefault("gap", []).extend([pace] * (answered - 1))  # each gap of a request alike
-            for name, more in (("prompt_tokens", asked), ("output_tokens", answered), ("finished", 1),
-                               ("cached", cached * asked), ("looked", asked)):  # fmt: skip
-                self.counts[name] += more
+            self.ended(asked, answered, about(ttft_ms) / 1e3, about(tpot_ms) / 1e3, cached)
         return self
+
+    def ended(self, asked, answered, first, pace, cached=0.0):
+        """One request that ended: its lengths, and its times in seconds."""
+        for name, value in (("ttft", first), ("tpot", pace), ("e2e", first + (answered - 1) * pace), ("queue", 0.0),
+                            ("prompts", asked), ("outputs", answered)):  # fmt: skip
+            self.values.setdefault(name, []).append(value)
+        self.values.setdefault("gap", []).extend([pace] * (answered - 1))  # each gap of a request alike
+        for name, more in (("prompt_tokens", asked), ("output_tokens", answered), ("finished", 1),
+                           ("cached", cached * asked), ("looked", asked)):  # fmt: skip
+            self.counts[name] += more
 
     def page(self):
         """All of it as text."""

@@ -90,6 +90,9 @@ def watch(  # noqa: PLR0917  one parameter an option
     served_as: Annotated[str | None, typer.Option(help="the model's name on a page that has several")] = None,
     ttft_limit: Annotated[float | None, typer.Option(help="mean time to first token to keep, ms")] = None,
     tpot_limit: Annotated[float | None, typer.Option(help="mean time per output token to keep, ms")] = None,
+    arrivals: Annotated[
+        str, typer.Option(help="poisson: requests come at random moments; users: as many always ask, as in a benchmark")
+    ] = "poisson",
     tolerance: Annotated[float, typer.Option(help="percent up to which a difference is as planned")] = 5.0,
     baseline: Annotated[
         Path | None, typer.Option(help="JSON of an earlier answer, from when the server was as planned")
@@ -113,7 +116,8 @@ def watch(  # noqa: PLR0917  one parameter an option
 
     found = watched(
         metrics, server, every=every, during=during, model=model, device=device, served_as=served_as,
-        ttft_limit=ttft_limit, tpot_limit=tpot_limit, tolerance=tolerance, baseline=baseline, keep=keep, store=store,
+        ttft_limit=ttft_limit, tpot_limit=tpot_limit, arrivals=arrivals, tolerance=tolerance, baseline=baseline,
+        keep=keep, store=store,
     )  # fmt: skip
     if format_ == "table":
         from cli.render.watched import watched_lines

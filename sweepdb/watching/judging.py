@@ -10,17 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from sweepdb.watching.planned import Curve, Lengths
+from sweepdb.watching.curves import TIMES, Curve, Lengths
 from sweepdb.watching.windows import Mean, Seen
 
 SURE = 2.5758293035489004  # standard deviations within which 99 % of a normal lie
-TIMES = ("ttft_ms", "tpot_ms")
 _SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
 _SHAPE = 0.1  # by which log(measured / predicted) moves where load or a length is e times another: an assumption
 _LENGTHS = 2.0  # times the tolerance of times: benchmarks spread lengths below those that they name
 _LEAST_SHARE = 0.05  # of prompts, by which a cache holds more or less than planned
 
-Verdict = Literal["as planned", "slower", "faster", "other lengths", "unsure", "missed", "seen"]
+Verdict = Literal["as planned", "slower", "faster", "other lengths", "unsure", "missed", "overloaded", "seen"]
 
 
 class Judged(NamedTuple):
@@ -201,5 +200,5 @@ def _crossing(curve: Curve, metric: str, limit: float) -> float | None:
 
 def requests_per_s(curve: Curve, load: float, output: float) -> float:
     """Requests that so many in flight end in a second: each stays for its first token and those after it (Little)."""
-    whole_ms = curve.at("ttft_ms", load) + max(output - 1.0, 0.0) * curve.at("tpot_ms", load)
+    whole_ms = float(curve.at("ttft_ms", load) + max(output - 1.0, 0.0) * curve.at("tpot_ms", load))
     return 1000.0 * load / whole_ms

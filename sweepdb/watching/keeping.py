@@ -21,9 +21,14 @@ from sweepdb.watching.windows import Seen
 TAG, DRIFTED = "watch", "drift"
 
 
-def keep(seen: Seen, instance: StoredInstance, table: Path, location: StoreLocation, *, drifted: bool) -> str:
-    """Add a line to a table and import it; the key of the point. One that has drifted corrects no answer."""
-    line = _line(seen, instance, drifted=drifted)
+def keep(
+    seen: Seen, instance: StoredInstance, table: Path, location: StoreLocation, *, drifted: bool, waits: bool
+) -> str:
+    """Add a line to a table and import it; the key of the point. One that has drifted corrects no answer.
+
+    Of users who wait it has their number, and corrects rows, which are of such users; of requests that arrive their
+    rate, and corrects none."""
+    line = _line(seen, instance, drifted=drifted, waits=waits)
     before = _lines(table, tuple(line))
     with written_whole(table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, tuple(line))
@@ -35,7 +40,7 @@ def keep(seen: Seen, instance: StoredInstance, table: Path, location: StoreLocat
     return record.key
 
 
-def _line(seen: Seen, instance: StoredInstance, *, drifted: bool) -> dict[str, object]:
+def _line(seen: Seen, instance: StoredInstance, *, drifted: bool, waits: bool) -> dict[str, object]:
     if seen.seconds is None or seen.is_idle or seen.in_flight is None:
         raise InputError("nothing is kept: a point needs two pages and 20 requests that ended", hint="`every=60`")
     if seen.prompt_tokens is None or seen.output_tokens is None or seen.tpot_ms is None:
@@ -47,12 +52,13 @@ def _line(seen: Seen, instance: StoredInstance, *, drifted: bool) -> dict[str, o
         "engine_version": "",
         "input_length": round(seen.prompt_tokens.value),
         "output_length": max(1, round(seen.output_tokens.value)),
-        "concurrency": max(1, round(seen.in_flight.value)),
+        "concurrency": max(1, round(seen.in_flight.value)) if waits else None,
+        "request_rate": None if waits else seen.requests_per_s,
         "ttft_ms": None if seen.ttft_ms is None else seen.ttft_ms.value,
         "tpot_exclusive_ms": seen.tpot_ms.value,
         "requests_per_s": seen.requests_per_s,
         "completed_requests": round(seen.finished),
-        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "measured_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "tags": f"{TAG},{DRIFTED}" if drifted else TAG,
     }
 

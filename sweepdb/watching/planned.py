@@ -5,14 +5,11 @@ Not here: what the server did (sweepdb.watching.windows), and the comparison (sw
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from evaluator.arithmetic import FloatArray
-from evaluator.evaluate import evaluate_scenario
-from evaluator.inputs import LengthBin, Workload
 from queries.asking import Answer, question_of
 from queries.connect import connect
 from queries.errors import OTHERS, OWN
@@ -21,14 +18,12 @@ from store.errors import InputError
 from store.location import StoreLocation
 from sweepdb.launching.expectations import launched_roles
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
-from sweepdb.restoring import scenario_with_operators
+from sweepdb.watching.curves import TIMES, Arrivals, Curve, Lengths, Restored, restored_server
 from sweepdb.watching.engines import shown_engine
 
 _MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
-_BEYOND = 1.05  # of the largest stored load, up to which its row stands for more
 _MOST_BATCH = 2**31 - 2
 _MOST_LISTED = 6
-_LEAST_NEW = 0.01  # of a prompt, that no cache holds
 _CURVE = {"mode": "aggregated", "tpot_definition": "exclusive"}
 _SERVERS = """
     SELECT device, plan, workload, left(scenario, 8) || ':' || max(batch_size) AS probe
@@ -41,50 +36,25 @@ _SERVERS = """
     LIMIT $most
 """
 _TIMES = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}  # of answers, and as they are called here
-_LOOKED_AT = 48  # loads at which other lengths are evaluated
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lengths:
-    """Mean lengths of requests, and the share of prompts that the prefix cache holds."""
-
-    prompt: float
-    output: float
-    cached_share: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Curve:
-    """A server's rows by load, ascending: requests in flight, and the times of each."""
-
-    in_flight: FloatArray
-    ttft_ms: FloatArray
-    tpot_ms: FloatArray
-
-    def at(self, metric: str, load: float) -> float:
-        """A time between two stored loads, on a line; below the first its own."""
-        return float(np.interp(load, self.in_flight, getattr(self, metric)))
-
-    def slope(self, metric: str, load: float) -> float:
-        """Percent by which a time grows where the load grows by one percent."""
-        low, high = (self.at(metric, factor * load) for factor in (0.8, 1.25))
-        return math.log(high / low) / math.log(1.25 / 0.8)
-
-    def times(self, ttft: float, tpot: float) -> Curve:
-        """The same server with slower times."""
-        return replace(self, ttft_ms=ttft * self.ttft_ms, tpot_ms=tpot * self.tpot_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Planned:
-    """A stored server: its row, its curve, the lengths that it was planned for, and how sure its times are."""
+    """A stored server: its row, its times by load, the lengths that it was planned for, and how sure its times are."""
 
     instance: StoredInstance
-    curve: Curve
-    lengths: Lengths
+    arrivals: Arrivals
+    users: Curve  # its rows, as own runs correct them
+    corrected: Curve  # by how much own runs move the times of users
+    batches: tuple[int, ...]  # of its rows
+    restored: Restored
     sd: dict[str, float]  # of log(measured / predicted), by metric
     own_runs: bool  # whether own runs correct the rows
-    batches: tuple[int, ...]  # of the curve
+
+    @property
+    def lengths(self) -> Lengths:
+        """Mean lengths that it was planned for."""
+        return self.restored.lengths
 
     @property
     def cache_share(self) -> float:
@@ -92,14 +62,15 @@ class Planned:
         full, mean = (float(str(self.instance.values[f"kv_cache{kind}_bytes"])) for kind in ("", "_mean"))
         return mean / full if full else 1.0
 
-    def check_load(self, load: float) -> None:
-        """Refuse a load of which no row speaks."""
-        most = float(self.curve.in_flight[-1])
-        if load > _BEYOND * most:
-            raise InputError(
-                f"{load:.0f} requests are in flight, and rows of {self.instance.probe} end at {most:.0f}",
-                hint=f"evaluate more of it: `batch_range` up to {2 * math.ceil(load)}",
-            )
+    def curve_at(self, lengths: Lengths) -> Curve:
+        """Its times by load, for requests of these lengths."""
+        if self.arrivals == "users":
+            return self.users if lengths == self.lengths else self.restored.longer(self.users, self.batches, lengths)
+        try:
+            curve = self.restored.arriving(lengths)
+        except InputError as error:
+            raise InputError(error.message, hint="`arrivals=users` compares with users who wait") from None
+        return curve.times(*(self.corrected.at(metric, curve.in_flight) for metric in TIMES))
 
 
 def server_named(named: str | None, location: StoreLocation, *, engine: str, model: str, device: str | None) -> str:
@@ -143,28 +114,32 @@ def server_at(location: StoreLocation, probe: str, engine: str) -> StoredInstanc
     return instance
 
 
-def server_plan(session: Session, instance: StoredInstance, load: float | None) -> Planned:
+def server_plan(session: Session, instance: StoredInstance, load: float | None, arrivals: Arrivals) -> Planned:
     """The plan of a server; `load` is the one at which it is judged."""
     key = str(instance.values["scenario"])
-    curve, batches = _curve(_asked(session, key, 1, _MOST_BATCH), instance.probe)
-    nearest = batches[int(np.argmin(np.abs(curve.in_flight - (instance.concurrency if load is None else load))))]
+    users, batches = _curve(_asked(session, key, 1, _MOST_BATCH), instance.probe)
+    predicted, _ = _curve(_asked(session, key, 1, _MOST_BATCH, as_predicted=True), instance.probe)
+    nearest = batches[int(np.argmin(np.abs(users.in_flight - (instance.concurrency if load is None else load))))]
     near = _asked(session, key, nearest, nearest)
+    lengths = Lengths(
+        prompt=float(str(instance.values["input_length_mean"])),
+        output=instance.workload.output_length,
+        cached_share=instance.workload.kept_share(),
+    )
     return Planned(
         instance=instance,
-        curve=curve,
-        lengths=Lengths(
-            prompt=float(str(instance.values["input_length_mean"])),
-            output=instance.workload.output_length,
-            cached_share=instance.workload.kept_share(),
-        ),
+        arrivals=arrivals,
+        users=users,
+        corrected=users.times(1.0 / predicted.ttft_ms, 1.0 / predicted.tpot_ms),
+        batches=batches,
+        restored=restored_server(session.location, key, lengths),
         sd=_spreads(near),
         own_runs=near.own_runs is not None and near.own_runs.corrected > 0,
-        batches=batches,
     )
 
 
-def _asked(session: Session, key: str, first: int, last: int) -> Answer:
-    return session.ask(question_of("curve", _CURVE), pinned=[(key, first, last, 0)])
+def _asked(session: Session, key: str, first: int, last: int, **more: object) -> Answer:
+    return session.ask(question_of("curve", {**_CURVE, **more}), pinned=[(key, first, last, 0)])
 
 
 def _curve(answer: Answer, probe: str) -> tuple[Curve, tuple[int, ...]]:
@@ -198,41 +173,3 @@ def _spreads(answer: Answer) -> dict[str, float]:
 
 def _deviation(median_percent: float) -> float:
     return math.log1p(median_percent / 100.0) / _MEDIAN
-
-
-def curve_at(planned: Planned, location: StoreLocation, lengths: Lengths) -> Curve:
-    """The curve of requests of other lengths: each time as much longer as both are evaluated now."""
-    scenario, operators = scenario_with_operators(location, planned.instance.probe.partition(":")[0])
-    places = np.unique(np.linspace(0, len(planned.batches) - 1, _LOOKED_AT).round().astype(np.int64))
-    sizes = np.array(planned.batches, dtype=np.int64)[places]
-    other = replace(scenario, workload=_with_lengths(scenario.workload, planned.lengths, lengths))
-    before, after = (evaluate_scenario(one, sizes, operators) for one in (scenario, other))
-    loads, curve = planned.curve.in_flight[places], planned.curve
-    ttft = np.interp(curve.in_flight, loads, np.asarray(after.ttft_ms / before.ttft_ms))
-    tpot = np.interp(curve.in_flight, loads, np.asarray(after.tpot_exclusive_ms / before.tpot_exclusive_ms))
-    return replace(curve, ttft_ms=curve.ttft_ms * ttft, tpot_ms=curve.tpot_ms * tpot)
-
-
-def _with_lengths(workload: Workload, planned: Lengths, seen: Lengths) -> Workload:
-    """A workload whose prompts and answers are longer by as much as seen; its distribution keeps its shape."""
-    prompt, output = seen.prompt / planned.prompt, seen.output / planned.output
-    outside = workload.kept_share() - workload.prefix_cache_hit_rate
-    kept = min(max(seen.cached_share - outside, 0.0), 1.0 - _LEAST_NEW)
-    return replace(
-        workload,
-        input_length=None if workload.input_length is None else max(1, round(prompt * workload.input_length)),
-        output_length=max(1.0, output * workload.output_length),
-        prefix_cache_hit_rate=kept,
-        bins=tuple(_stretched(one, prompt, output) for one in workload.bins),
-        name=None,
-    )
-
-
-def _stretched(one: LengthBin, prompt: float, output: float) -> LengthBin:
-    return replace(
-        one,
-        input_length=max(1.0, prompt * one.input_length),
-        min_input_length=max(1, round(prompt * one.min_input_length)),
-        max_input_length=max(1, round(prompt * one.max_input_length)),
-        output_length=max(1.0, output * one.output_length),
-    )

@@ -4,19 +4,21 @@ Not here: reading pages (pages), what was planned (planned), and how a differenc
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from queries.asking import Framed, question_of
 from queries.session import Session
 from store.errors import InputError
-from store.location import StoreLocation, parse_url
+from store.location import parse_url
 from sweepdb.sessions import open_session
+from sweepdb.watching.curves import TIMES, Arrivals, Curve
 from sweepdb.watching.earlier import earlier_seen
 from sweepdb.watching.judging import (
-    TIMES,
     AtLimits,
     Earlier,
     Expected,
@@ -30,12 +32,13 @@ from sweepdb.watching.judging import (
 )
 from sweepdb.watching.keeping import keep as keep_point
 from sweepdb.watching.pages import readings_of
-from sweepdb.watching.planned import Curve, Planned, curve_at, server_at, server_named, server_plan
+from sweepdb.watching.planned import Planned, server_at, server_named, server_plan
 from sweepdb.watching.windows import Mean, Seen, seen_over
 
 _LIMITED = {"ttft_ms": "ttft_limit", "tpot_ms": "tpot_limit"}
 _SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
-_DRIFTS = frozenset({"slower", "other lengths", "missed"})
+_DRIFTS = frozenset({"slower", "other lengths", "missed", "overloaded"})
+_BEYOND = 1.05  # of the largest load that is known, up to which it stands for more
 _WAITING = 0.1  # of the requests that are served
 
 
@@ -88,6 +91,7 @@ def watch(
     served_as: str | None = None,
     ttft_limit: float | None = None,
     tpot_limit: float | None = None,
+    arrivals: str = "poisson",
     tolerance: float = 5.0,
     baseline: str | os.PathLike[str] | None = None,
     keep: str | os.PathLike[str] | None = None,
@@ -96,8 +100,12 @@ def watch(
     """Compare the metrics of a server that runs with its stored row: an address, or pages that were kept, in order.
 
     `server` is a row (a1b2c3d4:19) or a folder of `launch`; without it, the only one of the page's model and engine.
-    `baseline` is an answer as JSON from when it was as planned. `keep` is a table that gets what was seen."""
+    `arrivals="users"`: as many always ask, as in a benchmark. `baseline` is an answer as JSON from when it was as
+    planned. `keep` is a table that gets what was seen."""
     _check(every=every, during=during, ttft_limit=ttft_limit, tpot_limit=tpot_limit, tolerance=tolerance)
+    if arrivals not in get_args(Arrivals):
+        raise InputError(f"`arrivals={arrivals}` is not one of {', '.join(get_args(Arrivals))}")
+    kind: Arrivals = "users" if arrivals == "users" else "poisson"
     named = [metrics] if isinstance(metrics, str | os.PathLike) else metrics
     readings = readings_of([os.fspath(one) for one in named], every=every, during=during, served_as=served_as)
     limits = {"ttft_ms": ttft_limit, "tpot_ms": tpot_limit}
@@ -114,10 +122,10 @@ def watch(
     instance = server_at(location, probe, last.engine)
     seen = seen_over(readings, drafts=instance.workload.mtp_tokens > 0)
     with open_session(store) as session:
-        planned = server_plan(session, instance, None if seen.in_flight is None else seen.in_flight.value)
+        planned = server_plan(session, instance, None if seen.in_flight is None else seen.in_flight.value, kind)
         found = _Judging(seen=seen, planned=planned, session=session, asked=asked).watched()
     if keep is not None:
-        keep_point(seen, instance, Path(keep), location, drifted=found.drifted)
+        keep_point(seen, instance, Path(keep), location, drifted=found.drifted, waits=kind == "users")
     return found
 
 
@@ -145,9 +153,12 @@ class _Judging:
         if load is None or self.seen.is_idle:
             ended = f"Only {self.seen.finished:.0f} requests ended: too few to say anything of."
             return self._answer(self._load_rows(load, None), [ended])
-        self.planned.check_load(load.value)
         lengths = differing_lengths(self.seen, self.planned.lengths, self.asked.tolerance)
-        expected, earlier = self._expected(lengths), self._earlier()
+        stored = self.planned.curve_at(self.planned.lengths)
+        expected = self._expected(stored, lengths)
+        if load.value > _BEYOND * expected.seen.in_flight[-1]:
+            return self._overloaded(load, expected, lengths)
+        earlier = self._earlier(stored)
         times = judged_times(self.seen, load, expected, self.asked.tolerance, earlier)
         rows = [*self._load_rows(load, expected), *lengths, *times]
         now = _as_measured(expected, times, load)
@@ -160,22 +171,32 @@ class _Judging:
     def _answer(self, rows: Iterable[Judged], said: Sequence[str]) -> Watched:
         return Watched(probe=self.planned.instance.probe, seen=self.seen, judged=tuple(rows), said=tuple(said))
 
-    def _location(self) -> StoreLocation:
-        return self.session.location
-
-    def _expected(self, lengths: list[Judged]) -> Expected:
+    def _expected(self, stored: Curve, lengths: list[Judged]) -> Expected:
         """The server's curve, at the lengths that were seen where these are other ones."""
         other, planned = lengths_seen(self.planned.lengths, lengths), self.planned
-        curve = planned.curve if other is None else curve_at(planned, self._location(), other)
-        return Expected(stored=planned.curve, seen=curve, lengths=other or planned.lengths, sd=planned.sd)
+        curve = stored if other is None else planned.curve_at(other)
+        return Expected(stored=stored, seen=curve, lengths=other or planned.lengths, sd=planned.sd)
 
-    def _earlier(self) -> Earlier | None:
+    def _overloaded(self, load: Mean, expected: Expected, lengths: Sequence[Judged]) -> Watched:
+        """The answer where more requests are served than any load that is known."""
+        most = expected.seen.in_flight[-1]
+        if self.planned.arrivals == "users":
+            raise InputError(
+                f"{load.value:.0f} requests are in flight, and rows of {self.planned.instance.probe} end at {most:.0f}",
+                hint=f"evaluate more of it: `batch_range` up to {2 * math.ceil(load.value)}",
+            )
+        first, *others = self._load_rows(load, None)
+        said = f"Overloaded: {load.value:.0f} requests in flight; it keeps up with what arrives to {most:.0f}."
+        judged = list(said_of(list(lengths), compared=True))
+        return self._answer([first._replace(verdict="overloaded"), *others, *lengths], [said, *judged])
+
+    def _earlier(self, stored: Curve) -> Earlier | None:
         """The day when it was as planned."""
         if self.asked.baseline is None:
             return None
         seen = earlier_seen(self.asked.baseline, self.seen.engine)
         lengths = differing_lengths(seen, self.planned.lengths, self.asked.tolerance)
-        return Earlier(seen=seen, expected=self._expected(lengths))
+        return Earlier(seen=seen, expected=self._expected(stored, lengths))
 
     def _load_rows(self, load: Mean | None, expected: Expected | None) -> Iterator[Judged]:
         """Load and cache: what the other numbers depend on, judged by nobody."""

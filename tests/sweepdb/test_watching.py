@@ -7,10 +7,12 @@ import json
 import math
 import random
 import re
+import shutil
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +21,15 @@ from metric_pages import BOUNDS, FIRST_TOKENS, Server, histogram
 from quick import one_each
 
 import sweepdb
+from evaluator.arrivals import ArrivalProcess, ArrivalRequest, PlaySettings, scenario_loads
+from evaluator.evaluate import cost_of
 from store.errors import InputError
 from sweepdb.measuring import listed_measurements
 from sweepdb.sessions import open_session
+from sweepdb.watching.curves import TIMES, Curve, Lengths
 from sweepdb.watching.engines import METRICS, reading_of
 from sweepdb.watching.judging import Earlier, Expected, differing_lengths, judged_times, lengths_seen, within_limits
-from sweepdb.watching.planned import Curve, Lengths, curve_at, server_at, server_plan
+from sweepdb.watching.planned import server_at, server_plan
 from sweepdb.watching.prometheus import histogram_of, parse_page
 from sweepdb.watching.windows import Mean, seen_over
 
@@ -57,7 +62,7 @@ def rows(url):
 def planned(url, rows):
     with open_session(url) as session:
         return {
-            engine: server_plan(session, server_at(session.location, rows[engine]["probe"], engine), LOAD)
+            engine: server_plan(session, server_at(session.location, rows[engine]["probe"], engine), LOAD, "poisson")
             for engine in ENGINES
         }
 
@@ -77,52 +82,60 @@ def seen_of(engine, **of):
     return seen_over([reading_of(parse_page(text, "page"), "page", at) for text, at in moments])
 
 
-def judged(planned, seen, earlier, location):
+def curve_of(planned, lengths):
+    """Of prompts within a percent one curve: simulating takes a while."""
+    place = (planned.instance.probe, planned.arrivals, round(lengths.prompt, -2))
+    if place not in CURVES:
+        CURVES[place] = planned.curve_at(lengths)
+    return CURVES[place]
+
+
+def judged(planned, seen, earlier):
     """The numbers that `watch` judges, and what earlier days say of another one."""
     lengths = differing_lengths(seen, planned.lengths, TOLERANCE)
     other = lengths_seen(planned.lengths, lengths)
-    if other is not None and (place := (planned.instance.probe, round(other.prompt, -2))) not in CURVES:
-        CURVES[place] = curve_at(planned, location, other)  # of prompts within a percent: evaluating takes a while
-    curve = planned.curve if other is None else CURVES[place]
-    expected = Expected(stored=planned.curve, seen=curve, lengths=other or planned.lengths, sd=planned.sd)
+    stored = curve_of(planned, planned.lengths)
+    curve = stored if other is None else curve_of(planned, other)
+    expected = Expected(stored=stored, seen=curve, lengths=other or planned.lengths, sd=planned.sd)
     times = judged_times(seen, seen.in_flight, expected, TOLERANCE, earlier)
     return {one.metric: one for one in (*lengths, *times)}, expected
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_drift_is_found_where_it_is_and_nowhere_else(url, rows, planned, engine):
+def test_drift_is_found_where_it_is_and_nowhere_else(planned, engine):
     """Twenty days of each kind beside a baseline: as planned, a tenth slower, and prompts half as long again.
 
     The server is 7 % slower than its row on every day: that is the row's error, and no drift."""
-    from store.location import parse_url
-
-    plan, location, off = planned[engine], parse_url(url), 1.07
-    row = {"ttft_ms": off * rows[engine]["ttft_ms"], "tpot_ms": off * rows[engine]["tpot_exclusive_ms"]}
-    longer = curve_at(plan, location, Lengths(prompt=LONGER * PROMPT, output=OUTPUT, cached_share=0.0))
+    plan, off = planned[engine], 1.07
+    row, long = (
+        {
+            name: off * curve_of(plan, Lengths(prompt=prompt, output=OUTPUT, cached_share=0.0)).at(name, LOAD)
+            for name in TIMES
+        }
+        for prompt in (PROMPT, LONGER * PROMPT)
+    )
     slow = {name: SLOWER * value for name, value in row.items()}
-    long = {name: off * longer.at(name, LOAD) for name in row}
     right = seen_of(engine, seed=1_000, **row)
-    _, expected = judged(plan, right, None, location)
+    _, expected = judged(plan, right, None)
     earlier = Earlier(seen=right, expected=expected)
     for seed in range(SEEDS):
-        found, _ = judged(plan, seen_of(engine, seed=seed, **row), earlier, location)
+        found, _ = judged(plan, seen_of(engine, seed=seed, **row), earlier)
         assert {one.verdict for one in found.values()} == {"as planned"}, f"{seed}: {found}"
-        found, _ = judged(plan, seen_of(engine, seed=seed, **slow), earlier, location)
+        found, _ = judged(plan, seen_of(engine, seed=seed, **slow), earlier)
         assert found["tpot_ms"].verdict == found["ttft_ms"].verdict == "slower", f"{seed}: {found}"
         assert found["prompt_tokens"].verdict == "as planned"
-        found, _ = judged(plan, seen_of(engine, seed=seed, prompt=LONGER * PROMPT, **long), earlier, location)
+        found, _ = judged(plan, seen_of(engine, seed=seed, prompt=LONGER * PROMPT, **long), earlier)
         assert found["prompt_tokens"].verdict == "other lengths"
         # They take longer because they are longer: the server itself is as fast as ever.
         assert found["tpot_ms"].verdict == found["ttft_ms"].verdict == "as planned", f"{seed}: {found}"
         assert found["ttft_ms"].measured > 1.1 * found["ttft_ms"].planned
 
 
-def test_without_a_baseline_a_tenth_is_within_what_predictions_are_off(url, rows, planned):
-    from store.location import parse_url
-
-    row = rows["vllm"]
-    slow = {"ttft_ms": SLOWER * row["ttft_ms"], "tpot_ms": SLOWER * row["tpot_exclusive_ms"]}
-    found, _ = judged(planned["vllm"], seen_of("vllm", seed=1, **slow), None, parse_url(url))
+def test_without_a_baseline_a_tenth_is_within_what_predictions_are_off(planned):
+    curve = curve_of(planned["vllm"], planned["vllm"].lengths)
+    found, _ = judged(
+        planned["vllm"], seen_of("vllm", seed=1, **{name: SLOWER * curve.at(name, LOAD) for name in TIMES}), None
+    )
     assert found["tpot_ms"].verdict == "unsure"
     assert found["tpot_ms"].least_percent < 0 < found["tpot_ms"].most_percent
 
@@ -137,6 +150,35 @@ def test_many_readings_say_how_sure_a_mean_is_whatever_the_bounds(rows):
     assert two.value == many.value
     assert two.error == pytest.approx(0.03, abs=0.01)
     assert 0.1 / math.sqrt(550) / 2 < many.error < two.error / 3  # 550 requests, each 10 % off
+
+
+def test_a_baseline_of_a_quiet_hour_serves_a_busy_one(url, planned):
+    """Requests that the product's own simulation dealt, from another seed: as planned at three times the load.
+
+    As many users who wait would get their first tokens later the more there are: beside them it looks faster."""
+    plan = planned["vllm"]
+    scenario, operators = plan.restored.scenario, plan.restored.operators
+    settings = PlaySettings(process=ArrivalProcess(kind="poisson", requests=2_000, seed=77))
+    asked = ArrivalRequest(settings=settings, rates=())
+    player = scenario_loads(scenario, "", operators, cost_of(scenario), asked).player
+    hours = []
+    for share in (0.25, 0.6):
+        load = player.load(share * player.saturation_per_s, keep_requests=True)
+        times = load.request_times
+        server = Server("vllm", model=MODEL, running=round(load.in_flight))
+        first = server.serve(1, prompt=PROMPT, output=OUTPUT, ttft_ms=30.0, tpot_ms=6.0).page()
+        for ttft, tpot in zip(times.ttft.tolist(), times.tpot.tolist(), strict=True):
+            server.ended(PROMPT, OUTPUT, (ttft + load.outside_ms) / 1e3, tpot / 1e3)
+        pages = ((first, 0.0), (server.page(), times.ttft.size / load.rate_per_s))
+        hours.append(seen_over([reading_of(parse_page(text, "page"), "page", at) for text, at in pages]))
+    quiet, busy = hours
+    assert busy.in_flight.value > 3 * quiet.in_flight.value
+    for arrivals, verdicts in (("poisson", {"as planned"}), ("users", {"faster", "unsure"})):
+        plan = replace(plan, arrivals=arrivals)
+        _, expected = judged(plan, quiet, None)
+        found, _ = judged(plan, busy, Earlier(seen=quiet, expected=expected))
+        assert found["ttft_ms"].verdict in verdicts, found
+        assert found["tpot_ms"].verdict == "as planned", found
 
 
 # -- Readings ---------------------------------------------------------------------------------------------------------
@@ -239,6 +281,11 @@ def test_the_rate_at_which_a_limit_will_be_missed():
 # -- Whole answers ----------------------------------------------------------------------------------------------------
 
 
+def times_of(plan):
+    """The times at LOAD of requests that arrive."""
+    return {name: float(curve_of(plan, plan.lengths).at(name, LOAD)) for name in TIMES}
+
+
 def kept_pages(folder, engine, name, **of):
     pages, seconds = served(engine, **of)
     paths = [folder / f"{name}{place}.prom" for place in (0, 1)]
@@ -248,16 +295,15 @@ def kept_pages(folder, engine, name, **of):
 
 
 @pytest.mark.parametrize("engine", one_each(ENGINES, lambda engine: engine == "sglang"))
-def test_a_day_beside_another_says_what_it_means(url, rows, tmp_path, engine):
-    row = rows[engine]
-    times = {"ttft_ms": row["ttft_ms"], "tpot_ms": row["tpot_exclusive_ms"]}
+def test_a_day_beside_another_says_what_it_means(url, rows, planned, tmp_path, engine):
+    row, times = rows[engine], times_of(planned[engine])
     right, seconds = kept_pages(tmp_path, engine, "right", seed=1, **times)
     line = f"watch {row['probe']} --metrics {{}} --metrics {{}} --every {{}}"
     done = run(f"{line.format(*right, seconds)} --format json --output {tmp_path / 'right.json'}", url)
     assert (done.code, done.out) == (0, "")
     assert "As planned" in done.err
     slow, seconds = kept_pages(tmp_path, engine, "slow", seed=2, **{name: 1.2 * value for name, value in times.items()})
-    limit = 1.1 * row["tpot_exclusive_ms"]
+    limit = 1.1 * times["tpot_ms"]
     done = run(f"{line.format(*slow, seconds)} --baseline {tmp_path / 'right.json'} --tpot-limit {limit}", url)
     assert done.code == 5
     assert re.search(r"Slower by (19|20|21) % \(.*\): TPOT is", done.out)
@@ -265,28 +311,42 @@ def test_a_day_beside_another_says_what_it_means(url, rows, tmp_path, engine):
     assert done.err.startswith(f"error: {row['probe']} is not as planned.")
 
 
-def test_what_was_kept_corrects_rows_and_what_drifted_does_not(url, rows, tmp_path):
-    import shutil
-    from pathlib import Path
+def copied(url, folder):
+    """A copy of the store that a test may write to."""
+    shutil.copytree(Path(url.removeprefix("sqlite:///")).parent, folder)
+    return f"sqlite:///{folder}/store.sqlite"
 
-    source = Path(url.removeprefix("sqlite:///"))
-    shutil.copytree(source.parent, tmp_path / "copy")
-    store, row, table = f"sqlite:///{tmp_path}/copy/store.sqlite", rows["vllm"], tmp_path / "seen.csv"
+
+def test_what_was_kept_of_users_corrects_rows_and_what_drifted_does_not(url, rows, tmp_path):
+    store, row, table = copied(url, tmp_path / "copy"), rows["vllm"], tmp_path / "seen.csv"
     times = {"ttft_ms": 1.3 * row["ttft_ms"], "tpot_ms": 1.3 * row["tpot_exclusive_ms"]}
+    options = {"arrivals": "users", "keep": table, "store": store}
     for seed in (1, 2):
         right, seconds = kept_pages(tmp_path, "vllm", "right", seed=seed, **times)
-        sweepdb.watch(right, row["probe"], every=seconds, keep=table, store=store)
+        sweepdb.watch(right, row["probe"], every=seconds, **options)
     slow, seconds = kept_pages(tmp_path, "vllm", "slow", seed=3, **{name: 1.2 * value for name, value in times.items()})
     for _ in range(2):  # the first answer is kept, too, and the second is the same
-        found = sweepdb.watch(slow, row["probe"], every=seconds, keep=table, store=store)
+        found = sweepdb.watch(slow, row["probe"], every=seconds, **options)
         tpot = next(one for one in found.judged if one.metric == "tpot_ms")
         assert tpot.verdict == "slower"
         assert tpot.planned == pytest.approx(1.3 * row["tpot_exclusive_ms"], rel=0.03)
-        assert found.drifted
     assert listed_measurements(store)[1] == 4
     assert [line.rpartition(",")[2].strip('"') for line in table.read_text().splitlines()[1:]] == ["watch"] * 2 + [
         "drift"
     ] * 2
+
+
+def test_what_was_kept_of_requests_that_arrive_is_compared_at_its_rate(url, rows, planned, tmp_path):
+    store, row, times = copied(url, tmp_path / "copy"), rows["vllm"], times_of(planned["vllm"])
+    right, seconds = kept_pages(tmp_path, "vllm", "right", seed=1, **times)
+    for _ in range(2):
+        found = sweepdb.watch(right, row["probe"], every=seconds, keep=tmp_path / "seen.csv", store=store)
+        tpot = next(one for one in found.judged if one.metric == "tpot_ms")
+        assert tpot.planned == pytest.approx(times["tpot_ms"], rel=0.02)  # at no other load than before
+    kept = [one for one in sweepdb.validate(store=store).at_rates if one.metric == "tpot"]
+    rate = LOAD * 1e3 / (times["ttft_ms"] + (OUTPUT - 1) * times["tpot_ms"])
+    assert [one.requests_per_s for one in kept] == [pytest.approx(rate, rel=0.02)]  # equal points count once
+    assert abs(kept[0].error) < 0.1  # beside a fit that never saw this model on this device
 
 
 def test_another_plan_is_named_where_it_carries_more(url, rows, tmp_path):
@@ -303,7 +363,11 @@ def test_another_plan_is_named_where_it_carries_more(url, rows, tmp_path):
         right, seconds = kept_pages(
             tmp_path, "vllm", "right", seed=1, ttft_ms=runs["ttft_ms"], tpot_ms=runs["tpot"], spread=0.001
         )
-        said = list(sweepdb.watch(right, runs["probe"], every=seconds, tpot_limit=limit, store=url).sentences())
+        said = list(
+            sweepdb.watch(
+                right, runs["probe"], every=seconds, tpot_limit=limit, arrivals="users", store=url
+            ).sentences()
+        )
         gain = most[1]["carried"] / most[2]["carried"] - 1.0 if 1 in most else 0.0
         named = [line for line in said if "would carry" in line]
         assert len(named) == (gain > TOLERANCE), said
@@ -353,7 +417,7 @@ def serving():
 
 def test_an_address_is_read_again_and_again(url, rows, serving):
     row = rows["vllm"]
-    times = {"ttft_ms": row["ttft_ms"], "tpot_ms": row["tpot_exclusive_ms"]}
+    times = {"ttft_ms": row["ttft_ms"], "tpot_ms": row["tpot_exclusive_ms"]}  # of eight users
     (first, last), _ = served("vllm", seed=1, requests=24, **times)
     packed = (200, gzip.compress(last.encode()), {"Content-Encoding": "gzip"})
     address, server = serving((200, first.encode(), {}), packed, packed)
@@ -412,7 +476,11 @@ def test_a_page_of_another_engine_or_a_load_beyond_the_rows(url, rows, tmp_path)
         sweepdb.watch(path, rows["sglang"]["probe"], store=url)
     path.write_text(PAGE.replace('engine="0"} 8\n', 'engine="0"} 80\n'), encoding="utf-8")
     with pytest.raises(InputError, match=r"80 requests are in flight, and rows of .* end at 24"):
-        sweepdb.watch(path, rows["vllm"]["probe"], store=url)
+        sweepdb.watch(path, rows["vllm"]["probe"], arrivals="users", store=url)
+    path.write_text(PAGE.replace('engine="0"} 8\n', 'engine="0"} 2000\n'), encoding="utf-8")
+    found = sweepdb.watch(path, rows["vllm"]["probe"], store=url)
+    assert found.drifted
+    assert next(found.sentences()).startswith("Overloaded: 2000 requests in flight; it keeps up with what arrives to ")
 
 
 def test_an_idle_server_is_no_drift(url, rows, tmp_path):
@@ -455,9 +523,9 @@ def test_baselines_that_are_none(url, rows, tmp_path):
 
 def test_a_baseline_of_another_load_says_less(planned):
     """What rows are off by may change with the load: from one to e times as many, by a tenth."""
-    plan = planned["vllm"]
-    expected = Expected(stored=plan.curve, seen=plan.curve, lengths=plan.lengths, sd=plan.sd)
-    seen = seen_of("vllm", seed=1, ttft_ms=plan.curve.at("ttft_ms", LOAD), tpot_ms=plan.curve.at("tpot_ms", LOAD))
+    plan, curve = planned["vllm"], curve_of(planned["vllm"], planned["vllm"].lengths)
+    expected = Expected(stored=curve, seen=curve, lengths=plan.lengths, sd=plan.sd)
+    seen = seen_of("vllm", seed=1, **times_of(plan))
     reaches = []
     for load in (LOAD, LOAD / math.e):
         then = replace(seen, in_flight=Mean(value=load, error=0.001))
