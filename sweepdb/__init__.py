@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
+    from sweepdb.watching import Watched, watch
 
 __all__ = [
     "Answer",
@@ -59,6 +60,7 @@ __all__ = [
     "StoreError",
     "SweepdbError",
     "Validation",
+    "Watched",
     "calibrate",
     "calibrate_serving",
     "decide",
@@ -71,6 +73,7 @@ __all__ = [
     "plan_server",
     "schedule",
     "validate",
+    "watch",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -28,6 +28,7 @@ from client_files import (
 )
 from damage import damaged_bytes, damaged_document, damaged_table
 from hypothesis import strategies as st
+from metric_pages import Server
 from more_client_files import GUIDELLM_CSV
 from restated import config_of
 
@@ -57,6 +58,9 @@ from sweepdb.measuring.log_scoring import conforming
 from sweepdb.prices import read_prices
 from sweepdb.sharing.adding import block_record
 from sweepdb.sharing.identities import engines_of, refuse_forged
+from sweepdb.watching.earlier import earlier_seen
+from sweepdb.watching.pages import readings_of
+from sweepdb.watching.windows import seen_over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +145,10 @@ EXPORTED = report_of(record(
          definitions={"ttft_ms_mean": TTFT}, extra={"rack": "r7"}, measured_at=moment("at", "2026-02-03")),
     source="mine.csv:2", source_format="sweepdb_csv",
 ))  # fmt: skip
+
+
+def _metrics(path: Path) -> object:
+    return seen_over(readings_of([str(path)], every=None, during=None, served_as=None))
 
 
 def _json(name: str, document: object, read: Callable[[Path], object], **more: object) -> ReaderCase:
@@ -277,6 +285,11 @@ def _parquet() -> bytes:
             return Path(folder, "t.parquet").read_bytes()
 
 
+METRICS = Server("vllm").serve(30, prompt=500, output=20, ttft_ms=80, tpot_ms=9).page()
+WATCHED = [
+    {"metric": name, "measured": value, "error_percent": 1.5}
+    for name, value in (("in_flight", 20.5), ("prompt_tokens", 500.0), ("output_tokens", 20.0), ("tpot_ms", 9.0))
+]
 EVALUATE = ("evaluate", "Qwen/Qwen3-0.6B", "--device", "TEST_DEVICE", "--batch-range", "2")
 CASES = (
     _yaml("lengths.yaml", JOINT, _lengths, command=(*EVALUATE, "--input-length", "FILE")),
@@ -324,4 +337,6 @@ CASES = (
     _json("bundle.json", json.loads(BUNDLE["bundle.json"]), _bundle,
           beside=tuple(item for item in BUNDLE.items() if item[0] != "bundle.json")),
     _json("proof.json", PROOF, _proof),
+    ReaderCase(name="metrics.prom", base=METRICS.encode(), read=_metrics),
+    _json("watched.json", WATCHED, lambda path: earlier_seen(path, "vllm")),
 )  # fmt: skip

@@ -47,6 +47,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "sql --file question.sql --format parquet --output answer.parquet",
     ),
     "serve": ("serve --open", "serve --port 9000 --store sqlite:///build/demo.sqlite"),
+    "watch": (
+        "watch a1b2c3d4:19 --metrics http://127.0.0.1:8000/metrics --every 60 --tpot-limit 50",
+        "watch started --metrics before.prom --metrics after.prom --every 60 --baseline right.json",
+    ),
     "mcp": ("mcp", "mcp --sql --store sqlite:///build/demo.sqlite"),
     "sweeps": ("sweeps", "sweeps --limit 100 --format json"),
     "show": ("show 6903164904d0", "show a1b2c3d4:175"),

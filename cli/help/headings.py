@@ -97,7 +97,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "Ask": ("plan", "schedule", "decide", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
     "Evaluate and launch": ("evaluate", "worker", "launch"),
     "Look up": ("models", "devices", "support", "workloads", "prices"),
-    "Measure": ("measurements", "compare", "validate", "regress", "calibrate"),
+    "Measure": ("measurements", "compare", "validate", "regress", "watch", "calibrate"),
     "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "publish", "db"),
 }
 

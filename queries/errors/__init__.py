@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ENGINE,
         KNOWN_NAMES,
         OTHERS,
+        OWN,
         SERVER_POINTS,
         SPREADS,
         TUNED,
