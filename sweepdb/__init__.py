@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
-    from sweepdb.planning import DaySchedule, DeploymentPlan, RatePlan, ServerPlan, plan, plan_server, schedule
+    from sweepdb.planning import DeploymentPlan, RatePlan, ServerPlan, plan, plan_server
+    from sweepdb.scheduling import DaySchedule, schedule
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
 

@@ -1,4 +1,4 @@
-"""schedule: replicas by hour for a day's rate. Not here: the schedule (sweepdb.planning.scheduling)."""
+"""schedule: replicas by hour for a day's rate. Not here: the schedule (sweepdb.scheduling)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,20 @@ def schedule(  # noqa: PLR0917  one of each option
     spare: Annotated[int, typer.Option(help="replicas beyond those needed, for a node that is lost")] = 0,
     trace_unit: Annotated[str, typer.Option(help="s or ms: the unit of a log's times that are numbers")] = "s",
     seed: Annotated[int, typer.Option(help="seed of the day's arrivals and lengths")] = 1,
-    format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")] = "table",
+    format_: Annotated[
+        str, typer.Option("--format", help="table, csv, json, jsonl, parquet; a picture: svg, png, pdf, html, vl")
+    ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
 ) -> int:
     """Replicas by hour for a day, from stored loads: static, scheduled, and following the rate.
 
     The schedule with the fewest device-hours is simulated with the day's requests, and gets more where it misses."""
-    check_format(format_, output, known=FORMATS)
-    from sweepdb.planning import schedule as scheduled
+    from cli.pictures import PICTURES, check_picture, write_specification
+
+    check_format(format_, output, known=(*FORMATS, *PICTURES))
+    check_picture(format_, output)
+    from sweepdb.scheduling import schedule as scheduled
 
     found = scheduled(
         trace, ttft_limit=ttft_limit, tpot_limit=tpot_limit, attainment=attainment, sweep=sweep, model=model,
@@ -49,6 +54,10 @@ def schedule(  # noqa: PLR0917  one of each option
         from cli.render.schedules import schedule_lines
 
         write_text(map(as_typed, schedule_lines(found)), output)
+    elif format_ in PICTURES:
+        from sweepdb.reporting import scheduled_picture
+
+        write_specification(scheduled_picture(found), format_, output)
     else:
         write_rows(found.columns, found.rows, format_, output)
     return 0

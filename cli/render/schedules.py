@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.planning import DaySchedule
+from sweepdb.scheduling import DaySchedule
 
 _MOST = 10  # candidates of the table
-_TOTALS = ("rank", "device", "plan", "num_devices", "static_device_hours", "scheduled_device_hours",
+_TOTALS = ("rank", "device", "plan", "num_devices", "simulated", "static_device_hours", "scheduled_device_hours",
            "reactive_device_hours", "static_usd", "scheduled_usd", "reactive_usd")  # fmt: skip
 
 

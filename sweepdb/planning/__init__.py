@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sweepdb.planning.labels import deployment_label, read_label, readable_row, short_plan
     from sweepdb.planning.planning_options import decide_options, plan_options
     from sweepdb.planning.ranking import subjects
-    from sweepdb.planning.scheduling import DaySchedule, schedule
     from sweepdb.planning.server_answering import plan_server
     from sweepdb.planning.server_plan import STARTED, ServerPlan
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evaluator.arrivals import Scaling, reactive, scheduled, static
-from evaluator.arrivals.days import day_times
+from evaluator.arrivals.day.days import day_times
 
 
 def fewest(needed, scaling):

@@ -1,6 +1,7 @@
 """How many replicas of a deployment run through a day: all day, by a schedule of hours, or following the rate.
 
-Pure: rates of minutes in, replicas of minutes out. Not here: what requests get of them (evaluator.arrivals.days)."""
+Pure: rates of minutes in, replicas of minutes out.
+Not here: what requests get of them (evaluator.arrivals.day.days)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A day played through: requests at its rates, dealt to the replicas that serve in their minute.
 
-Not here: how many replicas that are (evaluator.arrivals.scaling)."""
+Not here: how many replicas that are (evaluator.arrivals.day.scaling)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.asked import in_order
+from evaluator.arrivals.day.scaling import HOUR
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
-from evaluator.arrivals.scaling import HOUR
 from evaluator.arrivals.streams import ArrivalProcess, uniform
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.workloads.day_rates import Day
