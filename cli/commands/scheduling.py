@@ -27,6 +27,9 @@ def schedule(  # noqa: PLR0917  one of each option
     minimum: Annotated[int, typer.Option(help="replicas that always run")] = 1,
     maximum: Annotated[int | None, typer.Option(help="most replicas at once")] = None,
     spare: Annotated[int, typer.Option(help="replicas beyond those needed, for a node that is lost")] = 0,
+    reactive: Annotated[
+        str | None, typer.Option(help="a planner by queue=5 waiting requests to a replica, or ongoing=40 in all")
+    ] = None,
     trace_unit: Annotated[str, typer.Option(help="s or ms: the unit of a log's times that are numbers")] = "s",
     seed: Annotated[int, typer.Option(help="seed of the day's arrivals and lengths")] = 1,
     format_: Annotated[
@@ -47,7 +50,7 @@ def schedule(  # noqa: PLR0917  one of each option
     found = scheduled(
         trace, ttft_limit=ttft_limit, tpot_limit=tpot_limit, attainment=attainment, sweep=sweep, model=model,
         device=device, start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare,
-        trace_unit=trace_unit, seed=seed,
+        reactive=reactive, trace_unit=trace_unit, seed=seed,
         store=store,
     )  # fmt: skip
     if format_ == "table":

@@ -15,8 +15,6 @@ from store.location import StoreLocation
 if TYPE_CHECKING:
     from evaluator.arrivals import Scaled
 
-_KINDS = ("static", "scheduled", "reactive")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidate:
@@ -45,8 +43,6 @@ class Candidate:
 class DaySchedule(Framed):
     """Replicas by hour of every candidate, the one that takes least first; of that one the shares within the limits."""
 
-    columns = ("rank", "device", "plan", "scenario", "hour", "peak_rate", *(f"{kind}_replicas" for kind in _KINDS),
-               *(f"{kind}_attained" for kind in _KINDS))  # fmt: skip
     candidates: tuple[Candidate, ...]
     rates_per_s: tuple[float, ...]  # of each minute
     peak_rates: tuple[float, ...]  # of each hour
@@ -67,23 +63,41 @@ class DaySchedule(Framed):
         return -sum(min(0, one) for one in self.candidates[0].moved or ())
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """The ways to scale, of which the last are simulated for the first candidate alone."""
+        return tuple(self.attained)
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Candidate and hour, then replicas and shares of each way to scale."""
+        return ("rank", "device", "plan", "scenario", "hour", "peak_rate", *(f"{kind}_replicas" for kind in self.kinds),
+                *(f"{kind}_attained" for kind in self.kinds))  # fmt: skip
+
+    @property
+    def totals_columns(self) -> tuple[str, ...]:
+        """Those of `totals`."""
+        return ("rank", "device", "plan", "num_devices", "simulated", *(f"{kind}_device_hours" for kind in self.kinds),
+                *(f"{kind}_usd" for kind in self.kinds))  # fmt: skip
+
+    @property
     def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
         """Each candidate hour by hour."""
         return tuple(self._rows())
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
         for rank, one in enumerate(self.candidates, start=1):
-            replicas = [one.scaled[kind].of_hours() for kind in _KINDS]
+            replicas = [one.scaled[kind].of_hours() if kind in one.scaled else None for kind in self.kinds]
             for hour, peak in enumerate(self.peak_rates):
-                shares = (self.attained[kind][hour] if rank == 1 else None for kind in _KINDS)
-                yield (rank, one.device, one.plan, one.scenario, hour, peak, *(int(n[hour]) for n in replicas), *shares)
+                counts = (None if many is None else int(many[hour]) for many in replicas)
+                shares = (self.attained[kind][hour] if rank == 1 else None for kind in self.kinds)
+                yield (rank, one.device, one.plan, one.scenario, hour, peak, *counts, *shares)
 
     def totals(self) -> Iterator[tuple[object, ...]]:
-        """Rank, device, plan, devices, whether it was simulated; device-hours and dollars by way to scale."""
+        """What each candidate takes all day, by way to scale."""
         for rank, one in enumerate(self.candidates, start=1):
-            hours = (one.device_hours(kind) for kind in _KINDS)
-            simulated = one.moved is not None
-            yield (rank, one.device, one.plan, one.num_devices, simulated, *hours, *(one.usd(kind) for kind in _KINDS))
+            hours = (one.device_hours(kind) if kind in one.scaled else None for kind in self.kinds)
+            usd = (one.usd(kind) if kind in one.scaled else None for kind in self.kinds)
+            yield (rank, one.device, one.plan, one.num_devices, one.moved is not None, *hours, *usd)
 
     def sentences(self) -> Iterator[str]:
         """The replicas to run, what they save, and how well each way keeps the limits."""
@@ -99,7 +113,7 @@ class DaySchedule(Framed):
             yield f"That costs {usd:,.2f} USD; all day, {best.usd('static'):,.2f} USD."
         lost = f", {self.spare} of them lost all day" if self.spare else ""
         yield f"{self.requests:,} requests were simulated against those replicas{lost}."
-        for kind in _KINDS:
+        for kind in self.kinds:
             shares = [one for one in self.attained[kind] if one is not None]
             missed = sum(one < self.attainment for one in shares)
             yield (

@@ -23,7 +23,7 @@ from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
     from evaluator.arithmetic import FloatArray, Integers
-    from evaluator.arrivals import DayPlayer, Scaled, Scaling, TimeLimits
+    from evaluator.arrivals import DayPlayer, QueueTarget, Scaled, Scaling, TimeLimits
     from evaluator.inputs import Day
 
 _SIMULATED, _MOST_SIMULATED = 3, 8  # candidates: the first ones, and until one of them stays first
@@ -45,6 +45,7 @@ def schedule(
     minimum: int = 1,
     maximum: int | None = None,
     spare: int = 0,
+    reactive: str | None = None,
     trace_unit: str = "s",
     seed: int = 1,
     store: str | None = None,
@@ -52,12 +53,14 @@ def schedule(
     """Replicas by hour for a CSV of `minute,rate` or a log of requests: the fewest device-hours within limits.
 
     Candidates are stored instances with loads that do both prefill and decode. Lengths are those of the log, else of
-    their workload."""
+    their workload. `reactive="queue=5"` adds a planner that aims at 5 waiting requests to a replica, `"ongoing=40"` one
+    at 40 that wait or run."""
     from evaluator.arrivals import Scaling, TimeLimits
     from evaluator.inputs import read_day
 
     _check(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare, seed=seed)
     scaling = Scaling(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare)
+    target = None if reactive is None else _target(reactive)
     if trace_unit not in _UNITS_S:
         raise InputError(f"`trace_unit={trace_unit}` is not one of {', '.join(_UNITS_S)}")
     day = read_day(Path(trace), log_seconds=_UNITS_S[trace_unit])
@@ -67,7 +70,7 @@ def schedule(
     found = _candidates(
         {name: value for name, value in scope.items() if value is not None}, day.rates_per_s, scaling, store
     )
-    return _Asked(day, scaling, limits, attainment, seed).answered(found, parse_url(store))
+    return _Asked(day, scaling, limits, attainment, seed, target).answered(found, parse_url(store))
 
 
 def _check(**given: int | None) -> None:
@@ -80,6 +83,26 @@ def _check(**given: int | None) -> None:
     minimum, maximum = given["minimum"], given["maximum"]
     if minimum is not None and maximum is not None and maximum < minimum:
         raise InputError(f"`maximum={maximum}` is below `minimum={minimum}`", hint="raise it, or lower the minimum")
+
+
+def _target(reactive: str) -> QueueTarget:
+    """`queue=5`, `ongoing=40`: what a planner counts, and how many of them it aims at to a replica."""
+    from evaluator.arrivals import QueueTarget
+
+    counted, _, number = reactive.partition("=")
+    try:
+        per_replica = float(number)
+    except ValueError:
+        per_replica = math.nan
+    if 0 < per_replica < math.inf:
+        if counted == "queue":
+            return QueueTarget(counted="queue", per_replica=per_replica)
+        if counted == "ongoing":
+            return QueueTarget(counted="ongoing", per_replica=per_replica)
+    raise InputError(
+        f"`reactive={reactive[:100]}` is no count of requests to a replica",
+        hint="`reactive=queue=5` for those that wait, `reactive=ongoing=40` for those that wait or run",
+    )
 
 
 def _candidates(
@@ -153,6 +176,7 @@ class _Asked:
     limits: TimeLimits
     attainment: float
     seed: int
+    target: QueueTarget | None = None
 
     def answered(self, candidates: Sequence[Candidate], location: StoreLocation) -> DaySchedule:
         """The first candidates simulated, and others for as long as one of them comes first."""
@@ -175,12 +199,18 @@ class _Asked:
     def _told(self, candidates: Sequence[Candidate], location: StoreLocation) -> DaySchedule:
         from evaluator.arrivals import peaks
 
-        scaled, player = candidates[0].scaled, self._player(candidates[0], location)
+        best = candidates[0]
+        player = self._player(best, location)
+        attained = {kind: self._attained(player, one) for kind, one in best.scaled.items()}
+        if (target := self.target) is not None:
+            started = int(best.scaled["reactive"].ready[0])
+            followed, attained[target.counted] = player.followed(target, self.scaling, started, self.limits)
+            best = replace(best, scaled={**best.scaled, target.counted: followed})
         return DaySchedule(
-            candidates=tuple(candidates),
+            candidates=(best, *candidates[1:]),
             rates_per_s=tuple(self.day.rates_per_s.tolist()),
             peak_rates=tuple(peaks(self.day.rates_per_s).tolist()),
-            attained={kind: _shares(self._attained(player, one)) for kind, one in scaled.items()},
+            attained={kind: _shares(one) for kind, one in attained.items()},
             attainment=self.attainment,
             requests=player.requests,
             spare=self.scaling.spare,

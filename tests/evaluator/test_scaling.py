@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from evaluator.arrivals import Scaling, reactive, scheduled, static
+from evaluator.arrivals import QueueTarget, Scaling, reactive, scheduled, static
 from evaluator.arrivals.day.days import day_times
+from evaluator.arrivals.day.scaling import Follower
 
 
 def fewest(needed, scaling):
@@ -50,6 +51,17 @@ def test_a_planner_is_late_by_a_minute_and_the_start_and_stops_after_the_cool_do
     assert found.ready.tolist() == [1, 1, 1, 1, 3, 3, 3, 3, 1, 1]
     assert found.paid_minutes == 1 * 4 + 3 * 6 + 2
     assert reactive(rates, 1.0, Scaling(maximum=2)).ready.max() <= 2
+
+
+def test_a_planner_that_counts_requests_is_as_late_and_stops_after_the_cool_down():
+    follower = Follower(
+        QueueTarget(counted="queue", per_replica=5.0), Scaling(start_up=2, cool_down=1, maximum=4, spare=1), 2
+    )
+    # One and a spare at first. 11 wait before minute 2: three and a spare, from minute 4 to the cool-down after 6.
+    ready = [follower.ready(minute, counted) for minute, counted in enumerate([0, 0, 11, 11, 50, 11, 11, 0, 0, 0])]
+    assert ready == [2, 2, 2, 2, 4, 4, 4, 4, 2, 2]
+    assert follower.scaled.ready.tolist() == ready
+    assert follower.scaled.paid_minutes == 2 * 4 + 4 * 6 + 2 * 2  # and the start of the first two
 
 
 def test_each_minute_gets_its_rate_and_none_where_it_is_0():

@@ -181,6 +181,27 @@ def test_the_command_says_what_python_says(url, tmp_path):
     assert len(rows) == 1 + len(found.rows)
 
 
+def test_a_planner_that_counts_waiting_requests_acts_when_they_wait_already(url, tmp_path):
+    path = day(tmp_path, BUSY)
+    found = sweepdb.schedule(path, store=url, reactive="queue=5", **LIMITS)
+    ready = found.candidates[0].scaled["queue"].ready
+    assert ready[0] == found.candidates[0].scaled["reactive"].ready[0]
+    # Nobody waits while all serve; after the cool-down all but one stop, and five minutes later they are back.
+    assert ready.min() == 1
+    assert found.attained["queue"][0] < found.attained["reactive"][0]
+    # What it did, given as a schedule, gets the same requests in time: both are simulated.
+    restored, operators = scenario_with_operators(parse_url(url), found.candidates[0].scenario)
+    player = DayPlayer(restored, operators, cost_of(restored), read_day(path), 1)
+    limits = TimeLimits(ttft_ms=LIMITS["ttft_limit"], tpot_ms=LIMITS["tpot_limit"])
+    assert player.attained(ready, limits) == pytest.approx(found.attained["queue"], abs=1e-4)
+
+
+@pytest.mark.parametrize("wrong", ["queue", "queue=0", "users=5", "queue=nan", "ongoing=-1"])
+def test_a_planner_that_nobody_knows(url, tmp_path, wrong):
+    with pytest.raises(InputError, match="is no count of requests to a replica"):
+        sweepdb.schedule(day(tmp_path, QUIET), store=url, reactive=wrong, **LIMITS)
+
+
 def test_the_picture_has_every_minute_at_which_replicas_change_and_marks_hours_that_miss(url, tmp_path):
     path = day(tmp_path, QUIET, BUSY)
     typed = ["schedule", "--trace", str(path), "--ttft-limit", "60", "--tpot-limit", "4"]

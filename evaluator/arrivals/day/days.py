@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.asked import in_order
-from evaluator.arrivals.day.scaling import HOUR
+from evaluator.arrivals.day.scaling import HOUR, MOST_FOLLOWING, Follower, QueueTarget, Scaled, Scaling
+from evaluator.arrivals.histograms import edges_ms
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
+from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests
+from evaluator.arrivals.playing import Stretches, play
 from evaluator.arrivals.streams import ArrivalProcess, uniform
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.workloads.day_rates import Day
@@ -59,6 +63,7 @@ class DayPlayer:
         asked = self._player.asked
         times = day_times(asked.arrive_s, day.rates_per_s) if log is None else log.times
         self._asked = replace(asked, arrive_s=times)
+        self._minutes = day.rates_per_s.size
         self._minute = np.minimum(times // _MINUTE_S, day.rates_per_s.size - 1).astype(np.int64)
         self._share = 1.0 - uniform(seed, _DEALT, count)  # in [0, 1)
 
@@ -75,14 +80,38 @@ class DayPlayer:
         for mine in np.split(by_replica, np.cumsum(np.bincount(replica))[:-1]):
             if mine.size:
                 within[mine] = self._within(mine, limits)
+        return self._by_hour(within)
+
+    def _by_hour(self, within: NDArray[np.bool_]) -> FloatArray:
         hour = self._minute // HOUR
-        came = np.bincount(hour, minlength=-(-serving.size // HOUR))
+        came = np.bincount(hour, minlength=-(-self._minutes // HOUR))
         fine = np.bincount(hour, weights=within, minlength=came.size)
         return np.where(came > 0, fine / np.maximum(came, 1), np.nan)
 
-    def _within(self, mine: Integers, limits: TimeLimits) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    def followed(
+        self, target: QueueTarget, scaling: Scaling, first: int, limits: TimeLimits
+    ) -> tuple[Scaled, FloatArray]:
+        """What a planner does that counts requests, from `first` replicas on; and the share of each hour's requests."""
+        if self._player.before.alone_s.any():
+            raise InputError("a planner that counts requests is not simulated where requests wait for keys or images")
+        planner, most = Follower(target, scaling, first), scaling.maximum or MOST_FOLLOWING
+
+        def serving(minute: int, waiting: int, there: int) -> int:
+            ready = planner.ready(minute, waiting if target.counted == "queue" else there)
+            return max(1, ready - scaling.spare)
+
+        came = np.cumsum(np.bincount(self._minute, minlength=self._minutes))
+        stretches = Stretches(seconds=_MINUTE_S, came=came, share=self._share, most=most, serving=serving)
+        rules, prices = self._player.rules, self._player.prices
+        played = play(rules, prices, self._asked, 1e-3 * edges_ms(), stretches=stretches)
+        return planner.scaled, self._by_hour(self._kept(self._asked, played, limits))
+
+    def _within(self, mine: Integers, limits: TimeLimits) -> NDArray[np.bool_]:
         asked = in_order(self._asked, mine)
-        times = self._player.times(asked, self._player.played(self._player.rules, asked), 0)
+        return self._kept(asked, self._player.played(self._player.rules, asked), limits)
+
+    def _kept(self, asked: AskedRequests, played: PlayedRequests, limits: TimeLimits) -> NDArray[np.bool_]:
+        times = self._player.times(asked, played, 0)
         in_time = times.ttft + self._player.load_outside_ms <= limits.ttft_ms
         return np.asarray(in_time & (times.tpot <= limits.tpot_ms))
 
