@@ -91,6 +91,42 @@ def test_wrong_days_and_limits_are_one_sentence(url, tmp_path, rates, options, s
     assert said in str(caught.value)
 
 
+BINS = "minute,rate,input_length,output_length"
+
+
+def test_long_prompts_in_the_evening_take_more_than_as_many_short_ones_in_the_morning(url, tmp_path):
+    """The same rates all day; after an hour a third of the prompts are 3,000 tokens long."""
+    lines = [f"{minute},{3 * part},{prompt},40" for minute in range(120) for part, prompt in
+             [(2, 50), (1, 50 if minute < 60 else 3_000)]]  # fmt: skip
+    path = tmp_path / "day.csv"
+    path.write_text("\n".join([BINS, *lines]), encoding="utf-8")
+    found = sweepdb.schedule(path, store=url, ttft_limit=100.0, tpot_limit=4.0)
+    assert found.requests == 9 * 7_200
+    assert found.candidates[0].scaled["reactive"].of_hours().tolist() == [1, 1]  # goodput knows nothing of lengths
+    morning, evening = found.candidates[0].scaled["scheduled"].of_hours().tolist()
+    assert morning == 1 < evening
+    assert min(found.attained["scheduled"]) >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "said"),
+    [
+        (BINS, "0,1,0,60", "line 2: lengths of 0 and 60 tokens are not simulated"),
+        (BINS, "0,1,5.5,60", "line 2: '5.5' is not a whole number of tokens"),
+        (BINS, "0,1,5", "line 2: None is not a whole number of tokens"),
+        ("minute,rate,input_length", "0,1,5", "`input_length` stands there without the other length"),
+        (BINS, "0,1,5,6\n0,2,9,6\n2,1,5,6", "line 4: minute 1 is missing before 2"),
+        ("minute,rate", "0.5,1", "line 2: minute 0 is missing before 0.5"),
+    ],
+)
+def test_wrong_bins_of_lengths_are_one_sentence(url, tmp_path, header, line, said):
+    path = tmp_path / "day.csv"
+    path.write_text(f"{header}\n{line}\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        sweepdb.schedule(path, store=url, **LIMITS)
+    assert said in str(caught.value)
+
+
 def test_a_file_without_its_columns(url, tmp_path):
     with pytest.raises(InputError, match="the columns `minute` and `rate` are not both there"):
         sweepdb.schedule(written(tmp_path, [(0, 1)], "time,rate"), store=url, **LIMITS)

@@ -17,8 +17,9 @@ from evaluator.arrivals.histograms import edges_ms
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
 from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests
 from evaluator.arrivals.playing import Stretches, play
-from evaluator.arrivals.streams import ArrivalProcess, uniform
+from evaluator.arrivals.streams import ArrivalProcess, uniform, unit_times
 from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.inputs.workloads.day_rates import Day
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
@@ -27,7 +28,7 @@ from evaluator.serving.models import serving_model_of
 from store.errors import InputError
 
 _MINUTE_S = 60.0
-_DEALT = 5  # stream of random numbers
+_DEALT, _BINNED = 5, 6  # streams of random numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class DayPlayer:
                   batch_sizes=np.asarray([1], dtype=np.int64))  # fmt: skip
         if (refused := unplayable(run, engine)) is not None or engine is None:
             raise refused or InputError("no engine")
-        log, count = day.log, day.requests
+        log, count = drawn_log(day, seed), day.requests
         process = ArrivalProcess(kind="poisson", requests=count, seed=seed)
         if log is not None:
             process = replace(process, kind="trace", trace_sha256=log.sha256)
@@ -114,6 +115,24 @@ class DayPlayer:
         times = self._player.times(asked, played, 0)
         in_time = times.ttft + self._player.load_outside_ms <= limits.ttft_ms
         return np.asarray(in_time & (times.tpot <= limits.tpot_ms))
+
+
+def drawn_log(day: Day, seed: int) -> TracedArrivals | None:
+    """The log of a day, or one drawn from its bins of lengths; None where the lengths are those of a workload."""
+    if day.bins is None:
+        return day.log
+    bins, count = day.bins, day.requests
+    times = day_times(unit_times(ArrivalProcess(kind="poisson", requests=count, seed=seed)), day.rates_per_s)
+    # Two bins of 3 and 1 a second: of draws up to 0.75 of a minute the first, above the second.
+    ends = np.cumsum(bins.rate_per_s)
+    minute = np.minimum(times // _MINUTE_S, day.rates_per_s.size - 1).astype(np.int64)
+    first = np.searchsorted(bins.minute, minute)
+    begun = np.where(first > 0, ends[first - 1], 0.0)
+    place = begun + uniform(seed, _BINNED, count) * day.rates_per_s[minute]
+    last = np.searchsorted(bins.minute, minute, side="right") - 1
+    drawn = np.clip(np.searchsorted(ends, place), first, last)  # sums round apart
+    inputs, outputs = bins.input_length[drawn], bins.output_length[drawn]
+    return TracedArrivals(times=times, input_lengths=inputs, output_lengths=outputs, sha256=bins.sha256)
 
 
 def day_times(unit_s: FloatArray, rates_per_s: FloatArray) -> FloatArray:
