@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
     from sweepdb.planning import DeploymentPlan, RatePlan, ServerPlan, plan, plan_server
-    from sweepdb.scheduling import DaySchedule, schedule
+    from sweepdb.scheduling import DaySchedule, PoolSchedule, schedule, schedule_pool
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
 
@@ -42,6 +42,7 @@ __all__ = [
     "Explanation",
     "InputError",
     "OpenStore",
+    "PoolSchedule",
     "Progress",
     "RatePlan",
     "ServerPlan",
@@ -59,6 +60,7 @@ __all__ = [
     "plan",
     "plan_server",
     "schedule",
+    "schedule_pool",
     "validate",
 ]
 

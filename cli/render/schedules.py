@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.scheduling import DaySchedule
+from sweepdb.scheduling import DaySchedule, PoolSchedule
 
 _MOST = 10  # candidates of the table
 
@@ -21,3 +21,13 @@ def schedule_lines(found: DaySchedule) -> Iterator[str]:
     yield from table_lines(found.totals_columns, list(found.totals())[:_MOST])
     if len(found.candidates) > _MOST:
         yield f"the first {_MOST} of {len(found.candidates)} candidates; --format csv has the hours of all\n"
+
+
+def pool_lines(found: PoolSchedule) -> Iterator[str]:
+    """Everything about models on a pool."""
+    for line in found.sentences():
+        yield Paragraph(line)
+    yield "\n"
+    shown = [place for place, name in enumerate(found.columns) if name != "scenario"]
+    rows = ([row[place] for place in shown] for row in found.rows)
+    yield from table_lines([found.columns[place] for place in shown], list(rows))

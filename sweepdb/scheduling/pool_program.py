@@ -29,7 +29,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pooled:
+class Pool:
     """Devices of a pool, minutes of each hour and of a start, and the fewest replicas of each model."""
 
     devices: int
@@ -49,7 +49,7 @@ class Allotted:
     proven: bool  # whether no other answer is better
 
 
-def allotted(models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pooled) -> Allotted | None:
+def allotted(models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pool) -> Allotted | None:
     """The fewest lost requests, and of those answers the fewest device-minutes; None where none is possible.
 
     Each model brings its choices and its requests by hour. An hour with a share of the replicas that it needs loses the
@@ -66,7 +66,7 @@ def allotted(models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pooled
 class _Program:
     """Variables of each model, choice and hour: replicas, replicas that start; and requests that are lost."""
 
-    def __init__(self, models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pooled) -> None:
+    def __init__(self, models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pool) -> None:
         self.highs: Any = _solver()
         self.models, self.pool, self.proven = models, pool, True
         self.taken = [[self._choice(choice) for choice in choices] for choices, _ in models]

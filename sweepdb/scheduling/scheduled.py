@@ -56,31 +56,38 @@ def schedule(
     their workload. `reactive="queue=5"` adds a planner that aims at 5 waiting requests to a replica, `"ongoing=40"` one
     at 40 that wait or run."""
     from evaluator.arrivals import Scaling, TimeLimits
-    from evaluator.inputs import read_day
 
-    _check(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare, seed=seed)
+    check_counts(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare, seed=seed)
     scaling = Scaling(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare)
     target = None if reactive is None else _target(reactive)
-    if trace_unit not in _UNITS_S:
-        raise InputError(f"`trace_unit={trace_unit}` is not one of {', '.join(_UNITS_S)}")
-    day = read_day(Path(trace), log_seconds=_UNITS_S[trace_unit])
+    day = day_of(trace, trace_unit)
     limits = TimeLimits(ttft_ms=ttft_limit, tpot_ms=tpot_limit)
     scope = {"sweep": sweep, "model": model, "device": device, "attainment": attainment, "ttft_limit": ttft_limit,
              "tpot_limit": tpot_limit}  # fmt: skip
-    found = _candidates(
+    found = candidates_of(
         {name: value for name, value in scope.items() if value is not None}, day.rates_per_s, scaling, store
     )
-    return _Asked(day, scaling, limits, attainment, seed, target).answered(found, parse_url(store))
+    return AskedDay(day, scaling, limits, attainment, seed, target).answered(found, parse_url(store))
 
 
-def _check(**given: int | None) -> None:
+def day_of(trace: str | os.PathLike[str], trace_unit: str) -> Day:
+    """The day of a file, whose log counts time in this unit."""
+    from evaluator.inputs import read_day
+
+    if trace_unit not in _UNITS_S:
+        raise InputError(f"`trace_unit={trace_unit}` is not one of {', '.join(_UNITS_S)}")
+    return read_day(Path(trace), log_seconds=_UNITS_S[trace_unit])
+
+
+def check_counts(**given: int | None) -> None:
+    """Refuse what is no count of minutes or of replicas."""
     for keyword, value in given.items():
-        least = 1 if keyword in {"minimum", "maximum"} else 0
+        least = 1 if keyword in {"maximum", "pool"} or (keyword == "minimum" and "pool" not in given) else 0
         if value is not None and (
             isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10_080
         ):
             raise InputError(f"`{keyword}` must be a whole number from {least} to 10,080, not {value!r}")
-    minimum, maximum = given["minimum"], given["maximum"]
+    minimum, maximum = given["minimum"], given.get("maximum")
     if minimum is not None and maximum is not None and maximum < minimum:
         raise InputError(f"`maximum={maximum}` is below `minimum={minimum}`", hint="raise it, or lower the minimum")
 
@@ -105,9 +112,10 @@ def _target(reactive: str) -> QueueTarget:
     )
 
 
-def _candidates(
+def candidates_of(
     scope: dict[str, object], rates: FloatArray, scaling: Scaling, store: str | None
 ) -> list[Candidate]:  # fmt: skip
+    """Stored instances that keep the limits, with the replicas that carry these rates; the cheapest first."""
     asked = question_of("capacity", {**scope, "rate": float(rates.max()), "top": _MOST_CANDIDATES})
     with open_session(store) as session:
         answer = session.ask(asked)
@@ -168,8 +176,8 @@ def _scaled(rates: FloatArray, goodput: float, scaling: Scaling, needed: Integer
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A day that is asked about."""
+class AskedDay:
+    """A day that is asked about: its requests, and what is wanted of replicas."""
 
     day: Day
     scaling: Scaling
@@ -187,7 +195,7 @@ class _Asked:
                 break
             place = found.index(waiting[0])
             try:
-                found[place] = done[waiting[0].scenario] = self._simulated(waiting[0], location)
+                found[place] = done[waiting[0].scenario] = self.simulated(waiting[0], location)
             except InputError:
                 if len(found) == 1:
                     raise
@@ -200,7 +208,7 @@ class _Asked:
         from evaluator.arrivals import peaks
 
         best = candidates[0]
-        player = self._player(best, location)
+        player = self.player(best, location)
         attained = {kind: self._attained(player, one) for kind, one in best.scaled.items()}
         if (target := self.target) is not None:
             started = int(best.scaled["reactive"].ready[0])
@@ -210,14 +218,15 @@ class _Asked:
             candidates=(best, *candidates[1:]),
             rates_per_s=tuple(self.day.rates_per_s.tolist()),
             peak_rates=tuple(peaks(self.day.rates_per_s).tolist()),
-            attained={kind: _shares(one) for kind, one in attained.items()},
+            attained={kind: shares_of(one) for kind, one in attained.items()},
             attainment=self.attainment,
             requests=player.requests,
             spare=self.scaling.spare,
             store=location,
         )
 
-    def _player(self, one: Candidate, location: StoreLocation) -> DayPlayer:
+    def player(self, one: Candidate, location: StoreLocation) -> DayPlayer:
+        """The day's requests for a candidate."""
         from evaluator.arrivals import DayPlayer
         from evaluator.evaluate import cost_of
         from sweepdb.restoring import scenario_with_operators
@@ -228,11 +237,11 @@ class _Asked:
     def _attained(self, player: DayPlayer, scaled: Scaled) -> FloatArray:
         return player.attained(np.maximum(1, scaled.ready - self.scaling.spare), self.limits)
 
-    def _simulated(self, one: Candidate, location: StoreLocation) -> Candidate:
+    def simulated(self, one: Candidate, location: StoreLocation) -> Candidate:
         """The candidate with the fewest replicas whose hours keep the limits in a simulated day."""
         from evaluator.arrivals import LimitsUnmetError, fewest_by_hour, peaks, scheduled
 
-        rates, scaling, player = self.day.rates_per_s, self.scaling, self._player(one, location)
+        rates, scaling, player = self.day.rates_per_s, self.scaling, self.player(one, location)
 
         def missed(needed: Integers) -> NDArray[np.bool_]:
             return self._attained(player, scheduled(needed, scaling, rates.size)) < self.attainment
@@ -257,5 +266,6 @@ class _Asked:
             )
 
 
-def _shares(attained: FloatArray) -> tuple[float | None, ...]:
+def shares_of(attained: FloatArray) -> tuple[float | None, ...]:
+    """Shares, None where no request came."""
     return tuple(None if math.isnan(one) else one for one in attained.tolist())

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sweepdb.scheduling.pool_program import Choice, Pooled, allotted
+from sweepdb.scheduling.pool_program import Choice, Pool, allotted
 
 pytest.importorskip("highspy")
 
@@ -53,7 +53,7 @@ def test_no_other_answer_of_a_small_day_is_better(seed):
         )
         for sizes in ([1, 2], [int(drawn.integers(1, 3))])
     ]
-    pool = Pooled(
+    pool = Pool(
         devices=int(drawn.integers(3, 6)), minutes=np.asarray([60, 60, 25]), start_up=int(drawn.choice([0, 5, 40])),
         minimum=int(drawn.integers(0, 2)),
     )  # fmt: skip
@@ -66,7 +66,7 @@ def test_no_other_answer_of_a_small_day_is_better(seed):
 
 def test_a_pool_too_small_for_one_replica_of_each():
     choice = Choice(num_devices=2, needed=np.asarray([1]))
-    pool = Pooled(devices=3, minutes=np.asarray([60]), start_up=5, minimum=1)
+    pool = Pool(devices=3, minutes=np.asarray([60]), start_up=5, minimum=1)
     assert allotted([([choice], np.ones(1)), ([choice], np.ones(1))], pool) is None
 
 
@@ -75,8 +75,8 @@ def test_a_model_that_is_needed_at_night_gets_what_another_is_done_with_an_hour_
     day, night = np.asarray([4, 4, 0, 0]), np.asarray([0, 0, 4, 4])
     requests = [np.where(one > 0, 900.0, 0.0) for one in (day, night)]
     models = [([Choice(num_devices=1, needed=one)], came) for one, came in zip((day, night), requests, strict=True)]
-    at_once = allotted(models, Pooled(devices=4, minutes=np.full(4, 60), start_up=0, minimum=0))
+    at_once = allotted(models, Pool(devices=4, minutes=np.full(4, 60), start_up=0, minimum=0))
     assert [one.tolist() for one in at_once.replicas] == [day.tolist(), night.tolist()]
-    late = allotted(models, Pooled(devices=4, minutes=np.full(4, 60), start_up=5, minimum=0))
+    late = allotted(models, Pool(devices=4, minutes=np.full(4, 60), start_up=5, minimum=0))
     # Each device changes sides an hour early or late, and an hour has 225 requests to a replica.
     assert sum(map(np.sum, late.lost)) == pytest.approx(900.0)

@@ -28,7 +28,7 @@ from evaluator.serving.models import serving_model_of
 from store.errors import InputError
 
 _MINUTE_S = 60.0
-_DEALT, _BINNED = 5, 6  # streams of random numbers
+_DEALT, _BINNED, _ADMITTED = 5, 6, 7  # streams of random numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,7 @@ class DayPlayer:
         self._asked = replace(asked, arrive_s=times)
         self._minutes = day.rates_per_s.size
         self._minute = np.minimum(times // _MINUTE_S, day.rates_per_s.size - 1).astype(np.int64)
+        self._seed = seed
         self._share = 1.0 - uniform(seed, _DEALT, count)  # in [0, 1)
 
     @property
@@ -73,12 +74,17 @@ class DayPlayer:
         """How many come in the day."""
         return self._asked.count
 
-    def attained(self, serving: Integers, limits: TimeLimits) -> FloatArray:
-        """The share of each hour's requests within the limits; NaN where none came. `serving` is by minute."""
+    def attained(self, serving: Integers, limits: TimeLimits, admitted: FloatArray | None = None) -> FloatArray:
+        """The share of each hour's requests within the limits; NaN where none came. `serving` is by minute.
+
+        `admitted` is the share of each hour's requests that is let in, whole hours where it is None."""
         replica = np.floor(self._share * serving[self._minute]).astype(np.int64)
         within = np.zeros(self._asked.count, dtype=np.bool_)
         by_replica = np.argsort(replica, kind="stable")
-        for mine in np.split(by_replica, np.cumsum(np.bincount(replica))[:-1]):
+        if admitted is not None:
+            drawn = uniform(self._seed, _ADMITTED, self._asked.count) <= admitted[self._minute // HOUR]
+            replica, by_replica = replica[drawn], by_replica[drawn[by_replica]]
+        for mine in np.split(by_replica, np.cumsum(np.bincount(replica))[:-1] if replica.size else []):
             if mine.size:
                 within[mine] = self._within(mine, limits)
         return self._by_hour(within)
