@@ -16,7 +16,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.inputs.workloads.arrival_times import LARGEST_PROMPT, TracedArrivals, read_arrivals
 from evaluator.inputs.workloads.traces import lines_of, whole_tokens
-from evaluator.inputs.yaml_file import read_text
+from evaluator.inputs.yaml_file import read_text, shortened
 from store.errors import InputError
 
 MOST_MINUTES = 7 * 24 * 60
@@ -118,7 +118,7 @@ def _rows(text: str, path: Path, lengths: tuple[str, ...]) -> Iterator[tuple[str
         try:
             minute, rate = float(row["minute"]), float(row["rate"])
         except (TypeError, ValueError):
-            said = f"{row['minute']!r} and {row['rate']!r} are not a minute and a rate"
+            said = f"{shortened(row['minute'])} and {shortened(row['rate'])} are not a minute and a rate"
             raise InputError(f"{where}: {said}", hint=_EXAMPLE) from None
         tokens = [whole_tokens(row[name], where) for name in lengths] or [1, 1]
         if min(tokens) < 1 or tokens[0] > LARGEST_PROMPT:
