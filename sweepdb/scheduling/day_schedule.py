@@ -75,7 +75,7 @@ class DaySchedule(Framed):
 
     @property
     def totals_columns(self) -> tuple[str, ...]:
-        """Those of `totals`."""
+        """Columns of `totals`."""
         return ("rank", "device", "plan", "num_devices", "simulated", *(f"{kind}_device_hours" for kind in self.kinds),
                 *(f"{kind}_usd" for kind in self.kinds))  # fmt: skip
 
@@ -93,7 +93,7 @@ class DaySchedule(Framed):
                 yield (rank, one.device, one.plan, one.scenario, hour, peak, *counts, *shares)
 
     def totals(self) -> Iterator[tuple[object, ...]]:
-        """What each candidate takes all day, by way to scale."""
+        """Device-hours and dollars of each candidate, by way to scale."""
         for rank, one in enumerate(self.candidates, start=1):
             hours = (one.device_hours(kind) if kind in one.scaled else None for kind in self.kinds)
             usd = (one.usd(kind) if kind in one.scaled else None for kind in self.kinds)

@@ -67,7 +67,7 @@ class PoolSchedule(Framed):
         )  # fmt: skip
 
     def sentences(self) -> Iterator[str]:
-        """What runs, what is lost, and how well each model keeps the limits."""
+        """The devices in use, requests that are lost, and how well each model keeps the limits."""
         device = self.models[0].deployment.device
         yield (
             f"{len(self.models)} models run on {self.pool} devices of {device}: {self.device_hours:,.1f} device-hours;"

@@ -80,7 +80,7 @@ class _Lowering:
 
 
 def _blamed(late: Hours, lower: Hours) -> tuple[Hours, Hours]:
-    """Of the hours that got fewer, those to blame for missed ones, and those that others may have left too much to.
+    """Of the hours that got fewer, those to blame for missed ones, and those that cannot be judged yet.
 
     To blame is the last before each run of missed hours, or its first."""
     blamed = np.zeros_like(lower)

@@ -98,7 +98,7 @@ class DayPlayer:
     def followed(
         self, target: QueueTarget, scaling: Scaling, first: int, limits: TimeLimits
     ) -> tuple[Scaled, FloatArray]:
-        """What a planner does that counts requests, from `first` replicas on; and the share of each hour's requests."""
+        """Replicas of a planner that counts requests, from `first` on, and shares of each hour's requests."""
         if self._player.before.alone_s.any():
             raise InputError("a planner that counts requests is not simulated where requests wait for keys or images")
         planner, most = Follower(target, scaling, first), scaling.maximum or MOST_FOLLOWING
@@ -124,7 +124,7 @@ class DayPlayer:
 
 
 def drawn_log(day: Day, seed: int) -> TracedArrivals | None:
-    """The log of a day, or one drawn from its bins of lengths; None where the lengths are those of a workload."""
+    """The log of a day, or one drawn from its bins of lengths; None where it has neither."""
     if day.bins is None:
         return day.log
     bins, count = day.bins, day.requests

@@ -113,7 +113,7 @@ class Follower:
 
     @property
     def scaled(self) -> Scaled:
-        """What it did."""
+        """Its replicas of all minutes so far."""
         paid = sum(self._paid) + self._paid[0] * self._scaling.start_up
         return Scaled(ready=np.asarray(self._ready, dtype=np.int64), paid_minutes=paid)
 
