@@ -49,14 +49,14 @@ def test_devices_of_one_model_serve_another_an_hour_later(url, traces):
     # With one device less, the model that needs all loses what one of its replicas carries, and no more.
     less = sweepdb.schedule_pool(traces, pool=max(most) - 1, minimum=0, start_up=0, store=url, **LIMITS)
     short = [one.requests / needed if needed == max(most) else 0 for one, needed in zip(less.models, most, strict=True)]
-    assert [sum(one.lost) for one in less.models] == pytest.approx(short)
+    assert [sum(one.lost) for one in less.models] == pytest.approx(short, abs=0.1)
     for one, lost in zip(less.models, short, strict=True):
         (share,) = [share for share in one.attained if share is not None]
         # Those that are let in have as many to a replica as before.
         assert share == pytest.approx((1 - lost / one.requests) * 0.98, abs=0.04)
 
 
-def test_the_command_says_what_python_says(url, traces):
+def test_the_command_says_what_python_says(url, traces, capfd):
     typed = ["schedule", "--pool", "6", "--ttft-limit", "100", "--tpot-limit", "6"]
     typed += [word for model, path in traces.items() for word in ("--trace", f"{model}={path}")]
     found = sweepdb.schedule_pool(traces, pool=6, store=url, **LIMITS)
@@ -65,6 +65,7 @@ def test_the_command_says_what_python_says(url, traces):
     rows = run([*typed, "--format", "csv"], url).out.splitlines()
     assert rows[0].split(",") == list(found.columns)
     assert len(rows) == 1 + len(found.rows) == 5
+    assert capfd.readouterr().out == ""  # HiGHS itself says nothing
 
 
 @pytest.mark.parametrize(
