@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
-    from sweepdb.planning import DeploymentPlan, RatePlan, ServerPlan, plan, plan_server
+    from sweepdb.planning import (
+        DeploymentPlan,
+        ExportedProfile,
+        RatePlan,
+        ServerPlan,
+        export_profile,
+        plan,
+        plan_server,
+    )
     from sweepdb.scheduling import DaySchedule, PoolSchedule, schedule, schedule_pool
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
@@ -40,6 +48,7 @@ __all__ = [
     "Evaluation",
     "EvaluationError",
     "Explanation",
+    "ExportedProfile",
     "InputError",
     "OpenStore",
     "PoolSchedule",
@@ -55,6 +64,7 @@ __all__ = [
     "decide",
     "evaluate",
     "export_bundle",
+    "export_profile",
     "import_bundle",
     "open",
     "plan",

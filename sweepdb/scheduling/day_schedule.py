@@ -106,7 +106,7 @@ class DaySchedule(Framed):
         static, hours = best.device_hours("static"), best.device_hours("scheduled")
         least, most = int(counts.min()), int(counts.max())
         yield (
-            f"Run {_replicas(least, most)} of {best.plan} on {best.device} by hour:"
+            f"Run {replica_range(least, most)} of {best.plan} on {best.device} by hour:"
             f" {hours:,.1f} device-hours, {100 * (1 - hours / static):.0f} % below the {static:,.1f} of {most} all day."
         )
         if (usd := best.usd("scheduled")) is not None:
@@ -130,5 +130,6 @@ class DaySchedule(Framed):
         return f"<Schedule: {next(self.sentences())}>"
 
 
-def _replicas(least: int, most: int) -> str:
+def replica_range(least: int, most: int) -> str:
+    """`1 replica`, `2 to 3 replicas`."""
     return f"{most if least == most else f'{least} to {most}'} {'replica' if most == 1 else 'replicas'}"

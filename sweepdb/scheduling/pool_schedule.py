@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from queries.asking import Framed
 from store.location import StoreLocation
-from sweepdb.scheduling.day_schedule import Candidate
+from sweepdb.scheduling.day_schedule import Candidate, replica_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,9 +78,10 @@ class PoolSchedule(Framed):
         lost, came = sum(sum(one.lost) for one in self.models), sum(one.requests for one in self.models)
         if lost >= 1:
             hours = len({hour for one in self.models for hour, many in enumerate(one.lost) if many >= 1})
+            too_small = f"{hours} {'hour' if hours == 1 else 'hours'}"
             yield (
-                f"The pool is too small in {hours} hours: {lost:,.0f} of {came:,} requests are turned away there,"
-                " as few as can be."
+                f"The pool is too small in {too_small}: {lost:,.0f} of {came:,} requests are turned away there, as few as"
+                " can be."
             )
         yield f"{came:,} requests were simulated against those replicas."
         yield from map(self._model_sentence, self.models)
@@ -89,7 +90,7 @@ class PoolSchedule(Framed):
 
     def _model_sentence(self, one: Pooled) -> str:
         shares = [share for share, lost in zip(one.attained, one.lost, strict=True) if share is not None and lost < 1]
-        runs = f"{one.model} runs {min(one.replicas)} to {max(one.replicas)} of {one.deployment.plan}"
+        runs = f"{one.model} runs {replica_range(min(one.replicas), max(one.replicas))} of {one.deployment.plan}"
         if not shares:
             return f"{runs}, and turns requests away in every hour."
         missed = sum(share < self.attainment for share in shares)
