@@ -80,8 +80,8 @@ class PoolSchedule(Framed):
             hours = len({hour for one in self.models for hour, many in enumerate(one.lost) if many >= 1})
             too_small = f"{hours} {'hour' if hours == 1 else 'hours'}"
             yield (
-                f"The pool is too small in {too_small}: {lost:,.0f} of {came:,} requests are turned away there, as few as"
-                " can be."
+                f"The pool is too small in {too_small}: {lost:,.0f} of {came:,} requests are turned away there, as few"
+                " as can be."
             )
         yield f"{came:,} requests were simulated against those replicas."
         yield from map(self._model_sentence, self.models)
