@@ -40,6 +40,7 @@ from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import as_yaml, engine_from_file, fitted_engine, label_of_engine
 from evaluator.inputs.models import load_model
 from evaluator.inputs.parameters import parameter_count
+from evaluator.inputs.workloads.day_rates import read_day
 from evaluator.inputs.workloads.lengths import load_distribution
 from evaluator.inputs.workloads.traces import read_trace
 from evaluator.ledger import report_of
@@ -93,6 +94,10 @@ def _keyed(value: object) -> object:
 
 def _lengths(path: Path) -> object:
     return _keyed(load_distribution(path, output_length=None))
+
+
+def _day(path: Path) -> object:
+    return read_day(path).requests
 
 
 def _trace(path: Path) -> object:
@@ -167,6 +172,17 @@ JOINT = {"name": "chat", "bins": [
     {"min_tokens": 0, "max_tokens": 500, "weight": 0.6, "prefix_cache_hit_rate": 0.5, "output_min_tokens": 0, "output_max_tokens": 90},
     {"min_tokens": 500, "max_tokens": 1500, "weight": 0.4, "output_min_tokens": 10, "output_max_tokens": 400},
 ]}  # fmt: skip
+CATALOGUED = {
+    f"{name}_sequence_length": {
+        "min": 5,
+        "max": 900,
+        "mean": 300,
+        "standard_deviation": 150,
+        "distribution_type": family,
+    }
+    for name, family in (("input", "log_normal"), ("output", "normal"))
+}
+DAY = "minute,rate,input_length,output_length\n0,9.5,500,60\n0,0.5,8000,60\n1,12,500,60\n"
 APART = {
     "bins": [{"min_tokens": 0, "max_tokens": 500, "weight": 3}, {"min_tokens": 500, "max_tokens": 900, "weight": 1}],
     "output_bins": [
@@ -294,6 +310,9 @@ EVALUATE = ("evaluate", "Qwen/Qwen3-0.6B", "--device", "TEST_DEVICE", "--batch-r
 CASES = (
     _yaml("lengths.yaml", JOINT, _lengths, command=(*EVALUATE, "--input-length", "FILE")),
     _yaml("independent.yaml", APART, _lengths),
+    _json("catalogue.json", CATALOGUED, _lengths),
+    _csv("day.csv", DAY, _day,
+         command=("schedule", "--trace", "FILE", "--ttft-limit", "500", "--tpot-limit", "50")),
     _csv("trace.csv", TRACE, _trace, command=("workloads", "add", "log", "--trace", "FILE")),
     ReaderCase(name="trace.jsonl", base=REQUESTS.encode(), read=_trace),
     _yaml("sweep.yaml", SWEEP, _sweep, command=("evaluate", "--sweep", "FILE")),

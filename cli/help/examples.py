@@ -12,8 +12,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "plan Qwen/Qwen3-32B --device h200_sxm,b200_sxm --rate 20 --tpot-limit 40",
     ),
     "schedule": (
-        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50",
-        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50 --spare 1 --start-up 10 --format csv",
+        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50 --spare 1 --reactive queue=5",
+        "schedule --pool 16 --trace Qwen/Qwen3-32B=a.csv --trace Qwen/Qwen3-8B=b.csv --ttft-limit 2000 --tpot-limit 50",
     ),
     "decide": (
         "decide Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --tpot-limit 30 --ttft-limit 2000",

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     )
     from sweepdb.planning.profiles.profile_options import profile_options
     from sweepdb.planning.ranking import subjects
-    from sweepdb.planning.scheduling import DaySchedule, schedule
     from sweepdb.planning.server_answering import plan_server
     from sweepdb.planning.server_plan import STARTED, ServerPlan
 

@@ -15,7 +15,8 @@ from evaluator.inputs.yaml_file import shortened
 LARGEST_NUMBER = 1e300  # what is larger overflows in sums
 
 
-def _number(value: object) -> int | float:
+def file_number(value: object) -> int | float:
+    """A finite number of a file."""
     if (
         isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST_NUMBER
     ):  # NaN is not below
@@ -23,8 +24,9 @@ def _number(value: object) -> int | float:
     raise ValueError(f"must be a finite number, not {shortened(value)}")
 
 
-def _tokens(value: object) -> int:
-    number = _number(value)
+def file_tokens(value: object) -> int:
+    """A length of a file."""
+    number = file_number(value)
     if number != math.floor(number):
         raise ValueError(f"must be a whole number of tokens, not {number}")
     if not 0 <= number <= LARGEST_LENGTH:
@@ -34,18 +36,18 @@ def _tokens(value: object) -> int:
 
 
 def _weight(value: object) -> float:
-    if (number := _number(value)) <= 0:
+    if (number := file_number(value)) <= 0:
         raise ValueError(f"must be above 0, not {number}")
     return number
 
 
 def _share(value: object) -> float:
-    if not 0 <= (number := _number(value)) < 1:
+    if not 0 <= (number := file_number(value)) < 1:
         raise ValueError(f"must lie in [0, 1), not {number}")
     return number
 
 
-_Tokens = Annotated[int, PlainValidator(_tokens)]
+_Tokens = Annotated[int, PlainValidator(file_tokens)]
 _FORBID = ConfigDict(extra="forbid")
 
 
@@ -68,8 +70,8 @@ class BinKeys(OutputBinKeys):
     """A range of prompts; with that of its answers where both are known together."""
 
     prefix_cache_hit_rate: Annotated[float | None, PlainValidator(_share)] = None
-    output_min_tokens: Annotated[int | None, PlainValidator(_tokens)] = None
-    output_max_tokens: Annotated[int | None, PlainValidator(_tokens)] = None
+    output_min_tokens: Annotated[int | None, PlainValidator(file_tokens)] = None
+    output_max_tokens: Annotated[int | None, PlainValidator(file_tokens)] = None
 
     @model_validator(mode="after")
     def has_answers_or_none(self) -> Self:
