@@ -177,18 +177,6 @@ def begun_sweep(
     return record.key, begin_sweep(store, record)
 
 
-def evaluate_all(
-    request: SweepRequest | Sequence[SweepRequest], operators: dict[str, OperatorSet] | None = None
-) -> Iterator[ProbeBlock]:
-    """Every block of a request, stored nowhere: for benchmarks and notebooks. `operators` keeps what is captured."""
-    worth = _worth_evaluating(request, {} if operators is None else operators)
-    for some in in_lists(worth, SCENARIOS_AT_ONCE):
-        for block in evaluate_many([AskedSizes(planned.scenario, sets, *sizes) for planned, sets, sizes in some]):
-            if isinstance(block, Exception):
-                raise block
-            yield block
-
-
 def count_probes(
     request: SweepRequest | Sequence[SweepRequest],
     operators: dict[str, OperatorSet] | None = None,

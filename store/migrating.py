@@ -190,14 +190,6 @@ def schema_drift(connection: Connection) -> list[str]:
     return [repr(difference) for difference in compare_metadata(context, METADATA)]
 
 
-def revision_history() -> tuple[str, ...]:
-    """Return the revisions as the files say, oldest first."""
-    from alembic.script import ScriptDirectory
-
-    script = ScriptDirectory.from_config(alembic_config(None))
-    return tuple(item.revision for item in reversed(list(script.walk_revisions())))
-
-
 def alembic_config(connection: Connection | None) -> Config:
     """Build Alembic's configuration from code."""
     from alembic.config import Config

@@ -1,7 +1,7 @@
 """The statement of a server that nobody measured: a centre and a width of log(measured / predicted), few numbers each.
 
 On servers that are tuned like the benchmarks' it stands in where no region is near; on others' servers it is the
-statement. Not here: learning the numbers (sweepdb.measuring.server_spreads), and regions (queries.errors.expected)."""
+statement. Not here: learning the numbers (tools.server_spreads), and regions (queries.errors.expected)."""
 
 from __future__ import annotations
 

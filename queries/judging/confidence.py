@@ -41,11 +41,6 @@ class Factors:
         return self if self.pair_ttft is None else replace(self, ttft=self.pair_ttft)
 
 
-def predicted_of(values: Mapping[str, float | None]) -> Predicted:
-    """Predictions by metric as they are compared."""
-    return tuple(values.get(str(one.metric)) for one in predicted_limits())
-
-
 def ratio_at(error: ExpectedError, probability: float) -> float:
     """Measured / predicted that is not exceeded with this probability, from the quantiles of the nearest region.
 

@@ -40,7 +40,6 @@ from store.sealing.snapshots import (
     Manifest,
     Part,
     RejectedPart,
-    Snapshot,
     describe_blocks,
     load_snapshot,
     read_manifest,
@@ -110,13 +109,6 @@ def seal_location(location: StoreLocation, held: HeldRows | None = None, *, wait
         connection.execute("SET temp_directory = $directory", {"directory": str(directory / _SORTING)})
         seal_loads(connection, transaction, location, store_id, directory)
         return _Sealing(connection, transaction, location, store_id, directory, held=held).run()
-
-
-def check_snapshots(store: Located) -> Snapshot:
-    """Compare every part with its full hash and with the store; change nothing."""
-
-    with read_transaction(store.location) as transaction, in_memory() as connection:
-        return load_snapshot(connection, transaction, store.location, transaction.store_id, full_hash=lambda _: True)
 
 
 class _Sealing:

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import yaml
 from bench_write import machine
+from evaluated_blocks import evaluate_all
 
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device_profiles import WantedFamily, load_device
@@ -29,7 +30,6 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import PHASES, NamedModel, SweepRequest
 from evaluator.serving.sources import mixed_lengths
-from evaluator.sweep import evaluate_all
 
 ROOT = Path(__file__).parents[2]
 MIB_OF_KIB = 1024

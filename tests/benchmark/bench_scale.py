@@ -24,13 +24,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import large_store
 from bench_write import machine
+from evaluated_blocks import evaluate_all
 from evaluator_cases import QWEN3_32B, TEST_DEVICE
 from generator import block, scenarios, sweep_record
 
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest
-from evaluator.sweep import evaluate_all, run_sweep
+from evaluator.sweep import run_sweep
 from queries.asking.options import Limits, Scope
 from queries.asking.question import Question
 from queries.session import Session

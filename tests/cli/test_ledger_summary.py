@@ -25,8 +25,8 @@ from queries.errors import (
     ShippedDevice,
 )
 from store.records import MeasurementRecord, SideRecord
-from sweepdb.measuring.error_regions import Field, PointError, read_points, write_points
 from tools import ledger_summary as module
+from tools.error_regions import Field, PointError, read_points, write_points
 from tools.ledger_summary import (
     VARIANTS,
     Error,

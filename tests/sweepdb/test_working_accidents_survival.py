@@ -13,13 +13,11 @@ import time
 
 import pytest
 import worker_faults
-from working_cases import ALONE, request_of, rows, whole_after
+from working_cases import ALONE, request_of, rows, shard_states, whole_after
 
 from evaluator.sweep import run_sweep
 from store.errors import EvaluationError
 from store.opening import open_store
-from store.parts import shard_counts
-from store.reading import read_transaction
 from store.upkeep import check_store
 from sweepdb.working import run_on_workers
 from sweepdb.working.process_engine import ProcessEngine
@@ -62,10 +60,9 @@ def test_a_disk_that_is_full_three_times_is_named_and_the_same_command_adds_what
     engine = ProcessEngine(1, worker_faults.disk_full_for_decodes)
     with pytest.raises(EvaluationError, match=r"failed 3 times, .* first: The part .* could not be written to"):
         run_on_workers(store, request_of(), ALONE, engine=engine)
-    with read_transaction(store.location) as transaction:
-        (counts,) = shard_counts(transaction).values()
-    assert counts.failed > 0
-    assert counts.stored > 0
+    counts = shard_states(store)
+    assert counts["failed"] > 0
+    assert counts["stored"] > 0
     assert set(rows(store.url)) < set(expected)
     assert check_store(store.location).faults == ()
     run_on_workers(store, request_of(), ALONE)
