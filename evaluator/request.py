@@ -25,8 +25,6 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedModel:
-    """A model under the name it was asked by."""
-
     name: str
     spec: ModelSpec
 

@@ -44,7 +44,6 @@ class Scenario:
 
     @property
     def drafting(self) -> bool:
-        """Whether MTP modules run."""
         return self.workload.mtp_tokens > 0
 
     @property
@@ -54,12 +53,10 @@ class Scenario:
 
     @property
     def layers(self) -> int:
-        """Layers of the model."""
         return sum(group.count for group in self.model.layers)
 
     @property
     def latent_layers(self) -> int:
-        """Layers with latent attention."""
         return sum(group.count for group in self.model.layers if isinstance(group.attention, LatentAttention))
 
 

@@ -65,8 +65,6 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Scenarios that ended alike."""
-
     status: str
     reason: str
     scenarios: int
@@ -215,8 +213,6 @@ def wanted_operators(request: SweepRequest | Sequence[SweepRequest]) -> frozense
 
 @dataclass(slots=True, kw_only=True)
 class SweepRunner:
-    """One sweep in progress."""
-
     store: Store
     sweep_id: int
     total: int
@@ -289,7 +285,6 @@ class SweepRunner:
                 self.tally.loads_known += len(loads) - added  # which lacked their requests
 
     def report(self, key: str, *, interrupted: bool) -> SweepReport:
-        """The outcome so far."""
         tally = self.tally
         return SweepReport(
             sweep=key,

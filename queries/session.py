@@ -89,7 +89,6 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Release DuckDB."""
         self._connection.close()
 
     def interrupt(self) -> None:

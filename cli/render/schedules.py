@@ -13,7 +13,6 @@ _TOTALS = ("rank", "device", "plan", "num_devices", "static_device_hours", "sche
 
 
 def schedule_lines(found: DaySchedule) -> Iterator[str]:
-    """Everything about a schedule."""
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"

@@ -64,7 +64,6 @@ class DayPlayer:
 
     @property
     def requests(self) -> int:
-        """How many come in the day."""
         return self._asked.count
 
     def attained(self, serving: Integers, limits: TimeLimits) -> FloatArray:

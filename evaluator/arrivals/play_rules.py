@@ -94,7 +94,6 @@ class AskedRequests:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return int(self.arrive_s.size)
 
 

@@ -35,7 +35,6 @@ FEATURES: tuple[Feature, ...] = (
 
 
 def refusal(scenario: Scenario) -> InputError | None:
-    """Why a feature of a scenario is not covered; None where all are."""
     if scenario.convention == "upstream":
         for part in (feature.lacking(scenario) for feature in FEATURES):
             if part:

@@ -45,12 +45,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """The probes of one scenario, by batch size."""
-
     block: ProbeBlock
 
     def value(self, column: str, batch_size: int) -> float:
-        """A number of the probe of this batch size."""
         index = int(np.searchsorted(self.block.batch_size, batch_size))
         return float(getattr(self.block, column)[index])
 
@@ -170,7 +167,6 @@ class _Ones:
     """A probe that has every number."""
 
     def value(self, column: str, batch_size: int) -> float:  # noqa: ARG002
-        """The number 1.0, whatever is asked for."""
         return 1.0
 
 

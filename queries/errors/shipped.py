@@ -69,7 +69,6 @@ def summary() -> Mapping[Key, Sequence[str]]:
 
 
 def shipped_regions() -> list[Mapping[str, str]]:
-    """The rows of the shipped summary, by the names of Region, in the order of the file."""
     with SUMMARY.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 

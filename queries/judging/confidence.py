@@ -207,7 +207,6 @@ class _Said:
 
 
 def number_or_none(value: object) -> float | None:
-    """A value of a row as a float."""
     if isinstance(value, float):  # nearly all of thousands
         return value
     return float(value) if isinstance(value, int) else None

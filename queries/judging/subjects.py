@@ -52,8 +52,6 @@ _OF_VALIDATIONS = (
 
 
 class _About(NamedTuple):
-    """A row that _OF_SUBJECTS selects."""
-
     scenario_id: int
     key: str
     device: str
@@ -86,8 +84,6 @@ class _About(NamedTuple):
 
 
 class _Validated(NamedTuple):
-    """A row that _OF_VALIDATIONS selects."""
-
     measurement_id: int
     family: str
     serving_model: str
@@ -125,7 +121,6 @@ def scenarios_of_keys(transaction: ReadTransaction, keys: Sequence[str]) -> tupl
 def subjects_of_scenarios(
     transaction: ReadTransaction, scenario_ids: Iterable[int], tpot_rule: str | None
 ) -> tuple[StoredSubject, ...]:
-    """Scenarios by their numbers in the store."""
     every: list[StoredSubject] = []
     for numbers in _portions(list(dict.fromkeys(scenario_ids))):
         every += _read(transaction, numbers, tpot_rule)

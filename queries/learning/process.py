@@ -57,7 +57,6 @@ class Setting(NamedTuple):
 
     @property
     def place(self) -> tuple[float, ...]:
-        """Where it lies."""
         sizes = (self.users, self.input_length, self.output_length, self.num_devices)
         return (*(math.log2(max(size, 1.0)) for size in sizes), float(self.dp > 1), float(self.ep > 1))
 

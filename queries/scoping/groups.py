@@ -30,8 +30,6 @@ Service = frozenset[tuple[str, object]]  # what a row states of SERVICE
 
 
 class Found(NamedTuple):
-    """A scenario as the store has it."""
-
     id: int
     key: str
     model: str

@@ -77,8 +77,6 @@ class PartFile:
 
 
 class PutFile(NamedTuple):
-    """A file that waits for its name."""
-
     bytes: int
     sha256: str
     footer: str
@@ -222,7 +220,6 @@ atexit.register(_writer.cache_clear)  # DuckDB says at the end of a process what
 
 
 def _sizes(blocks: Sequence[ShardBlock]) -> np.ndarray:
-    """The batch sizes of all blocks, one after another."""
     return np.concatenate([np.asarray(block.record.batch_sizes) for block in blocks])
 
 

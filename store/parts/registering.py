@@ -82,8 +82,6 @@ def register_part(store: Store, sweep_id: int, shard_key: str, file: PartFile) -
 
 
 class Asked(NamedTuple):
-    """Batch sizes of a scenario that a sweep asked for."""
-
     scenario_id: int
     first: int
     last: int
@@ -112,7 +110,6 @@ def _claim(connection: Connection, scenario_ids: Iterable[int]) -> dict[int, lis
 
 
 def _insert_blocks(connection: Connection, sweep_id: int, blocks: Sequence[PartBlock]) -> list[int]:
-    """Insert blocks and how their batches are composed; return their ids."""
     now = utc_now()
     rows = [
         {
@@ -189,7 +186,6 @@ def put_shards(store: Store, sweep_id: int, shards: Sequence[tuple[str, int, int
 
 
 def fail_shard(store: Store, sweep_id: int, key: str, reason: str) -> None:
-    """Record why a shard was given up."""
     mine = (SHARD.c.sweep_id == sweep_id) & (SHARD.c.key == key)
     with store.writing() as connection:
         connection.execute(

@@ -42,7 +42,6 @@ class Database:
     path: str = ""
 
     def as_json(self) -> str:
-        """Write it as a claim keeps it."""
         return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
     def is_that_of(self, claim: Claim) -> bool:

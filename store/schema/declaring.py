@@ -54,7 +54,6 @@ BYTES = ColumnType("bytes", "BLOB")
 
 
 def text(length: int) -> ColumnType:
-    """Return the type of texts of bounded length."""
     return ColumnType("text", "VARCHAR", length)
 
 
@@ -105,7 +104,6 @@ class Table:
     once: bool = False
 
     def column(self, name: str) -> Column:
-        """Return a column by name."""
         return next(column for column in self.columns if column.name == name)
 
     @property
@@ -116,7 +114,6 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, in their order."""
         return tuple(column.name for column in self.columns)
 
     def row_of(self, record: object, **more: object) -> dict[str, Any]:
@@ -173,7 +170,6 @@ _CHECKED: dict[int, tuple[tuple[Column, ...], Table]] = {}
 
 
 def identifier(meaning: str = "integer key") -> Column:
-    """Declare the integer key of a table."""
     return Column("id", KEY, "none", meaning, primary=True)
 
 
@@ -205,10 +201,8 @@ def reference(
 
 
 def moment(name: str, meaning: str, *, nullable: bool = False, index: bool = False) -> Column:
-    """Declare a point in time."""
     return Column(name, MOMENT, "UTC", meaning, nullable=nullable, index=index)
 
 
 def document(name: str, meaning: str) -> Column:
-    """Declare a JSON text."""
     return Column(name, TEXT, "JSON", meaning)

@@ -62,9 +62,7 @@ class Located(Protocol):
     """Anything that knows where its store is: an opened Store, or what only reads."""
 
     @property
-    def location(self) -> StoreLocation:
-        """Where the store is."""
-        ...
+    def location(self) -> StoreLocation: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +110,6 @@ def seal_location(location: StoreLocation, held: HeldRows | None = None, *, wait
 
 
 class _Sealing:
-    """One run of the sealer, inside the lock and one read transaction."""
-
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,

@@ -118,7 +118,6 @@ def decided(
 
 
 def _prices(store: str, on: str | None) -> dict[str, float]:
-    """The price of an hour of each device, the newest up to a date."""
     with open_store(store, read_only=True) as opened:
         dated = sorted(get_prices(opened), key=lambda one: one.effective_from)
     return {
@@ -130,8 +129,6 @@ def _prices(store: str, on: str | None) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Deciding:
-    """Settings with their worlds."""
-
     known: OwnSettings
     worlds: Worlds
     least_gain: float

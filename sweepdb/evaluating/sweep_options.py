@@ -226,5 +226,4 @@ class SweepOptions:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what no option takes; the error names the keyword."""
         check_declared(self)

@@ -34,12 +34,10 @@ class _Plain(yaml.SafeDumper):
     """YAML without references: what stands in two places is written twice."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  the interface of the dumper
-        """Never a reference."""
         return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Text of several lines as it is, line by line."""
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
@@ -80,7 +78,6 @@ def dynamo_version(engine: Engine, version: str | None) -> str:
 
 
 def graph_name(commands: list[ServerCommand]) -> str:
-    """The name of the graph; its service is NAME-frontend."""
     return short_name(commands[0], _LONGEST_NAME)
 
 

@@ -88,7 +88,6 @@ class PlanOptions:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what no option takes."""
         check_declared(self)
         if self.rate is not None and self.concurrency is not None:
             raise InputError(
@@ -115,7 +114,6 @@ class Asked:
 
 @cache
 def plan_options() -> Mapping[str, Declared]:
-    """Every option by its keyword, in the order of help texts."""
     own = {item.keyword: item for item in declared(PlanOptions)}
     of_loads = {one.keyword for one in limit_table() if one.metric is None}
     limits = [item.keyword for item in declared(PARTS["limits"]) if item.keyword not in of_loads]

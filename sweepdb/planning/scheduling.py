@@ -110,7 +110,6 @@ class DaySchedule(Framed):
             yield f"Simulation asked for {self.added} replica-hours beyond what the stored goodput says."
 
     def __repr__(self) -> str:
-        """The first sentence."""
         return f"<Schedule: {next(self.sentences())}>"
 
 

@@ -170,7 +170,6 @@ class FittedEngine:
 
 
 def with_numbers(profile: EngineProfile, values: Mapping[str, float]) -> EngineProfile:
-    """The same engine with some of its numbers changed."""
     return replace(profile, **_checked(values))
 
 
@@ -211,13 +210,11 @@ def list_engines() -> tuple[str, ...]:
 
 
 def unfitted_engine(name: str) -> EngineProfile:
-    """The profile that fits of a shipped engine start from."""
     return fitted_engine(name).unfitted
 
 
 @functools.cache
 def fitted_engine(name: str) -> FittedEngine:
-    """The shipped fit of an engine."""
     known = list_engines()
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)

@@ -91,7 +91,6 @@ class VisionTower:
 
     @property
     def parameters(self) -> int:
-        """All weights."""
         norm = self.hidden_size * (2 if self.norm == "layer" else 1)
         inner = self.heads * self.head_dim
         layer = 4 * self.hidden_size * inner + (3 * inner + self.hidden_size) * self.attention_bias

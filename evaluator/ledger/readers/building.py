@@ -101,8 +101,6 @@ class FileRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
-    """Records of a file, and what in it could not be read."""
-
     records: tuple[MeasurementRecord, ...]
     problems: tuple[Problem, ...] = ()
     format: str = ""
@@ -269,7 +267,6 @@ def moment(name: str, value: object) -> datetime | None:
 
 
 def delimiter_of(header: str) -> str:
-    """The character that separates the fields of a header: a comma, a semicolon or a tab."""
     return max(",;\t", key=header.count)
 
 

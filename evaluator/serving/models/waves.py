@@ -41,7 +41,6 @@ class Waves:
     rule: PrefillRule
 
     def engine(self, scenario: Scenario) -> None:  # noqa: ARG002  no engine serves
-        """None: formulas know no scheduler."""
         return
 
     def source(self, scenario: Scenario) -> BatchSource:
@@ -49,7 +48,6 @@ class Waves:
         return batches_of(scenario, self.rule)
 
     def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:  # noqa: ARG002
-        """None: the formulas cover every legal plan and workload."""
         return None
 
     def said(self, scenario: Scenario) -> tuple[str, ...]:
