@@ -40,6 +40,8 @@ class Option:
     unit: str = "none"
     without: str = "never NULL"  # what NULL means
     check: Check | None = None
+    heading: str = ""  # of help; empty: that of its part of a question
+    planned: bool = False  # whether an option of `evaluate` is one of a plan, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
-from sweepdb.planning.planning_options import NOT_DECIDED, asked_of
+from sweepdb.planning.planning_options import asked_of, not_decided
 from sweepdb.sessions import open_session, own_points
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def decide(
 
     Evaluates what the store lacks, as `plan` does; then reads rows and the store's measured points."""
     check_jobs(jobs)
-    for keyword in NOT_DECIDED:
+    for keyword in sorted(not_decided()):
         if options.get(keyword) is not None:
             raise InputError(f"`{keyword}` has no effect on a decision", hint=f"leave out `{keyword}`")
     asked = asked_of(model, options)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import duckdb
 import pytest
 import yaml
-from client_files import AIPERF, INFERENCEX, VLLM
+from client_files import AIPERF, INFERENCEX, VLLM, only, write
 from more_client_files import (
     AIPERF_CSV,
     CONFIGURATION,
@@ -29,19 +29,6 @@ from evaluator.canonical import content_key
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.readers.devices import named_device
 from store.errors import InputError
-
-
-def write(folder, content, name="result.json"):
-    path = folder / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return path
-
-
-def only(path):
-    result = read_measurements(path)
-    assert result.problems == ()
-    (record,) = result.records
-    return record
 
 
 def test_sglang_says_its_server_its_drafts_and_what_its_cache_held(tmp_path):

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries_stores import judged, memory_free, read_rows, reference, write_sweep
 
-import queries
 from queries.asking.limits import predicted_limits
 from queries.asking.options import Limits, PairOptions, Scope
 from queries.asking.question import Question
@@ -47,13 +46,6 @@ def stored(tmp_path_factory):
     ]
     write_sweep(url, records, key="a", sizes=24)
     return url, read_rows(url)
-
-
-@pytest.fixture(scope="module")
-def notebook(stored):
-    opened = queries.open(stored[0])
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")

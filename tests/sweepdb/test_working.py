@@ -37,15 +37,6 @@ def _own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEPDB_SHARD_PROBES", "20")
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """The rows that one process stores: tp 1, 2, 4 x three phases x two workloads x batch sizes 1 to 6."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('rows')}/store.sqlite"
-    with open_store(url, create=True) as store:
-        run_sweep(store, request_of())
-    return rows(url)
-
-
 def test_workers_store_what_one_process_stores_and_nothing_twice(store, expected):
     said = []
     report = run_on_workers(store, request_of(), ALONE, on_progress=said.append)

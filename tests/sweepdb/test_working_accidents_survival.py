@@ -15,7 +15,6 @@ import pytest
 import worker_faults
 from working_cases import ALONE, request_of, rows, shard_states, whole_after
 
-from evaluator.sweep import run_sweep
 from store.errors import EvaluationError
 from store.opening import open_store
 from store.upkeep import check_store
@@ -34,20 +33,8 @@ LENGTHS = range(200, 1400, 200)
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("SWEEPDB_PARTS", str(tmp_path / "parts"))
+def _small_shards(own_folders, monkeypatch):
     monkeypatch.setenv("SWEEPDB_SHARD_PROBES", "20")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """The rows that one process stores."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('rows')}/store.sqlite"
-    with open_store(url, create=True) as store:
-        run_sweep(store, request_of())
-    return rows(url)
 
 
 def test_a_disk_that_is_full_twice_costs_two_attempts(store, expected):
