@@ -351,6 +351,14 @@ def _parts_select(parts: Sequence[Part]) -> str:
     return f"SELECT {_COLUMNS} FROM read_parquet([{files}])"  # noqa: S608 - paths of ours, quoted
 
 
+def elsewhere_note(folder: str) -> str:
+    """What an answer says that was read from another database's parts."""
+    return (
+        f"note: rows are read from {folder}, which belongs to another database: this one is a copy. Until"
+        " `sweepdb db adopt-parts` it depends on what the other keeps there."
+    )
+
+
 def connect(store: StoreLocation | str | None = None) -> StoreConnection:
     """Connect to a store by address (default: SWEEPDB_STORE, else sweepdb.sqlite in the working directory)."""
     return StoreConnection(store if isinstance(store, StoreLocation) else parse_url(store))

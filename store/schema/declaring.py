@@ -22,6 +22,7 @@ LoadStatus = Literal["stable", "saturated"]
 Family = Literal["theoretical", "calibrated"]
 FormulaModel = Literal["waves", "seed002"]  # serving models that are formulas; every other name is an engine's
 FORMULA_MODELS: tuple[FormulaModel, ...] = get_args(FormulaModel)
+FORMULAS: FormulaModel = "waves"  # those that serve where no engine does, and whose errors are stated
 TierName = Literal["host", "ssd", "remote"]  # where keys lie outside the devices, from the nearest on
 TIER_PLACES: Mapping[TierName, str] = {
     "host": "the hosts' memory",
