@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         batch_size_of,
         evaluated,
         evaluated_or_why,
-        metrics_of,
         operators_of,
         predicted,
         sides_of,

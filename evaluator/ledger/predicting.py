@@ -158,18 +158,6 @@ def sides_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes:
     )
 
 
-def metrics_of(deployment: Deployment) -> frozenset[str]:
-    """The metrics that a point's probe has."""
-    return frozenset(values_of(deployment, "known", _Ones(), 1))
-
-
-class _Ones:
-    """A probe that has every number."""
-
-    def value(self, column: str, batch_size: int) -> float:  # noqa: ARG002
-        return 1.0
-
-
 def _of_prompts(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:
     """A batch of prompts alone: users of all replicas, each with a prompt."""
     last = probe.value("makespan_ms", size)

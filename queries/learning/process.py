@@ -5,7 +5,6 @@
     found.mean, found.sd                             # arrays [setting, (TTFT, TPOT)] of log(measured / predicted)
     found.covariance                                 # [setting, 2, 2]
     probability_of(found, predicted, Kept(ttft_ms=500))        # that each setting keeps all its limits together
-    process.with_run(run)                            # the same with one run more, for "what would it change"
     process.across(settings)                         # the joint covariance over settings: [2 n, 2 n], TTFT of all first
     process.disagreements()                          # runs far from what the others say of them
 
@@ -128,10 +127,6 @@ class Process:
         self._values = np.array([value for _, _, value, _ in seen], dtype=np.float64)
         noise = np.square(self._weights * np.array(prior.noise)).sum(axis=1)
         self._noise = noise / np.array([repeats for *_, repeats in seen], dtype=np.float64)
-
-    def with_run(self, run: Run) -> Process:
-        """The same with one run more."""
-        return Process((*self.runs, run), self.prior)
 
     @cached_property
     def _solved(self) -> tuple[FloatArray, FloatArray]:
