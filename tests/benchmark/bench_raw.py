@@ -22,8 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import duckdb
 import numpy as np
-from bench_evaluate import MILLION, QWEN, ROOT, say
+from bench_evaluate import MILLION, QWEN, ROOT
 from evaluated_blocks import evaluate_all
+from figures import say
 
 from evaluator.graph.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
