@@ -77,8 +77,6 @@ class SweepSummary(NamedTuple):
 
 
 class OutcomeCount(NamedTuple):
-    """How many scenarios of a sweep ended the same way."""
-
     status: str
     reason: str | None
     scenarios: int

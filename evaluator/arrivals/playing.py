@@ -61,7 +61,6 @@ def has_compiled_play() -> bool:
 def play_compiled(
     library: ctypes.CDLL, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool
 ) -> PlayedRequests:
-    """Play all requests to their ends."""
     count = asked.count
     first, end = np.full(count, -1.0), np.full(count, -1.0)
     gaps = np.zeros(edges.size - 1, dtype=np.int64)
@@ -165,7 +164,6 @@ def play(
 def play_in_python(
     rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool = False
 ) -> PlayedRequests:
-    """Play all requests to their ends."""
     play = PlayState(rules, prices, asked, edges, each=each)
     replicas = [Replica(play) for _ in range(rules.replicas)]
     if rules.dispatch == "least" and rules.replicas > 1:

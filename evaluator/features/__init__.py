@@ -43,12 +43,10 @@ def refusal(scenario: Scenario) -> InputError | None:
 
 
 def said(scenario: Scenario) -> Iterator[str]:
-    """Sentences on what was asked for."""
     for feature in FEATURES:
         yield from feature.said(scenario)
 
 
 def said_of_cost(scenario: Scenario, cost: CostModel, sets: Iterable[OperatorSet]) -> Iterator[str]:
-    """Sentences on how it is priced."""
     for feature in FEATURES:
         yield from feature.said_of_cost(scenario, cost, sets)

@@ -16,8 +16,6 @@ from store.errors import InputError
 
 
 class DraftWays(Feature):
-    """Everything that drafts."""
-
     ways = (
         SupportPart(
             part="drafts by a named table (speculative NAME:k)",

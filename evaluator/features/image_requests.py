@@ -24,8 +24,6 @@ _APART = (
 
 
 class EncodersApart(Feature):
-    """Encoders on devices of their own."""
-
     plans = (
         PlanWay(
             name="encoders on devices of their own",
@@ -59,8 +57,6 @@ class EncodersApart(Feature):
 
 
 class ImageRequests(Feature):
-    """Requests with images."""
-
     ways = (
         SupportPart(
             part="images of requests (images, image_size)",

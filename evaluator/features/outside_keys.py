@@ -15,8 +15,6 @@ from store.errors import InputError
 
 
 class OutsideKeys(Feature):
-    """Tiers of a workload."""
-
     ways = (
         SupportPart(
             part="keys in hosts' memory, on SSDs or remote (host_hit_rate ...)",

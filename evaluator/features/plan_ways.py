@@ -15,8 +15,6 @@ from evaluator.serving.models import serving_model_of
 
 
 class PlanWays(Feature):
-    """All of them: each model has them by its layers."""
-
     plans = (
         PlanWay(
             name="pipeline stages",
@@ -82,8 +80,6 @@ class PlanWays(Feature):
 
 
 class SidesApart(Feature):
-    """Prefill on one device, decode on another."""
-
     ways = (
         SupportPart(
             part="prefill and decode on different devices (prefill_device, decode_device)",

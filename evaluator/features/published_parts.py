@@ -51,8 +51,6 @@ class PublishedParts(Feature):
 
 
 class Formats(Feature):
-    """Formats of weights and products."""
-
     def lacking(self, scenario: Scenario) -> str:
         chosen = scenario.precision
         if chosen.mixers is chosen.head is chosen.drafts is None:

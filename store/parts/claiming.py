@@ -63,8 +63,6 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptReport:
-    """The outcome of an adoption: files that were copied, their bytes, and folders that belong to this database now."""
-
     copied: int = 0
     bytes: int = 0
     taken: tuple[str, ...] = ()

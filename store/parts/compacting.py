@@ -77,8 +77,6 @@ class _Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactReport:
-    """The outcome of a compaction: parts before and after, probes written anew, and files that went."""
-
     parts_before: int
     parts: int
     probes_rewritten: int

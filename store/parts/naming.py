@@ -75,7 +75,6 @@ def settle(connection: Connection, file: File) -> None:
 
 
 def keep_state(connection: Connection, name: str, footer: str, times: FileTimes) -> None:
-    """Note how a file is now that it has its name."""
     forget_state(connection, name)
     connection.execute(insert(PART_FILE).values(name=name, footer=footer, **times._asdict()))
 
@@ -113,8 +112,6 @@ def register_thinned(store: Store, part_id: int, file: ThinnedFile) -> bool:
 
 
 class ThinnedName(NamedTuple):
-    """A thinned file by its name and where it was written."""
-
     name: str
     folder: str
 

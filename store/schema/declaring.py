@@ -190,14 +190,12 @@ def optional(
     phases: tuple[Phase, ...] = PHASES,
     on_pairs: OnPairs | None = None,
 ) -> Column:
-    """Declare a column that may be missing."""
     return Column(name, type_, unit, meaning, nullable=True, index=index, told=told, phases=phases, on_pairs=on_pairs)
 
 
 def reference(
     name: str, target: str, meaning: str, *, index: bool = True, primary: bool = False, nullable: bool = False
 ) -> Column:
-    """Declare a reference to the integer key of another table."""
     return Column(name, KEY, "none", meaning, nullable=nullable, primary=primary, index=index, refers_to=f"{target}.id")
 
 

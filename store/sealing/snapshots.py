@@ -64,8 +64,6 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One Parquet file as the manifest describes it."""
-
     path: Path
     size: int
     mtime_ns: int
@@ -76,8 +74,6 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedPart:
-    """A part that is not read, and why."""
-
     path: Path
     reason: str
 

@@ -45,7 +45,6 @@ _Plain.add_representer(str, _text)
 
 
 def dumped(*documents: Manifest) -> str:
-    """Documents as one text of YAML."""
     return yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, default_flow_style=False, width=120)
 
 

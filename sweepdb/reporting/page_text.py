@@ -26,7 +26,6 @@ def cell_text(value: object) -> str:
 
 
 def amount(value: object) -> float:
-    """A number of a row, 0 where it has none."""
     return float(value) if isinstance(value, int | float) else 0.0
 
 

@@ -153,7 +153,6 @@ class ConfigReader:
         return float(value)
 
     def refuse(self, part: str) -> InputError:
-        """The error for an architecture that is not covered."""
         return InputError(
             f"{self.where}: {part} is not covered by the evaluator, and it is never approximated silently",
             hint="sweepdb models lists what is; docs/howto/add-a-model.md says how to add an architecture",

@@ -204,7 +204,6 @@ def described(profile: EngineProfile) -> str:
 
 @functools.cache
 def list_engines() -> tuple[str, ...]:
-    """Names of the profiles that come with the program."""
     names = (item.name for item in (resources.files("evaluator") / ENGINES_FOLDER).iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
