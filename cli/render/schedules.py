@@ -11,7 +11,6 @@ _MOST = 10  # candidates of the table
 
 
 def schedule_lines(found: DaySchedule) -> Iterator[str]:
-    """Everything about a schedule."""
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"

@@ -84,7 +84,6 @@ def play_compiled(
     each: bool,
     stretches: Stretches | None = None,
 ) -> PlayedRequests:
-    """Play all requests to their ends."""
     count = asked.count
     first, end = np.full(count, -1.0), np.full(count, -1.0)
     gaps = np.zeros(edges.size - 1, dtype=np.int64)
@@ -212,7 +211,6 @@ def play_in_python(
     each: bool = False,
     stretches: Stretches | None = None,
 ) -> PlayedRequests:
-    """Play all requests to their ends."""
     play = PlayState(rules, prices, asked, edges, each=each)
     replicas = [Replica(play) for _ in range(rules.replicas * (1 if stretches is None else stretches.most))]
     if stretches is not None:

@@ -87,8 +87,6 @@ class ReadFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """The outcome of an import."""
-
     found: ReadFiles
     records: Sequence[MeasurementRecord]  # as stored: with what was corrected or stated before
     added: int
@@ -310,7 +308,6 @@ def refuse_existing(path: Path) -> None:
 
 
 def write_profile(path: Path, text: str) -> None:
-    """Write a profile."""
     refuse_existing(path)
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -52,8 +52,6 @@ _FORBID = ConfigDict(extra="forbid")
 
 
 class OutputBinKeys(BaseModel):
-    """A range of answers, whatever their prompts."""
-
     model_config = _FORBID
     min_tokens: _Tokens
     max_tokens: _Tokens
@@ -61,7 +59,6 @@ class OutputBinKeys(BaseModel):
 
     @model_validator(mode="after")
     def is_a_range(self) -> Self:
-        """Refuse a range that ends where it begins, or before."""
         _check_range("min_tokens", self.min_tokens, "max_tokens", self.max_tokens)
         return self
 
@@ -75,7 +72,6 @@ class BinKeys(OutputBinKeys):
 
     @model_validator(mode="after")
     def has_answers_or_none(self) -> Self:
-        """Refuse half a range of answers."""
         if self.output_min_tokens is not None and self.output_max_tokens is not None:
             _check_range("output_min_tokens", self.output_min_tokens, "output_max_tokens", self.output_max_tokens)
         return self
@@ -87,8 +83,6 @@ def _check_range(low: str, least: int, high: str, most: int) -> None:
 
 
 class LengthKeys(BaseModel):
-    """A length distribution."""
-
     model_config = ConfigDict(extra="forbid", title="Length distribution of sweepdb")
     name: Any = None
     bins: Annotated[list[BinKeys], Field(min_length=1, max_length=LARGEST_BIN_COUNT)]

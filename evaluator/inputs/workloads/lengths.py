@@ -70,12 +70,10 @@ def normalised(bins: Sequence[LengthBin]) -> tuple[LengthBin, ...]:
 
 
 def mean_input_length(bins: Sequence[LengthBin]) -> float:
-    """Probability-weighted mean prompt length, in tokens."""
     return math.fsum(bin_.weight * bin_.input_length for bin_ in bins)
 
 
 def mean_output_length(bins: Sequence[LengthBin]) -> float:
-    """Probability-weighted mean generated length, in tokens."""
     return math.fsum(bin_.weight * bin_.output_length for bin_ in bins)
 
 
