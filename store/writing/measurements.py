@@ -35,8 +35,6 @@ _SAME_NAME = tuple(name for name in MeasurementRecord.__slots__ if name not in _
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementsPut:
-    """The outcome of storing the points of some files."""
-
     added: int
     replaced: int  # points that these files held when they were read before, and hold no more
     corrected: int  # points that a person knows more of, and that stay as they are
