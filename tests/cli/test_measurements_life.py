@@ -177,7 +177,7 @@ def test_the_list_fits_a_terminal(tmp_path, sqlite_url):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("show", "is not one of: import FILE..., list, runs, show POINT"),
+        ("show", "is not one of: import FILE..., export, list, runs, show POINT"),
         ("show zzz", "There is no measured point 'zzz'"),
         ("delete", "No measured point is named"),
         ("delete --model nothing", "No stored point fits"),

@@ -99,7 +99,7 @@ WRITTEN = st.fixed_dictionaries({
 
 
 @given(table=st.lists(lines(), max_size=40), how=WRITTEN)
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_lines_by_columns_are_the_points_and_problems_that_they_are_one_by_one(tmp_path_factory, table, how):
     path = tmp_path_factory.mktemp("tables") / "runs.csv"
     quoting = csv.QUOTE_MINIMAL if how["quoted"] else csv.QUOTE_NONE
