@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sweepdb.planning.held_back import holds_of
     from sweepdb.planning.labels import deployment_label, read_label, readable_row, short_plan
     from sweepdb.planning.planning_options import decide_options, plan_options
-    from sweepdb.planning.profiles.exporting import (
+    from sweepdb.planning.profiles.profile_files import (
         ExportedProfile,
         export_profile,
         planner_names,
