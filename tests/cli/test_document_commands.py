@@ -31,11 +31,11 @@ DOCUMENTS = [
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples,
-# a fit is to the reader's own servers, and decisions are tests/sweepdb/test_deciding, test_running;
+# servers are watched in tests/sweepdb/test_watching, a fit is to the reader's own, and decisions are tests/sweepdb/test_deciding, test_running;
 # pages that start one are tests/cli/test_from_question_to_servers and test_two_devices, workers tests/sweepdb/test_working*.
 NOT_RUN = (
     "look-in-a-browser.md", "migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md",
-    "sweep-on-many-machines.md", "prefill-and-decode-on-two-devices.md", "decide-by-three-runs.md",
+    "sweep-on-many-machines.md", "prefill-and-decode-on-two-devices.md", "decide-by-three-runs.md", "watch-a-server.md",
 )  # fmt: skip
 LARGEST_BATCH = {
     "README.md": 260,
