@@ -19,7 +19,6 @@ _FLAGS = {"compile=True": "--compile", "compile=False": "--eager", "during=None"
 
 
 def spelled(keyword: str) -> str:
-    """A keyword as the command line writes it."""
     return "--" + keyword.replace("_", "-")
 
 

@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
-    from sweepdb.planning import DaySchedule, DeploymentPlan, RatePlan, ServerPlan, plan, plan_server, schedule
+    from sweepdb.planning import (
+        DeploymentPlan,
+        ExportedProfile,
+        RatePlan,
+        ServerPlan,
+        export_profile,
+        plan,
+        plan_server,
+    )
+    from sweepdb.scheduling import DaySchedule, PoolSchedule, schedule, schedule_pool
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
     from sweepdb.watching import Watched, watch
@@ -40,8 +49,10 @@ __all__ = [
     "Evaluation",
     "EvaluationError",
     "Explanation",
+    "ExportedProfile",
     "InputError",
     "OpenStore",
+    "PoolSchedule",
     "Progress",
     "RatePlan",
     "ServerPlan",
@@ -55,11 +66,13 @@ __all__ = [
     "decide",
     "evaluate",
     "export_bundle",
+    "export_profile",
     "import_bundle",
     "open",
     "plan",
     "plan_server",
     "schedule",
+    "schedule_pool",
     "validate",
     "watch",
 ]

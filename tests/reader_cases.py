@@ -29,6 +29,7 @@ from client_files import (
 from damage import damaged_bytes, damaged_document, damaged_table
 from hypothesis import strategies as st
 from metric_pages import Server
+from more_client_files import GUIDELLM_CSV
 from restated import config_of
 
 from evaluator.calibration.figures import figures_of
@@ -39,9 +40,12 @@ from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import as_yaml, engine_from_file, fitted_engine, label_of_engine
 from evaluator.inputs.models import load_model
 from evaluator.inputs.parameters import parameter_count
+from evaluator.inputs.workloads.day_rates import read_day
 from evaluator.inputs.workloads.lengths import load_distribution
 from evaluator.inputs.workloads.traces import read_trace
+from evaluator.ledger import report_of
 from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.readers.building import TTFT, Item, moment, record
 from queries.bundles import Bundle
 from queries.proofs.canonical import spelled
 from queries.proofs.document import read_proof, sealed
@@ -92,6 +96,10 @@ def _lengths(path: Path) -> object:
     return _keyed(load_distribution(path, output_length=None))
 
 
+def _day(path: Path) -> object:
+    return read_day(path).requests
+
+
 def _trace(path: Path) -> object:
     return _keyed(read_trace(path))
 
@@ -116,8 +124,8 @@ def _model(path: Path) -> object:
 
 def _points(path: Path) -> object:
     result = read_measurements(path)
-    for record in result.records:
-        content_key(json.loads(json.dumps(asdict(record), default=str)))
+    for one in result.records:
+        content_key(json.loads(json.dumps(asdict(one), default=str)))
     for problem in result.problems:
         assert "\n" not in problem.what
         problem.what.encode("utf-8", "surrogateescape")
@@ -135,6 +143,13 @@ def _kernels(path: Path) -> object:
 
 def _manifest(path: Path) -> object:
     return read_manifest(path.parent)
+
+
+EXPORTED = report_of(record(
+    Item(model="Qwen/Qwen3-8B", mode="aggregated", input_length=1000.0, metrics={"ttft_ms_mean": 95.7, "itl_ms_p99": 20.0},
+         definitions={"ttft_ms_mean": TTFT}, extra={"rack": "r7"}, measured_at=moment("at", "2026-02-03")),
+    source="mine.csv:2", source_format="sweepdb_csv",
+))  # fmt: skip
 
 
 def _metrics(path: Path) -> object:
@@ -157,6 +172,17 @@ JOINT = {"name": "chat", "bins": [
     {"min_tokens": 0, "max_tokens": 500, "weight": 0.6, "prefix_cache_hit_rate": 0.5, "output_min_tokens": 0, "output_max_tokens": 90},
     {"min_tokens": 500, "max_tokens": 1500, "weight": 0.4, "output_min_tokens": 10, "output_max_tokens": 400},
 ]}  # fmt: skip
+CATALOGUED = {
+    f"{name}_sequence_length": {
+        "min": 5,
+        "max": 900,
+        "mean": 300,
+        "standard_deviation": 150,
+        "distribution_type": family,
+    }
+    for name, family in (("input", "log_normal"), ("output", "normal"))
+}
+DAY = "minute,rate,input_length,output_length\n0,9.5,500,60\n0,0.5,8000,60\n1,12,500,60\n"
 APART = {
     "bins": [{"min_tokens": 0, "max_tokens": 500, "weight": 3}, {"min_tokens": 500, "max_tokens": 900, "weight": 1}],
     "output_bins": [
@@ -284,6 +310,9 @@ EVALUATE = ("evaluate", "Qwen/Qwen3-0.6B", "--device", "TEST_DEVICE", "--batch-r
 CASES = (
     _yaml("lengths.yaml", JOINT, _lengths, command=(*EVALUATE, "--input-length", "FILE")),
     _yaml("independent.yaml", APART, _lengths),
+    _json("catalogue.json", CATALOGUED, _lengths),
+    _csv("day.csv", DAY, _day,
+         command=("schedule", "--trace", "FILE", "--ttft-limit", "500", "--tpot-limit", "50")),
     _csv("trace.csv", TRACE, _trace, command=("workloads", "add", "log", "--trace", "FILE")),
     ReaderCase(name="trace.jsonl", base=REQUESTS.encode(), read=_trace),
     _yaml("sweep.yaml", SWEEP, _sweep, command=("evaluate", "--sweep", "FILE")),
@@ -312,6 +341,8 @@ CASES = (
     _json("inferencex.json", INFERENCEX, _points),
     _json("aiperf.json", AIPERF, _points),
     *(_json(f"guidellm-{layout}.json", document, _points) for layout, document in LAYOUTS.items()),
+    _csv("benchmarks.csv", GUIDELLM_CSV, _points),
+    _json("exported.json", EXPORTED, _points),
     _csv("mine.csv", "".join(OWN.splitlines(keepends=True)[:2]), _points),
     _csv("pareto.csv", PEER, _points),
     _csv("serving.csv", SERVING, _points),

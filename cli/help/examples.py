@@ -12,8 +12,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "plan Qwen/Qwen3-32B --device h200_sxm,b200_sxm --rate 20 --tpot-limit 40",
     ),
     "schedule": (
-        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50",
-        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50 --spare 1 --start-up 10 --format csv",
+        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50 --spare 1 --reactive queue=5",
+        "schedule --pool 16 --trace Qwen/Qwen3-32B=a.csv --trace Qwen/Qwen3-8B=b.csv --ttft-limit 2000 --tpot-limit 50",
     ),
     "decide": (
         "decide Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --tpot-limit 30 --ttft-limit 2000",
@@ -73,11 +73,14 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "measurements": (
         "measurements import result.json --set device=h100_sxm --set tp=2",
-        "measurements suggest --count 15 --format csv --output mine.csv",
+        "measurements export --format benchmark-report --output reports",
     ),
     "compare": ("compare before.json after.json", "compare before/ after/ --format csv --output change.csv"),
     "validate": ("validate", "validate --measurements runs --format html --output errors.html"),
-    "export": ("export bundle", "export bundle --sweep 6903164904d0 --format csv"),
+    "export": (
+        "export bundle --sweep 6903164904d0 --format csv",
+        "export profile --for dynamo --ttft-limit 2000 --tpot-limit 50 --output dynamo",
+    ),
     "import": ("import bundle", "import bundle --store sqlite:///other.sqlite"),
     "publish": ("publish --to probes.duckdb", "publish --to postgresql://user@host/published"),
     "init": ("db init", "db init --store postgresql://user@host/database"),

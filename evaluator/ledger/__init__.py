@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from evaluator.ledger.fitting.engine_fit import fit_engine, huber
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
     from evaluator.ledger.fitting.near_fit import MOST_PLACES, worth_measuring
-    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, fitted_to, own_points, served_points
+    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, own_points, served_points
     from evaluator.ledger.matching import Unmatched, measured_model
-    from evaluator.ledger.metrics import central_metrics
+    from evaluator.ledger.metrics import central_metrics, requests_running
     from evaluator.ledger.predicting import (
         Asked,
         Evaluate,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         batch_size_of,
         evaluated,
         evaluated_or_why,
-        metrics_of,
         operators_of,
         predicted,
         sides_of,
@@ -69,5 +68,10 @@ if TYPE_CHECKING:
     from evaluator.ledger.scoring import Comparison, Exclusion, Figures, Usable, figures, plan_label, usable
     from evaluator.ledger.sides import Probe, Values, values_of_sides
     from evaluator.ledger.steps import level_steps
+    from evaluator.ledger.writers.carrying_facts import rows_of_kind
+    from evaluator.ledger.writers.guidellm_writer import cells_of_guidellm, headers_of_guidellm
+    from evaluator.ledger.writers.inferencex_writer import row_of_inferencex
+    from evaluator.ledger.writers.predictions import point_of_prediction
+    from evaluator.ledger.writers.report_writer import report_of
 
 __getattr__, __dir__ = lazy_face(__name__)

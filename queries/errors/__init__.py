@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         SUMMARY,
         Region,
         ShippedDevice,
-        shipped_regions,
     )
     from queries.errors.spreads import (
         CARRIED_STEPS,

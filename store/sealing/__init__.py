@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.held import HeldRows
     from store.sealing.into_duckdb import create_table, fetched_arrays, insert_arrays, insert_rows
-    from store.sealing.laying_down import check_snapshots, seal, seal_held, seal_location
+    from store.sealing.laying_down import seal, seal_held, seal_location
     from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store
     from store.sealing.part_files import PARQUET, copy_rows, digest_of, quoted, rows_written
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
-    from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
+    from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot, snapshot_directories
     from store.sealing.unsealed import (
         UnsealedBlock,
         blocks_of,

@@ -19,13 +19,12 @@ _LADDER = f"""
 _TO_SERVE = """\
 To serve with, start the scripts whose names begin with production- (or PRODUCTION=1 ./start.sh). They keep
 plan, formats and token budget, and take the engine's own number of requests, its usual share of memory up to 0.9, the
-longest requests that fit, and a prefix cache."""
+longest requests that fit, and a prefix cache: a line each says what the row needs instead."""
 _TO_SERVE_ELSEWHERE = """\
 To serve, drop or raise these limits: `sweepdb launch` for the target shell writes scripts without them."""
 
 
 def readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
-    """The text."""
     first = commands[0]
     names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
     rows = "\n".join(

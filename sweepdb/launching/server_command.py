@@ -48,6 +48,7 @@ class ServerCommand:
     devices: str  # how the devices come about, as arithmetic
     not_set: tuple[str, ...] = ()
     prefix: str = ""  # before the names of its files
+    explained: tuple[str, ...] = ()  # limits that a server has otherwise than its row
 
     @property
     def several(self) -> bool:
@@ -60,7 +61,6 @@ class ServerCommand:
         return [*self.settings.items(), *of_node.items()]
 
     def config_files(self) -> Files:
-        """The file of settings, where it has one."""
         if self.config is None:
             return {}
         return {f"{self.prefix}{self.role}-{CONFIG_FILE}": yaml.safe_dump(dict(self.config), sort_keys=False)}

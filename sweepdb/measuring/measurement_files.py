@@ -4,7 +4,9 @@ Not here: comparing them (sweepdb.measuring.validating)."""
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from evaluator.ledger import (
     corrected_again,
     device_or_nearest,
     read_measurements,
+    requests_running,
     tagged,
     with_launched,
     with_stated,
@@ -29,7 +32,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import MeasurementRecord
 from store.whole_files import is_stream, written_whole
-from store.writing import corrected_of, put_files
+from store.writing import PointTable, corrected_of, put_files, told_apart
 from sweepdb.launching import launched_as, results_of
 
 MEASUREMENT_COLUMNS = (
@@ -73,7 +76,7 @@ _SETTINGS = """
 class ReadFiles:
     """The points that some files hold, each once, and the problems of what could not be read."""
 
-    records: tuple[MeasurementRecord, ...]
+    records: Sequence[MeasurementRecord]
     problems: tuple[Problem, ...]
     formats: tuple[str, ...]
     lines: int  # points read, those that stand in the files twice included
@@ -84,10 +87,8 @@ class ReadFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """The outcome of an import."""
-
     found: ReadFiles
-    records: tuple[MeasurementRecord, ...]  # as stored: with what was corrected or stated before
+    records: Sequence[MeasurementRecord]  # as stored: with what was corrected or stated before
     added: int
     replaced: int
     corrected: int
@@ -98,21 +99,21 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequen
     by itself. A bad line is a problem, and so is a bad file beside good ones."""
     results = [_read(path, among=len(paths)) for path in paths]
     logs: dict[str, MeasuredRequests] = {}
-    records: dict[str, MeasurementRecord] = {}
+    found: list[Sequence[MeasurementRecord]] = []
     said: list[str] = []
     for path, result in zip(paths, results, strict=True):
-        launched = launched_as(path)
-        found = []
-        for record in result.records:
-            known = record if launched is None else with_launched(record, launched)
-            found.append(tagged(with_stated(known, stated or {}), tags))
-            if record.key in result.requests:
-                logs[found[-1].key] = result.requests[record.key]
-        said += _said(path, result.files, found)
-        for record in found:
-            records.setdefault(record.key, record)
+        change = functools.partial(_known, launched=launched_as(path), stated=stated or {}, tags=tags)
+        records = _changed(result.records, change)
+        if result.requests:
+            logs |= {
+                made.key: result.requests[read.key]
+                for read, made in zip(result.records, records, strict=True)
+                if read.key in result.requests
+            }
+        said += _said(path, result.files, records)
+        found.append(records)
     return ReadFiles(
-        records=tuple(records.values()),
+        records=_each_once(found),
         problems=tuple(problem for result in results for problem in result.problems),
         formats=tuple(dict.fromkeys(result.format for result in results if result.format)),
         lines=sum(len(result.records) for result in results),
@@ -122,38 +123,97 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequen
     )
 
 
+def _known(
+    record: MeasurementRecord, *, launched: Stated | None, stated: Stated, tags: Sequence[str]
+) -> MeasurementRecord:
+    """The record with what is known of it besides its file."""
+    return tagged(with_stated(record if launched is None else with_launched(record, launched), stated), tags)
+
+
+def _changed(
+    records: Sequence[MeasurementRecord], change: Callable[[MeasurementRecord], MeasurementRecord]
+) -> Sequence[MeasurementRecord]:
+    """Every record changed: of a table what its points share, unless that changes their keys."""
+    made = records.with_shared(change) if isinstance(records, PointTable) else None
+    return [change(one) for one in records] if made is None else made
+
+
+def _each_once(found: Sequence[Sequence[MeasurementRecord]]) -> Sequence[MeasurementRecord]:
+    """The records of all files, of equal ones the first."""
+    holding = [records for records in found if len(records)]
+    if len(holding) == 1 and isinstance(holding[0], PointTable):
+        return holding[0].first_of_each()
+    first: dict[str, MeasurementRecord] = {}
+    for records in found:
+        for record in records:
+            first.setdefault(record.key, record)
+    return tuple(first.values())
+
+
 def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRecord]) -> list[str]:
     """A line a file: how many points of which format, what was guessed, what is missing, what failed."""
     lines = []
     start = 0
     for file in files:
-        found = records[start : start + file.count]
+        of_file = records if file.count == len(records) else records[start : start + file.count]
+        found = list(told_apart(of_file))
         start += file.count
         place = str(path / file.place) if path.is_dir() else str(path)
         if not file.format:
             lines += [f"{place}: not read: {'; '.join(file.guessed)}"] if file.guessed else []
             continue
         parts = [f"{file.count} point{'' if file.count == 1 else 's'} of {file.format}"]
+        parts += [f"{file.predictions} left out: predicted, not measured"] if file.predictions else []
         parts += [f"guessed: {'; '.join(file.guessed)}"] if file.guessed else []
-        missing = [name for name, lacks in _WANTED.items() if any(map(lacks, found))]
+        missing = [name for name, lacks in _WANTED.items() if any(lacks(one) for one, _ in found)]
         parts += [f"missing: {', '.join(missing)}"] if missing else []
-        parts += _of_runs(found)
+        parts += _of_runs(found) + _not_teaching(found)
         lines.append(f"{place}: {'. '.join(parts)}")
     return lines
 
 
-def _of_runs(records: Sequence[MeasurementRecord]) -> list[str]:
-    failed = sum(one.run.failed_requests or 0 for one in records)
-    whole = sum(one.run.completed_requests or 0 for one in records)
+def _of_runs(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
+    failed = sum(points * (one.run.failed_requests or 0) for one, points in found)
+    whole = sum(points * (one.run.completed_requests or 0) for one, points in found)
     parts = [f"{failed} of {failed + whole} requests failed: values are of the others"] if failed else []
-    for device in dict.fromkeys(one.device for one in records if one.device):
+    for device in dict.fromkeys(one.device for one, _ in found if one.device):
         try:
             device_or_nearest(device)
         except InputError as unknown:
             parts.append(f"{unknown.message} ({unknown.hint})")
-    return parts
+    told = (one for record, points in found if points == 1 and (one := _contradicts_itself(record)) is not None)
+    first = next(told, None)
+    others = sum(1 for _ in told)
+    return parts if first is None else [*parts, f"{first}{f', and {others} points more' if others else ''}"]
 
 
+def _not_teaching(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
+    """Why points correct no answers: of the first ones that differ, since names are matched for each."""
+    from sweepdb.own_runs import point_or_reason
+
+    reasons: Counter[str] = Counter()
+    for one, points in found[:_LOOKED_AT]:
+        if one.metrics and isinstance(reason := point_or_reason(one), str):
+            reasons[reason] += points
+    count = sum(reasons.values())
+    points_correct = "1 point corrects" if count == 1 else f"{count} points correct"
+    return [f"{points_correct} no answers: {next(iter(reasons))}"] if reasons else []
+
+
+def _contradicts_itself(one: MeasurementRecord) -> str | None:
+    """Whether rate and times of a closed loop cannot be of the users it states."""
+    running = requests_running(one.metrics, one.output_length)
+    if running is None or not one.concurrency or one.request_rate is not None:
+        return None
+    if _FEWEST_RUNNING * one.concurrency <= running <= _MOST_RUNNING * one.concurrency:
+        return None
+    why = "few prompts a user, or a limited rate" if running < one.concurrency else "wrong units, or other lengths"
+    return f"rate x time = {running:.3g} requests in flight, but concurrency is {one.concurrency:g} ({why}?)"
+
+
+_LOOKED_AT = 50  # points of a file
+# Of 106 published runs the least is 0.53 (few prompts a user) and the most 1.02.
+_FEWEST_RUNNING, _MOST_RUNNING = 0.5, 1.1
 # What a prediction beside a point needs, and what of it a file can lack.
 _WANTED: Mapping[str, Callable[[MeasurementRecord], bool]] = {
     "model": lambda one: one.model is None,
@@ -194,9 +254,7 @@ def import_measurements(
             for one in found.records
         ]  # fmt: skip
         put = put_files(store, records, files=found.whole, requests=found.requests)
-    return Imported(
-        found=found, records=tuple(records), added=put.added, replaced=put.replaced, corrected=put.corrected
-    )
+    return Imported(found=found, records=records, added=put.added, replaced=put.replaced, corrected=put.corrected)
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
@@ -250,7 +308,6 @@ def refuse_existing(path: Path) -> None:
 
 
 def write_profile(path: Path, text: str) -> None:
-    """Write a profile."""
     refuse_existing(path)
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

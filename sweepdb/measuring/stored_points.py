@@ -36,8 +36,6 @@ class PointSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointComparison:
-    """A prediction beside a measured value of a point."""
-
     metric: str
     measured: float
     predicted: float
@@ -111,6 +109,12 @@ def let_measurements_teach(selection: PointSelection, store_url: str | None, *, 
             replace_measurement(store, record.key, teaching(record, learn=learn))
             keys.append(record.key)
     return tuple(keys)
+
+
+def selected_points(selection: PointSelection, records: Sequence[MeasurementRecord]) -> list[MeasurementRecord]:
+    """The points that a selection names or filters; every one where it does neither."""
+    narrowed = selection.points or selection.model or selection.device or selection.source
+    return _selected(selection, records) if narrowed else list(records)
 
 
 def _selected(selection: PointSelection, records: Sequence[MeasurementRecord]) -> list[MeasurementRecord]:

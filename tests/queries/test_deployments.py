@@ -7,7 +7,7 @@ import math
 import pytest
 from generator import WORKLOADS
 from queries_stores import GIB, read_rows
-from served_store import SERVED_DEVICES, write_served
+from served_store import SERVED_DEVICES
 
 import queries
 import sweepdb
@@ -17,21 +17,6 @@ LIMITS = {"ttft_limit": 400.0, "tpot_limit": 40.0}
 DEVICES = [device[0] for device in SERVED_DEVICES]
 PROMPT, ANSWER, CACHED, _ = WORKLOADS[1]
 PRICES = dict(zip(DEVICES, (2.0, 3.0), strict=True))
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """A store of two priced devices, three plans and every phase, as an engine serves them."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('deployed')}/store.sqlite"
-    write_served(url)
-    return url
-
-
-@pytest.fixture(scope="module")
-def notebook(stored):
-    opened = queries.open(stored)
-    yield opened
-    opened.close()
 
 
 def by_place(answer):
@@ -68,6 +53,30 @@ def test_aggregated_instances_fill_the_budget_best(stored, notebook):
     for device in DEVICES:
         most = max(12 // row["num_devices"] * qps for row, qps in admitted(read_rows(stored), device))
         assert found[device, "aggregated"]["system_qps"] == pytest.approx(most)
+
+
+def test_users_get_the_shortest_requests_within_the_devices(stored, notebook):
+    # 20 users on 12 devices: 12 x TP1 with 2 users each wait less or more than 3 x TP4 with 7 each; by brute force.
+    found = by_place(notebook.deployments(num_devices=12, concurrency=20, least_latency=True, **LIMITS))
+    fewest = by_place(notebook.deployments(num_devices=12, concurrency=20, **LIMITS))
+    for device in DEVICES:
+        shortest = min(
+            1000 * row["concurrency"] / qps
+            for row, qps in admitted(read_rows(stored), device)
+            if math.ceil(20 / row["concurrency"]) * row["num_devices"] <= 12
+        )
+        mine = found[device, "aggregated"]
+        assert 1000 * mine["users"] / mine["system_qps"] == pytest.approx(shortest)
+        assert mine["carries_target"]
+        assert mine["devices_used"] <= 12
+    at_most = [found[place]["e2e_ms"] <= one["e2e_ms"] * (1 + 1e-9) for place, one in fewest.items()]
+    assert all(at_most)
+    assert any(found[place]["e2e_ms"] < 0.99 * one["e2e_ms"] for place, one in fewest.items())
+
+
+def test_the_shortest_requests_are_of_users_within_devices(notebook):
+    with pytest.raises(InputError, match="`least_latency` is of `concurrency` users within `num_devices`"):
+        notebook.deployments(num_devices=12, least_latency=True)
 
 
 def test_a_rate_takes_the_fewest_devices_of_each_kind(stored, notebook):
