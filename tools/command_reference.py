@@ -23,8 +23,8 @@ _INTRODUCTION = """# Commands
 
 Options of `sweepdb` itself may stand anywhere in a line. Answers go to standard output, everything else to standard
 error. Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 the store or the machine; 4 some scenarios failed; 5
-nothing satisfies the limits (only with `--fail-empty`), a number got worse (only with `--fail-over`), or a server is not
-as planned (`watch`); 130 interrupted, with what was acknowledged kept.
+nothing satisfies the limits (only with `--fail-empty`), a number got worse (only with `--fail-over`), or a server is
+not as planned (`watch`); 130 interrupted, with what was acknowledged kept.
 
 ## Completion
 
