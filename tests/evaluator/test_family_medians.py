@@ -10,7 +10,7 @@ import yaml
 
 DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm", "l40s", "rtx_pro_6000_server")
 MIXERS = resources.files("evaluator") / "calibration" / "mixer_kernels.yaml"
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "calibration.md"
 
 
 def shipped(engine: str, device: str) -> dict:
