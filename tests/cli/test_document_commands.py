@@ -31,16 +31,15 @@ DOCUMENTS = [
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples,
-# a fit is to the reader's own servers, and decisions are tests/sweepdb/test_deciding, test_running;
+# a fit is to the reader's own servers;
 # pages that start one are tests/cli/test_from_question_to_servers and test_two_devices, workers tests/sweepdb/test_working*.
 NOT_RUN = (
-    "look-in-a-browser.md", "migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md",
-    "sweep-on-many-machines.md", "prefill-and-decode-on-two-devices.md", "decide-by-three-runs.md",
+    "look-in-a-browser.md", "migrate.md", "sql.md", "calibrate-serving.md", "launch-and-measure.md",
+    "sweep-on-many-machines.md",
 )  # fmt: skip
 LARGEST_BATCH = {
     "README.md": 260,
-    "evaluate-with-drafts.md": 4,
-    "evaluate-with-caches.md": 4,
+    "evaluate-images-drafts-caches.md": 4,
 }  # its references reach to 196; elsewhere the documents' batches only cost time
 MODEL = {
     "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1000,
@@ -75,20 +74,18 @@ def give_files(page: Path, folder: Path) -> None:
         for name, longest in (("conv", 2000), ("code", 4000)):
             path = folder / f"AzureLLMInferenceTrace_2023_{name}.csv"
             path.write_text(made_log(longest=longest), encoding="utf-8")
-    if page.name == "evaluate-with-caches.md":
+        lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+        (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long
+    if page.name == "evaluate-images-drafts-caches.md":
         turns = [{"timestamp": 4_000 * at, "input_length": 1_024 * (1 + at // 40), "output_length": 40,
                   "hash_ids": [100 * (at % 40) + block for block in range(2 * (1 + at // 40))]} for at in range(160)]  # fmt: skip
         (folder / "mooncake_conversation.jsonl").write_text("\n".join(map(json.dumps, turns)), encoding="utf-8")
-    if page.name == "evaluate-with-images.md":
         rows = "".join(f"{number}.5,{number % 2},{1500 + number},20\n" for number in range(120))
         log = folder / "AzureLMMInferenceTrace_multimodal.csv"
         log.write_text(f"TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n{rows}", encoding="utf-8")
     if page.name == "schedule-a-day.md":
         (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         (folder / "day.csv").write_text(csv.replace(" ", ""), encoding="utf-8")
-    if page.name == "how-many-requests.md":
-        lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-        (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long
     if page.name == "compare-result-files.md":
         for number, name in enumerate(("before.json", "after.json", "baseline", "candidate-a", "candidate-b")):
             path = folder / name if name.endswith(".json") else folder / name / "run.json"
@@ -100,7 +97,7 @@ def give_files(page: Path, folder: Path) -> None:
             for second in range(3):
                 run = VLLM | {"mean_ttft_ms": 400.0 + second, "date": f"202602{version[-2:]}-04050{second}"}
                 (folder / "results" / version / f"{second}.json").write_text(json.dumps(run), encoding="utf-8")
-    if page.name in {"import-measurements.md", "validate-against-measurements.md", "learn-from-own-runs.md"}:
+    if page.name in {"import-measurements.md", "validate-against-measurements.md", "decide-by-three-runs.md"}:
         shown = page.with_name("import-measurements.md").read_text(encoding="utf-8")
         (csv,) = re.findall(r"```csv\n(.*?)```", shown, re.DOTALL)
         (folder / "table.csv").write_text(csv, encoding="utf-8")
@@ -124,8 +121,8 @@ def test_the_pages_show_commands():
 # One to ten seconds of a core each. What they show is also tested by parts: tests/sweepdb/test_report_file.py,
 # test_speculative.py, tests/evaluator/test_images.py; and that their commands and options exist, below.
 LONG = (
-    "send-a-report.md", "evaluate-with-drafts.md", "evaluate-with-images.md", "evaluate-with-caches.md",
-    "plan-a-deployment.md", "plan-for-a-trace.md", "how-many-requests.md",
+    "draw-answers.md", "evaluate-images-drafts-caches.md",
+    "plan-a-deployment.md", "plan-for-a-trace.md",
 )  # fmt: skip
 RUN = quick(
     [page for page in PAGES if page.name not in NOT_RUN and commands_of(page)], lambda page: page.name not in LONG
