@@ -26,16 +26,15 @@ PAGES = [
 ]
 DOCUMENTS = [
     *PAGES,
-    *sorted((ROOT / "docs" / "readers").glob("*.md")),
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples,
-# a fit is to the reader's own servers;
-# pages that start one are tests/cli/test_from_question_to_servers and test_two_devices, workers tests/sweepdb/test_working*.
+# blocks of bash need a server or points of the reader; tests/cli/test_from_question_to_servers, test_two_devices and
+# test_six_questions run their pages; workers tests/sweepdb/test_working*.
 NOT_RUN = (
-    "look-in-a-browser.md", "migrate.md", "sql.md", "calibrate-serving.md", "launch-and-measure.md",
-    "sweep-on-many-machines.md",
+    "look-in-a-browser.md", "migrate.md", "sql.md", "launch-and-measure.md",
+    "sweep-on-many-machines.md", "six-questions.md",
 )  # fmt: skip
 LARGEST_BATCH = {
     "README.md": 260,
