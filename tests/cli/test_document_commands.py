@@ -33,8 +33,8 @@ INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # blocks of bash need a server or points of the reader; tests/cli/test_from_question_to_servers, test_two_devices and
 # test_six_questions run their pages; workers tests/sweepdb/test_working*.
 NOT_RUN = (
-    "look-in-a-browser.md", "migrate.md", "sql.md", "launch-and-measure.md",
-    "sweep-on-many-machines.md", "six-questions.md",
+    "look-in-a-browser.md", "sql.md", "launch-and-measure.md",
+    "operate.md", "six-questions.md",
 )  # fmt: skip
 LARGEST_BATCH = {
     "README.md": 260,
@@ -114,7 +114,7 @@ def give_files(page: Path, folder: Path) -> None:
 
 
 def test_the_pages_show_commands():
-    assert {page.name for page in PAGES if commands_of(page)} >= {"README.md", "first-sweep.md", "add-a-model.md"}
+    assert {page.name for page in PAGES if commands_of(page)} >= {"README.md", "first-sweep.md", "extend.md"}
 
 
 # One to ten seconds of a core each. What they show is also tested by parts: tests/sweepdb/test_report_file.py,
