@@ -1,4 +1,4 @@
-"""Text that is hard to read at first sight: documents, help, errors, and first sentences of docstrings.
+"""Text that is hard to read at first sight: documents, help, errors, first sentences of docstrings.
 
     python -m tools.prose            lists each offence by file and line
     python -m tools.prose --count    counts the words of each document that people wrote, and its offences
@@ -19,6 +19,7 @@ from typing import Any
 import typer.main
 
 from cli.main import build_app
+from tools.reference_pages import REFERENCE_PAGES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("store", "migrations", "evaluator", "queries", "sweepdb", "cli", "tools")
@@ -74,7 +75,7 @@ class Offence:
 
 def offences() -> list[Offence]:
     """Every offence of documents, help and packages, in the order of files and lines."""
-    return [*(one for path in documents() for one in of_document(path)), *_of_help(), *_of_packages()]
+    return [*(one for path in documents() for one in of_document(path)), *_of_reference(), *_of_help(), *_of_packages()]
 
 
 def documents() -> list[Path]:
@@ -91,6 +92,13 @@ def of_document(path: Path) -> Iterator[Offence]:
     for line, sentence in sentences(path.read_text(encoding="utf-8")):
         for reason in faults(sentence, _HOUSE_OF_DOCUMENTS):
             yield Offence(where, line, reason, sentence)
+
+
+def _of_reference() -> Iterator[Offence]:
+    """Pages that `make site` writes. Not the schema: its meanings are comments in stores, which only upgrades change."""
+    for name in ("commands.md", "queries.md", "sweep-files.md", "support.md", "expected-errors.md"):
+        for line, sentence in sentences(REFERENCE_PAGES[name]()):
+            yield from (Offence(f"make site: {name}", line, reason, sentence) for reason in faults(sentence))
 
 
 def is_generated(text: str) -> bool:
