@@ -95,7 +95,7 @@ def of_document(path: Path) -> Iterator[Offence]:
 
 
 def _of_reference() -> Iterator[Offence]:
-    """Pages that `make site` writes. Not the schema: its meanings are comments in stores, which only upgrades change."""
+    """Pages that `make site` writes. Not the schema: its meanings are comments in stores, which upgrades change."""
     for name in ("commands.md", "queries.md", "sweep-files.md", "support.md", "expected-errors.md"):
         for line, sentence in sentences(REFERENCE_PAGES[name]()):
             yield from (Offence(f"make site: {name}", line, reason, sentence) for reason in faults(sentence))
