@@ -67,6 +67,19 @@ def made_log(*, longest: int) -> str:
     return "\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *lines]) + "\n"
 
 
+def give_runs(folder: Path) -> None:
+    """Results of `vllm bench serve`: files and folders to compare, and three runs of each of two versions."""
+    for number, name in enumerate(("before.json", "after.json", "baseline", "candidate-a", "candidate-b")):
+        path = folder / name if name.endswith(".json") else folder / name / "run.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(VLLM | {"mean_ttft_ms": 400.0 + number}), encoding="utf-8")
+    for version in ("v0.11", "v0.12"):
+        (folder / "nightly" / version).mkdir(parents=True)
+        for second in range(3):
+            run = VLLM | {"mean_ttft_ms": 400.0 + second, "date": f"202602{version[-2:]}-04050{second}"}
+            (folder / "nightly" / version / f"{second}.json").write_text(json.dumps(run), encoding="utf-8")
+
+
 def give_files(page: Path, folder: Path) -> None:
     """What a reader of this page has at hand."""
     if page.name == "plan-for-a-trace.md":
@@ -85,17 +98,8 @@ def give_files(page: Path, folder: Path) -> None:
     if page.name == "schedule-a-day.md":
         (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         (folder / "day.csv").write_text(csv.replace(" ", ""), encoding="utf-8")
-    if page.name == "compare-result-files.md":
-        for number, name in enumerate(("before.json", "after.json", "baseline", "candidate-a", "candidate-b")):
-            path = folder / name if name.endswith(".json") else folder / name / "run.json"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(VLLM | {"mean_ttft_ms": 400.0 + number}), encoding="utf-8")
-    if page.name == "gate-on-regressions.md":
-        for version in ("v0.11", "v0.12"):
-            (folder / "results" / version).mkdir(parents=True)
-            for second in range(3):
-                run = VLLM | {"mean_ttft_ms": 400.0 + second, "date": f"202602{version[-2:]}-04050{second}"}
-                (folder / "results" / version / f"{second}.json").write_text(json.dumps(run), encoding="utf-8")
+    if page.name == "import-measurements.md":
+        give_runs(folder)
     if page.name in {"import-measurements.md", "validate-against-measurements.md", "decide-by-three-runs.md"}:
         shown = page.with_name("import-measurements.md").read_text(encoding="utf-8")
         (csv,) = re.findall(r"```csv\n(.*?)```", shown, re.DOTALL)
