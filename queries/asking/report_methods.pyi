@@ -121,6 +121,7 @@ class CapacityKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     target_rate: float | None
+    least_latency: bool | None
     prefill_device: str | None
     decode_device: str | None
     prefill_devices_per_instance: int | None
@@ -152,6 +153,7 @@ class CompareKeywords(ScopeKeywords, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: Required[int]
+    least_latency: bool | None
     prefill_device: str | None
     decode_device: str | None
     prefill_devices_per_instance: int | None
@@ -203,6 +205,7 @@ class CostKeywords(ScopeKeywords, total=False):
     budgets: str | Sequence[str] | None
     target_rate: float | None
     concurrency: float | None
+    least_latency: bool | None
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
@@ -272,6 +275,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     budgets: str | Sequence[str] | None
     target_rate: float | None
     concurrency: float | None
+    least_latency: bool | None
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
