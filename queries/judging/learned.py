@@ -231,7 +231,7 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
 
 
 def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
-    """A note on runs of the model and device under another engine or in another format, and how to ask about theirs."""
+    """A note on runs of the model and device under another engine or in another format."""
     by_server: Counter[Server] = Counter()
     for one in points:
         by_server[one.server] += one.repeats

@@ -38,8 +38,7 @@ def plan_name(plan: PlanRecord) -> str:
 
 
 def points_of_records(records: Iterable[tuple[MeasurementRecord, int]]) -> OwnPoints:
-    """Records, each with the runs it stands for, as the points that answers are corrected by, and those that cannot
-    teach, with the reason."""
+    """Records with their numbers of runs, as points that correct answers; those that cannot teach, with the reason."""
     points, silent, failed = [], [], []
     for record, repeats in records:
         why = failure_of(record)
