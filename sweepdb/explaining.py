@@ -15,7 +15,7 @@ from evaluator.serving import APART, DRIFTING, serving_model_of
 from queries.probes import find_probe, parse_reference
 from store.errors import InputError
 from store.location import parse_url
-from sweepdb.own_runs.of_a_row import OwnRunsOfARow, own_runs_of_a_row
+from sweepdb.own_runs import OwnRunsOfARow, own_runs_of_a_row
 from sweepdb.restoring import scenario_with_operators
 
 STEPS: tuple[Step, ...] = ("encode", "prefill", "decode")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from queries.session import Session
 from store.location import StoreLocation, parse_url
-from sweepdb.own_runs.reading import own_points
+from sweepdb.own_runs import own_points
 
 
 def session_at(location: StoreLocation, *, memory_share: float = 1.0) -> Session:

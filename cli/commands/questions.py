@@ -318,7 +318,7 @@ def verify(
 ) -> int:
     """Ask a proof's question again, of the rows in a store's database, and name the first thing that differs."""
     from sweepdb.asking import KeptAnswer, verify_proof
-    from sweepdb.own_runs.reading import read_own_points
+    from sweepdb.own_runs import read_own_points
     from sweepdb.stores import parse_url
 
     location = parse_url(store)

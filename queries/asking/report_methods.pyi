@@ -491,6 +491,26 @@ class PrefillKeywords(ScopeKeywords, total=False):
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
+class ProfileKeywords(ScopeKeywords, total=False):
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
+    min_tokens_per_s_per_user: float | None
+    reserved_memory_gb: float | None
+    confidence: float | None
+    tuned_servers: bool | None
+    tpot_definition: Literal["inclusive", "exclusive"] | None
+    prefill_qps: Literal["capacity", "ttft"] | None
+    decode_qps: Literal["minus-one", "full"] | None
+    throughput: Literal["once", "twice"] | None
+    kv_charge: Literal["full", "mean"] | None
+    num_devices: int | None
+    mode: Literal["aggregated", "prefill", "decode"] | None
+    price_date: str | None
+    as_predicted: bool | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
 class SensitivityKeywords(ScopeKeywords, total=False):
     ttft_limit: float | None
     tpot_limit: float | None
@@ -617,6 +637,10 @@ class ReportMethods(ABC):
     def prefill(self, **options: Unpack[PrefillKeywords]) -> Answer:
         """The best batch size of each prefill plan under the limits, ranked by prompt tokens/s, per device where sizes
         differ."""
+
+    def profile(self, **options: Unpack[ProfileKeywords]) -> Answer:
+        """Every stored batch of each plan by its lengths, with its share of the KV cache: what planners of running
+        clusters interpolate between."""
 
     def sensitivity(self, **options: Unpack[SensitivityKeywords]) -> Answer:
         """The best throughput as a step function of one limit, ranked as best ranks: where the winner changes and what

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import exp, expm1
+from math import exp
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from queries.learning.process import Posterior
 
 MEASURED, PREDICTED = "measured", "predicted"  # words of `basis`, beside `near 3 runs`
-_MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
 _KEY_LENGTH = 8  # of the scenario in a probe's reference
 _LOOKED_AT = (*(round(2 ** (half / 2)) for half in range(41)), 2**31 - 2)  # batch sizes
 _METRICS = (("tpot_exclusive_ms", "TPOT", 1), ("ttft_ms", "TTFT", 0))
@@ -120,6 +119,8 @@ class LearnedAnswer:
 
     def said(self) -> OwnRuns:
         """The words of the header: none where no row shown is corrected."""
+        from queries.learning.process import median_percent
+
         read = sorted({run.key for group in self._learned.groups.values() for run in group.runs})
         groups = list(self.posteriors)
         keys = {run.key for group, *_ in groups for run in self._learned.processes[group].runs}
@@ -195,11 +196,6 @@ def _inverse(rate: float | None) -> float | None:
     return None if rate is None else 1000.0 / rate
 
 
-def median_percent(spread: float) -> float:
-    """The error that half of values stay below, of logarithms with this standard deviation."""
-    return 100.0 * expm1(_MEDIAN * spread)
-
-
 def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
     """An answer that says of each row how it stands to own runs, and in its header what they changed."""
     words, said = found.words(), found.said()
@@ -231,7 +227,7 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
 
 
 def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
-    """A note on runs of the model and device under another engine or in another format."""
+    """A note on runs of the model and device under another engine or format, and what asks about theirs."""
     by_server: Counter[Server] = Counter()
     for one in points:
         by_server[one.server] += one.repeats

@@ -38,6 +38,7 @@ from store.light_dataclass import dataclass
 
 FloatArray = npt.NDArray[np.float64]
 SCALES = (2.5, 2.0, 3.0, 1.5, 1.0, 1.0)  # of log2 users, input, output, devices, and whether data or expert parallel
+_MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
 STRANGE = 2.5  # standard deviations from which a run disagrees with the others
 VERSIONS_AGREE = 2.0  # standard deviations within which another version's mean error may lie
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -363,3 +364,8 @@ def normal_below(values: npt.ArrayLike) -> FloatArray:
     flat = np.asarray(values, dtype=np.float64)
     found = [0.5 * math.erfc(-one / math.sqrt(2.0)) for one in flat.ravel().tolist()]
     return np.array(found).reshape(flat.shape)
+
+
+def median_percent(spread: float) -> float:
+    """The error that half of values stay below, of logarithms with this standard deviation."""
+    return 100.0 * math.expm1(_MEDIAN * spread)

@@ -13,7 +13,7 @@ from queries.learning import Setting as Located
 from store.location import StoreLocation
 from store.reading import read_transaction
 from sweepdb.deciding.settings import KEY_LENGTH, Server, Setting
-from sweepdb.own_runs.of_a_row import taught_of
+from sweepdb.own_runs import taught_of
 
 _METRICS = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from math import exp
 
 from queries.connect import StoreConnection
-from queries.judging.learned import median_percent
-from queries.learning import Learned, Lessons, OwnPoint, Process, Setting, ladders_of, lessons_of
+from queries.learning import Learned, Lessons, OwnPoint, Process, Setting, ladders_of, lessons_of, median_percent
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.location import StoreLocation
 from store.reading import read_transaction

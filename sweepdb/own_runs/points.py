@@ -38,7 +38,9 @@ def plan_name(plan: PlanRecord) -> str:
 
 
 def points_of_records(records: Iterable[tuple[MeasurementRecord, int]]) -> OwnPoints:
-    """Records with their numbers of runs, as points that correct answers; those that cannot teach, with the reason."""
+    """Records as points that answers are corrected by, and those that cannot teach, with the reason.
+
+    Beside each record stands the number of runs that it stands for."""
     points, silent, failed = [], [], []
     for record, repeats in records:
         why = failure_of(record)

@@ -98,6 +98,9 @@ def give_files(page: Path, folder: Path) -> None:
     if page.name == "schedule-a-day.md":
         (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         (folder / "day.csv").write_text(csv.replace(" ", ""), encoding="utf-8")
+    if page.name == "feed-a-planner.md":
+        (lengths,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        (folder / "lengths.yaml").write_text(lengths, encoding="utf-8")
     if page.name == "import-measurements.md":
         give_runs(folder)
     if page.name in {"import-measurements.md", "validate-against-measurements.md", "decide-by-three-runs.md"}:
