@@ -94,7 +94,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "adding torch and the tools of tests to $(VENV); the first time takes a few minutes" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) "$$(grep -i '^torch==' constraints.txt)"
-	@$(PIP) -e '.[measure,dataframe,hub,postgres,dask,s3,plot,pictures,serve,mcp,sign,readers,test,dev]'
+	@$(PIP) -e '.[measure,dataframe,hub,postgres,dask,s3,plot,pool,pictures,serve,mcp,sign,readers,test,dev]'
 	@touch $@
 
 clean:

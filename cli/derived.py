@@ -15,11 +15,10 @@ from sweepdb.asking import Declared, plain_types
 
 _NAMED = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]*))?`")
 OLD_FLAGS: dict[str, str] = {}  # of the commands that were built, with what each is called today
-_FLAGS = {"compile=True": "--compile", "compile=False": "--eager"}
+_FLAGS = {"compile=True": "--compile", "compile=False": "--eager", "during=None": "--for"}  # as no keyword is spelled
 
 
 def spelled(keyword: str) -> str:
-    """A keyword as the command line writes it."""
     return "--" + keyword.replace("_", "-")
 
 

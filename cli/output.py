@@ -91,7 +91,6 @@ def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], outp
 
 
 def say_written(output: Path, what: str = "") -> None:
-    """Say where an answer went, where its reader does not see it."""
     if not is_standard_output(output):
         say(f"{what} written to {output}".strip())
 

@@ -42,7 +42,6 @@ def write_picture(answer: Answer, format_: str, output: Path | None) -> None:
 
 
 def check_picture(format_: str, output: Path | None) -> None:
-    """Refuse bytes for a terminal."""
     if format_ in _BYTES and output is None:
         raise InputError(
             f"--format {format_} needs --output FILE",

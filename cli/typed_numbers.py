@@ -64,7 +64,6 @@ def _hint(text: str, keyword: str, unit: str) -> str | None:
 
 
 def _unit(keyword: str) -> str:
-    """The declared unit of an option."""
     from sweepdb.asking import option_table
     from sweepdb.evaluating import options_by_keyword
     from sweepdb.planning import plan_options

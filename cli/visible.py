@@ -21,7 +21,6 @@ def be_quiet(wanted: bool) -> None:
 
 
 def is_quiet() -> bool:
-    """Whether only answers and errors are wanted."""
     return _Quiet.wanted
 
 
@@ -31,5 +30,4 @@ def be_exact(wanted: bool) -> None:
 
 
 def is_exact() -> bool:
-    """Whether texts of CSV stay as they are stored."""
     return _Quiet.exact

@@ -34,7 +34,6 @@ def dot(rows: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
 
 
 def log(values: npt.ArrayLike) -> FloatArray:
-    """Natural logarithms of positive, finite numbers."""
     return _by_blocks(_log, values)
 
 

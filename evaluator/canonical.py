@@ -38,7 +38,6 @@ def of_texts(parts: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=65_536, typed=True)  # typed: 1, 1.0 and true are one key of a dictionary
 def scalar_text(value: str | float | bool | None) -> str:
-    """The canonical text of one value."""
     return canonical(value)
 
 

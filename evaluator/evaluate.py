@@ -49,7 +49,6 @@ _TRACES: Mapping[Phase, tuple[Trace, ...]] = {
 
 
 def traces_of(phase: Phase) -> tuple[Trace, ...]:
-    """The operator sets that a phase needs."""
     return _TRACES[phase]
 
 
@@ -165,7 +164,6 @@ def assumptions_of(
 
 
 def batch_source(scenario: Scenario) -> BatchSource:
-    """The source of the batches that the scenario's workload fills."""
     return serving_model_of(scenario).source(scenario)
 
 

@@ -57,7 +57,6 @@ def model_record(name: str, spec: ModelSpec) -> ModelRecord:
 
 
 def device_record(device: DeviceProfile) -> DeviceRecord:
-    """The snapshot of a profile, its calibration included."""
     bare = replace(numbered_device(device), vendor="", source="", watts=None, host_link_source="")
     links = (link.bandwidth_bytes_per_s * link.efficiency for link in device.links)
     family: Family = device.family
@@ -111,7 +110,6 @@ def precision_record(precision: Precision) -> PrecisionRecord:
 
 
 def plan_record(plan: Plan) -> PlanRecord:
-    """Parallel sizes."""
     return PlanRecord(**asdict(plan))
 
 

@@ -53,11 +53,9 @@ class ProbeBlock:
     ttft_in_step_ms: FloatArray
 
     def columns(self) -> Mapping[str, FloatArray | Integers]:
-        """Every column but the batch size, by name."""
         return dict(zip(_MEASURED, _measured(self), strict=True))
 
     def between(self, first: int, last: int) -> ProbeBlock:
-        """The probes of batch sizes from `first` to `last`."""
         start, end = np.searchsorted(self.batch_size, [first, last + 1])
         return self.rows(slice(int(start), int(end)))
 
@@ -68,7 +66,6 @@ class ProbeBlock:
             yield self.rows(slice(start, end))
 
     def rows(self, part: slice) -> ProbeBlock:
-        """Some neighbouring rows."""
         parts: dict[str, Any] = {name: values[part] for name, values in self.columns().items()}
         return ProbeBlock(batch_size=self.batch_size[part], **parts)
 

@@ -17,7 +17,7 @@ from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, usual_routing
 from store.errors import InputError
-from store.schema import SHARES, Convention, Phase
+from store.schema import FORMULAS, SHARES, Convention, Phase
 
 Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -25,8 +25,6 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedModel:
-    """A model under the name it was asked by."""
-
     name: str
     spec: ModelSpec
 
@@ -50,7 +48,7 @@ class SweepRequest:
     convention: Convention = "physical"
     search: PlanSearch = field(default_factory=PlanSearch)
     batch_range: tuple[int, int | None] = (1, None)
-    serving_model: str = "waves"
+    serving_model: str = FORMULAS
     serving_cost_ms: float = 0.0
     engine: EngineProfile | None = None  # of a serving model that is a profile of the user's own
     client: Client | None = None  # None: the one that the engine's profile states

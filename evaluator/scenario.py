@@ -18,7 +18,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import SearchRule
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
-from store.schema import Convention, Phase
+from store.schema import FORMULAS, Convention, Phase
 
 SERVED_ROUTING: Routing = "power_law_1.2"  # the skew that tools of the field assume for real prompts
 BALANCED_FROM = 8  # ranks of experts, from which decode instances with attention replicas are launched to even them out
@@ -35,7 +35,7 @@ class Scenario:
     workload: Workload
     phase: Phase
     convention: Convention = "physical"
-    serving_model: str = "waves"
+    serving_model: str = FORMULAS
     serving_cost_ms: float = 0.0
     engine: EngineProfile | None = None  # of a serving model that is a profile of the user's own
     client: Client | None = None  # None: the one that the engine's profile states
@@ -44,7 +44,6 @@ class Scenario:
 
     @property
     def drafting(self) -> bool:
-        """Whether MTP modules run."""
         return self.workload.mtp_tokens > 0
 
     @property
@@ -54,12 +53,10 @@ class Scenario:
 
     @property
     def layers(self) -> int:
-        """Layers of the model."""
         return sum(group.count for group in self.model.layers)
 
     @property
     def latent_layers(self) -> int:
-        """Layers with latent attention."""
         return sum(group.count for group in self.model.layers if isinstance(group.attention, LatentAttention))
 
 
@@ -84,7 +81,6 @@ def evened_out(scenario: Scenario) -> bool:
     return plan.redundant_experts > 0 or (scenario.phase == "decode" and plan.dp > 1 and plan.ep >= BALANCED_FROM)
 
 
-FORMULAS = "waves"
 SEEDS_LINEAR = "W8A8_DYNAMIC"
 # Vendors whose devices vLLM itself runs on (CUDA, ROCm, XPU); others have plug-ins, or nobody built them.
 # https://docs.vllm.ai/en/latest/getting_started/installation/gpu/

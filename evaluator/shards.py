@@ -28,12 +28,8 @@ COMPARED_AS_PROBES = 25_000  # and one of a measured point, of whose batch sizes
 
 
 class Wanted(Protocol):
-    """A scenario that a sweep asks for."""
-
     @property
-    def key(self) -> str:
-        """Its content key."""
-        ...
+    def key(self) -> str: ...
 
     @property
     def interval(self) -> tuple[int, int] | None:

@@ -65,8 +65,6 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Scenarios that ended alike."""
-
     status: str
     reason: str
     scenarios: int
@@ -177,18 +175,6 @@ def begun_sweep(
     return record.key, begin_sweep(store, record)
 
 
-def evaluate_all(
-    request: SweepRequest | Sequence[SweepRequest], operators: dict[str, OperatorSet] | None = None
-) -> Iterator[ProbeBlock]:
-    """Every block of a request, stored nowhere: for benchmarks and notebooks. `operators` keeps what is captured."""
-    worth = _worth_evaluating(request, {} if operators is None else operators)
-    for some in in_lists(worth, SCENARIOS_AT_ONCE):
-        for block in evaluate_many([AskedSizes(planned.scenario, sets, *sizes) for planned, sets, sizes in some]):
-            if isinstance(block, Exception):
-                raise block
-            yield block
-
-
 def count_probes(
     request: SweepRequest | Sequence[SweepRequest],
     operators: dict[str, OperatorSet] | None = None,
@@ -227,8 +213,6 @@ def wanted_operators(request: SweepRequest | Sequence[SweepRequest]) -> frozense
 
 @dataclass(slots=True, kw_only=True)
 class SweepRunner:
-    """One sweep in progress."""
-
     store: Store
     sweep_id: int
     total: int
@@ -301,7 +285,6 @@ class SweepRunner:
                 self.tally.loads_known += len(loads) - added  # which lacked their requests
 
     def report(self, key: str, *, interrupted: bool) -> SweepReport:
-        """The outcome so far."""
         tally = self.tally
         return SweepReport(
             sweep=key,

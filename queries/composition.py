@@ -120,7 +120,6 @@ def composition_table(location: StoreLocation, probes: Sequence[str]) -> list[li
 
 
 def _wholes(location: StoreLocation, probes: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Plan, batch size, concurrency and metrics of probes."""
     keys = {}
     for probe in probes:
         reference = parse_reference(probe)

@@ -188,7 +188,6 @@ class StoreConnection:
         return (*(part.path for part in self.snapshot.parts), *self._part_files, *of_loads)
 
     def require_store(self) -> None:
-        """Refuse a store that is none, also where a statement looks at nothing in it."""
         if not self._raw:
             read_store_id(self.location)
 
@@ -197,7 +196,6 @@ class StoreConnection:
         self._load(self._raw)
 
     def close(self) -> None:
-        """Release DuckDB; the store itself is only open while something is brought in."""
         self.duckdb.close()
 
     def __enter__(self) -> Self:
@@ -353,6 +351,14 @@ def _parts_select(parts: Sequence[Part]) -> str:
     return f"SELECT {_COLUMNS} FROM read_parquet([{files}])"  # noqa: S608 - paths of ours, quoted
 
 
+def elsewhere_note(folder: str) -> str:
+    """The note of an answer that was read from another database's parts."""
+    return (
+        f"note: rows are read from {folder}, which belongs to another database: this one is a copy. Until"
+        " `sweepdb db adopt-parts` it depends on what the other keeps there."
+    )
+
+
 def connect(store: StoreLocation | str | None = None) -> StoreConnection:
     """Connect to a store by address (default: SWEEPDB_STORE, else sweepdb.sqlite in the working directory)."""
     return StoreConnection(store if isinstance(store, StoreLocation) else parse_url(store))
@@ -364,7 +370,6 @@ _JOINED_TABLES = {alias: ALIASES[alias] for alias in ("sc", *SCENARIO_REFERENCES
 
 
 def load_scenarios(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction) -> None:
-    """Create the table raw.scenario."""
     connection.execute("DROP SCHEMA IF EXISTS joining CASCADE")
     connection.execute("CREATE SCHEMA joining")
     create_table(connection, "joining.voided", _VOIDED)

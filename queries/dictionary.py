@@ -22,8 +22,6 @@ _STORED_MEANING = "every stored probe that is not voided, as snapshots hold it; 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DictionaryColumn:
-    """One column of a relation."""
-
     name: str
     type: str
     unit: str

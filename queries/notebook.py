@@ -39,7 +39,6 @@ class Notebook(ReportMethods):
         return f"<{type(self).__name__} {self._session.location.display}>"
 
     def ask(self, question: Question) -> Answer:
-        """Answer a question built by hand."""
         return self._session.ask(question)
 
     def report(self, name: str, **options: object) -> Answer:
@@ -58,7 +57,6 @@ class Notebook(ReportMethods):
         self._session.refresh()
 
     def close(self) -> None:
-        """Release the store."""
         self._session.close()
 
     if not TYPE_CHECKING:  # a checker would take every misspelt method for a report

@@ -58,7 +58,6 @@ class _Scenario(NamedTuple):
 
 
 def find_scenario(location: StoreLocation, start: str) -> int:
-    """The integer id of the one scenario whose key starts so."""
     with read_transaction(location) as transaction:
         statement = "SELECT id, key FROM scenario WHERE key LIKE ? LIMIT 3"
         rows = list(transaction.rows(_Scenario, statement, (f"{start}%",)))

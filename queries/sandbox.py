@@ -58,8 +58,6 @@ class StatementLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultColumn:
-    """A column of a result: its name and DuckDB type."""
-
     name: str
     type: str
 

@@ -22,7 +22,7 @@ from queries.asking.parameters import (
     phases_wanted,
 )
 from queries.asking.question import Answer, Question
-from queries.connect import StoreConnection
+from queries.connect import StoreConnection, elsewhere_note
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.learned import elsewhere_notes
@@ -91,7 +91,6 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Release DuckDB."""
         self._connection.close()
 
     def interrupt(self) -> None:
@@ -276,7 +275,7 @@ class Session:
             notes=(
                 *scope.assumptions_among(columns, rows),
                 *(self._ladders.notes(phases) if asked.of_loads else ()),
-                *map(_elsewhere, self._connection.parts_elsewhere),
+                *map(elsewhere_note, self._connection.parts_elsewhere),
             ),
             left_out=scope.left_out,
         )
@@ -387,13 +386,6 @@ class Session:
             group = columns.index("question_group")
             rows += [(*row[:group], row[group] // divisor, *row[group + 1 :]) for row in cursor.fetchall()]
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
-
-
-def _elsewhere(folder: str) -> str:
-    return (
-        f"note: rows are read from {folder}, which belongs to another database: this one is a copy. Until"
-        " `sweepdb db adopt-parts` it depends on what the other keeps there."
-    )
 
 
 def _has_nearest(question: Question) -> bool:

@@ -112,7 +112,6 @@ def _copied(name: str, connection: duckdb.DuckDBPyConnection) -> str:
 
 
 def _inline(name: str, columns: Iterable[tuple[str, str]], rows: Sequence[Sequence[object]]) -> str:
-    """A table of a few rows."""
     created = f"CREATE OR REPLACE TABLE {name} ({', '.join(' '.join(column) for column in columns)});"
     if not rows:
         return created

@@ -32,7 +32,6 @@ class VocabularyFile:
 
 @cache
 def vocabulary() -> dict[str, VocabularyFile]:
-    """Return every public name with the file that creates it."""
     texts = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(VIEWS.glob("*.sql"))}
     creates = {path: tuple(name.lower() for name in _CREATED.findall(_bare(text))) for path, text in texts.items()}
     names = {name for created in creates.values() for name in created}

@@ -33,7 +33,6 @@ class DigestedRows:
 
     @classmethod
     def of_columns(cls, batch_sizes: np.ndarray, columns: Mapping[str, np.ndarray | None]) -> DigestedRows:
-        """Rows from arrays by the names of measures; a measure that is absent is missing everywhere."""
         given = (columns.get(column.name) for column in MEASURES)
         return cls(
             batch_sizes=np.asarray(batch_sizes),
@@ -41,12 +40,10 @@ class DigestedRows:
         )
 
     def part(self, chosen: slice | np.ndarray) -> DigestedRows:
-        """Some of the rows."""
         measures = tuple(None if values is None else values[chosen] for values in self.measures)
         return DigestedRows(batch_sizes=self.batch_sizes[chosen], measures=measures)
 
     def within(self, first: int, last: int) -> DigestedRows:
-        """The rows of an interval of batch sizes."""
         return self.part(slice(*np.searchsorted(self.batch_sizes, [first, last + 1]).tolist()))
 
 
@@ -123,7 +120,6 @@ def _digest(
 
 
 def _composed(batch_sizes: np.ndarray, batch: np.ndarray, bins: np.ndarray, samples: np.ndarray) -> bytes:
-    """The composition of these batches, by batch size and bin."""
     if not len(batch_sizes):
         return b""
     chosen = (samples > 0) & (batch >= batch_sizes[0]) & (batch <= batch_sizes[-1])

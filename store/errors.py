@@ -9,7 +9,8 @@
     │   └── StoreBusyError      another process holds the write lock for too long
     ├── EvaluationError (4)     some probes could not be evaluated
     ├── NothingFits (5)         nothing satisfies the limits and --fail-empty was given
-    └── Worsened (5)            measured runs are worse than --fail-over lets pass
+    ├── Worsened (5)            measured runs are worse than --fail-over lets pass
+    └── Drifted (5)             a server that runs is not as planned
 
 Numbers in brackets are exit codes; an error without one has the code of the error above it."""
 
@@ -70,5 +71,11 @@ class NothingFits(SweepdbError):  # noqa: N818 - an answer rather than a fault
 
 class Worsened(SweepdbError):  # noqa: N818 - an answer rather than a fault
     """Measured runs are surely worse than the caller lets pass."""
+
+    exit_code = 5
+
+
+class Drifted(SweepdbError):  # noqa: N818 - an answer rather than a fault
+    """A server that runs is slower than planned, misses a limit, or gets other requests."""
 
     exit_code = 5

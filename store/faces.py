@@ -35,7 +35,6 @@ def lazy_face(package: str) -> tuple[Callable[[str], object], Callable[[], list[
 
 
 def _homes(file: Path) -> dict[str, str]:
-    """Name -> module of everything that a face imports for types."""
     return {
         alias.name: str(node.module)
         for block in ast.parse(file.read_text(encoding="utf-8")).body

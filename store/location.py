@@ -31,7 +31,6 @@ class Moment:
 
     @property
     def conditions(self) -> dict[str, str]:
-        """The condition, by table, that rows of that moment meet."""
         newest = {name: f"id <= {getattr(self, name):d}" for name in self.__slots__}
         return {**newest, "sweep_interval": f"sweep_id <= {self.sweep:d}"}
 

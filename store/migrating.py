@@ -58,7 +58,6 @@ _ALEMBIC_VERSION = Table(
 
 
 def make_engine(location: StoreLocation, *, foreign_keys: bool = True) -> Engine:
-    """Build the engine of a store; nothing is connected yet."""
     if location.kind == "postgresql":
         waiting = {"options": f"-c lock_timeout={int(1000 * limit_s())}"}
         return create_engine(make_url(location.url), connect_args=waiting)
@@ -141,7 +140,6 @@ def create_if_missing(location: StoreLocation) -> bool:
 
 
 def upgrade_store(url: str | None) -> UpgradeReport:
-    """Bring a store to the current revision; a file store is backed up first."""
     location = parse_url(url)
     before = current_revision(url)
     if before == HEAD_REVISION:
@@ -160,7 +158,6 @@ def _to_head(config: Config) -> None:
 
 
 def current_revision(url: str | None) -> str:
-    """Return the schema revision of an existing store, whichever it is."""
     return read_revision(parse_url(url))
 
 
@@ -182,7 +179,6 @@ def migrate(location: StoreLocation, action: Callable[[Config], None]) -> None:
 
 
 def schema_drift(connection: Connection) -> list[str]:
-    """Describe every difference between the models and the tables that are there."""
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
 
@@ -190,16 +186,7 @@ def schema_drift(connection: Connection) -> list[str]:
     return [repr(difference) for difference in compare_metadata(context, METADATA)]
 
 
-def revision_history() -> tuple[str, ...]:
-    """Return the revisions as the files say, oldest first."""
-    from alembic.script import ScriptDirectory
-
-    script = ScriptDirectory.from_config(alembic_config(None))
-    return tuple(item.revision for item in reversed(list(script.walk_revisions())))
-
-
 def alembic_config(connection: Connection | None) -> Config:
-    """Build Alembic's configuration from code."""
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})
@@ -237,7 +224,6 @@ def back_up(location: StoreLocation, label: str) -> Path:
 
 
 def _same_backup(path: Path, label: str, made: Path) -> Path | None:
-    """A backup of this kind that holds the very same."""
     known = sorted(path.parent.glob(f"{escape(path.name)}.{label}-*Z"))
     return next((one for one in known if cmp(one, made, shallow=False)), None)
 

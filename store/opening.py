@@ -35,16 +35,13 @@ class Store:
 
     @property
     def url(self) -> str:
-        """The address of the store."""
         return self.location.url
 
     @property
     def kind(self) -> str:
-        """`sqlite` or `postgresql`."""
         return self.location.kind
 
     def close(self) -> None:
-        """Release every connection."""
         with store_faults(self.location):
             self.running_lock.close()
             self.engine.dispose()
@@ -57,7 +54,6 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Read inside one consistent transaction."""
         reader = self.engine.execution_options(sweepdb_reading=True)
         with store_faults(self.location), reader.connect() as connection, connection.begin():
             yield connection

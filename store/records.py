@@ -52,8 +52,6 @@ class DeviceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrecisionRecord:
-    """Number formats by name."""
-
     key: str
     linear_quantization: str
     experts_quantization: str
@@ -67,8 +65,6 @@ class PrecisionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadBinRecord:
-    """One bin of a length distribution."""
-
     min_input_length: int
     max_input_length: int
     input_length: float  # representative
@@ -163,8 +159,6 @@ class BlockRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRecord:
-    """A request: who asked for what with which program, and how it ended."""
-
     key: str
     arguments: str  # JSON
     program_version: str

@@ -94,8 +94,6 @@ def is_abandoned(location: StoreLocation, sweep_id: int, key: str) -> bool:
 
 
 class RunningSweep(NamedTuple):
-    """A sweep that is recorded as running."""
-
     id: int
     key: str
 

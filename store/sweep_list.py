@@ -77,16 +77,12 @@ class SweepSummary(NamedTuple):
 
 
 class OutcomeCount(NamedTuple):
-    """How many scenarios of a sweep ended the same way."""
-
     status: str
     reason: str | None
     scenarios: int
 
 
 class SweepContent(NamedTuple):
-    """The scenarios and probes that a sweep asked for of one model, device, workload and phase, by number."""
-
     model: str
     device: str
     workload: str
@@ -97,15 +93,12 @@ class SweepContent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepDetail:
-    """A sweep with how its scenarios ended and what it asked for."""
-
     summary: SweepSummary
     outcomes: tuple[OutcomeCount, ...]
     contents: tuple[SweepContent, ...]
 
 
 def list_sweeps(location: StoreLocation, *, limit: int = 20, offset: int = 0) -> list[SweepSummary]:
-    """Return sweeps, the newest first."""
     with read_transaction(location) as transaction:
         rows = transaction.rows(SweepSummary, _SUMMARY + _NEWEST_FIRST, (limit, offset))
         return [_of_now(location, row) for row in rows]

@@ -137,7 +137,6 @@ def html_of(parts: Iterable[Html | str]) -> Html:
 
 
 def element(tag: str, /, *inner: Html | str, **attributes: Value) -> Html:
-    """An element. `class_` is the attribute class and `aria_label` aria-label; None and False leave one out."""
     begin = f"<{tag}{_written(attributes)}>"
     return Html(begin if tag in _VOID else f"{begin}{html_of(inner)}</{tag}>")
 

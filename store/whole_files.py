@@ -58,7 +58,6 @@ def drop_unfinished_files() -> None:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Whether a path is a name of this process's standard output."""
     return _descriptor(path) == 1
 
 

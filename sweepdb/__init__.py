@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
     from sweepdb.planning import (
-        DaySchedule,
         DeploymentPlan,
         ExportedProfile,
         RatePlan,
@@ -36,10 +35,11 @@ if TYPE_CHECKING:
         export_profile,
         plan,
         plan_server,
-        schedule,
     )
+    from sweepdb.scheduling import DaySchedule, PoolSchedule, schedule, schedule_pool
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
+    from sweepdb.watching import Watched, watch
 
 __all__ = [
     "Answer",
@@ -52,6 +52,7 @@ __all__ = [
     "ExportedProfile",
     "InputError",
     "OpenStore",
+    "PoolSchedule",
     "Progress",
     "RatePlan",
     "ServerPlan",
@@ -59,6 +60,7 @@ __all__ = [
     "StoreError",
     "SweepdbError",
     "Validation",
+    "Watched",
     "calibrate",
     "calibrate_serving",
     "decide",
@@ -70,7 +72,9 @@ __all__ = [
     "plan",
     "plan_server",
     "schedule",
+    "schedule_pool",
     "validate",
+    "watch",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -33,7 +33,6 @@ class ExplainedStep:
 
     @property
     def summed_ms(self) -> float:
-        """The sum of the operators' times."""
         return sum(item.time_ms for item in self.operators)
 
     def said(self) -> str:

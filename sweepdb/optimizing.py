@@ -34,7 +34,7 @@ from store.errors import InputError, SweepdbError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
-from store.schema import Phase
+from store.schema import FORMULAS, Phase
 from sweepdb.evaluating.workloads import stored_workload
 
 
@@ -268,7 +268,7 @@ def _evaluated(options: OptimizerOptions, profile: DeviceProfile, budget: int, s
         launch=Launch(compile=options.compile),
         search=options.search,
         batch_range=options.batch_range,
-        serving_model=options.prefill_rule if options.prefill_rule == "seed002" else "waves",
+        serving_model=options.prefill_rule if options.prefill_rule == "seed002" else FORMULAS,
         serving_cost_ms=options.serving_cost_ms,
     )
     _check_combinations(options, request)

@@ -50,7 +50,6 @@ class _Specs(NamedTuple):
 
 
 def stored_scenario(location: StoreLocation, reference: str) -> PlannedScenario:
-    """The scenario of a store whose key begins so."""
     number = find_scenario(location, reference)
     with read_transaction(location) as transaction:
         specs = next(transaction.rows(_Specs, _SPECS, (number,)))
@@ -82,7 +81,6 @@ def _with_own_engine(store: Store, scenario: Scenario) -> Scenario:
 
 
 def planned_of(record: ScenarioRecord) -> PlannedScenario:
-    """The scenario of a record."""
     subject = record.subject
     specs = _Specs(
         model_name=subject.model.name, model=subject.model.spec, device=record.device.spec,

@@ -22,8 +22,6 @@ TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlRows(Framed):
-    """The rows of one statement, with DuckDB's type of each column."""
-
     columns: tuple[str, ...]
     types: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
@@ -68,12 +66,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def kept_folder() -> Path:
-    """The directory of kept statements."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "sweepdb" / "statements"
 
 
 def keep_statement(name: str, text: str) -> Path:
-    """Keep a statement under a name, in place of any that has it; return its file."""
     path = _file(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +81,6 @@ def keep_statement(name: str, text: str) -> Path:
 
 
 def kept_statement(name: str) -> str:
-    """The statement of a name."""
     try:
         return _file(name).read_text(encoding="utf-8")
     except OSError:

@@ -51,14 +51,14 @@ def asking(arrive, new_tokens, steps, *, cached=0, service=0.0, replica=None) ->
     )
 
 
-def run_of_qwen(phase="aggregated") -> Run:
-    """Qwen3-32B on four H100 at 2,000/300."""
+def run_of_qwen(phase="aggregated", input_length=2000, output_length=300.0) -> Run:
+    """Qwen3-32B on four H100."""
     scenario = Scenario(
         model=QWEN3_32B,
         device=load_device("h100_sxm"),
         precision=Precision(linear="W8A8_DYNAMIC"),
         plan=Plan(tp=4),
-        workload=Workload(input_length=2000, output_length=300.0, max_batched_tokens=4096),
+        workload=Workload(input_length=input_length, output_length=output_length, max_batched_tokens=4096),
         phase=phase,
         serving_model="vllm",
     )
@@ -70,6 +70,12 @@ def run_of_qwen(phase="aggregated") -> Run:
         cost=cost_model(scenario.device, "physical"),
         batch_sizes=np.arange(1, 2),
     )
+
+
+def player_of_qwen(phase, process) -> LoadPlayer:
+    """One side of a pair at 1,500/200."""
+    run = run_of_qwen(phase, 1500, 200.0)
+    return LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), PlaySettings(process=process))
 
 
 def aggregated_loads(rates, process, trace=None):

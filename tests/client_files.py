@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+from evaluator.ledger.readers import read_measurements
+
 # What `vllm bench serve --save-result` writes, with --metadata device=h100_sxm tensor_parallel_size=2.
 VLLM = {
     "date": "20260203-040506",
@@ -200,3 +204,18 @@ Qwen/Qwen3-32B,h100_sxm,vllm,fp8,2,1024,128,many,2,200,13,r7
 Qwen/Qwen3-32B,h100_sxm,vllm,fp8,2,1024
 Qwen/Qwen3-32B,h100_sxm,vllm,,,1024,128,64,,nan,15,r7
 """
+
+
+def write(folder, content, name="result.json"):
+    """A file of a text, or of JSON."""
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def only(path):
+    """The one record of a file that has no problem."""
+    result = read_measurements(path)
+    assert result.problems == ()
+    (record,) = result.records
+    return record

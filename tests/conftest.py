@@ -15,7 +15,7 @@ import pytest
 from examples import MOST, PROFILE, examples
 from hypothesis import settings
 from postgresql_server import Server, running_server, why_not
-from quick import further_cases, quick
+from quick import STALE, further_cases, quick
 
 # No example has a deadline: a slow or busy machine takes longer, and that is no error. Examples are the same in every
 # run, so that a check is red by the change that it checks; `make long` looks for new ones.
@@ -25,8 +25,11 @@ settings.load_profile(PROFILE)
 
 
 @pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
-def pytest_collection_modifyitems(items):
-    later = further_cases()
+def pytest_collection_modifyitems(config, items):
+    later, whole = further_cases(), not any("::" in argument for argument in config.args)
+    found = {item.nodeid for item in items}
+    files = {one.partition("::")[0] for one in found}
+    config.stash[STALE] = [one for one in later - found if whole and one.partition("::")[0] in files]
     for item in items:
         if item.nodeid in later:
             item.add_marker(pytest.mark.survival)

@@ -22,6 +22,7 @@ from evaluator_cases import (
     W8A8,
     both_traces,
 )
+from measured_points import closed_loop
 
 from evaluator.evaluate import batch_source, evaluate_scenario
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_to_json
@@ -266,13 +267,10 @@ def pairs() -> Iterator[tuple[str, Columns]]:
 
 
 def _record(**changes: object) -> MeasurementRecord:
-    point = MeasurementRecord(
-        key="k", source="s", source_format="own", model="Qwen/Qwen3-0.6B", device="TEST_DEVICE", engine="vllm",
-        engine_version=None, mode="aggregated", precision="bf16", kv_precision=None, num_devices=1, input_length=1000.0,
-        output_length=100.0, concurrency=8.0, request_rate=None, decode=SideRecord(tp=1),
-        metrics={"ttft_ms_mean": 100.0}, extra="{}",
-    )  # fmt: skip
-    return replace(point, **changes)
+    return closed_loop(**{
+        "model": "Qwen/Qwen3-0.6B", "device": "TEST_DEVICE", "precision": "bf16", "input_length": 1000.0,
+        "output_length": 100.0, "extra": "{}", **changes,
+    })  # fmt: skip
 
 
 _RECIPES = {

@@ -8,7 +8,10 @@ from generator import block, interval_length, scenarios, sweep_record
 
 from queries.connect import connect
 from store.parts import ShardBlock, part_shelf, register_part, write_part
+from store.reading import read_transaction
+from store.reading.silent_duckdb import in_memory
 from store.schema.measures import MEASURES
+from store.sealing.snapshots import load_snapshot
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
 NAMES = ", ".join(["scenario", "model", "workload", "phase", "batch_size", *(column.name for column in MEASURES)])
@@ -20,6 +23,12 @@ MEAN = 20
 def rows(url):
     with connect(url) as connection:
         return connection.execute(ROWS).fetchall()
+
+
+def whole_snapshot(store):
+    """Every part compared by its full hash, as `sweepdb db check` does."""
+    with read_transaction(store.location) as transaction, in_memory() as connection:
+        return load_snapshot(connection, transaction, store.location, transaction.store_id, full_hash=lambda _: True)
 
 
 def begun(store, key="b"):

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+STALE = pytest.StashKey[list[str]]()  # listed cases that no test has any more, of the files collected
+
 
 def quick(
     cases: Iterable[Any], which: int | Callable[[Any], bool] = 1, *, rest: pytest.MarkDecorator = pytest.mark.survival

@@ -28,6 +28,7 @@ from client_files import (
 )
 from damage import damaged_bytes, damaged_document, damaged_table
 from hypothesis import strategies as st
+from metric_pages import Server
 from more_client_files import GUIDELLM_CSV
 from restated import config_of
 
@@ -39,6 +40,7 @@ from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import as_yaml, engine_from_file, fitted_engine, label_of_engine
 from evaluator.inputs.models import load_model
 from evaluator.inputs.parameters import parameter_count
+from evaluator.inputs.workloads.day_rates import read_day
 from evaluator.inputs.workloads.lengths import load_distribution
 from evaluator.inputs.workloads.traces import read_trace
 from evaluator.ledger import report_of
@@ -57,6 +59,9 @@ from sweepdb.measuring.log_scoring import conforming
 from sweepdb.prices import read_prices
 from sweepdb.sharing.adding import block_record
 from sweepdb.sharing.identities import engines_of, refuse_forged
+from sweepdb.watching.earlier import earlier_seen
+from sweepdb.watching.pages import readings_of
+from sweepdb.watching.windows import seen_over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +94,10 @@ def _keyed(value: object) -> object:
 
 def _lengths(path: Path) -> object:
     return _keyed(load_distribution(path, output_length=None))
+
+
+def _day(path: Path) -> object:
+    return read_day(path).requests
 
 
 def _trace(path: Path) -> object:
@@ -143,6 +152,10 @@ EXPORTED = report_of(record(
 ))  # fmt: skip
 
 
+def _metrics(path: Path) -> object:
+    return seen_over(readings_of([str(path)], every=None, during=None, served_as=None))
+
+
 def _json(name: str, document: object, read: Callable[[Path], object], **more: object) -> ReaderCase:
     return ReaderCase(name=name, base=json.dumps(document, indent=1).encode(), document=document, read=read, **more)
 
@@ -159,6 +172,17 @@ JOINT = {"name": "chat", "bins": [
     {"min_tokens": 0, "max_tokens": 500, "weight": 0.6, "prefix_cache_hit_rate": 0.5, "output_min_tokens": 0, "output_max_tokens": 90},
     {"min_tokens": 500, "max_tokens": 1500, "weight": 0.4, "output_min_tokens": 10, "output_max_tokens": 400},
 ]}  # fmt: skip
+CATALOGUED = {
+    f"{name}_sequence_length": {
+        "min": 5,
+        "max": 900,
+        "mean": 300,
+        "standard_deviation": 150,
+        "distribution_type": family,
+    }
+    for name, family in (("input", "log_normal"), ("output", "normal"))
+}
+DAY = "minute,rate,input_length,output_length\n0,9.5,500,60\n0,0.5,8000,60\n1,12,500,60\n"
 APART = {
     "bins": [{"min_tokens": 0, "max_tokens": 500, "weight": 3}, {"min_tokens": 500, "max_tokens": 900, "weight": 1}],
     "output_bins": [
@@ -277,10 +301,18 @@ def _parquet() -> bytes:
             return Path(folder, "t.parquet").read_bytes()
 
 
+METRICS = Server("vllm").serve(30, prompt=500, output=20, ttft_ms=80, tpot_ms=9).page()
+WATCHED = [
+    {"metric": name, "measured": value, "error_percent": 1.5}
+    for name, value in (("in_flight", 20.5), ("prompt_tokens", 500.0), ("output_tokens", 20.0), ("tpot_ms", 9.0))
+]
 EVALUATE = ("evaluate", "Qwen/Qwen3-0.6B", "--device", "TEST_DEVICE", "--batch-range", "2")
 CASES = (
     _yaml("lengths.yaml", JOINT, _lengths, command=(*EVALUATE, "--input-length", "FILE")),
     _yaml("independent.yaml", APART, _lengths),
+    _json("catalogue.json", CATALOGUED, _lengths),
+    _csv("day.csv", DAY, _day,
+         command=("schedule", "--trace", "FILE", "--ttft-limit", "500", "--tpot-limit", "50")),
     _csv("trace.csv", TRACE, _trace, command=("workloads", "add", "log", "--trace", "FILE")),
     ReaderCase(name="trace.jsonl", base=REQUESTS.encode(), read=_trace),
     _yaml("sweep.yaml", SWEEP, _sweep, command=("evaluate", "--sweep", "FILE")),
@@ -324,4 +356,6 @@ CASES = (
     _json("bundle.json", json.loads(BUNDLE["bundle.json"]), _bundle,
           beside=tuple(item for item in BUNDLE.items() if item[0] != "bundle.json")),
     _json("proof.json", PROOF, _proof),
+    ReaderCase(name="metrics.prom", base=METRICS.encode(), read=_metrics),
+    _json("watched.json", WATCHED, lambda path: earlier_seen(path, "vllm")),
 )  # fmt: skip

@@ -21,12 +21,13 @@ def write(url: str) -> None:
     """Fill a store with a little of everything, always the same."""
     import numpy as np
     from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, scenario, scenarios, sweep_record
+    from measured_points import bare_point
     from sqlalchemy import insert
 
     from store.loads import ArrivalRecord, KeptRequests, LoadRecord
     from store.opening import open_store
     from store.parts import fail_shard, put_shards
-    from store.records import CalibrationRecord, MeasurementRecord, OperatorSetRecord, PriceRecord, ValidationRecord
+    from store.records import CalibrationRecord, OperatorSetRecord, PriceRecord, ValidationRecord
     from store.schema.sql_tables import PART, PART_THINNED
     from store.writing import begin_sweep, finish_sweep, put_block, put_loads, put_scenarios
     from store.writing.beside import put_calibration, put_operators, put_prices
@@ -119,14 +120,11 @@ def write(url: str) -> None:
         void(store, refs[1].key, "a mistake")
         unvoid(store, refs[1].key)
         put_operators(store, [OperatorSetRecord(key="a" * 64, payload='["matmul"]', torch_version="2.13.0")])
-        measured = MeasurementRecord(
-            **dict.fromkeys(
-                set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra"}
-            ),
-            metrics={"tpot_ms_mean": 20.5},
-        )
-        measured = replace(measured, key="b" * 64, source="a.csv:2", source_format="serving", device="H100_SXM")
-        put_measurements(store, [replace(measured, measured_at=datetime(2026, 1, 2, tzinfo=UTC))])
+        measured = bare_point(
+            key="b" * 64, source="a.csv:2", source_format="serving", device="H100_SXM",
+            metrics={"tpot_ms_mean": 20.5}, measured_at=datetime(2026, 1, 2, tzinfo=UTC),
+        )  # fmt: skip
+        put_measurements(store, [measured])
         put_validations(
             store,
             [

@@ -127,7 +127,7 @@ def test_a_probe_column_is_four_files(changed):
     assert "DOUBLE [ms]" in next(line for line in schema.splitlines() if "first_wave_ms" in line)
 
 
-def test_a_size_of_plans_is_seven_files_before_an_engine_has_it(changed):
+def test_a_size_of_plans_is_six_files_before_an_engine_has_it(changed):
     edits = {
         "store/schema/plan_columns.py": (
             '            words="encoders on devices of their own",\n        ),\n    )\n',
@@ -153,17 +153,16 @@ def test_a_size_of_plans_is_seven_files_before_an_engine_has_it(changed):
         ),
         "evaluator/inputs/launchable.py": ("shares=frozenset(),", 'shares=frozenset({"spare_devices"}),'),
         "sweepdb/evaluating/sweep_options.py": (
-            "    encoder_devices: Sizes = option(",
-            '    spare_devices: Sizes = option(None, "devices kept idle", unit="devices")\n    encoder_devices: Sizes = option(',
+            "    encoder_devices: Sizes = _plans(",
+            '    spare_devices: Sizes = _plans(None, "devices kept idle", unit="devices")\n    encoder_devices: Sizes = _plans(',
         ),
-        "cli/help/headings.py": ('"encoder_devices", "batch_range",', '"encoder_devices", "spare_devices", "batch_range",'),
     }  # fmt: skip
     found = changed(
         edits, BY_FORMULAS, f"{BY_FORMULAS} --spare-devices 0,1", "query prefill --format json",
         "query pd-ratio --top 1 --format json", "query coverage --device TEST_DEVICE --format json",
     )  # fmt: skip
     again, _, rows, pairs, coverage = found["said"]
-    assert len(edits) == 7
+    assert len(edits) == 6
     assert "0 probes stored" in again  # no key of before moved
     plans = {row["plan"]: row for row in json.loads(rows) if row["device"] == "TEST_DEVICE"}
     assert set(plans) == {"tp2pp1dp1", "tp2pp1dp1spare1"}
@@ -176,7 +175,7 @@ def test_a_size_of_plans_is_seven_files_before_an_engine_has_it(changed):
     assert "spare_devices" in found["columns"]
 
 
-def test_a_field_of_subjects_is_eight_files(changed):
+def test_a_field_of_subjects_is_seven_files(changed):
     edits = {
         "store/schema/service_columns.py": (
             "    routing: str | None = field(",
@@ -200,14 +199,13 @@ def test_a_field_of_subjects_is_eight_files(changed):
             "wait_steps=scenario.launch.wait_steps + scenario.launch.look_ahead,",
         ),
         "sweepdb/evaluating/sweep_options.py": (
-            "    wait_steps: int | None = option(",
-            '    look_ahead: int | None = option(None, "steps ahead", unit="steps")\n    wait_steps: int | None = option(',
+            "    wait_steps: int | None = _engine(",
+            '    look_ahead: int | None = _engine(None, "steps ahead", unit="steps")\n    wait_steps: int | None = _engine(',
         ),
         "queries/asking/options.py": (
             "    wait_steps: int | None = option(",
             '    look_ahead: int | None = option(None, "only so far ahead")\n    wait_steps: int | None = option(',
         ),
-        "cli/help/headings.py": ('"max_num_seqs", "wait_steps",', '"max_num_seqs", "look_ahead", "wait_steps",'),
     }  # fmt: skip
     device = "--device h100_sxm"
     found = changed(
@@ -215,7 +213,7 @@ def test_a_field_of_subjects_is_eight_files(changed):
         f"query best {device} --all --format csv", f"query pd-ratio {device} --top 1 --format json", f"query best {device} --all",
     )  # fmt: skip
     again, _, mine, every, pairs, told = found["said"]
-    assert len(edits) == 8
+    assert len(edits) == 7
     assert "0 probes stored" in again  # no key of before moved
     assert {row["look_ahead"] for row in json.loads(mine)} == {3}
     assert "look_ahead" in every.splitlines()[0].split(",")

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from typing import get_args
 
 import pytest
-from quick import further_cases
+from quick import STALE, further_cases
 from test_import_direction import MAY_IMPORT, ROOT, imported
 
 from store.schema import declaring
@@ -131,7 +131,8 @@ def test_a_module_that_another_points_to_is_there(package):
             assert any(one.exists() for one in found), f"{path.relative_to(ROOT)} points to {root}{rest}"
 
 
-def test_a_case_that_is_listed_for_later_is_one_of_a_test():
+def test_a_case_that_is_listed_for_later_is_one_of_a_test(request):
+    assert request.config.stash[STALE] == []
     for case in further_cases():
         file, _, name = case.partition("[")[0].partition("::")
         assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 from evaluator_cases import OPT_125M, TEST_DEVICE
@@ -32,6 +33,12 @@ def request_of(**options) -> SweepRequest:
         "batch_range": (1, 6),
         **options,
     })  # fmt: skip
+
+
+def shard_states(store):
+    """How many shards the store's only sweep has in each state."""
+    with store.engine.connect() as connection:
+        return Counter(state for (state,) in connection.exec_driver_sql("SELECT state FROM shard"))
 
 
 def rows(url):

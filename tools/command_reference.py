@@ -31,7 +31,7 @@ error.
 | 2 | wrong usage or input |
 | 3 | the store or the machine |
 | 4 | some scenarios failed |
-| 5 | nothing satisfies the limits (only with `--fail-empty`) |
+| 5 | nothing satisfies the limits (`--fail-empty`), a number got worse (`--fail-over`), or `watch` found a change |
 | 130 | interrupted; what was acknowledged is kept |
 
 ## Completion

@@ -45,10 +45,10 @@ from evaluator.ledger import (
     fit_points,
     huber,
     lengths_of,
-    metrics_of,
     read_measurements,
     sides_of,
     usable,
+    values_of,
     values_of_sides,
 )
 from store.errors import InputError
@@ -65,6 +65,18 @@ class HandoverPoint:
 
     pair: tuple[str, str]
     errors: FloatArray
+
+
+class _Ones:
+    """A probe that has every number."""
+
+    def value(self, column: str, batch_size: int) -> float:  # noqa: ARG002
+        return 1.0
+
+
+def metrics_of(deployment: Deployment) -> frozenset[str]:
+    """The metrics that a point's probe has."""
+    return frozenset(values_of(deployment, "known", _Ones(), 1))
 
 
 def handover_points(records: Iterable[MeasurementRecord], engine: str) -> list[HandoverPoint]:

@@ -3,9 +3,10 @@ and finding the region of an answer (queries.errors.expected)."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping
 
-from queries.errors import ANY, ENGINE, METRICS, shipped_regions
+from queries.errors import ANY, ENGINE, METRICS, SUMMARY
 
 _INTRODUCTION = """# Expected errors by region
 
@@ -22,6 +23,12 @@ _HEADS = {
     "output_tokens_per_s": "tokens/s",
 }
 _SHOWN = ("tpot_exclusive_ms", "tpot_inclusive_ms", "ttft_ms", "output_tokens_per_s")
+
+
+def shipped_regions() -> list[dict[str, str]]:
+    """The rows of the shipped summary, by the names of Region."""
+    with SUMMARY.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def ledger_page() -> str:

@@ -5,7 +5,7 @@ these files as `sweepdb evaluate` would, under each cost model family, conventio
 the errors by region, and those of others' servers by source, to queries/ledger/*.csv; measured values stay away.
 An engine fitted to measured points is asked as fitted without the point's (device, model) pair. Nothing is random.
 
-Not here: regions (sweepdb.measuring.error_regions), and finding that of an answer (queries.errors.expected)."""
+Not here: regions (tools.error_regions), and finding that of an answer (queries.errors.expected)."""
 
 from __future__ import annotations
 
@@ -65,16 +65,8 @@ from queries.errors import (
 from store.errors import SweepdbError
 from store.records import MeasurementRecord
 from store.schema import Convention, Phase
-from sweepdb.measuring import (
-    Field,
-    PointError,
-    ServerError,
-    read_server_errors,
-    regions_of,
-    spreads_of,
-    write_points,
-    write_server_errors,
-)
+from tools.error_regions import Field, PointError, regions_of, write_points
+from tools.server_spreads import ServerError, read_server_errors, spreads_of, write_server_errors
 
 UNNAMED = "vllm"  # serves who names no engine
 METRIC_NAMES = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "output_tokens_per_s")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
     group = typer.Typer(
         help="Create, upgrade, check, seal and compact a store.", no_args_is_help=True, rich_markup_mode=None
     )

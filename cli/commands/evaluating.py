@@ -107,7 +107,6 @@ def _write_schema() -> int:
 
 
 def _next_question(phases: AbstractSet[str], *, played: bool) -> str:
-    """A question that rows of these phases answer, and loads of them."""
     if played:
         if phases in ({"prefill"}, {"decode"}):
             return (

@@ -120,16 +120,8 @@ def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None],
     """Refuse what an action does not take."""
     if action == "import" and not named:
         raise InputError("measurements import needs files or folders of points", hint="sweepdb measurements --help")
-    takes = {
-        "import": len(named) > 0,
-        "list": not named,
-        "runs": not named,
-        "show": len(named) == 1,
-        "export": True,
-        "set": True,
-        "delete": True,
-    }
-    if not takes.get(action, False):
+    takes = {"import": bool(named), "list": not named, "runs": not named, "show": len(named) == 1}
+    if not takes.get(action, action in {"export", "set", "delete"}):
         raise InputError(
             f"measurements {' '.join([action, *named])} is not one of: import FILE..., export, list, runs, show POINT,"
             " set POINT..., delete POINT..., suggest",

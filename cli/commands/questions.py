@@ -289,7 +289,6 @@ def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
 
 
 def full_answer(answer: Answer) -> dict[str, object]:
-    """Everything about an answer, for machines."""
     from cli.render.rows import plain
 
     question: Question = answer.question

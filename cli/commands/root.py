@@ -10,7 +10,6 @@ from store.errors import InputError
 
 
 def register(app: typer.Typer) -> None:
-    """Add the options of this module."""
     app.callback(invoke_without_command=True)(options)
 
 

@@ -1,54 +1,120 @@
-"""schedule: replicas by hour for a day's rate. Not here: the schedule (sweepdb.planning.scheduling)."""
+"""schedule: replicas by hour for a day's rate. Not here: the schedule (sweepdb.scheduling)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cli.derived import as_typed
 from cli.output import FORMATS, check_format, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
+from store.errors import InputError
+
+_COOL_DOWN = 10
 
 
 def schedule(  # noqa: PLR0917  one of each option
     trace: Annotated[
-        Path, typer.Option(help="CSV of a day: minute and rate (requests/s), or a log of requests with times")
+        list[str],
+        typer.Option(help="CSV of a day: minute and rate (requests/s), or a log; MODEL=FILE for each model of a pool"),
     ],
     ttft_limit: Annotated[float, typer.Option(help="longest time to first token, ms")],
     tpot_limit: Annotated[float, typer.Option(help="longest time per output token, ms")],
     attainment: Annotated[float, typer.Option(help="share of each hour's requests within the limits")] = 0.95,
+    pool: Annotated[int | None, typer.Option(help="devices that several models share")] = None,
     sweep: Annotated[str | None, typer.Option(help="only scenarios of this sweep")] = None,
     model: Annotated[str | None, typer.Option(help="only this model")] = None,
     device: Annotated[str | None, typer.Option(help="only this device")] = None,
     start_up: Annotated[int, typer.Option(help="minutes that a replica is paid for before it serves")] = 5,
-    cool_down: Annotated[int, typer.Option(help="minutes that a replica serves on after it was last needed")] = 10,
-    minimum: Annotated[int, typer.Option(help="replicas that always run")] = 1,
+    cool_down: Annotated[
+        int, typer.Option(help="minutes that a replica serves on after it was last needed")
+    ] = _COOL_DOWN,
+    minimum: Annotated[int, typer.Option(help="replicas that always run; on a pool, of each model")] = 1,
     maximum: Annotated[int | None, typer.Option(help="most replicas at once")] = None,
     spare: Annotated[int, typer.Option(help="replicas beyond those needed, for a node that is lost")] = 0,
+    reactive: Annotated[
+        str | None, typer.Option(help="a planner by queue=5 waiting requests to a replica, or ongoing=40 in all")
+    ] = None,
     trace_unit: Annotated[str, typer.Option(help="s or ms: the unit of a log's times that are numbers")] = "s",
     seed: Annotated[int, typer.Option(help="seed of the day's arrivals and lengths")] = 1,
-    format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")] = "table",
+    format_: Annotated[
+        str, typer.Option("--format", help="table, csv, json, jsonl, parquet; a picture: svg, png, pdf, html, vl")
+    ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
 ) -> int:
     """Replicas by hour for a day, from stored loads: static, scheduled, and following the rate.
 
     The schedule with the fewest device-hours is simulated with the day's requests, and gets more where it misses."""
-    check_format(format_, output, known=FORMATS)
-    from sweepdb.planning import schedule as scheduled
+    from cli.pictures import PICTURES, check_picture, write_specification
 
-    found = scheduled(
-        trace, ttft_limit=ttft_limit, tpot_limit=tpot_limit, attainment=attainment, sweep=sweep, model=model,
-        device=device, start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare,
-        trace_unit=trace_unit, seed=seed,
-        store=store,
-    )  # fmt: skip
+    check_format(format_, output, known=(*FORMATS, *PICTURES))
+    check_picture(format_, output)
+    common: dict[str, Any] = {
+        "ttft_limit": ttft_limit, "tpot_limit": tpot_limit, "attainment": attainment, "sweep": sweep, "store": store,
+        "device": device, "start_up": start_up, "minimum": minimum, "trace_unit": trace_unit, "seed": seed,
+    }  # fmt: skip
+    alone: dict[str, Any] = {
+        "model": model, "cool_down": cool_down, "maximum": maximum, "spare": spare, "reactive": reactive,
+    }  # fmt: skip
+    if pool is not None:
+        _check_pool(format_, alone)
+        return _show_pool(_by_model(trace), {**common, "pool": pool}, format_, output)
+    if len(trace) > 1:
+        raise InputError("several traces share a pool of devices", hint="`pool=N`, and `trace=MODEL=FILE` for each")
+    from sweepdb.scheduling import schedule as scheduled
+
+    found = scheduled(trace[0], **common, **alone)
     if format_ == "table":
         from cli.render.schedules import schedule_lines
 
         write_text(map(as_typed, schedule_lines(found)), output)
+    elif format_ in PICTURES:
+        from sweepdb.reporting import scheduled_picture
+
+        write_specification(scheduled_picture(found), format_, output)
+    else:
+        write_rows(found.columns, found.rows, format_, output)
+    return 0
+
+
+def _check_pool(format_: str, alone: Mapping[str, object]) -> None:
+    """Refuse what only a day of one model has."""
+    usual = {"cool_down": _COOL_DOWN, "spare": 0}
+    for keyword, value in alone.items():
+        if value != usual.get(keyword):
+            raise InputError(
+                f"`{keyword}={value}` is not scheduled on a pool", hint="leave it out, or leave `pool` out"
+            )
+    if format_ not in FORMATS:
+        raise InputError("a pool has no picture", hint="--format csv has its hours")
+
+
+def _by_model(traces: Sequence[str]) -> dict[str, str]:
+    found = dict[str, str]()
+    for trace in traces:
+        model, separator, path = trace.partition("=")
+        if not (model and separator and path):
+            raise InputError(
+                f"`trace={trace[:100]}` names no model and file", hint="such as --trace Qwen/Qwen3-32B=day.csv"
+            )
+        if model in found:
+            raise InputError(f"`trace={model}=...` stands twice", hint="one trace for each model")
+        found[model] = path
+    return found
+
+
+def _show_pool(traces: dict[str, str], asked: dict[str, Any], format_: str, output: Path | None) -> int:
+    from sweepdb.scheduling import schedule_pool
+
+    found = schedule_pool(traces, **asked)
+    if format_ == "table":
+        from cli.render.schedules import pool_lines
+
+        write_text(map(as_typed, pool_lines(found)), output)
     else:
         write_rows(found.columns, found.rows, format_, output)
     return 0

@@ -1,4 +1,6 @@
-"""serve: a page over the stored probes. mcp: the same questions as tools. Not here: what is served (sweepdb.web)."""
+"""serve: a page over the stored probes. mcp: the same questions as tools. watch: a server that runs beside its row.
+
+Not here: what is served (sweepdb.web), and the comparison (sweepdb.watching)."""
 
 from __future__ import annotations
 
@@ -7,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from cli.output import tell
-from cli.shared_options import StoreOption, TimeoutOption
-from store.errors import InputError
+from cli.derived import as_typed
+from cli.output import FORMATS, check_format, say, tell, write_rows, write_text
+from cli.shared_options import OutputOption, StoreOption, TimeoutOption
+from store.errors import Drifted, InputError
 
 
 def serve(  # noqa: PLR0917  one parameter an option
@@ -65,6 +68,67 @@ def mcp(
     from sweepdb.web import run_assistant
 
     run_assistant(parse_url(store), sql=sql, timeout_s=timeout)
+    return 0
+
+
+def watch(  # noqa: PLR0917  one parameter an option
+    server: Annotated[
+        str | None,
+        typer.Argument(help="stored row (a1b2c3d4:19), or folder of launch; default: the only one of model and engine"),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option(metavar="URL|FILE", help="its metrics; several files: pages in their order")
+    ] = None,
+    every: Annotated[
+        float | None, typer.Option(help="seconds between two readings; of files: how far apart they were read")
+    ] = None,
+    during: Annotated[float | None, typer.Option("--for", help="seconds to read for; default: two readings")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="a part of the stored model's name, if the server has another")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="a part of the device's name")] = None,
+    served_as: Annotated[str | None, typer.Option(help="the model's name on a page that has several")] = None,
+    ttft_limit: Annotated[float | None, typer.Option(help="mean time to first token to keep, ms")] = None,
+    tpot_limit: Annotated[float | None, typer.Option(help="mean time per output token to keep, ms")] = None,
+    arrivals: Annotated[
+        str, typer.Option(help="poisson: requests come at random moments; users: as many always ask, as in a benchmark")
+    ] = "poisson",
+    tolerance: Annotated[float, typer.Option(help="percent up to which a difference is as planned")] = 5.0,
+    baseline: Annotated[
+        Path | None, typer.Option(help="JSON of an earlier answer, from when the server was as planned")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="add what was seen to this CSV of measured points, and import it")
+    ] = None,
+    format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")] = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Compare the metrics of a server that runs with its stored row at that load. Exit 5 when it has drifted.
+
+    Reads Prometheus pages of vLLM, SGLang and TensorRT-LLM. Drift: slower, other lengths, or a limit that is missed."""
+    check_format(format_, output, known=FORMATS)
+    if not metrics:
+        raise InputError(
+            "watch needs --metrics", hint="sweepdb watch --metrics http://127.0.0.1:8000/metrics --every 60"
+        )
+    from sweepdb.watching import watch as watched
+
+    found = watched(
+        metrics, server, every=every, during=during, model=model, device=device, served_as=served_as,
+        ttft_limit=ttft_limit, tpot_limit=tpot_limit, arrivals=arrivals, tolerance=tolerance, baseline=baseline,
+        keep=keep, store=store,
+    )  # fmt: skip
+    if format_ == "table":
+        from cli.render.watched import watched_lines
+
+        write_text(map(as_typed, watched_lines(found)), output)
+    else:
+        write_rows(found.columns, found.rows, format_, output)
+        for line in found.sentences():
+            say(as_typed(line))
+    if found.drifted:
+        raise Drifted(f"{found.probe} is not as planned", hint="the lines above say how")
     return 0
 
 

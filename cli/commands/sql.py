@@ -150,7 +150,6 @@ def _run(
 
 
 def _give_up(interrupted: bool) -> None:
-    """End the process from beside a call that cannot be stopped, leaving whole lines and whole files."""
     from sweepdb.stores import drop_unfinished_files
 
     drop_unfinished_files()

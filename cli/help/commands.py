@@ -36,7 +36,6 @@ class PlainValue:
     """Stands in the place of Typer's reader of one parameter, which is built once it is needed."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401  Typer's own types, of one version or another
-        """The value of a parameter."""
         several = param.multiple or param.nargs == -1
         if value is None:
             return () if several else None
@@ -108,8 +107,6 @@ HELP_ALL = "--help-all"
 
 
 class DescribedCommand(TyperCommand):
-    """A command of `sweepdb`."""
-
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  of one Typer or another
         """Options, `--help` among them, which read what is plain themselves."""
         return read_plainly(super().get_params(ctx))

@@ -12,8 +12,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "plan Qwen/Qwen3-32B --device h200_sxm,b200_sxm --rate 20 --tpot-limit 40",
     ),
     "schedule": (
-        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50",
-        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50 --spare 1 --start-up 10 --format csv",
+        "schedule --trace day.csv --ttft-limit 2000 --tpot-limit 50 --spare 1 --reactive queue=5",
+        "schedule --pool 16 --trace Qwen/Qwen3-32B=a.csv --trace Qwen/Qwen3-8B=b.csv --ttft-limit 2000 --tpot-limit 50",
     ),
     "decide": (
         "decide Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --tpot-limit 30 --ttft-limit 2000",
@@ -47,6 +47,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "sql --file question.sql --format parquet --output answer.parquet",
     ),
     "serve": ("serve --open", "serve --port 9000 --store sqlite:///build/demo.sqlite"),
+    "watch": (
+        "watch a1b2c3d4:19 --metrics http://127.0.0.1:8000/metrics --every 60 --tpot-limit 50",
+        "watch started --metrics before.prom --metrics after.prom --every 60 --baseline right.json",
+    ),
     "mcp": ("mcp", "mcp --sql --store sqlite:///build/demo.sqlite"),
     "sweeps": ("sweeps", "sweeps --limit 100 --format json"),
     "show": ("show 6903164904d0", "show a1b2c3d4:175"),

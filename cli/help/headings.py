@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from sweepdb.asking import PARTS, declared
+from sweepdb.evaluating import options_by_keyword
+from sweepdb.planning import HEADINGS_OF_ASKED, PlanOptions
 
 OUTPUT = "Output"
 STORE = "Store"
@@ -16,36 +18,10 @@ _PARTS = {
     "pairs": "Devices, and prefill and decode instances",
     "options": "What the report shows",
 }
-_EVALUATED = {
-    "What is served": (
-        "model", "sweep", "from_deployment", "input_length", "output_length", "images", "image_size",
-        "encoder_split", "workload", "prefix_cache_hit_rate", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate",
-        "host_gb_per_s", "ssd_gb_per_s", "remote_gb_per_s", "max_num_batched_tokens", "num_mtp_tokens",
-        "mtp_acceptance_rate", "speculative", "thinking",
-    ),
-    "Devices": (
-        "device", "num_devices", "total_devices", "prefill_devices_per_instance", "decode_devices_per_instance",
-        "family", "kv_transfer_gb_per_s", "price_date", "concurrency", "rank_by",
-    ),
-    "Weights and graph": (
-        "quantization", "experts_quantization", "mixers_quantization", "head_quantization",
-        "drafts_quantization", "kv_cache_quantization", "mxfp4_group_size", "compile", "convention",
-    ),
-    "Plans and batches": (
-        "mode", "search", "tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes",
-        "dcp_sizes", "redundant_experts", "pcp_sizes", "micro_batches", "encoder_devices", "batch_range",
-    ),
-    "Engine and clients": (
-        "serving_model", "serving_cost", "client_lengths", "prompts_per_user", "poll_steps",
-        "max_num_seqs", "wait_steps", "routing",
-    ),
-    "Requests that arrive": (
-        "rate", "attainment", "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch",
-        "reject_ttft", "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
-        "trace_caches",
-    ),
-    "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema", "as_predicted"),
-}  # fmt: skip
+_OF_COMMANDS = {  # options that commands of evaluations have themselves
+    "What is served": ("model", "sweep", "from_deployment"),
+    "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema"),
+}
 _SHARED = {
     OUTPUT: (
         "format_", "output", "wide", "explain", "composition", "plot", "show_sql", "proof", "sign", "fail_empty",
@@ -97,7 +73,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "Ask": ("plan", "schedule", "decide", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
     "Evaluate and launch": ("evaluate", "worker", "launch"),
     "Look up": ("models", "devices", "support", "workloads", "prices"),
-    "Measure": ("measurements", "compare", "validate", "regress", "calibrate"),
+    "Measure": ("measurements", "compare", "validate", "regress", "watch", "calibrate"),
     "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "publish", "db"),
 }
 
@@ -111,15 +87,21 @@ def _of_questions() -> Mapping[str, str]:
     return {**found, "preset": _PARTS["definitions"], "report": OTHERS, "names": OTHERS}
 
 
+def _of_evaluations() -> Mapping[str, str]:
+    stated = {keyword: item.option.heading for keyword, item in options_by_keyword().items()}
+    return {**stated, **_turned(_OF_COMMANDS), **_turned(_SHARED)}
+
+
 def _of_plans() -> Mapping[str, str]:
     limits = {item.keyword: _PARTS["limits"] for item in declared(PARTS["limits"])}
-    return {**_turned(_EVALUATED), **limits, **_turned(_SHARED)}
+    own = {item.keyword: item.option.heading for item in declared(PlanOptions)}
+    return {**_of_evaluations(), **own, **HEADINGS_OF_ASKED, **limits}
 
 
 HEADINGS: Mapping[str, Mapping[str, str]] = {
     "query": {**_of_questions(), **_turned(_SHARED)},
     "report": {**_of_questions(), **_turned(_SHARED)},
-    "evaluate": {**_turned(_EVALUATED), **_turned(_SHARED)},
+    "evaluate": _of_evaluations(),
     "plan": _of_plans(),
     "export": {
         **_of_questions(),

@@ -25,7 +25,6 @@ _NAMES = {"probes": " a1b2c3d4:175 e5f6a7b8:40", "sweeps": " 6903164904d0 0ed0f3
 
 
 def report_names() -> Sequence[str]:
-    """Every report that can be asked for."""
     return sorted([*(item.name for item in asked_reports().values()), *STORELESS])
 
 

@@ -199,7 +199,6 @@ def shown_row(row: Row) -> Row:
 
 
 def throughput(row: Row) -> float:
-    """Generated tokens/s of an instance; prompt tokens/s of prefill."""
     generated = row["output_tokens_per_s"]
     return float(str(row["input_tokens_per_s"] if generated is None else generated))
 

@@ -18,7 +18,6 @@ _RUNS = ("run", "device", "plan", "concurrency", "ttft_ms", "predicted", "tpot_m
 
 
 def decision_lines(found: Decision) -> Iterator[str]:
-    """Everything about a decision."""
     yield from (f"{line}\n" for line in found.curve.scope)
     for line in sentences(found):
         yield Paragraph(line)

@@ -33,7 +33,6 @@ _RATED = (
 
 
 def plan_lines(plan: DeploymentPlan | RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
-    """Everything about a plan; the nearest misses where nothing satisfies the limits."""
     if isinstance(plan, RatePlan):
         yield from _rate_lines(plan, wide=wide, explain=explain)
     else:

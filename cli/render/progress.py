@@ -83,8 +83,6 @@ class ProgressBar(_Redrawn):
 
 
 class ProgressLine(_Redrawn):
-    """How many of something are done."""
-
     def show(self, done: int, count: int, what: str) -> None:
         """Redraw the line where it is due."""
         if self._due():

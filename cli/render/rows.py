@@ -74,7 +74,6 @@ Format = Literal["table", "csv", "json", "jsonl"]
 
 
 def rendered(columns: Sequence[str], rows: Iterable[Sequence[object]], format_: Format) -> Iterator[str]:
-    """The rows in a format, as pieces of text that end in a line break."""
     if format_ == "csv":
         return csv_lines(columns, rows)
     if format_ == "json":

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.planning import DaySchedule
+from sweepdb.scheduling import DaySchedule, PoolSchedule
 
 _MOST = 10  # candidates of the table
-_TOTALS = ("rank", "device", "plan", "num_devices", "static_device_hours", "scheduled_device_hours",
-           "reactive_device_hours", "static_usd", "scheduled_usd", "reactive_usd")  # fmt: skip
 
 
 def schedule_lines(found: DaySchedule) -> Iterator[str]:
-    """Everything about a schedule."""
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"
     first = found.columns.index("hour")
     yield from table_lines(found.columns[first:], [row[first:] for row in found.rows if row[0] == 1])
     yield "\n"
-    yield from table_lines(_TOTALS, list(found.totals())[:_MOST])
+    yield from table_lines(found.totals_columns, list(found.totals())[:_MOST])
     if len(found.candidates) > _MOST:
         yield f"the first {_MOST} of {len(found.candidates)} candidates; --format csv has the hours of all\n"
+
+
+def pool_lines(found: PoolSchedule) -> Iterator[str]:
+    """Everything about models on a pool."""
+    for line in found.sentences():
+        yield Paragraph(line)
+    yield "\n"
+    shown = [place for place, name in enumerate(found.columns) if name != "scenario"]
+    rows = ([row[place] for place in shown] for row in found.rows)
+    yield from table_lines([found.columns[place] for place in shown], list(rows))

@@ -287,7 +287,6 @@ tr:nth-child(even) td { background: #f5f5f5 } .key { margin-right: 1.2em; white-
 
 
 def page(validation: Validation, *, against: str | None) -> str:
-    """The whole file."""
     devices = sorted({one.device for one in validation.of("asked")})
     colours = {device: COLOURS[index % len(COLOURS)] for index, device in enumerate(devices)}
     title = "Predicted against measured"

@@ -107,7 +107,6 @@ def encoding_images(asked: AskedRequests, run: Run, prices: StepPrices, trace: T
 
 
 def images_asked(asked: AskedRequests, run: Run, trace: TracedArrivals | None) -> FloatArray:
-    """Images of each request that are encoded."""
     if trace is not None and trace.images is not None:
         return trace.images.astype(np.float64)
     return np.full(asked.arrive_s.shape, encoded_images(run.scenario.workload))
@@ -195,16 +194,13 @@ def when_ready(asked: AskedRequests, before: Before) -> AskedRequests:
 
 
 def at_rate(asked: AskedRequests, rate_per_s: float) -> AskedRequests:
-    """The same requests at another rate."""
     return replace(asked, arrive_s=asked.arrive_s / rate_per_s)
 
 
 def at_once(asked: AskedRequests) -> AskedRequests:
-    """The same requests, all there at the start."""
     return replace(asked, arrive_s=np.zeros_like(asked.arrive_s))
 
 
 def in_order(asked: AskedRequests, order: Integers) -> AskedRequests:
-    """The requests by another order."""
     arrays = {item.name: getattr(asked, item.name) for item in fields(asked)}
     return replace(asked, **{name: values[order] for name, values in arrays.items() if values is not None})

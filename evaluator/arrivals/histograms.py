@@ -63,7 +63,6 @@ def counted_parts(ttft_ms: FloatArray, tpot_ms: FloatArray) -> Integers:
 
 
 def counted_cells(ttft_ms: FloatArray, tpot_ms: FloatArray, batch: Integers) -> Cells:
-    """Count requests."""
     places = bins_of(ttft_ms) * BINS + bins_of(tpot_ms)
     found, inverse = np.unique(places, return_inverse=True)
     counts = np.bincount(inverse * BATCHES + batch, minlength=found.size * BATCHES).reshape(-1, BATCHES)

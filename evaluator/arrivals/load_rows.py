@@ -20,7 +20,6 @@ from store.loads import REJECTED, ArrivalRecord, KeptRequests, LoadRecord
 
 
 def arrival_record(process: ArrivalProcess) -> ArrivalRecord:
-    """The record of a stream."""
     return ArrivalRecord(
         key=content_key(process),
         process=process.kind,
@@ -69,7 +68,6 @@ def settings_key(
 
 
 def load_key(settings: str, rate_per_s: float) -> str:
-    """The key of one load."""
     return content_key({"settings": settings, "arrivals_per_s": rate_per_s})
 
 

@@ -134,7 +134,6 @@ def ladder(saturation_per_s: float) -> tuple[float, ...]:
 
 
 def unplayable(run: Run, engine: EngineProfile | None) -> InputError | None:
-    """Why a scenario cannot be played; None where it can."""
     scenario = run.scenario
     if engine is None:
         return InputError(
@@ -221,7 +220,6 @@ class LoadPlayer:
         return prefix_tokens(trace, rooms, dealt_replicas(scenario.plan.dp, process.seed, trace.input_lengths.size))
 
     def rates(self, asked: Sequence[float] | None) -> tuple[float, ...]:
-        """The rates that were asked for, or the ladder."""
         return ladder(self.saturation_per_s) if asked is None else tuple(asked)
 
     def _saturation(self) -> float:
@@ -234,7 +232,6 @@ class LoadPlayer:
         return self.asked.count / makespan
 
     def load(self, rate: float, *, keep_requests: bool = False) -> Load:
-        """One rate."""
         asked = at_rate(self.asked, rate)
         played = self.played(self.rules, asked, each=keep_requests)
         first = asked.count - BATCHES * (int(asked.count * (1.0 - WARM_UP)) // BATCHES)

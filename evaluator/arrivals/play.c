@@ -558,15 +558,33 @@ static void advance(struct shared *play, struct replica *here, double until) {
     }
 }
 
-/* 0: played to the end; 1: out of memory. */
-int sweepdb_play(struct shared *play) {
-    struct replica *replicas = calloc((size_t)play->replicas, sizeof *replicas);
-    if (!replicas) return 1;
-    for (int64_t place = 0; place < play->replicas; place++) {
+static struct replica *idle_replicas(int64_t count) {
+    struct replica *replicas = calloc((size_t)count, sizeof *replicas);
+    for (int64_t place = 0; replicas && place < count; place++) {
         struct replica *here = &replicas[place];
         here->expected = here->expected_last = here->waiting = here->waiting_last = here->newest = here->partial = -1;
         here->left_at = -1.0;
     }
+    return replicas;
+}
+
+static int play_to_the_end(struct shared *play, struct replica *replicas, int64_t count) {
+    play->busy_s = 0.0;
+    for (int64_t place = 0; place < count; place++) {
+        advance(play, &replicas[place], INFINITY);
+        play->busy_s += replicas[place].busy;
+        free(replicas[place].ends);
+        free(replicas[place].stalled);
+        free(replicas[place].longest);
+    }
+    free(replicas);
+    return (int)play->out_of_memory;
+}
+
+/* 0: played to the end; 1: out of memory. */
+int sweepdb_play(struct shared *play) {
+    struct replica *replicas = idle_replicas(play->replicas);
+    if (!replicas) return 1;
     if (play->least && play->replicas > 1) {
         for (int64_t request = 0; request < play->count; request++) {
             int64_t chosen = 0;
@@ -580,14 +598,29 @@ int sweepdb_play(struct shared *play) {
         for (int64_t request = 0; request < play->count; request++)
             expect(play, &replicas[play->replica[request]], request);
     }
-    play->busy_s = 0.0;
-    for (int64_t place = 0; place < play->replicas; place++) {
-        advance(play, &replicas[place], INFINITY);
-        play->busy_s += replicas[place].busy;
-        free(replicas[place].ends);
-        free(replicas[place].stalled);
-        free(replicas[place].longest);
+    return play_to_the_end(play, replicas, play->replicas);
+}
+
+/* Instances of `play->replicas` replicas each, of which `serving` says how many serve in each stretch of time, from how
+   many requests wait when it begins and how many are there in all. `came` counts requests until each stretch ends. */
+int sweepdb_play_scaled(struct shared *play, double stretch_s, int64_t stretches, const int64_t *came,
+                        const double *share, int64_t most, int64_t (*serving)(int64_t, int64_t, int64_t)) {
+    const int64_t count = most * play->replicas;
+    struct replica *replicas = idle_replicas(count);
+    if (!replicas) return 1;
+    int64_t request = 0;
+    for (int64_t stretch = 0; stretch < stretches; stretch++) {
+        int64_t waiting = 0, there = 0;
+        for (int64_t place = 0; place < count; place++) {
+            advance(play, &replicas[place], stretch_s * (double)stretch);
+            waiting += replicas[place].queued;
+            there += replicas[place].in_flight;
+        }
+        const int64_t instances = serving(stretch, waiting, there);
+        for (; request < came[stretch]; request++) {
+            const int64_t instance = (int64_t)(share[request] * (double)instances);
+            expect(play, &replicas[instance * play->replicas + play->replica[request]], request);
+        }
     }
-    free(replicas);
-    return (int)play->out_of_memory;
+    return play_to_the_end(play, replicas, count);
 }

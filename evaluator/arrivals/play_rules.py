@@ -94,7 +94,6 @@ class AskedRequests:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return int(self.arrive_s.size)
 
 
@@ -115,5 +114,4 @@ class PlayedRequests:
 
     @property
     def rejected(self) -> int:
-        """Requests that were not let in."""
         return int(np.count_nonzero(self.end_s < 0.0))

@@ -6,6 +6,8 @@ same bits. Not here: who asks when (evaluator.arrivals.streams), and what steps 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -18,7 +20,7 @@ from evaluator.arrivals.twin.replicas import Replica
 from evaluator.compiled import built_library, may_compile
 
 _INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-
+_SERVING = ctypes.CFUNCTYPE(_INT, _INT, _INT, _INT)
 
 _Array = FloatArray | Integers | NDArray[np.int8]
 
@@ -58,10 +60,30 @@ def has_compiled_play() -> bool:
     return not may_compile() or compiled_play() is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stretches:
+    """Stretches of time in each of which another number of instances serves, `most` at once.
+
+    `serving` says how many, from the number of a stretch, the requests that wait as it begins, and those there in all.
+    `came` counts requests until each ends; a request goes to the instance at its `share` of them."""
+
+    seconds: float
+    came: Integers
+    share: FloatArray
+    most: int
+    serving: Callable[[int, int, int], int]
+
+
 def play_compiled(
-    library: ctypes.CDLL, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool
+    library: ctypes.CDLL,
+    rules: PlayRules,
+    prices: StepPrices,
+    asked: AskedRequests,
+    edges: FloatArray,
+    *,
+    each: bool,
+    stretches: Stretches | None = None,
 ) -> PlayedRequests:
-    """Play all requests to their ends."""
     count = asked.count
     first, end = np.full(count, -1.0), np.full(count, -1.0)
     gaps = np.zeros(edges.size - 1, dtype=np.int64)
@@ -101,7 +123,7 @@ def play_compiled(
         count=count,
         **{name: array.ctypes.data for name, array in arrays.items()},
     )
-    if library.sweepdb_play(ctypes.byref(shared)) != 0:
+    if _run(library, shared, stretches) != 0:
         raise MemoryError("no memory for the simulation")
     return PlayedRequests(
         first_s=first,
@@ -112,6 +134,18 @@ def play_compiled(
         worst_gap_s=kept.get("worst"),
         preemptions=arrays["preemptions"].astype(np.int64) if each else None,
     )
+
+
+def _run(library: ctypes.CDLL, shared: _Shared, stretches: Stretches | None) -> int:
+    if stretches is None:
+        return int(library.sweepdb_play(ctypes.byref(shared)))
+    came, share = _integers(stretches.came), _floats(stretches.share)
+    return int(
+        library.sweepdb_play_scaled(
+            ctypes.byref(shared), _DOUBLE(stretches.seconds), _INT(came.size), _POINTER(came.ctypes.data),
+            _POINTER(share.ctypes.data), _INT(stretches.most), _SERVING(stretches.serving),
+        )
+    )  # fmt: skip
 
 
 def _arrays(rules: PlayRules, prices: StepPrices, asked: AskedRequests) -> dict[str, _Array]:
@@ -152,23 +186,36 @@ def _integers(values: Integers) -> Integers:
 
 
 def play(
-    rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool = False
+    rules: PlayRules,
+    prices: StepPrices,
+    asked: AskedRequests,
+    edges: FloatArray,
+    *,
+    each: bool = False,
+    stretches: Stretches | None = None,
 ) -> PlayedRequests:
     """Play all requests to their ends. `edges` are those of the bins that times between tokens are counted in; `each`
     keeps the longest of them of every request, and how often it was preempted."""
     library = compiled_play()
     if library is None:
-        return play_in_python(rules, prices, asked, edges, each=each)
-    return play_compiled(library, rules, prices, asked, edges, each=each)
+        return play_in_python(rules, prices, asked, edges, each=each, stretches=stretches)
+    return play_compiled(library, rules, prices, asked, edges, each=each, stretches=stretches)
 
 
 def play_in_python(
-    rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool = False
+    rules: PlayRules,
+    prices: StepPrices,
+    asked: AskedRequests,
+    edges: FloatArray,
+    *,
+    each: bool = False,
+    stretches: Stretches | None = None,
 ) -> PlayedRequests:
-    """Play all requests to their ends."""
     play = PlayState(rules, prices, asked, edges, each=each)
-    replicas = [Replica(play) for _ in range(rules.replicas)]
-    if rules.dispatch == "least" and rules.replicas > 1:
+    replicas = [Replica(play) for _ in range(rules.replicas * (1 if stretches is None else stretches.most))]
+    if stretches is not None:
+        _expect_scaled(rules, replicas, asked.replica.tolist(), stretches)
+    elif rules.dispatch == "least" and rules.replicas > 1:
         for number, arrived in enumerate(play.arrive):
             for replica in replicas:
                 replica.advance(arrived)
@@ -187,3 +234,16 @@ def play_in_python(
         worst_gap_s=np.asarray(play.worst) if each else None,
         preemptions=np.asarray(play.preemptions, dtype=np.int64) if each else None,
     )
+
+
+def _expect_scaled(rules: PlayRules, replicas: list[Replica], inner: list[int], stretches: Stretches) -> None:
+    request = 0
+    for stretch, came in enumerate(stretches.came.tolist()):
+        for replica in replicas:
+            replica.advance(stretches.seconds * stretch)
+        waiting, there = sum(one.queued for one in replicas), sum(one.in_flight for one in replicas)
+        instances = stretches.serving(stretch, waiting, there)
+        for number in range(request, came):
+            place = int(stretches.share[number] * instances) * rules.replicas + inner[number]
+            replicas[place].expect(number)
+        request = came

@@ -73,7 +73,6 @@ class PoolPlayer:
         )
 
     def load(self, rate: float, *, keep_requests: bool = False) -> Load:
-        """One rate of one instance."""
         played, prompts = self._played(self.rules, rate), self.trace.input_lengths
         count = prompts.size
         first = count - BATCHES * (int(count * (1.0 - WARM_UP)) // BATCHES)

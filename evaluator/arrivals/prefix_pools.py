@@ -32,8 +32,6 @@ class PromptSeconds(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """A pool as it is asked for."""
-
     policy: PrefillPolicy
     instances: int = 4
     cache_blocks: int = 20_000  # of each instance
@@ -82,7 +80,6 @@ class PrefixCache:
         return next((place for place, block in enumerate(blocks) if block not in self.blocks), len(blocks))
 
     def keep(self, blocks: Sequence[int]) -> None:
-        """Hold these blocks, the last of a prompt leaving before the first."""
         for block in reversed(blocks):
             self.blocks[block] = None
             self.blocks.move_to_end(block)

@@ -34,7 +34,6 @@ class Bench:
 
     @property
     def device(self) -> torch.device:
-        """The torch device."""
         return torch.device(self.kind)
 
     def tensor(self, *shape: int) -> Tensor:
@@ -111,7 +110,6 @@ def threads(number: int | None) -> Iterator[int]:
 
 
 def product(bench: Bench, rows: int, columns: int, inner: int) -> list[Kernel]:
-    """A linear with cold weights."""
     x = bench.tensor(rows, inner)
     return [partial(functional.linear, x, weight) for weight in bench.copies(columns, inner)]
 

@@ -88,7 +88,6 @@ def carried_families(carried: Mapping[str, float]) -> str:
 
 
 def family_of(kernel: str) -> str:
-    """The first word of a kernel's name."""
     return kernel.partition(".")[0]
 
 

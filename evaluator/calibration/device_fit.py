@@ -95,7 +95,6 @@ def fit_sets(
 
 
 def still_moving(fits: Mapping[str, KernelFit]) -> tuple[str, ...]:
-    """Names of the kernels whose fit ended before it converged."""
     return tuple(name for name, fit in fits.items() if not fit.converged)
 
 

@@ -35,7 +35,6 @@ FEATURES: tuple[Feature, ...] = (
 
 
 def refusal(scenario: Scenario) -> InputError | None:
-    """Why a feature of a scenario is not covered; None where all are."""
     if scenario.convention == "upstream":
         for part in (feature.lacking(scenario) for feature in FEATURES):
             if part:
@@ -44,12 +43,10 @@ def refusal(scenario: Scenario) -> InputError | None:
 
 
 def said(scenario: Scenario) -> Iterator[str]:
-    """Sentences on what was asked for."""
     for feature in FEATURES:
         yield from feature.said(scenario)
 
 
 def said_of_cost(scenario: Scenario, cost: CostModel, sets: Iterable[OperatorSet]) -> Iterator[str]:
-    """Sentences on how it is priced."""
     for feature in FEATURES:
         yield from feature.said_of_cost(scenario, cost, sets)

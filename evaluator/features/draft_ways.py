@@ -16,8 +16,6 @@ from store.errors import InputError
 
 
 class DraftWays(Feature):
-    """Everything that drafts."""
-
     ways = (
         SupportPart(
             part="drafts by a named table (speculative NAME:k)",
@@ -34,14 +32,12 @@ class DraftWays(Feature):
     )
 
     def refuses(self, scenario: Scenario) -> InputError | None:
-        """A layer beside a model that is of another kind."""
         if scenario.model.draft_states and not _can_stand_beside(scenario.model):
             kinds = "one layer of grouped queries or latent attention and a dense MLP"
             return InputError(f"a draft beside a model is {kinds}")
         return None
 
     def of_model(self, name: str, spec: ModelSpec) -> Iterator[SupportPart]:
-        """Its own drafts, those that it makes for others, and tables that were measured with it."""
         if spec.mtp_layers:
             like = "layers of the model" if spec.draft_layer is None else "layers of their own shape"
             how = f"{spec.mtp_layers} MTP {'layer' if spec.mtp_layers == 1 else 'layers'}, priced as {like}"

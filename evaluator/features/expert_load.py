@@ -33,7 +33,6 @@ class ExpertRouting(Feature):
     )
 
     def said_of_cost(self, scenario: Scenario, cost: CostModel, sets: Iterable[OperatorSet]) -> Iterable[str]:  # noqa: ARG002
-        """Which of them rows are priced with."""
         if not scenario.model.routed:
             return
         if scenario.routing.startswith(LOAD):

@@ -45,7 +45,6 @@ class Feature:
     ways: tuple[SupportPart, ...] = ()  # of serving, that are no size of a plan
 
     def refuses(self, scenario: Scenario) -> InputError | None:  # noqa: ARG002  every feature is asked alike
-        """Why a scenario with this feature is not covered."""
         return None
 
     def lacking(self, scenario: Scenario) -> str:  # noqa: ARG002
@@ -53,22 +52,17 @@ class Feature:
         return ""
 
     def said(self, scenario: Scenario) -> Iterable[str]:  # noqa: ARG002
-        """Sentences on what was asked for."""
         return ()
 
     def said_of_cost(self, scenario: Scenario, cost: CostModel, sets: Iterable[OperatorSet]) -> Iterable[str]:  # noqa: ARG002
-        """Sentences on how it is priced."""
         return ()
 
     def of_model(self, name: str, spec: ModelSpec) -> Iterator[SupportPart]:  # noqa: ARG002
-        """Parts of a model."""
         yield from ()
 
     def of_device(self, profile: DeviceProfile) -> Iterator[SupportPart]:  # noqa: ARG002
-        """Parts of a device."""
         yield from ()
 
 
 def refused(part: str, how: str) -> SupportPart:
-    """A part that is refused."""
     return SupportPart(part=part, state="refused", how=how)

@@ -24,8 +24,6 @@ _APART = (
 
 
 class EncodersApart(Feature):
-    """Encoders on devices of their own."""
-
     plans = (
         PlanWay(
             name="encoders on devices of their own",
@@ -36,7 +34,6 @@ class EncodersApart(Feature):
     )
 
     def refuses(self, scenario: Scenario) -> InputError | None:
-        """Formulas, and what would be beside them."""
         images = scenario.workload.images
         if images is None or not scenario.plan.encoder_devices:
             return None
@@ -55,14 +52,11 @@ class EncodersApart(Feature):
         return None
 
     def of_model(self, name: str, spec: ModelSpec) -> Iterator[SupportPart]:  # noqa: ARG002
-        """Of a model whose encoder is read."""
         if isinstance(spec.vision, VisionTower):
             yield SupportPart(part=self.plans[0].name, state="by hand", how=_APART)
 
 
 class ImageRequests(Feature):
-    """Requests with images."""
-
     ways = (
         SupportPart(
             part="images of requests (images, image_size)",
@@ -74,11 +68,9 @@ class ImageRequests(Feature):
     )
 
     def lacking(self, scenario: Scenario) -> str:
-        """All of them."""
         return "no images" if scenario.workload.images is not None else ""
 
     def refuses(self, scenario: Scenario) -> InputError | None:
-        """Heads that do not divide, and distributions under formulas or beside a prefix cache."""
         workload, tp = scenario.workload, scenario.plan.tp
         images = workload.images
         if images is None or scenario.plan.encoder_devices:
@@ -97,7 +89,6 @@ class ImageRequests(Feature):
         return None
 
     def said(self, scenario: Scenario) -> Iterable[str]:
-        """Patches and tokens of an image to this model, and where it is encoded."""
         images, apart = scenario.workload.images, scenario.plan.encoder_devices
         if images is None:
             return
@@ -119,7 +110,6 @@ class ImageRequests(Feature):
 
 
 def _said_of_encoders(scenario: Scenario, images: Images) -> str:
-    """Where the encoders are, and what comes from them."""
     number = scenario.plan.encoder_devices
     each = 1e-6 * embedding_bytes(scenario.model, images)
     return (

@@ -15,8 +15,6 @@ from store.errors import InputError
 
 
 class OutsideKeys(Feature):
-    """Tiers of a workload."""
-
     ways = (
         SupportPart(
             part="keys in hosts' memory, on SSDs or remote (host_hit_rate ...)",
@@ -28,11 +26,9 @@ class OutsideKeys(Feature):
     )
 
     def lacking(self, scenario: Scenario) -> str:
-        """Any tier."""
         return "no keys outside the devices" if scenario.workload.tiers else ""
 
     def refuses(self, scenario: Scenario) -> InputError | None:
-        """Pipeline stages, and tiers whose rate nobody says."""
         if not scenario.workload.tiers:
             return None
         if scenario.plan.pp > 1:
@@ -42,7 +38,6 @@ class OutsideKeys(Feature):
         return None if serving_model_of(scenario).engine(scenario) is not None else tier_refusal(scenario)
 
     def of_device(self, profile: DeviceProfile) -> Iterator[SupportPart]:
-        """Rates at which a device reads keys that lie outside."""
         part = "keys in the hosts' memory"
         if profile.host_link_bytes_per_s:
             rate = 1e-9 * HOST_EFFICIENCY * profile.host_link_bytes_per_s

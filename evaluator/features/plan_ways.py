@@ -15,8 +15,6 @@ from evaluator.serving.models import serving_model_of
 
 
 class PlanWays(Feature):
-    """All of them: each model has them by its layers."""
-
     plans = (
         PlanWay(
             name="pipeline stages",
@@ -52,7 +50,6 @@ class PlanWays(Feature):
     )
 
     def said(self, scenario: Scenario) -> Iterator[str]:
-        """How stages are served, whose errors nobody has measured on many servers."""
         if scenario.plan.pp > 1 and serving_model_of(scenario).engine(scenario) is not None:
             yield (
                 f"{scenario.plan.pp} pipeline stages pass micro-batches on in rounds; expected errors are of servers"
@@ -60,14 +57,12 @@ class PlanWays(Feature):
             )
 
     def lacking(self, scenario: Scenario) -> str:
-        """Each of them, but for pipeline stages."""
         plan = scenario.plan
         if max(plan.dcp, plan.pcp, plan.micro_batches) == 1 and not plan.redundant_experts:
             return ""
         return "no shares of a context or a prompt, no copies of experts and no micro-batches"
 
     def of_model(self, name: str, spec: ModelSpec) -> Iterator[SupportPart]:  # noqa: ARG002
-        """Which of them its layers can have."""
         yield _of_context(spec)
         part = "prefill context parallelism"
         if all(map(divides_prompts, spec.layers)):
@@ -85,8 +80,6 @@ class PlanWays(Feature):
 
 
 class SidesApart(Feature):
-    """Prefill on one device, decode on another."""
-
     ways = (
         SupportPart(
             part="prefill and decode on different devices (prefill_device, decode_device)",

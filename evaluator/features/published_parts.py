@@ -24,7 +24,6 @@ class PublishedParts(Feature):
     """Layers and encoders, exact against their classes, or left out."""
 
     def lacking(self, scenario: Scenario) -> str:
-        """Layers of parts that came later."""
         spec = scenario.model
         of_two_sums = spec.residual_streams > 1 or spec.residual_block or spec.output_norms
         if not of_two_sums and not spec.draft_groups and all(map(_known_upstream, spec.layers)):
@@ -32,12 +31,10 @@ class PublishedParts(Feature):
         return "no sparse attention, no linear states, no layers of one part and none of parts side by side"
 
     def said(self, scenario: Scenario) -> Iterable[str]:
-        """Encoders that are not evaluated, where requests are text alone."""
         left_out = scenario.model.left_out
         return [f"{LANGUAGE_PART}{left_out}"] if left_out and scenario.workload.images is None else []
 
     def of_model(self, name: str, spec: ModelSpec) -> Iterator[SupportPart]:  # noqa: ARG002
-        """The whole model, its encoders, and each format that it is published in."""
         yield published_model(spec)
         if isinstance(spec.vision, VisionTower):
             millions = round(spec.vision.parameters / 1e6)
@@ -54,17 +51,13 @@ class PublishedParts(Feature):
 
 
 class Formats(Feature):
-    """Formats of weights and products."""
-
     def lacking(self, scenario: Scenario) -> str:
-        """Formats of single parts."""
         chosen = scenario.precision
         if chosen.mixers is chosen.head is chosen.drafts is None:
             return ""
         return "one format of all linears: no other of mixers, the head or drafts"
 
     def said_of_cost(self, scenario: Scenario, cost: CostModel, sets: Iterable[OperatorSet]) -> Iterable[str]:
-        """Formats that are slow on the device, and what the cost model says of operators in them."""
         yield from slow_formats(scenario.device, scenario.precision, scenario.convention)
         yield from cost.said(one for each in sets for one in each.operators)
 

@@ -89,7 +89,6 @@ class Affine:
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is zero for every batch."""
         return not any(self.coefficients)
 
     def at(self, sums: BatchSums) -> FloatArray:
@@ -109,7 +108,6 @@ class Affine:
         return Affine(*(a + b for a, b in zip(self.coefficients, other.coefficients, strict=True)))
 
     def scaled(self, factor: Rational) -> Affine:
-        """Every coefficient times `factor`."""
         return Affine(*(factor * coefficient for coefficient in self.coefficients))
 
 
@@ -262,7 +260,6 @@ def operators_to_json(operator_set: OperatorSet) -> str:
 
 
 def operators_from_json(text: str) -> OperatorSet:
-    """The set `operators_to_json` wrote."""
     data = json.loads(text)
     return OperatorSet(
         key=data["key"],

@@ -22,7 +22,6 @@ class SameObjects(Generic[_Objects, _Made]):
         self.__doc__ = make.__doc__
 
     def __call__(self, *objects: _Objects.args, **named: _Objects.kwargs) -> _Made:
-        """Return what was made of these objects, or make it now."""
         place: tuple[object, ...] = (*map(id, objects), *named, *map(id, named.values()))
         found = self._known.get(place)
         if found is None:

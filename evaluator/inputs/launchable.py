@@ -94,7 +94,6 @@ LAUNCHERS: Mapping[str, Launcher] = {
 
 
 def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
-    """Names of the engines that can launch a legal plan as one server. Each is named once, in a fixed order."""
     return tuple(name for name in LAUNCHERS if launches(name, plan, routed=model.routed))
 
 

@@ -60,12 +60,10 @@ class GroupedQueryAttention:
 
     @property
     def keeps_tokens(self) -> bool:
-        """Whether its cache grows with a request."""
         return True
 
     @property
     def split_heads(self) -> dict[str, int]:
-        """Heads that tensor parallelism deals out, by what they are called."""
         return {"query": self.query_heads}
 
 
@@ -88,12 +86,10 @@ class LatentAttention:
 
     @property
     def keeps_tokens(self) -> bool:
-        """Whether its cache grows with a request."""
         return True
 
     @property
     def split_heads(self) -> dict[str, int]:
-        """Heads that tensor parallelism deals out, by what they are called."""
         return {"query": self.query_heads}
 
 
@@ -115,12 +111,10 @@ class GatedDeltaNet:
 
     @property
     def keeps_tokens(self) -> bool:
-        """Whether its cache grows with a request."""
         return False
 
     @property
     def split_heads(self) -> dict[str, int]:
-        """Heads that tensor parallelism deals out, by what they are called."""
         return {"key": self.key_heads, "value": self.value_heads}
 
 
@@ -142,12 +136,10 @@ class CompressedAttention:
 
     @property
     def keeps_tokens(self) -> bool:
-        """Whether its cache grows with a request."""
         return True
 
     @property
     def split_heads(self) -> dict[str, int]:
-        """Heads that tensor parallelism deals out, by what they are called."""
         return {"query": self.query_heads, "output": self.output_groups}
 
 
@@ -167,12 +159,10 @@ class StateSpace:
 
     @property
     def keeps_tokens(self) -> bool:
-        """Whether its cache grows with a request."""
         return False
 
     @property
     def split_heads(self) -> dict[str, int]:
-        """Heads that tensor parallelism deals out, by what they are called."""
         return {"state": self.heads}
 
 

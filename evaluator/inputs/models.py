@@ -69,7 +69,6 @@ def is_catalogued(name: str) -> bool:
 
 
 def list_models() -> tuple[str, ...]:
-    """Every id of the catalogue."""
     return tuple(_names())
 
 

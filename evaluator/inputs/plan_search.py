@@ -236,7 +236,6 @@ def _experts(layers: Sequence[LayerGroup]) -> MoeMlp | None:
 
 
 def powers_of_two(largest: int) -> tuple[int, ...]:
-    """1, 2, 4 ... up to `largest`."""
     return tuple(1 << exponent for exponent in range(largest.bit_length()))
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from evaluator.ledger.fitting.engine_fit import fit_engine, huber
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
     from evaluator.ledger.fitting.near_fit import MOST_PLACES, worth_measuring
-    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, fitted_to, own_points, served_points
+    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, own_points, served_points
     from evaluator.ledger.matching import Unmatched, measured_model
-    from evaluator.ledger.metrics import central_metrics
+    from evaluator.ledger.metrics import central_metrics, requests_running
     from evaluator.ledger.predicting import (
         Asked,
         Evaluate,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         batch_size_of,
         evaluated,
         evaluated_or_why,
-        metrics_of,
         operators_of,
         predicted,
         sides_of,

@@ -68,7 +68,6 @@ class Deployment:
 
     @property
     def num_devices(self) -> int:
-        """Devices of the whole deployment."""
         prompts = self.prefill_instances * self.prefill_plan.num_devices if self.prefill_plan else 0
         return self.instances * self.plan.num_devices + prompts
 
@@ -79,7 +78,6 @@ class Deployment:
 
     @property
     def moe(self) -> bool:
-        """Whether the model has experts."""
         return self.model.routed
 
 

@@ -45,12 +45,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """The probes of one scenario, by batch size."""
-
     block: ProbeBlock
 
     def value(self, column: str, batch_size: int) -> float:
-        """A number of the probe of this batch size."""
         index = int(np.searchsorted(self.block.batch_size, batch_size))
         return float(getattr(self.block, column)[index])
 
@@ -159,19 +156,6 @@ def sides_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes:
         most=asked.batch_size,
         seats=deployment.decode_seats if knowledge == "known" else None,
     )
-
-
-def metrics_of(deployment: Deployment) -> frozenset[str]:
-    """The metrics that a point's probe has."""
-    return frozenset(values_of(deployment, "known", _Ones(), 1))
-
-
-class _Ones:
-    """A probe that has every number."""
-
-    def value(self, column: str, batch_size: int) -> float:  # noqa: ARG002
-        """The number 1.0, whatever is asked for."""
-        return 1.0
 
 
 def _of_prompts(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:

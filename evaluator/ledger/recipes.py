@@ -50,7 +50,6 @@ def has_recipe(point_id: str) -> bool:
 
 
 def flags_of(served: Served) -> Flags:
-    """The flags of a point's server and client, as far as they are public."""
     if not has_recipe(served.point_id):
         return _generated(served)
     found = {name: _setting(name, served) for name in ("shortest", "poll_steps", "wait_steps", "narrow_keys")}

@@ -33,7 +33,6 @@ class Change:
 
     @property
     def worse_percent(self) -> float:
-        """How much worse, whichever way is worse."""
         return -self.change_percent if is_rate(self.metric) else self.change_percent
 
 

@@ -66,22 +66,18 @@ class Comparison:
 
     @property
     def peer_error(self) -> float | None:
-        """The peer's."""
         return None if self.peer is None else self.peer / self.measured - 1.0
 
     @property
     def kind(self) -> str:
-        """The kind of model."""
         return "moe" if self.moe else "dense"
 
     @property
     def batch_region(self) -> str:
-        """The range of its users."""
         return region_of(self.users, BATCH_REGIONS, "batch > 128")
 
     @property
     def length_region(self) -> str:
-        """The range of its prompt length."""
         return region_of(self.input_length, LENGTH_REGIONS, "input > 6k")
 
     @property

@@ -51,12 +51,10 @@ class CalibratedCost:
 
     @property
     def convention(self) -> Convention:
-        """Measured devices follow physical conventions."""
         return "physical"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Sentences that a reader of these times should know."""
         calibration = self.calibration
         said = [f"kernel coefficients {calibration.hash} of {calibration.device}"]
         if calibration.carried_from:
@@ -340,7 +338,6 @@ def _message(name: str, payload: FloatArray, group: float) -> Inputs:
 
 
 def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced", load: float = 1.0) -> CalibratedCost:
-    """The cost model of a calibrated device profile."""
     if profile.calibration is None:
         raise InputError(
             f"device {profile.name} has no calibration",

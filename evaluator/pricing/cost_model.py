@@ -31,7 +31,6 @@ class KindSeconds:
     overhead: FloatArray | float | None = None
 
     def total(self) -> FloatArray | float:
-        """All kinds together."""
         parts = [
             part
             for part in (self.matrix, self.vector, self.memory, self.communication, self.overhead)

@@ -43,7 +43,6 @@ class StepTimes:
         return StepTimes(kinds=self.kinds + other.kinds, slowest_stage=self.slowest_stage + other.slowest_stage)
 
     def scaled(self, factor: FloatArray | float) -> StepTimes:
-        """Every time multiplied."""
         return StepTimes(kinds=self.kinds * factor, slowest_stage=self.slowest_stage * factor)
 
 
@@ -182,7 +181,6 @@ class _Table:
         self.stages = np.zeros((stages, *shape)) if stages > 1 else None
 
     def add(self, operator: Operator, seconds: KindSeconds, active: FloatArray | None) -> None:
-        """Every occurrence of an operator."""
         whole: FloatArray | float = 0.0
         for index, kind in enumerate(KINDS):
             part = getattr(seconds, kind)
@@ -213,7 +211,6 @@ class _Table:
             self.stages += stages.reshape((-1, *shape)) * gate
 
     def by_stage(self) -> FloatArray:
-        """Time of each stage (first axis)."""
         return self.kinds.sum(axis=0)[None] if self.stages is None else self.stages
 
     def slowest_stage(self) -> FloatArray:
@@ -298,13 +295,11 @@ class _Tabulated:
             self._values.add(operator, operator_seconds(operator, cost, sums), active)
 
     def add_to(self, table: _Table, block: slice) -> None:
-        """Gather a block of rows."""
         table.kinds += self._gathered(self._values.kinds, block)
         if table.stages is not None and self._values.stages is not None:
             table.stages += self._gathered(self._values.stages, block)
 
     def by_stage(self) -> FloatArray:
-        """Time of each stage (rows) in each batch of one dimension."""
         values = self._values.by_stage()
         values = values.reshape(len(values), -1)
         return values if self._index is None else values.take(self._index[:, 0], axis=1)

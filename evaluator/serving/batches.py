@@ -96,7 +96,6 @@ class FixedLengths:
 
     @property
     def new_tokens(self) -> int:
-        """Prompt tokens to prefill."""
         return new_prompt_tokens(self.input_length, self.hit_rate)
 
     @property
@@ -106,7 +105,6 @@ class FixedLengths:
 
     @property
     def chunks(self) -> int:
-        """Chunks a prompt is split into."""
         return len(self.chunk_tokens)
 
     @property

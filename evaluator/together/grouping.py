@@ -34,7 +34,6 @@ class AskedSizes:
 
     @property
     def probes(self) -> int:
-        """Batch sizes."""
         return self.last - self.first + 1
 
 

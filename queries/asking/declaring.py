@@ -40,6 +40,8 @@ class Option:
     unit: str = "none"
     without: str = "never NULL"  # what NULL means
     check: Check | None = None
+    heading: str = ""  # of help; empty: that of its part of a question
+    planned: bool = False  # whether an option of `evaluate` is one of a plan, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +63,10 @@ class Declared:
 
     @property
     def takes_several(self) -> bool:
-        """Whether it holds any number of texts."""
         return bool(self.type == tuple[str, ...])
 
 
 def option(default: object, help: str, **more: Any) -> Any:  # noqa: A002, ANN401  the type of a dataclass field
-    """A field of a question that a user can name."""
     return field(default=default, metadata={"option": Option(help=help, **more)})
 
 
@@ -101,7 +101,6 @@ class Bounds:
     above: bool = False  # whether the least number itself is too small
 
     def __call__(self, value: float) -> str | None:
-        """The fault of a number outside; None where there is none."""
         if not value >= self.low or (self.above and value == self.low):  # NaN is not
             return f"must {self.told}, not {shown(value)}"
         if value <= self.high:
@@ -142,13 +141,10 @@ def shown(value: object) -> str:
 
 
 class OneOf:
-    """The check of a value that is one of a few words."""
-
     def __init__(self, known: tuple[str, ...]) -> None:
         self.known = known
 
     def __call__(self, value: object) -> str | None:
-        """The fault of another word; None where there is none."""
         return None if value in self.known else f"{value} is not one of {', '.join(self.known)}"
 
 
@@ -184,7 +180,6 @@ _DECLARED: dict[type, tuple[Declared, ...]] = {}
 
 
 def declared(kind: type) -> tuple[Declared, ...]:
-    """The options that a dataclass declares, in the order of its fields."""
     if kind not in _DECLARED:
         types = get_type_hints(kind)
         _DECLARED[kind] = tuple(

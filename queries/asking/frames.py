@@ -33,7 +33,6 @@ class Framed:
         return True  # an answer without rows is an answer
 
     def dicts(self) -> list[dict[str, object]]:
-        """The rows as mappings."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def df(self) -> pd.DataFrame:

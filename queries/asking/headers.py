@@ -126,7 +126,6 @@ class Report:
 
     @property
     def predicts(self) -> bool:
-        """Whether its numbers are predictions."""
         return self.verdict != "none"
 
     @property

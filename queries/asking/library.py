@@ -43,7 +43,6 @@ _NAME = re.compile(r"[a-z][a-z0-9_, -]*")
 
 @cache
 def reports() -> dict[str, Report]:
-    """Every form of every report by name."""
     return {form.name: form for path in sorted(FOLDER.glob("*.sql")) for form in read_forms(path)}
 
 
@@ -76,7 +75,6 @@ def names_below(name: str) -> frozenset[str]:
 
 @cache
 def variables_taken(name: str) -> frozenset[str]:
-    """The variables of a report that a question may set."""
     left_out = {option for told in report(name).refuses if not told.message for option in told.options}
     return variables_read(name) - {option_table()[keyword].option.variable for keyword in left_out}
 
@@ -91,7 +89,6 @@ def is_timed(name: str) -> bool:
 
 @cache  # a question asks for the same ones a dozen times
 def report(name: str) -> Report:
-    """One form of a report, without reading other files; an unknown name lists the nearest."""
     if len(name) <= _LONGEST and _NAME.fullmatch(name):
         for found in (form for path in _paths_of(name) for form in read_forms(path)):
             if found.name == name:

@@ -55,12 +55,10 @@ class Limit:
 
     @property
     def keyword(self) -> str:
-        """The option that sets it."""
         return self.option.keyword or self.place
 
     @property
     def variable(self) -> str:
-        """The SQL variable that holds it."""
         return str(self.option.variable)
 
     @property
@@ -70,7 +68,6 @@ class Limit:
 
     @property
     def errors_known(self) -> bool:
-        """Whether it can be read with a confidence."""
         return any(self.predicted.values())
 
     @property
@@ -162,7 +159,6 @@ class Limits:
     )
 
     def __post_init__(self) -> None:
-        """Refuse limits that no number can be compared with."""
         check_declared(self)
         if self.confidence is not None and not self.on_times:
             unknown = ", ".join(f"`{one.keyword}`" for one, _ in self.given if not one.is_reserve)
@@ -220,7 +216,6 @@ def _unit(one: Limit, words: str) -> str:
 
 @cache
 def limit_table() -> tuple[Limit, ...]:
-    """Every limit, in the order of its declaration."""
     rows = ((item, item.metadata.get("limit")) for item in fields(Limits))
     return tuple(replace(row, place=item.name, option=item.metadata["option"]) for item, row in rows if row is not None)
 
@@ -263,7 +258,6 @@ def listed_limits() -> str:
 
 
 def limit_named(name: str) -> Limit:
-    """A limit of rows by its name."""
     return next(one for one in row_limits() if one.name == name)
 
 

@@ -98,12 +98,10 @@ def read_macros(text: str) -> dict[str, Macro]:
 
 @lru_cache(maxsize=512)  # of the same texts at every question
 def names_in(sql: str) -> frozenset[str]:
-    """The names that a text of SQL selects from or calls."""
     return frozenset(table or function for table, function in _NAMED.findall(without_comments(sql)))
 
 
 def without_comments(sql: str) -> str:
-    """A text of SQL that says nothing to people."""
     return _COMMENT.sub("", sql)
 
 

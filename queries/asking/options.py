@@ -100,7 +100,6 @@ class Scope:
     all_versions: bool = option(False, "older formula versions too", flag="--all-versions")
 
     def __post_init__(self) -> None:
-        """Refuse what no option takes."""
         check_declared(self)
 
     @property
@@ -109,7 +108,6 @@ class Scope:
         return self == Scope(all_versions=self.all_versions)
 
     def described(self) -> dict[str, object]:
-        """The filters that narrow it, by name."""
         held = {item.name: getattr(self, item.name) for item in fields(self)}
         said = {name: value for name, value in held.items() if value not in (None, ()) and value is not False}
         if self.compile is False:
@@ -144,7 +142,6 @@ class Definitions:
     kv_charge: KvCharge = _rule("full", "kv_charge", *get_args(KvCharge))
 
     def __post_init__(self) -> None:
-        """Refuse rules that nobody defined."""
         check_declared(self)
 
 
@@ -157,7 +154,6 @@ PRESETS: Mapping[str, Definitions] = {
 
 
 def preset_named(name: str) -> Definitions:
-    """A preset by its name."""
     if name not in PRESETS:
         raise InputError(f"`preset` {name[:LONGEST_NAME]} is not one of {', '.join(PRESETS)}")
     return PRESETS[name]
@@ -165,8 +161,6 @@ def preset_named(name: str) -> Definitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOptions:
-    """The options of a question about prefill and decode deployments."""
-
     num_devices: int | None = option(
         None, "device budget; copies of an instance share it", variable="num_devices", unit="devices",
         without="no device budget", check=positive_whole(MOST_DEVICES),
@@ -229,7 +223,6 @@ class PairOptions:
     )
 
     def __post_init__(self) -> None:
-        """Refuse counts and rates that mean nothing."""
         check_declared(self)
         if self.least_latency and None in {self.target_users, self.num_devices}:
             raise InputError("`least_latency` is of `concurrency` users within `num_devices`", hint="give both")
@@ -317,7 +310,6 @@ class ReportOptions:
     )
 
     def __post_init__(self) -> None:
-        """Refuse what no report understands."""
         check_declared(self)
         if len(self.vary) > 2 or len(set(self.vary)) < len(self.vary):
             raise InputError("sensitivity varies one limit, or two different ones")
@@ -356,5 +348,4 @@ PARTS: Mapping[str, type] = {
 
 @cache
 def option_table() -> Mapping[str, Declared]:
-    """Every option by its keyword."""
     return {item.keyword: item for kind in PARTS.values() for item in declared(kind)}

@@ -55,7 +55,6 @@ class Question:
 
     @property
     def given(self) -> frozenset[str]:
-        """Keywords of limits and options that are given a value of their own."""
         return frozenset(
             item.keyword
             for part in (self.limits, self.pairs, self.options)
@@ -179,11 +178,9 @@ class Answer(Framed):
         return tuple(one for one in self.expected_error if one.servers in wanted)
 
     def nearest_dicts(self) -> list[dict[str, object]]:
-        """The nearest misses as mappings."""
         return [dict(zip(self.nearest_columns, row, strict=True)) for row in self.nearest]
 
     def __repr__(self) -> str:
-        """The report and how much was found; `df()` and `dicts()` have the rows."""
         rows = f"{len(self.rows):,} row{'' if len(self.rows) == 1 else 's'}"
         return f"<Answer {self.report}: {rows} of {self.probes_considered:,} {self.counts} looked at>"
 

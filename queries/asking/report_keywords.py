@@ -20,8 +20,6 @@ _TWO_NAMES = tuple[str, str] | list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyword:
-    """One keyword of a report's method."""
-
     name: str
     hint: Any  # a type
     default: object  # None: not given
@@ -41,7 +39,6 @@ def keywords_of(asked: Report) -> tuple[Keyword, ...]:
 
 
 def takers_of(keyword: str) -> list[str]:
-    """Names of the reports that take a keyword."""
     return [item.name for item in asked_reports().values() if keyword in {one.name for one in keywords_of(item)}]
 
 

@@ -58,7 +58,6 @@ _DERIVED = (
 
 @cache
 def known_variables() -> Mapping[str, Variable]:
-    """Every variable by name, those of options first."""
     of_options = (
         Variable(
             name=item.option.variable,
@@ -73,7 +72,6 @@ def known_variables() -> Mapping[str, Variable]:
 
 
 def read_in(sql: str) -> frozenset[str]:
-    """The variables that a text of SQL reads."""
     return frozenset(_READ.findall(sql))
 
 
@@ -86,7 +84,6 @@ def settings(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def literal(value: object) -> str:
-    """A value as SQL writes it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):

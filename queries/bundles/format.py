@@ -61,12 +61,10 @@ class BundleSummary:
 
 
 def stored_fields(record: type[Any], table: str) -> tuple[str, ...]:
-    """The fields of a record that are columns of a table."""
     return tuple(item.name for item in fields(record) if item.name in TABLES[table].names)
 
 
 def file_names(format_: str) -> tuple[str, ...]:
-    """The files of a bundle of today's format, but `bundle.json`."""
     lines = ("sweeps", "scenarios", "blocks", *WHOLE_TABLES, "measurement", "validation", "name")
     rows = (f"probes.{format_}", f"compositions.{format_}", LOADS, *(f"{name}.jsonl" for name in lines))
     return (*rows, *load_files(format_))

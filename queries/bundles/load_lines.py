@@ -112,7 +112,6 @@ def _packed(item: Mapping[str, Any]) -> PackedLoad:
 
 
 def _value(name: str, value: object) -> object:
-    """A value of the type that its column has."""
     column = TABLES["load"].column(name)
     if value is None and column.nullable:
         return None

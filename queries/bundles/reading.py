@@ -124,35 +124,27 @@ class Bundle:
                 raise InputError(f"{folder / name}: not what was exported, by its sha256", hint=_COPY_AGAIN)
 
     def sweeps(self) -> Iterator[BundledSweep]:
-        """Requests, oldest first."""
         return self._records("sweeps", _sweep)
 
     def scenarios(self) -> dict[str, ScenarioRecord]:
-        """Scenarios by content key."""
         return {record.key: record for record in self._records("scenarios", scenario_of)}
 
     def operators(self) -> list[OperatorSetRecord]:
-        """Captured operators."""
         return list(self._beside("operator_set", lambda item: record_of(OperatorSetRecord, item)))
 
     def calibrations(self) -> list[CalibrationRecord]:
-        """Fitted profiles of devices and engines."""
         return list(self._beside("calibration", _calibration))
 
     def prices(self) -> list[PriceRecord]:
-        """Dated prices and power."""
         return list(self._beside("price", lambda item: record_of(PriceRecord, item)))
 
     def measurements(self) -> list[MeasurementRecord]:
-        """Measured points."""
         return list(self._beside("measurement", _measurement))
 
     def validations(self) -> list[ValidationRecord]:
-        """Predictions beside measured values."""
         return list(self._beside("validation", _validation))
 
     def names(self) -> list[tuple[str, str, str]]:
-        """Names of models and workloads: kind, name, content key."""
         return list(self._beside("name", lambda item: (str(item["kind"]), str(item["name"]), str(item["key"]))))
 
     def blocks(self) -> Iterator[BundledBlock]:
@@ -191,7 +183,6 @@ class Bundle:
                 )
 
     def loads(self) -> Iterator[BundledLoads]:
-        """Loads, block by block; older formats hold none."""
         return self._records("load_blocks", loads_of_line) if self._format >= _WITH_LOADS else iter(())
 
     def _load(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -300,7 +291,6 @@ def _sweep(item: Mapping[str, Any]) -> BundledSweep:
 
 
 def scenario_of(item: Mapping[str, Any]) -> ScenarioRecord:
-    """The record that a line of scenarios stands for."""
     subject = dict(item["subject"])
     workload = dict(subject["workload"])
     bins = tuple(record_of(WorkloadBinRecord, bin_) for bin_ in workload.pop("bins"))

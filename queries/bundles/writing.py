@@ -275,7 +275,6 @@ def _sweeps(transaction: ReadTransaction, sweep_id: int | None) -> tuple[list[Ro
 
 
 def scenario_lines(transaction: ReadTransaction) -> Iterator[Row]:
-    """Every scenario with what it is made of, as a bundle writes it."""
     known = {table: _dimension(transaction, table, record) for table, record in DIMENSIONS.items()}
     for item in known["workload"].values():
         item["bins"] = []

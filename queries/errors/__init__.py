@@ -20,13 +20,13 @@ if TYPE_CHECKING:
         SUMMARY,
         Region,
         ShippedDevice,
-        shipped_regions,
     )
     from queries.errors.spreads import (
         CARRIED_STEPS,
         ENGINE,
         KNOWN_NAMES,
         OTHERS,
+        OWN,
         SERVER_POINTS,
         SPREADS,
         TUNED,

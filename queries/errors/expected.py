@@ -24,7 +24,7 @@ from queries.errors.spreads import (
     shipped_spreads,
 )
 from store.light_dataclass import dataclass
-from store.schema import FORMULA_MODELS
+from store.schema import FORMULA_MODELS, FORMULAS
 
 LEAST_POINTS = 5  # fewer say nothing of a region
 NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth naming
@@ -193,7 +193,7 @@ def unknowns_of(subject: Subject) -> dict[str, int]:
 def _stated_of(subject: Subject, metric: str, servers: str, tuned: ExpectedError | None) -> ExpectedError:
     """The statement where no region has one: wider for each thing that nobody measured, and on others' servers never
     narrower than on those that are tuned like the benchmarks'."""
-    spreads, model = shipped_spreads(), ENGINE if subject.engine else "waves"
+    spreads, model = shipped_spreads(), ENGINE if subject.engine else FORMULAS
     found = (spreads.get((servers, one, model, metric)) for one in (subject.convention, "physical"))
     spread = next(one for one in found if one is not None)
     unknowns = unknowns_of(subject)
@@ -261,7 +261,7 @@ def _shipped(subject: Subject, place: Key) -> Mapping[str, str] | None:
     """The shipped row of a place, of scenarios about which as much is known.
 
     Formulas know no client, so they have one basis."""
-    start = (subject.family, subject.convention, ENGINE if subject.engine else "waves")
+    start = (subject.family, subject.convention, ENGINE if subject.engine else FORMULAS)
     found = (summary().get((*start, basis, *place)) for basis in dict.fromkeys((subject.basis, ASKED)))
     row = next((row for row in found if row is not None), None)
     return None if row is None else dict(zip(REGION_NAMES, row, strict=True))
@@ -312,7 +312,7 @@ def _nearer(subject: Subject, row: Mapping[str, str]) -> Iterator[str]:
     """Engines that miss by less than half of what formulas miss by, at the same place: what to evaluate with."""
     place = (ASKED, "device", row["device"], row["kind"], row["phase"], ANY, "tpot_exclusive_ms")
     start = (row["family"], row["convention"])
-    formulas, engines = (summary().get((*start, model, *place)) for model in ("waves", ENGINE))
+    formulas, engines = (summary().get((*start, model, *place)) for model in (FORMULAS, ENGINE))
     if subject.engine is not None or formulas is None or engines is None:
         return
     here, there = (dict(zip(REGION_NAMES, found, strict=True)) for found in (formulas, engines))

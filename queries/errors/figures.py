@@ -1,6 +1,6 @@
 """Figures of errors as a user's own points have them: nothing is drawn towards other pairs.
 
-Not here: what ships, which states what an unseen pair would have (sweepdb.measuring.error_statements)."""
+Not here: what ships, which states what an unseen pair would have (tools.error_statements)."""
 
 from __future__ import annotations
 

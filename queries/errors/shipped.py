@@ -68,12 +68,6 @@ def summary() -> Mapping[Key, Sequence[str]]:
         return {tuple(row[:_KEY_LENGTH]): row for row in csv.reader(file)}
 
 
-def shipped_regions() -> list[Mapping[str, str]]:
-    """The rows of the shipped summary, by the names of Region, in the order of the file."""
-    with SUMMARY.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 @cache
 def devices() -> Mapping[str, ShippedDevice]:
     with DEVICES.open(encoding="utf-8", newline="") as file:

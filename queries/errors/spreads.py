@@ -1,7 +1,7 @@
 """The statement of a server that nobody measured: a centre and a width of log(measured / predicted), few numbers each.
 
 On servers that are tuned like the benchmarks' it stands in where no region is near; on others' servers it is the
-statement. Not here: learning the numbers (sweepdb.measuring.server_spreads), and regions (queries.errors.expected)."""
+statement. Not here: learning the numbers (tools.server_spreads), and regions (queries.errors.expected)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,6 @@ def parts_of(quantiles: Sequence[float], rest_share: float) -> tuple[float, floa
 
 
 def read_spreads(path: Path) -> list[Spread]:
-    """The rows of a table."""
     kinds = {item.name: item.type for item in fields(Spread)}
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -131,13 +130,11 @@ def _of(kind: str, text: str) -> Any:  # noqa: ANN401  by the type of a field
 
 
 def by_place(spreads: Iterable[Spread]) -> Mapping[tuple[str, ...], Spread]:
-    """Spreads by what they are looked up by."""
     return {(one.servers, one.convention, one.serving_model, one.metric): one for one in spreads}
 
 
 @cache
 def shipped_spreads() -> Mapping[tuple[str, ...], Spread]:
-    """The table that ships."""
     return by_place(read_spreads(SPREADS))
 
 

@@ -41,11 +41,6 @@ class Factors:
         return self if self.pair_ttft is None else replace(self, ttft=self.pair_ttft)
 
 
-def predicted_of(values: Mapping[str, float | None]) -> Predicted:
-    """Predictions by metric as they are compared."""
-    return tuple(values.get(str(one.metric)) for one in predicted_limits())
-
-
 def ratio_at(error: ExpectedError, probability: float) -> float:
     """Measured / predicted that is not exceeded with this probability, from the quantiles of the nearest region.
 
@@ -212,7 +207,6 @@ class _Said:
 
 
 def number_or_none(value: object) -> float | None:
-    """A value of a row as a float."""
     if isinstance(value, float):  # nearly all of thousands
         return value
     return float(value) if isinstance(value, int) else None

@@ -36,7 +36,6 @@ class KnownErrors:
         self._factors: dict[tuple[Subject, float, str], Factors] = {}
 
     def expected(self, subject: Subject) -> tuple[ExpectedError, ...]:
-        """The errors of every metric of a subject."""
         found = self._expected.get(subject)
         if found is None:
             found = self._expected[subject] = expected_errors([subject], self._stored)
@@ -50,7 +49,6 @@ class KnownErrors:
         return found
 
     def factors(self, subject: Subject, probability: float, servers: str) -> Factors:
-        """Measured over predicted that is not exceeded with this probability, on such servers."""
         found = self._factors.get((subject, probability, servers))
         if found is None:
             found = factors_of(subject, self._stored, probability, servers)
@@ -86,7 +84,6 @@ class KnownSubjects:
         return tuple(known[key] for key in keys if key in known)
 
     def of_scenarios(self, scenario_ids: Iterable[int], tpot_rule: str | None) -> tuple[StoredSubject, ...]:
-        """Scenarios by their numbers in the store."""
         asked = (tpot_rule, tuple(scenario_ids))
         if asked not in self._of_scenarios:
             with read_transaction(self._location) as transaction:

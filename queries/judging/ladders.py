@@ -115,7 +115,6 @@ class Ladders:
         self._borrowed: Mapping[str, float] = {}  # errors of sides that those of aggregated serving stand for
 
     def provide(self, scope: object, scenario_ids: Iterable[int]) -> None:
-        """Create both tables, unless they are of this scope."""
         duckdb = self._connection.duckdb
         if self._scope is not scope:
             self._scope, self._moved = None, None

@@ -43,8 +43,6 @@ class OwnRuns:
 
 
 class _Shown(NamedTuple):
-    """The rows of an answer that runs speak of."""
-
     references: tuple[str, ...]
     rows: tuple[tuple[int, int], ...]
 
@@ -75,7 +73,6 @@ class LearnedAnswer:
 
     @property
     def posteriors(self) -> Iterator[tuple[tuple[object, ...], list[str], Posterior]]:
-        """Each group of the rows shown with the references of its rows."""
         for group, (places, found) in self._groups.items():
             yield group, [self._shown.references[place] for place in places], found
 

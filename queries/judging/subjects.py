@@ -17,7 +17,7 @@ from queries.errors.shipped import ASKED, KNOWN
 from queries.errors.spreads import family_of, known_of
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
-from store.schema import SCENARIO_TABLES, with_scenarios, words_sql
+from store.schema import FORMULAS, SCENARIO_TABLES, with_scenarios, words_sql
 
 _T = TypeVar("_T")
 _AT_ONCE = 200  # conditions of one statement
@@ -47,13 +47,11 @@ _OF_VALIDATIONS = (
     "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.device, v.kind,"  # noqa: S608  our text
     " v.engine, v.mode, m.name, w.output_length, sj.unusual_service"
     f" FROM {with_scenarios('validation v', 'v.scenario_id', 'm', 'd', 'w')}"
-    " WHERE sj.serving_model <> 'waves' AND ("  # nobody's engine: predicted by none that a probe can have
+    f" WHERE sj.serving_model <> '{FORMULAS}' AND ("  # nobody's engine: predicted by none that a probe can have
 )
 
 
 class _About(NamedTuple):
-    """A row that _OF_SUBJECTS selects."""
-
     scenario_id: int
     key: str
     device: str
@@ -86,8 +84,6 @@ class _About(NamedTuple):
 
 
 class _Validated(NamedTuple):
-    """A row that _OF_VALIDATIONS selects."""
-
     measurement_id: int
     family: str
     serving_model: str
@@ -125,7 +121,6 @@ def scenarios_of_keys(transaction: ReadTransaction, keys: Sequence[str]) -> tupl
 def subjects_of_scenarios(
     transaction: ReadTransaction, scenario_ids: Iterable[int], tpot_rule: str | None
 ) -> tuple[StoredSubject, ...]:
-    """Scenarios by their numbers in the store."""
     every: list[StoredSubject] = []
     for numbers in _portions(list(dict.fromkeys(scenario_ids))):
         every += _read(transaction, numbers, tpot_rule)

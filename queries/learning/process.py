@@ -5,7 +5,6 @@
     found.mean, found.sd                             # arrays [setting, (TTFT, TPOT)] of log(measured / predicted)
     found.covariance                                 # [setting, 2, 2]
     probability_of(found, predicted, Kept(ttft_ms=500))        # that each setting keeps all its limits together
-    process.with_run(run)                            # the same with one run more, for "what would it change"
     process.across(settings)                         # the joint covariance over settings: [2 n, 2 n], TTFT of all first
     process.disagreements()                          # runs far from what the others say of them
 
@@ -59,7 +58,6 @@ class Setting(NamedTuple):
 
     @property
     def place(self) -> tuple[float, ...]:
-        """Where it lies."""
         sizes = (self.users, self.input_length, self.output_length, self.num_devices)
         return (*(math.log2(max(size, 1.0)) for size in sizes), float(self.dp > 1), float(self.ep > 1))
 
@@ -131,10 +129,6 @@ class Process:
         self._values = np.array([value for _, _, value, _ in seen], dtype=np.float64)
         noise = np.square(self._weights * np.array(prior.noise)).sum(axis=1)
         self._noise = noise / np.array([repeats for *_, repeats in seen], dtype=np.float64)
-
-    def with_run(self, run: Run) -> Process:
-        """The same with one run more."""
-        return Process((*self.runs, run), self.prior)
 
     @cached_property
     def _solved(self) -> tuple[FloatArray, FloatArray]:

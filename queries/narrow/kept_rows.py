@@ -79,7 +79,6 @@ class KeptRows:
         return self._moment == moment
 
     def fits(self, probes: int) -> bool:
-        """Whether so many probes may be kept."""
         return probes * _KEPT_BYTES <= self._memory_share * memory_given()
 
     def forget(self) -> None:
@@ -128,7 +127,6 @@ class KeptRows:
 
 
 def memory_given() -> float:
-    """Bytes that a session may keep probes in."""
     asked = os.environ.get(MEMORY)
     if asked is None:
         return _SHARE * machine_memory()

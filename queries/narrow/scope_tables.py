@@ -214,7 +214,6 @@ class ScopeTables:
 
     @property
     def _closed(self) -> frozenset[str]:
-        """Views that are not made of what their text calls."""
         return frozenset() if self._served else SERVED
 
     def _show_shape(self, view: Macro) -> None:

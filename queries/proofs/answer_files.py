@@ -41,8 +41,6 @@ class _Row(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The contents of a file: rows, nearest misses, and everything beside them."""
-
     rows: list[_Row]
     nearest: list[_Row]
     beside: dict[str, Any]

@@ -20,7 +20,6 @@ def spelled(value: object) -> str:
 
 
 def digest_of(value: object) -> str:
-    """sha256 of a value in its one spelling."""
     return hashlib.sha256(spelled(value).encode()).hexdigest()
 
 

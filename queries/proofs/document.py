@@ -60,12 +60,10 @@ def document_of(answer: Answer, circumstances: Circumstances) -> dict[str, Any]:
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with its hash."""
     return {**document, "sha256": hash_of(document)}
 
 
 def hash_of(document: Mapping[str, Any]) -> str:
-    """sha256 of everything that a proof says."""
     return digest_of({name: value for name, value in document.items() if name not in _SEALED_BY})
 
 
@@ -121,7 +119,6 @@ def is_local(column: str) -> bool:
 
 
 def probes_of(answer: Answer) -> list[str]:
-    """The probe references among the rows."""
     return [probe for row in answer.rows for probe in _probes(answer.columns, row)]
 
 

@@ -72,8 +72,6 @@ _OTHERS = {"store": "store", "program": "program_version", "measured": "measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """A proof as it was read."""
-
     document: Mapping[str, Any]
     question: Question
     scenarios: Sequence[LookedAt]
@@ -81,7 +79,6 @@ class Proof:
 
     @property
     def pinned(self) -> list[tuple[str, int, int, int]]:
-        """The scenarios that it lists."""
         return [(item.scenario, item.first, item.last, item.group) for item in self.scenarios]
 
 

@@ -72,7 +72,6 @@ class DuckdbTarget(Target):
                 self._path.unlink(missing_ok=True)
 
     def published_of(self) -> Published | None:
-        """Read the stamp of what lies there."""
         tables = self._duckdb.execute(
             "SELECT table_name FROM duckdb_tables() WHERE database_name = 'published'"
         ).fetchall()
@@ -84,16 +83,13 @@ class DuckdbTarget(Target):
         return None if row is None else Published(store_id=str(row[0]), layout=str(row[1]))
 
     def begin_anew(self, probes: PublishedRelation) -> None:
-        """Create an empty table in place of any."""
         self._create(PROBES, [(column.name, column.type) for column in probes.columns])
 
     def blocks(self) -> Blocks:
-        """The blocks there."""
         rows = self._duckdb.execute(BLOCKS.format(probes=f"published.{PROBES}")).fetchall()
         return {(row[0], row[1]): tuple(row[2:]) for row in rows}
 
     def remove(self, blocks: Sequence[Block]) -> None:
-        """Delete their rows."""
         if blocks:
             temporary_table(self._duckdb, "gone", _GONE, blocks)
             self._duckdb.execute(
@@ -102,19 +98,16 @@ class DuckdbTarget(Target):
             )
 
     def append(self, columns: Typed, select: str) -> None:
-        """Insert rows, those of a scenario together."""
         self._duckdb.execute(
             f"INSERT INTO published.{PROBES} SELECT {_named(columns)} FROM ({select}) AS came"
             " ORDER BY scenario_id, batch_size"
         )
 
     def replace(self, name: str, columns: Typed, select: str) -> None:
-        """Create a table anew."""
         self._create(name, columns)
         self._duckdb.execute(f"INSERT INTO published.{name} {select}")
 
     def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
-        """Write the one row."""
         self._create(STAMP, _STAMPED)
         self._duckdb.execute(f"INSERT INTO published.{STAMP} VALUES (?, ?, ?, ?)", [store_id, layout, moment, probes])
 
@@ -161,7 +154,6 @@ class ParquetTarget(Target):
                 temporary.unlink(missing_ok=True)
 
     def published_of(self) -> Published | None:
-        """Read the stamp of what lies there."""
         others = [path for path in self._path.iterdir() if path.name != PROBES]
         stamp = self._path / f"{STAMP}.parquet"
         if not stamp.exists():
@@ -178,7 +170,6 @@ class ParquetTarget(Target):
         self._copy(f"SELECT {empty} WHERE false", self._path / PROBES / "columns.parquet")
 
     def blocks(self) -> Blocks:
-        """The blocks there."""
         rows = self._duckdb.execute(BLOCKS.format(probes=_files(self._parts()))).fetchall()
         return {(row[0], row[1]): tuple(row[2:]) for row in rows}
 
@@ -197,19 +188,16 @@ class ParquetTarget(Target):
                 self._dropped.append(part)
 
     def append(self, columns: Typed, select: str) -> None:
-        """Write one more file."""
         self._copy(
             f"SELECT {_named(columns)} FROM ({select}) AS came ORDER BY model, device, scenario_id, batch_size",
             self._new_part(),
         )
 
     def replace(self, name: str, columns: Typed, select: str) -> None:
-        """Write a file anew."""
         typed = ", ".join(f"{quoted(column)}::{type_} AS {quoted(column)}" for column, type_ in columns)
         self._copy(f"SELECT {typed} FROM ({select}) AS shown", self._path / f"{name}.parquet")
 
     def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
-        """Write the one row."""
         temporary_table(self._duckdb, "stamped", _STAMPED, [(store_id, layout, moment, probes)])
         self.replace(STAMP, STAMP_COLUMNS, "SELECT * FROM stamped")
 

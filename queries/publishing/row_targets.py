@@ -39,7 +39,6 @@ class _RowTarget(Target):
         """Names of the tables that lie there."""
 
     def published_of(self) -> Published | None:
-        """Read the stamp of what lies there."""
         tables = self._tables()
         if not tables:
             return None
@@ -49,32 +48,26 @@ class _RowTarget(Target):
         return None if row is None else Published(store_id=row[0], layout=row[1])
 
     def begin_anew(self, probes: PublishedRelation) -> None:
-        """Create an empty table in place of any."""
         self._create(PROBES, [(column.name, column.type) for column in probes.columns])
         self._connection.execute(f"CREATE INDEX ix_{PROBES}_block ON {PROBES} ({_INDEX})")
 
     def blocks(self) -> Blocks:
-        """The blocks there."""
         rows = self._connection.execute(BLOCKS.format(probes=PROBES)).fetchall()
         return {(row[0], row[1]): tuple(map(int, row[2:])) for row in rows}
 
     def remove(self, blocks: Sequence[Block]) -> None:
-        """Delete their rows."""
         statement = f"DELETE FROM {PROBES} WHERE scenario_id = {self.mark} AND block_id = {self.mark}"
         for block in blocks:
             self._connection.execute(statement, block)
 
     def append(self, columns: Typed, select: str) -> None:
-        """Insert rows."""
         self._insert(PROBES, columns, select)
 
     def replace(self, name: str, columns: Typed, select: str) -> None:
-        """Create a table anew."""
         self._create(name, columns)
         self._insert(name, columns, select)
 
     def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
-        """Write the one row."""
         self._create(STAMP, STAMP_COLUMNS)
         marks = ", ".join([self.mark] * len(STAMP_COLUMNS))
         self._connection.execute(f"INSERT INTO {STAMP} VALUES ({marks})", (store_id, layout, moment, probes))
@@ -158,7 +151,6 @@ class PostgresqlTarget(_RowTarget):
 
     @contextmanager
     def opened(self, duckdb_: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        """One transaction."""
         try:
             psycopg = import_module("psycopg")
         except ImportError:

@@ -48,7 +48,6 @@ class Filter:
     parameters: list[object] = field(default_factory=list)
 
     def add(self, condition: str, *parameters: object) -> None:
-        """One more condition."""
         self.conditions.append(condition)
         self.parameters.extend(parameters)
 
@@ -103,5 +102,4 @@ def _filter_names(transaction: ReadTransaction, scope: Scope, wanted: Filter) ->
 
 
 def marks(values: Sequence[object]) -> str:
-    """Marks of so many parameters."""
     return ", ".join("?" for _ in values)

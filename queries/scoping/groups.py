@@ -10,7 +10,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.schema import SERVICE, TITLES, Served
+from store.schema import FORMULAS, SERVICE, TITLES, Served
 
 if TYPE_CHECKING:
     from store.records import PrecisionRecord
@@ -30,8 +30,6 @@ Service = frozenset[tuple[str, object]]  # what a row states of SERVICE
 
 
 class Found(NamedTuple):
-    """A scenario as the store has it."""
-
     id: int
     key: str
     model: str
@@ -168,7 +166,7 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
         workload,
         formats_title(row),
         row.convention,
-        "" if row.serving_model == "waves" else row.serving_model,
+        "" if row.serving_model == FORMULAS else row.serving_model,
         "" if row.compile else "eager",
         f"serving cost {row.serving_cost_ms:g} ms" if row.serving_cost_ms else "",
         f"{row.mtp_tokens} drafts" if row.mtp_tokens and f"mtp {row.mtp_tokens}" not in workload else "",

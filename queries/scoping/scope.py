@@ -241,8 +241,6 @@ def _subjects(transaction: ReadTransaction, side: ResolvedScope) -> set[int]:
 
 
 class _Described(NamedTuple):
-    """The names that describe a scenario."""
-
     scenario_id: int
     model: str
     device: str

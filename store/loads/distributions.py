@@ -29,7 +29,6 @@ _LOADS_TOGETHER = {"load_cell": 2_000, "load_uneven": 2_000, "load_token": 2_000
 
 
 def typed_columns(name: str) -> list[tuple[str, str]]:
-    """Columns of a distribution, with their DuckDB types."""
     return [(column, "BIGINT" if column in _LARGE else "INTEGER") for column in DISTRIBUTIONS[name]]
 
 

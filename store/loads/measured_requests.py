@@ -37,22 +37,18 @@ class MeasuredRequests:
 
     @property
     def completed(self) -> NDArray[np.bool_]:
-        """Which requests got their answer."""
         return self.e2e_us >= 0
 
     @property
     def timed(self) -> bool:
-        """Whether the log says when requests were sent."""
         return bool((self.sent_us >= 0).all())
 
     @property
     def ttft_ms(self) -> NDArray[np.float64]:
-        """Time to the first token of the completed."""
         return self.ttft_us[self.completed] / 1000
 
     @property
     def e2e_ms(self) -> NDArray[np.float64]:
-        """Sending to last token of the completed."""
         return self.e2e_us[self.completed] / 1000
 
     @property
@@ -73,18 +69,15 @@ class MeasuredRequests:
 
     @property
     def sent_per_s(self) -> float | None:
-        """Requests sent a second, on average."""
         last = float(self.sent_us[-1]) * 1e-6 if self.timed and self.sent_us.size else 0.0
         return (self.sent_us.size - 1) / last if last > 0.0 else None
 
 
 def pack_requests(requests: MeasuredRequests) -> bytes:
-    """As few bytes."""
     return pack_columns([getattr(requests, name) for name in _COLUMNS])
 
 
 def unpack_requests(packed: bytes) -> MeasuredRequests:
-    """The requests again."""
     columns = unpack_columns(
         packed, len(_COLUMNS), "The requests of a measured point", hint="Run: sweepdb measurements import FILE"
     )
@@ -132,18 +125,15 @@ class KeptRequests:
 
 
 def pack_kept(requests: KeptRequests) -> bytes:
-    """As few bytes."""
     return pack_columns([getattr(requests, name) for name in KEPT_COLUMNS])
 
 
 def unpack_kept(packed: bytes) -> KeptRequests:
-    """The requests again."""
     columns = unpack_columns(packed, len(KEPT_COLUMNS), "The requests of a load")
     return KeptRequests(**dict(zip(KEPT_COLUMNS, columns, strict=True)))
 
 
 def kept_digest(load_key: str, packed: bytes) -> str:
-    """Of a load's key and of the bytes before compression."""
     try:
         plain = zlib.decompress(packed)
     except zlib.error as error:

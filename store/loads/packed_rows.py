@@ -37,7 +37,6 @@ def pack_rows(rows: NDArray[np.int64], *, stepped: int | None = None) -> bytes:
 
 
 def unpack_rows(packed: bytes, columns: int) -> NDArray[np.int64]:
-    """The rows again."""
     import numpy as np
 
     try:
@@ -67,7 +66,6 @@ def pack_cells(cells: NDArray[np.int64], parts: NDArray[np.int64] | None) -> byt
 
 
 def unpack_cells(packed: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Cells and parts again."""
     import numpy as np
 
     rows = unpack_rows(packed, _CELL_COLUMNS)
@@ -84,7 +82,6 @@ def split_counts(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def whole_counts(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of (bin, large count) from parts."""
     import numpy as np
 
     return np.column_stack((rows[:, 0], sum(rows[:, 1 + part] << (_HIGH * part) for part in range(_PARTS))))

@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from store.parts.naming import ThinnedFile, register_thinned
     from store.parts.registering import (
         Registered,
-        ShardCounts,
         fail_shard,
         put_shards,
         record_known,
         register_part,
-        shard_counts,
     )
 
 __getattr__, __dir__ = lazy_face(__name__)

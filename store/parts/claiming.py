@@ -54,8 +54,6 @@ _IN_USE = (
 
 
 class _File(NamedTuple):
-    """A file that the store names: of a part, or of the rows of one that can win."""
-
     thinned: int
     name: str
     folder: str
@@ -65,8 +63,6 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptReport:
-    """The outcome of an adoption: files that were copied, their bytes, and folders that belong to this database now."""
-
     copied: int = 0
     bytes: int = 0
     taken: tuple[str, ...] = ()
@@ -182,7 +178,6 @@ def _keep(connection: Connection, claim: Claim) -> None:
 
 
 def _note(store: Store, claim: Claim) -> str:
-    """The text of the file in which a folder says whose it is."""
     said = {"store_id": store.store_id, "token": claim.token, "store": store.location.display}
     return json.dumps(said | {"claimed_at": utc_now().isoformat()}, indent=1) + "\n"
 
@@ -207,7 +202,6 @@ def _foreign(store: Store, ownership: Ownership, files: Sequence[_File]) -> Iter
 
 
 def _copied(store: Store, own: Shelf, file: _File) -> int:
-    """Copy one file to this database's own folder and name it there; returns its bytes."""
     source = _shelf(store, file)
     temporary = own.scratch / f".{file.name}.{secrets.token_hex(4)}"
     try:

@@ -72,14 +72,11 @@ class _Block(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, str, int, int]:
-        """Where it stands among all blocks."""
         return self.model_id, self.workload_id, self.phase, self.scenario_id, self.first_batch_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactReport:
-    """The outcome of a compaction: parts before and after, probes written anew, and files that went."""
-
     parts_before: int
     parts: int
     probes_rewritten: int
@@ -197,7 +194,6 @@ def grouped_extents(extents: Sequence[_Extent]) -> Iterator[_Extent]:
 
 
 def _rewrite(store: Store, shelf: Shelf, parts: Sequence[PartRow]) -> int:
-    """Write the rows of parts again, sorted, and let the new parts take their place in one transaction."""
     location = store.location
     wanted = {part.id for part in parts}
     with read_transaction(location) as transaction:

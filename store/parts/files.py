@@ -55,8 +55,6 @@ class ShardBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartBlock:
-    """A block of a file: everything that is registered of it."""
-
     scenario_id: int
     first: int
     last: int
@@ -77,8 +75,6 @@ class PartFile:
 
 
 class PutFile(NamedTuple):
-    """A file that waits for its name."""
-
     bytes: int
     sha256: str
     footer: str
@@ -114,7 +110,6 @@ def unfinished(shelf: Shelf, name: str) -> Iterator[Path]:
 
 
 def disk_fault(shelf: Shelf, name: str, error: OSError) -> StoreError:
-    """The error of a file that could not be written."""
     number = number_of(error)
     said = error.strerror or (str(error).partition("\n")[0] if number is None else os.strerror(number))
     return StoreError(
@@ -154,7 +149,6 @@ def _check_together(blocks: Sequence[ShardBlock], lengths: Sequence[int], column
 
 
 def _described(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> tuple[PartBlock, ...]:
-    """Describe each block as it is registered, with the digest of its rows."""
     sizes = _sizes(blocks)
     rows = DigestedBlocks(sizes, columns)
     ends = np.cumsum(lengths).tolist()
@@ -222,7 +216,6 @@ atexit.register(_writer.cache_clear)  # DuckDB says at the end of a process what
 
 
 def _sizes(blocks: Sequence[ShardBlock]) -> np.ndarray:
-    """The batch sizes of all blocks, one after another."""
     return np.concatenate([np.asarray(block.record.batch_sizes) for block in blocks])
 
 

@@ -30,33 +30,22 @@ class File(Protocol):
     """A file that is to be a part."""
 
     @property
-    def folder(self) -> str:
-        """The address of the shelf that it was written to."""
-        ...
+    def folder(self) -> str: ...
 
     @property
-    def name(self) -> str:
-        """Its name there."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def bytes(self) -> int:
-        """Its size."""
-        ...
+    def bytes(self) -> int: ...
 
     @property
-    def sha256(self) -> str:
-        """The digest of its content."""
-        ...
+    def sha256(self) -> str: ...
 
     @property
-    def footer(self) -> str:
-        """The digest of its footer."""
-        ...
+    def footer(self) -> str: ...
 
 
 def insert_part(connection: Connection, file: File, block_ids: Iterable[int], probes: int) -> int:
-    """Name a file as the part that holds these blocks, and return its id."""
     row = {
         "name": file.name,
         "folder": file.folder,
@@ -86,13 +75,11 @@ def settle(connection: Connection, file: File) -> None:
 
 
 def keep_state(connection: Connection, name: str, footer: str, times: FileTimes) -> None:
-    """Note how a file is now that it has its name."""
     forget_state(connection, name)
     connection.execute(insert(PART_FILE).values(name=name, footer=footer, **times._asdict()))
 
 
 def forget_state(connection: Connection, name: str) -> None:
-    """Forget a file that is no part any more."""
     connection.execute(delete(PART_FILE).where(PART_FILE.c.name == name))
 
 
@@ -125,20 +112,16 @@ def register_thinned(store: Store, part_id: int, file: ThinnedFile) -> bool:
 
 
 class ThinnedName(NamedTuple):
-    """A thinned file by its name and where it was written."""
-
     name: str
     folder: str
 
 
 def thinned_of(connection: Connection, part_id: int) -> list[ThinnedName]:
-    """The thinned files of a part."""
     columns = select(PART_THINNED.c.name, PART_THINNED.c.folder).where(PART_THINNED.c.part_id == part_id)
     return [ThinnedName(*row) for row in connection.execute(columns).all()]
 
 
 def forget_thinned(connection: Connection, part_id: int) -> None:
-    """Forget the thinned files of a part that goes."""
     for file in thinned_of(connection, part_id):
         forget_state(connection, file.name)
     connection.execute(delete(PART_THINNED).where(PART_THINNED.c.part_id == part_id))

@@ -19,7 +19,6 @@ from store.opening import Store
 from store.parts.files import PartBlock, PartFile
 from store.parts.naming import insert_part
 from store.placing import WAITING, shelf_at
-from store.reading import ReadTransaction
 from store.schema.sql_tables import BLOCK, COMPOSITION, SCENARIO, SHARD, SWEEP_INTERVAL
 from store.texts import escaped
 from store.writing.scenarios import BLOCKS_OF, merge_intervals, missing_intervals
@@ -83,8 +82,6 @@ def register_part(store: Store, sweep_id: int, shard_key: str, file: PartFile) -
 
 
 class Asked(NamedTuple):
-    """Batch sizes of a scenario that a sweep asked for."""
-
     scenario_id: int
     first: int
     last: int
@@ -113,7 +110,6 @@ def _claim(connection: Connection, scenario_ids: Iterable[int]) -> dict[int, lis
 
 
 def _insert_blocks(connection: Connection, sweep_id: int, blocks: Sequence[PartBlock]) -> list[int]:
-    """Insert blocks and how their batches are composed; return their ids."""
     now = utc_now()
     rows = [
         {
@@ -172,15 +168,6 @@ def _record_intervals(connection: Connection, sweep_id: int, blocks: Sequence[Pa
             connection.execute(insert(SWEEP_INTERVAL), rows)
 
 
-class ShardCounts(NamedTuple):
-    """How many shards of a sweep are in which state."""
-
-    sweep_id: int
-    waiting: int
-    stored: int
-    failed: int
-
-
 def put_shards(store: Store, sweep_id: int, shards: Sequence[tuple[str, int, int]]) -> None:
     """Record shards as waiting: key, scenarios and probes of each."""
     rows = [
@@ -199,18 +186,8 @@ def put_shards(store: Store, sweep_id: int, shards: Sequence[tuple[str, int, int
 
 
 def fail_shard(store: Store, sweep_id: int, key: str, reason: str) -> None:
-    """Record why a shard was given up."""
     mine = (SHARD.c.sweep_id == sweep_id) & (SHARD.c.key == key)
     with store.writing() as connection:
         connection.execute(
             update(SHARD).where(mine).values(state="failed", reason=escaped(reason), changed_at=utc_now())
         )
-
-
-def shard_counts(transaction: ReadTransaction) -> dict[int, ShardCounts]:
-    """Count the shards of every sweep that has some, by sweep."""
-    counted = ", ".join(
-        f"SUM(CASE WHEN state = '{state}' THEN 1 ELSE 0 END)" for state in ("waiting", "stored", "failed")
-    )
-    rows = transaction.rows(ShardCounts, f"SELECT sweep_id, {counted} FROM shard GROUP BY sweep_id")  # noqa: S608
-    return {row.sweep_id: row for row in rows}

@@ -40,7 +40,6 @@ class Bucket(Shelf):
         self._files, self._root = _opened(self.address)
 
     def below(self, home: str) -> Bucket:
-        """The folder in it."""
         return Bucket(f"{self.address}/{home}")
 
     def put(self, temporary: Path, name: str) -> None:
@@ -55,7 +54,6 @@ class Bucket(Shelf):
         temporary.unlink()
 
     def settle(self, name: str) -> FileTimes:
-        """Let the bucket copy it under its name. Times of objects say nothing of whoever wrote them."""
         with _faults(self.address):
             try:
                 self._files.mv(self._key(f"{WAITING}{name}"), self._key(name))
@@ -65,7 +63,6 @@ class Bucket(Shelf):
         return NO_TIMES
 
     def has(self, name: str) -> bool:
-        """Whether a copy or the object is there."""
         if (self.scratch / name).is_file():
             return True
         with _faults(self.address):
@@ -93,7 +90,6 @@ class Bucket(Shelf):
         return path
 
     def sha256(self, name: str) -> str:
-        """The digest of the object, read again."""
         digest = hashlib.sha256()
         with _faults(self.address), self._files.open(self._key(name), "rb") as file:
             while chunk := file.read(_READ_AT_ONCE):
@@ -101,23 +97,19 @@ class Bucket(Shelf):
         return digest.hexdigest()
 
     def remove(self, name: str) -> None:
-        """Delete the object and the copy."""
         (self.scratch / name).unlink(missing_ok=True)
         with _faults(self.address), suppress(FileNotFoundError):
             self._files.rm_file(self._key(name))
 
     def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
-        """Objects that wait, and thinned ones, by their age."""
         found = [(name, one) for name, one in self._listed() if name.startswith((WAITING, THINNED))]
         return sorted(name for name, one in found if name not in thinned and _age_s(one) >= older_than_s)
 
     def named(self) -> list[str]:
-        """Objects that have their name."""
         names = (name for name, _ in self._listed())
         return sorted(name for name in names if name.startswith("shard-") and not name.startswith(THINNED))
 
     def note(self, name: str) -> str | None:
-        """The text of an object."""
         with _faults(self.address):
             try:
                 return str(self._files.cat_file(self._key(name)).decode(errors="replace"))
@@ -125,7 +117,6 @@ class Bucket(Shelf):
                 return None
 
     def put_note(self, name: str, text: str) -> None:
-        """Upload it."""
         with _faults(self.address):
             self._files.pipe_file(self._key(name), text.encode())
 

@@ -42,7 +42,6 @@ class Database:
     path: str = ""
 
     def as_json(self) -> str:
-        """Write it as a claim keeps it."""
         return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
     def is_that_of(self, claim: Claim) -> bool:
@@ -71,7 +70,6 @@ class Ownership:
 
     @classmethod
     def read(cls, transaction: ReadTransaction) -> Ownership:
-        """The claims of a database, and which database it is."""
         rows = transaction.rows(Claim, "SELECT home, token, database FROM part_claim")
         return cls(
             location=transaction.location,
@@ -124,8 +122,6 @@ def parts_elsewhere(transaction: ReadTransaction, folders: Collection[str]) -> t
 
 
 class NotOwned(NamedTuple):
-    """Parts in use that this database may not change: how many, where they are, and which database has that folder."""
-
     parts: int
     address: str
     owner: str

@@ -31,7 +31,6 @@ class FileState(NamedTuple):
 
     @property
     def times(self) -> FileTimes:
-        """Its times."""
         return FileTimes(self.mtime_ns, self.ctime_ns, self.inode)
 
 
@@ -50,7 +49,6 @@ def footer_digest(path: Path) -> str:
 
 
 def whole_digest(path: Path) -> str:
-    """The sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -36,12 +36,10 @@ def parts_root(location: StoreLocation) -> Shelf | None:
 
 
 def beside(path: Path) -> Folder:
-    """The place beside a file store."""
     return Folder(path.with_name(f"{path.name}.parts"))
 
 
 def made_root(location: StoreLocation) -> Shelf:
-    """The place that new parts of a store go to; a folder is made if missing."""
     root = parts_root(location)
     if root is None:
         raise StoreError(
@@ -52,7 +50,6 @@ def made_root(location: StoreLocation) -> Shelf:
 
 
 def made(shelf: Shelf) -> Shelf:
-    """A shelf whose folder is there."""
     if not isinstance(shelf, Folder):
         return shelf
     try:

@@ -46,8 +46,6 @@ class Place(NamedTuple):
 
 
 class PartRow(NamedTuple):
-    """A part as the store names it."""
-
     id: int
     name: str
     folder: str

@@ -33,7 +33,6 @@ class FileTimes(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> FileTimes:
-        """The times that the system says."""
         return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_ino & (2**63 - 1))
 
 
@@ -107,11 +106,9 @@ class Folder(Shelf):
         self.scratch = path
 
     def below(self, home: str) -> Folder:
-        """The folder in it."""
         return Folder(self.path / home)
 
     def put(self, temporary: Path, name: str) -> None:
-        """Rename it."""
         temporary.replace(self.path / f"{WAITING}{name}")
 
     def settle(self, name: str) -> FileTimes:
@@ -126,26 +123,21 @@ class Folder(Shelf):
         return FileTimes.of(path.stat())
 
     def has(self, name: str) -> bool:
-        """Whether it is a file here."""
         return (self.path / name).is_file()
 
     def fetched(self, name: str, size: int, sha256: str) -> Path:  # noqa: ARG002  read where it lies
-        """The file itself."""
         path = self.path / name
         path.stat()
         return path
 
     def sha256(self, name: str) -> str:
-        """The digest of the file."""
         with (self.path / name).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def remove(self, name: str) -> None:
-        """Delete it."""
         (self.path / name).unlink(missing_ok=True)
 
     def unneeded(self, thinned: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
-        """Files that wait, and thinned ones, by their age."""
         found = []
         for path in (path for pattern in _UNNEEDED for path in self.path.glob(pattern)):
             with suppress(OSError):
@@ -154,11 +146,9 @@ class Folder(Shelf):
         return sorted(found)
 
     def named(self) -> list[str]:
-        """Its finished files."""
         return sorted(path.name for path in self.path.glob(_NAMED) if not path.name.startswith(THINNED))
 
     def note(self, name: str) -> str | None:
-        """The text of a file."""
         try:
             return (self.path / name).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

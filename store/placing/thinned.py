@@ -22,8 +22,6 @@ _THINNED = (
 
 
 class ThinnedRow(NamedTuple):
-    """A thinned file as the store names it, with its part."""
-
     part_id: int
     part_name: str
     name: str

@@ -28,7 +28,6 @@ _KNOWN_MAGIC = ((b"PAR1", "a Parquet file"), (b"PK", "a zip archive"), (b"\x1f\x
 
 
 def connect_sqlite(location: StoreLocation) -> sqlite3.Connection:
-    """Open a SQLite store read-only after checking that it is one, at the right revision."""
     path = require_store_file(location)
     with store_faults(location):
         connection = _open_read_only(location, path)
@@ -41,7 +40,6 @@ def connect_sqlite(location: StoreLocation) -> sqlite3.Connection:
 
 
 def connect_postgresql(location: StoreLocation) -> psycopg.Connection[tuple[object, ...]]:
-    """Open a PostgreSQL store read-only after checking that it is one, at the right revision."""
     with store_faults(location):
         connection = _connect_psycopg(location)
         try:
@@ -54,7 +52,6 @@ def connect_postgresql(location: StoreLocation) -> psycopg.Connection[tuple[obje
 
 
 def read_store_id(location: StoreLocation) -> str:
-    """Return the identity of a store at the right revision."""
     if location.kind == "sqlite":
         with closing(connect_sqlite(location)) as connection:
             return identity_of(location, connection.execute(IDENTITY).fetchall())
@@ -73,7 +70,6 @@ def identity_of(location: StoreLocation, rows: Sequence[Sequence[object]]) -> st
 
 
 def read_revision(location: StoreLocation) -> str:
-    """Return the schema revision of a store, whichever it is."""
     if location.kind == "sqlite":
         path = require_store_file(location)
         with store_faults(location), closing(_open_read_only(location, path)) as connection:

@@ -29,8 +29,6 @@ _STATEMENTS = {
 
 
 class StoredName(NamedTuple):
-    """A name, and what it is of."""
-
     name: str
     about: str | None
 

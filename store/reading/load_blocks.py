@@ -67,7 +67,6 @@ class StoredLoads:
 
     @property
     def digests(self) -> list[str]:
-        """The digest of each load by itself."""
         return [loads_digest(self.scenario, self.arrival, [one]) for one in self.loads]
 
     @property

@@ -65,7 +65,6 @@ class Recalled(Generic[_T]):
         self._lock = Lock()  # sessions of a server share a process
 
     def get(self, version: Version) -> _T | None:
-        """Return the value kept of this version of a file, if there is one."""
         with self._lock:
             value = self._values.get(version)
             if value is not None:
@@ -73,7 +72,6 @@ class Recalled(Generic[_T]):
             return value
 
     def keep(self, version: Version, value: _T) -> None:
-        """Keep what was read of a version of a file."""
         with self._lock:
             self._values[version] = value
             while len(self._values) > self._most:

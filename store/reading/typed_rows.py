@@ -64,7 +64,6 @@ def _nested(row_type: type[tuple[Any, ...]]) -> type | None:
 
 
 def typed_values(type_: type[ValueT], chunks: Iterable[Sequence[Cells]]) -> Iterator[ValueT]:
-    """Yield the values of a single column."""
     for chunk in chunks:
         (cells,) = zip(*chunk, strict=True)
         yield from _column(cells, type_, type_, may_miss=False)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from store.schema.declaring import (
         FLAG,
         FORMULA_MODELS,
+        FORMULAS,
         INTEGER,
         LONG,
         TIER_PLACES,

@@ -22,6 +22,7 @@ LoadStatus = Literal["stable", "saturated"]
 Family = Literal["theoretical", "calibrated"]
 FormulaModel = Literal["waves", "seed002"]  # serving models that are formulas; every other name is an engine's
 FORMULA_MODELS: tuple[FormulaModel, ...] = get_args(FormulaModel)
+FORMULAS: FormulaModel = "waves"  # those that serve where no engine does, and whose errors are stated
 TierName = Literal["host", "ssd", "remote"]  # where keys lie outside the devices, from the nearest on
 TIER_PLACES: Mapping[TierName, str] = {
     "host": "the hosts' memory",
@@ -54,7 +55,6 @@ BYTES = ColumnType("bytes", "BLOB")
 
 
 def text(length: int) -> ColumnType:
-    """Return the type of texts of bounded length."""
     return ColumnType("text", "VARCHAR", length)
 
 
@@ -105,7 +105,6 @@ class Table:
     once: bool = False
 
     def column(self, name: str) -> Column:
-        """Return a column by name."""
         return next(column for column in self.columns if column.name == name)
 
     @property
@@ -116,7 +115,6 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, in their order."""
         return tuple(column.name for column in self.columns)
 
     def row_of(self, record: object, **more: object) -> dict[str, Any]:
@@ -173,7 +171,6 @@ _CHECKED: dict[int, tuple[tuple[Column, ...], Table]] = {}
 
 
 def identifier(meaning: str = "integer key") -> Column:
-    """Declare the integer key of a table."""
     return Column("id", KEY, "none", meaning, primary=True)
 
 
@@ -193,22 +190,18 @@ def optional(
     phases: tuple[Phase, ...] = PHASES,
     on_pairs: OnPairs | None = None,
 ) -> Column:
-    """Declare a column that may be missing."""
     return Column(name, type_, unit, meaning, nullable=True, index=index, told=told, phases=phases, on_pairs=on_pairs)
 
 
 def reference(
     name: str, target: str, meaning: str, *, index: bool = True, primary: bool = False, nullable: bool = False
 ) -> Column:
-    """Declare a reference to the integer key of another table."""
     return Column(name, KEY, "none", meaning, nullable=nullable, primary=primary, index=index, refers_to=f"{target}.id")
 
 
 def moment(name: str, meaning: str, *, nullable: bool = False, index: bool = False) -> Column:
-    """Declare a point in time."""
     return Column(name, MOMENT, "UTC", meaning, nullable=nullable, index=index)
 
 
 def document(name: str, meaning: str) -> Column:
-    """Declare a JSON text."""
     return Column(name, TEXT, "JSON", meaning)

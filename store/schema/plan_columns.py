@@ -107,7 +107,6 @@ class PlanRecord:
 
     @property
     def num_devices(self) -> int:
-        """Devices of one instance, those of its encoders included."""
         return self.tp * self.pp * self.dp * self.pcp + self.encoder_devices
 
     @property

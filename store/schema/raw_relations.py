@@ -24,12 +24,10 @@ class RawTable:
 
     @property
     def statement(self) -> str:
-        """The SELECT over the store."""
         return f"SELECT {', '.join(column.source for column in self.columns)} FROM {self.tables}"  # noqa: S608 - our text
 
     @property
     def typed_names(self) -> list[tuple[str, str]]:
-        """Name and DuckDB type of each column."""
         return [(column.name, column.type) for column in self.columns]
 
 
@@ -95,7 +93,6 @@ _ADDED = {
 
 
 def as_it_is(table: Table) -> RawTable:
-    """Return the relation that copies a table, without its binary columns."""
     left_out = _OF_THE_STORE.get(table.name, set[str]())
     copied = (
         read_column(column, column.name, meaning=column.meaning)

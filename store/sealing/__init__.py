@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.held import HeldRows
     from store.sealing.into_duckdb import create_table, fetched_arrays, insert_arrays, insert_rows
-    from store.sealing.laying_down import check_snapshots, seal, seal_held, seal_location
+    from store.sealing.laying_down import seal, seal_held, seal_location
     from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store
     from store.sealing.part_files import PARQUET, copy_rows, digest_of, quoted, rows_written

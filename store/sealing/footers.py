@@ -22,8 +22,6 @@ FOOTER_KEY = "sweepdb"
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """The contents that a file claims, and its rows."""
-
     contents: str
     rows: int
 

@@ -39,7 +39,6 @@ class HeldBlock:
 
 
 def held_block(scenario_id: int, interval: tuple[int, int], digest: str, record: BlockRecord) -> HeldBlock:
-    """The rows of a record within an interval."""
     first, last = interval
     start = int(record.batch_sizes[0])  # batch sizes are consecutive
     rows = slice(first - start, last - start + 1)
@@ -73,12 +72,10 @@ class HeldRows:
             self.rows += len(block.batch_sizes)
 
     def clear(self) -> None:
-        """Forget every block: those are laid down, or are read from the store."""
         self._blocks.clear()
         self.rows = 0
 
     def of(self, transaction: ReadTransaction, blocks: Ranges) -> dict[int, HeldBlock]:
-        """The kept blocks among blocks of the store, by id."""
         if not self._blocks:
             return {}
         stored = transaction.rows(

@@ -23,7 +23,6 @@ _NUMERIC = {"INTEGER": "int64", "BIGINT": "int64", "DOUBLE": "float64", "FLOAT":
 
 
 def create_table(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns) -> None:
-    """Create an empty table; names come from this program, never from a user."""
     declared = ", ".join(f"{name} {type_}" for name, type_ in columns)
     connection.execute(f"CREATE TABLE {table} ({declared})")
 

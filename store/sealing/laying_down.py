@@ -40,7 +40,6 @@ from store.sealing.snapshots import (
     Manifest,
     Part,
     RejectedPart,
-    Snapshot,
     describe_blocks,
     load_snapshot,
     read_manifest,
@@ -63,9 +62,7 @@ class Located(Protocol):
     """Anything that knows where its store is: an opened Store, or what only reads."""
 
     @property
-    def location(self) -> StoreLocation:
-        """Where the store is."""
-        ...
+    def location(self) -> StoreLocation: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,16 +109,7 @@ def seal_location(location: StoreLocation, held: HeldRows | None = None, *, wait
         return _Sealing(connection, transaction, location, store_id, directory, held=held).run()
 
 
-def check_snapshots(store: Located) -> Snapshot:
-    """Compare every part with its full hash and with the store; change nothing."""
-
-    with read_transaction(store.location) as transaction, in_memory() as connection:
-        return load_snapshot(connection, transaction, store.location, transaction.store_id, full_hash=lambda _: True)
-
-
 class _Sealing:
-    """One run of the sealer, inside the lock and one read transaction."""
-
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,

@@ -33,7 +33,6 @@ class WrittenFile(NamedTuple):
 
 
 def quoted(path: Path) -> str:
-    """Write a path as an SQL string, for statements that take no parameters."""
     return "'" + str(path).replace("'", "''") + "'"
 
 
@@ -66,7 +65,6 @@ def give_name(temporary: Path, path: Path) -> WrittenFile:
 
 
 def put_document(path: Path, document: object) -> None:
-    """Replace a file of JSON in one step."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("w", encoding="utf-8") as file:
         json.dump(document, file, indent=1)

@@ -18,7 +18,6 @@ def ranges_of(keys: Iterable[int]) -> Ranges:
 
 
 def merged(ranges: Iterable[Range]) -> Ranges:
-    """Return the union of ranges."""
     result: list[Range] = []
     for low, high in sorted(ranges):
         if result and low <= result[-1][1] + 1:
@@ -42,14 +41,12 @@ def complement(ranges: Iterable[Range]) -> Ranges:
 
 
 def overlap(left: Iterable[Range], right: Iterable[Range]) -> bool:
-    """Tell whether two sets share a key."""
     pairs = [*((low, high) for low, high in left), *((low, high) for low, high in right)]
     pairs.sort()
     return any(pairs[i][1] >= pairs[i + 1][0] for i in range(len(pairs) - 1))
 
 
 def within(key: int, ranges: Ranges) -> bool:
-    """Tell whether sorted, disjoint ranges hold a key."""
     place = bisect_right(ranges, (key, LARGEST_KEY)) - 1
     return place >= 0 and ranges[place][1] >= key
 

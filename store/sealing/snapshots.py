@@ -64,8 +64,6 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One Parquet file as the manifest describes it."""
-
     path: Path
     size: int
     mtime_ns: int
@@ -76,8 +74,6 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedPart:
-    """A part that is not read, and why."""
-
     path: Path
     reason: str
 
@@ -91,12 +87,10 @@ class Snapshot:
 
     @property
     def blocks(self) -> Ranges:
-        """Ids of the covered blocks."""
         return merged(block for part in self.parts for block in part.contents.blocks)
 
     @property
     def rows(self) -> int:
-        """Probes in all parts."""
         return sum(part.contents.rows for part in self.parts)
 
 
@@ -112,7 +106,6 @@ _MANIFESTS: Recalled[Manifest] = Recalled(most=64)
 
 
 def snapshot_directories(location: StoreLocation, store_id: str) -> tuple[Path, ...]:
-    """Name where parts may lie: beside a file store, then in the user's cache directory."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweepdb"
     if location.path is None:
         return (cache / store_id,)
@@ -229,14 +222,10 @@ class Written(Protocol):
     """A file as it was when it was written."""
 
     @property
-    def size(self) -> int:
-        """Its bytes."""
-        ...
+    def size(self) -> int: ...
 
     @property
-    def mtime_ns(self) -> int:
-        """When its content changed."""
-        ...
+    def mtime_ns(self) -> int: ...
 
     @property
     def ctime_ns(self) -> int:
@@ -244,9 +233,7 @@ class Written(Protocol):
         ...
 
     @property
-    def sha256(self) -> str:
-        """The hash of its content."""
-        ...
+    def sha256(self) -> str: ...
 
 
 def file_fault(path: Path, written: Written, *, full_hash: bool = False) -> str | None:
@@ -264,7 +251,6 @@ def file_fault(path: Path, written: Written, *, full_hash: bool = False) -> str 
 
 
 def hash_file(path: Path) -> str:
-    """Return the sha256 of a file, empty where it cannot be read."""
     try:
         return whole_digest(path)
     except OSError:
@@ -324,14 +310,11 @@ class _Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreNames:
-    """Names that a part holds joined, by id."""
-
     models: dict[int, str]
     workloads: dict[int, str]
 
     @classmethod
     def read(cls, transaction: ReadTransaction) -> StoreNames:
-        """Read every model's and workload's name."""
         return cls(
             dict(transaction.rows(_Named, "SELECT id, name FROM model ORDER BY id")),
             dict(transaction.rows(_Named, "SELECT id, COALESCE(name, label) FROM workload ORDER BY id")),

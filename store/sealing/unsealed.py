@@ -41,8 +41,6 @@ MOST_SCENARIOS = 20_000  # looking their blocks up takes as long as opening a fe
 
 
 class UnsealedBlock(NamedTuple):
-    """A block by its id and size."""
-
     id: int
     probe_count: int
 
@@ -57,7 +55,6 @@ def blocks_within(transaction: ReadTransaction, ranges: Ranges) -> list[Unsealed
 
 
 def blocks_of(transaction: ReadTransaction, scenario_keys: Collection[str]) -> Ranges:
-    """Return the blocks of scenarios, by content key, as ranges of ids."""
     ids = transaction.keys("scenario")
     keys = set(scenario_keys)
     wanted = ranges_of(id_ for id_, key in ids.items() if key in keys)
@@ -78,7 +75,6 @@ def worth_pruning(transaction: ReadTransaction, parts: Sequence[Part], scenario_
 
 
 def blocks_of_scenarios(transaction: ReadTransaction, scenario_ids: Iterable[int]) -> list[UnsealedBlock]:
-    """The committed blocks of scenarios, by id."""
     wanted = json.dumps([[0, low, high] for low, high in ranges_of(scenario_ids)])
     statement = (
         f"SELECT b.id, b.probe_count FROM {transaction.ranges} JOIN block b"  # noqa: S608 - our text

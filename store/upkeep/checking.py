@@ -112,7 +112,6 @@ class CheckReport:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was found."""
         return not self.faults
 
 

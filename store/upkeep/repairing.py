@@ -24,8 +24,6 @@ from store.writing.arrays import MissingRows, insert_block_arrays
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairReport:
-    """The parts laid down again, the blocks whose numbers came back, and those that are lost."""
-
     parts_rebuilt: int
     restored: tuple[KeptDigest, ...]
     lost: tuple[KeptDigest, ...]

@@ -47,8 +47,6 @@ _TABLE = "checked_loads"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadBlockDigest:
-    """A block of loads that is not what was committed."""
-
     block_id: int
     scenario: str
 

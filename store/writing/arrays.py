@@ -108,7 +108,6 @@ def _keys(part: MissingRows, sizes: np.ndarray) -> _Arrays:
 
 
 def _within(sizes: np.ndarray, intervals: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Mark the batch sizes that lie within an interval."""
     marks: np.ndarray = np.logical_or.reduce([(sizes >= first) & (sizes <= last) for first, last in intervals])
     return marks
 

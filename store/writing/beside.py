@@ -58,7 +58,6 @@ def put_calibration(store: Store, record: CalibrationRecord) -> int:
 
 
 def list_calibrations(store: Store) -> list[CalibrationRecord]:
-    """Return every calibration by device and version, without the kernel tables."""
     query = select(*_LIGHT).order_by(CALIBRATION.c.device_name, CALIBRATION.c.version)
     with store.reading() as connection:
         return [CalibrationRecord(**row) for row in connection.execute(query).mappings()]
@@ -76,7 +75,6 @@ def put_prices(store: Store, records: Sequence[PriceRecord]) -> None:
 
 
 def get_prices(store: Store) -> list[PriceRecord]:
-    """Return every price by device and date."""
     query = select(PRICE).order_by(PRICE.c.device_name, PRICE.c.effective_from)
     with store.reading() as connection:
         return [PriceRecord(**row) for row in connection.execute(query).mappings()]

@@ -35,8 +35,6 @@ _SAME_NAME = tuple(name for name in MeasurementRecord.__slots__ if name not in _
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementsPut:
-    """The outcome of storing the points of some files."""
-
     added: int
     replaced: int  # points that these files held when they were read before, and hold no more
     corrected: int  # points that a person knows more of, and that stay as they are
@@ -79,7 +77,7 @@ def put_files(
                 kept += 1
             else:
                 gone.add(row.key)
-        new = [coming[key] for key in sorted(coming.keys() - known)]
+        new = [coming[key] for key in sorted(coming) if key not in known]
         _insert(connection, records, new)
         _delete(connection, gone)
         _put_requests(connection, {key: log for key, log in (requests or {}).items() if key in coming})
@@ -145,7 +143,7 @@ def _insert(connection: Connection, records: Sequence[MeasurementRecord], places
     if isinstance(records, PointTable):
         names, rows = _rows_of_table(records, now)
         for chunk in chunks(places, _AT_ONCE):
-            _insert_rows(connection, names, list(map(rows, chunk)))
+            _insert_rows(connection, names, rows(chunk))
         return
     for chunk in chunks(places, _AT_ONCE):
         names, said = _said(_ALL_COLUMNS, [_tuple(records[place], now) for place in chunk])
@@ -174,8 +172,8 @@ def _said(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[Ro
 _OF_A_POINT = ("key", "source", "extra", "metrics", "measured_at")  # what points of one setting do not share
 
 
-def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[int], Row]]:
-    """The columns of a table's rows, and the row of a point."""
+def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[Sequence[int]], list[Row]]]:
+    """The columns of a table's rows, and the rows of points by their places."""
     shared = [
         tuple(value for name, value in zip(_ALL_COLUMNS, _tuple(one, now), strict=True) if name not in _OF_A_POINT)
         for one in table.shared
@@ -186,12 +184,18 @@ def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[in
         table.name, table.setting, table.lines, table.keys, table.metrics, table.measured_at, table.extra,
     )  # fmt: skip
 
-    def row(place: int) -> Row:
-        source = f"{name}:{lines[place]}"
-        of_point = (keys[place], source, extra[place], metrics[place], moments[measured_at[place]])
-        return of_point + facts[setting[place]]
+    def rows(places: Sequence[int]) -> list[Row]:
+        own = zip(
+            [keys[place] for place in places],
+            [f"{name}:{lines[place]}" for place in places],
+            [extra[place] for place in places],
+            [metrics[place] for place in places],
+            [moments[measured_at[place]] for place in places],
+            strict=True,
+        )
+        return [of_point + facts[setting[place]] for of_point, place in zip(own, places, strict=True)]
 
-    return [*_OF_A_POINT, *names], row
+    return [*_OF_A_POINT, *names], rows
 
 
 _AT_ONCE = 20_000

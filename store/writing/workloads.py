@@ -40,7 +40,6 @@ def put_workload(store: Store, record: WorkloadRecord) -> None:
 
 
 def get_workload(store: Store, name: str) -> WorkloadRecord:
-    """Return the workload with a name."""
     query = (
         select(WORKLOAD)
         .join(WORKLOAD_NAME, WORKLOAD_NAME.c.workload_id == WORKLOAD.c.id)

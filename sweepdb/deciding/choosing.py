@@ -19,8 +19,6 @@ BELIEVED = 0.6  # probability from which on a setting that nobody measured is an
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worlds:
-    """Settings by column. `worth` is what each brings, worlds by rows: 0 where it misses a limit there."""
-
     starts: NDArray[np.int64]  # the server that each is a load of
     worth: NDArray[np.float64]
     measured: NDArray[np.float64]  # what it brought in a run; 0 where that missed a limit, NaN where none was made

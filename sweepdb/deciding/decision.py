@@ -32,8 +32,6 @@ class Rung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A deployment, by what is known of it."""
-
     probe: str
     device: str
     plan: str
@@ -51,8 +49,6 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One result of a start, and the answer after it."""
-
     probability: float
     kept: int | None  # the concurrency of the ladder that is the answer then; None: another server is
     then: Chosen | None  # the answer after it
@@ -127,7 +123,6 @@ class Decision(Framed):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the columns."""
         return COLUMNS
 
     @property

@@ -50,7 +50,6 @@ def outcome_line(found: Decision, one: Outcome) -> str:
 
 
 def document(found: Decision) -> dict[str, object]:
-    """Everything, as JSON holds it."""
     return {
         "answer": None if found.answer is None else asdict(found.answer),
         "decided": found.decided,

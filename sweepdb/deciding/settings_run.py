@@ -31,8 +31,6 @@ class OwnRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teaching:
-    """The process of each group of settings, and where settings lie in it."""
-
     prior: Prior
     processes: Mapping[Hashable, Process] = field(default_factory=dict)
     known: Mapping[int, Known] = field(default_factory=dict)  # by scenario
@@ -44,7 +42,6 @@ class Teaching:
         return one.server.group if known is None else known.group
 
     def process_of(self, group: Hashable) -> Process:
-        """The process of a group; without any run where none is of it."""
         return self.processes.get(group) or Process((), self.prior)
 
     def located(self, one: Setting) -> Located:

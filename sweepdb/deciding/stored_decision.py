@@ -27,7 +27,7 @@ from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.own_runs import own_points
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
-from sweepdb.planning.planning_options import NOT_DECIDED, asked_of
+from sweepdb.planning.planning_options import asked_of, not_decided
 from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def decide(
 
     Evaluates what the store lacks, as `plan` does; then reads rows and the store's measured points."""
     check_jobs(jobs)
-    for keyword in NOT_DECIDED:
+    for keyword in sorted(not_decided()):
         if options.get(keyword) is not None:
             raise InputError(f"`{keyword}` has no effect on a decision", hint=f"leave out `{keyword}`")
     asked = asked_of(model, options)
@@ -119,7 +119,6 @@ def decided(
 
 
 def _prices(store: str, on: str | None) -> dict[str, float]:
-    """The price of an hour of each device, the newest up to a date."""
     with open_store(store, read_only=True) as opened:
         dated = sorted(get_prices(opened), key=lambda one: one.effective_from)
     return {
@@ -131,8 +130,6 @@ def _prices(store: str, on: str | None) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Deciding:
-    """Settings with their worlds."""
-
     known: OwnSettings
     worlds: Worlds
     least_gain: float

@@ -95,8 +95,6 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnSettings:
-    """Settings with the runs that say something of them."""
-
     settings: tuple[Setting, ...]
     runs: tuple[OwnRun, ...]
     wanted: Wanted
@@ -151,7 +149,6 @@ class OwnSettings:
         return int(self._at.near[place])
 
     def disagreements(self) -> list[Disagreement]:
-        """Runs that lie far from what all others of their group say of them."""
         return [one for _, process in self.groups.values() for one in process.disagreements()]
 
     def glanced(self) -> Floats:

@@ -69,7 +69,6 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
 
 
 def _pool(options: SweepOptions, trace: TracedArrivals | None) -> PoolSettings | None:
-    """The pool that was asked for."""
     if options.prefill_policy is None:
         return None
     if trace is None or trace.blocks is None:

@@ -32,7 +32,6 @@ class Kind:
 
 @cache
 def options_by_keyword() -> Mapping[str, Declared]:
-    """Every option by its keyword."""
     return {item.keyword: item for item in declared(SweepOptions)}
 
 
@@ -69,7 +68,6 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def kind_of(item: Declared) -> Kind:
-    """How values of an option are read."""
     if item.field == "input_length":
         return _LENGTH
     if item.type in _KINDS:
@@ -191,7 +189,6 @@ _KINDS: Mapping[Any, Kind] = {
 
 
 def check_jobs(jobs: object) -> None:
-    """Refuse a number of threads that is none."""
     if isinstance(jobs, bool) or not isinstance(jobs, int):
         raise InputError(f"`jobs` must be a whole number, not {jobs!r}")
     if jobs < 1:

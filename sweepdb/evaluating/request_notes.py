@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats, widened_formats
 from evaluator.request import SweepRequest
-from evaluator.scenario import FORMULAS
+from store.schema import FORMULAS
 from sweepdb.evaluating.sweep_options import SweepOptions
 
 

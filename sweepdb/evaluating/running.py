@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCounts:
-    """How much a request stands for."""
-
     scenarios: int
     illegal: int
     probes: int

@@ -9,8 +9,8 @@ from dataclasses import replace
 from evaluator.evaluate import unsupported
 from evaluator.inputs import DeviceProfile, bytes_of_weights
 from evaluator.request import SweepRequest, planned_scenarios
-from evaluator.scenario import FORMULAS
 from queries.asking import Limits
+from store.schema import FORMULAS
 
 _RESERVED_BYTES = Limits().reserved_gib * 2**30  # of a device, as questions reserve
 _SPLITS = ("tp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes")

@@ -100,7 +100,6 @@ def _described(record: WorkloadRecord) -> str:
 
 
 def listed_workloads(store_url: str | None) -> Table:
-    """Every named workload."""
     with open_store(store_url) as store:
         found = [item for item in list_workloads(store) if item.name is not None]
     columns = ["name", "label", "bins", "input_length_mean", "output_length"]

@@ -275,7 +275,6 @@ class _Variable:
 
 
 def _wrapped(*words: str | Mapping[str, str | _Variable | None]) -> str:
-    """A command with a flag a line."""
     program = [word for word in words if isinstance(word, str)]
     lines = [
         name if value is None else f"{name} {value.quoted() if isinstance(value, _Variable) else shlex.quote(value)}"

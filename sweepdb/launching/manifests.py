@@ -34,12 +34,10 @@ class _Plain(yaml.SafeDumper):
     """YAML without references: what stands in two places is written twice."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  the interface of the dumper
-        """Never a reference."""
         return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Text of several lines as it is, line by line."""
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
@@ -47,7 +45,6 @@ _Plain.add_representer(str, _text)
 
 
 def dumped(*documents: Manifest) -> str:
-    """Documents as one text of YAML."""
     return yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, default_flow_style=False, width=120)
 
 
@@ -80,7 +77,6 @@ def dynamo_version(engine: Engine, version: str | None) -> str:
 
 
 def graph_name(commands: list[ServerCommand]) -> str:
-    """The name of the graph; its service is NAME-frontend."""
     return short_name(commands[0], _LONGEST_NAME)
 
 

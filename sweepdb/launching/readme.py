@@ -25,7 +25,6 @@ To serve, drop or raise these limits: `sweepdb launch` for the target shell writ
 
 
 def readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
-    """The text."""
     first = commands[0]
     names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
     rows = "\n".join(

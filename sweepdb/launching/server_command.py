@@ -61,7 +61,6 @@ class ServerCommand:
         return [*self.settings.items(), *of_node.items()]
 
     def config_files(self) -> Files:
-        """The file of settings, where it has one."""
         if self.config is None:
             return {}
         return {f"{self.prefix}{self.role}-{CONFIG_FILE}": yaml.safe_dump(dict(self.config), sort_keys=False)}

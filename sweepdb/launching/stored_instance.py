@@ -52,27 +52,22 @@ class StoredInstance:
 
     @property
     def model(self) -> ModelSpec:
-        """Its hyper-parameters."""
         return self.scenario.model
 
     @property
     def plan(self) -> Plan:
-        """Its parallel split."""
         return self.scenario.plan
 
     @property
     def precision(self) -> Precision:
-        """Its formats."""
         return self.scenario.precision
 
     @property
     def workload(self) -> Workload:
-        """Its lengths, cached prompts and token budget."""
         return self.scenario.workload
 
     @property
     def devices(self) -> int:
-        """Devices of the instance."""
         return self.plan.num_devices
 
     @property

@@ -29,7 +29,6 @@ DRAFT_TARGET = "Draft_Target"  # how drafts of a whole model are called
 
 
 def trtllm_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
-    """The command of one server, and its file of settings."""
     _check(instance, version)
     version = version or VERSIONS[0]
     plan, workload = instance.plan, instance.workload

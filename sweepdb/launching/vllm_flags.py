@@ -31,7 +31,6 @@ _RPC_PORT = "13345"
 
 
 def vllm_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
-    """The command of one server."""
     check_launchable("vllm", instance)
     table = flag_table("vllm", version)
     plan, workload = instance.plan, instance.workload

@@ -1,4 +1,4 @@
-"""Measured points: kept, compared with predictions, fitted to, summed up as errors by region."""
+"""Measured points: kept, compared with predictions, fitted to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from evaluator.ledger import Change, Choices, Comparison, Figures, Knowledge, parse_stated
     from sweepdb.measuring.comparing_files import FilesCompared, Side, compare_files
     from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
-    from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
     from sweepdb.measuring.functions import validated
     from sweepdb.measuring.kernel_fitting import KERNEL_COLUMNS
     from sweepdb.measuring.log_scoring import CONFORMING_COLUMNS, Conforming, Replay, conforming
@@ -27,13 +26,6 @@ if TYPE_CHECKING:
     from sweepdb.measuring.open_loops import AtRate
     from sweepdb.measuring.recording import Kept, compare_and_keep
     from sweepdb.measuring.regressing import Regression, Trend, regressions, trends
-    from sweepdb.measuring.server_spreads import (
-        ServerError,
-        left_out_sources,
-        read_server_errors,
-        spreads_of,
-        write_server_errors,
-    )
     from sweepdb.measuring.stored_points import (
         PointSelection,
         ShownPoint,

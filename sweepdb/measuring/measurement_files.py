@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from evaluator.ledger import (
     corrected_again,
     device_or_nearest,
     read_measurements,
+    requests_running,
     tagged,
     with_launched,
     with_stated,
@@ -85,8 +87,6 @@ class ReadFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """The outcome of an import."""
-
     found: ReadFiles
     records: Sequence[MeasurementRecord]  # as stored: with what was corrected or stated before
     added: int
@@ -167,7 +167,7 @@ def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRe
         parts += [f"guessed: {'; '.join(file.guessed)}"] if file.guessed else []
         missing = [name for name, lacks in _WANTED.items() if any(lacks(one) for one, _ in found)]
         parts += [f"missing: {', '.join(missing)}"] if missing else []
-        parts += _of_runs(found)
+        parts += _of_runs(found) + _not_teaching(found)
         lines.append(f"{place}: {'. '.join(parts)}")
     return lines
 
@@ -181,9 +181,39 @@ def _of_runs(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
             device_or_nearest(device)
         except InputError as unknown:
             parts.append(f"{unknown.message} ({unknown.hint})")
-    return parts
+    told = (one for record, points in found if points == 1 and (one := _contradicts_itself(record)) is not None)
+    first = next(told, None)
+    others = sum(1 for _ in told)
+    return parts if first is None else [*parts, f"{first}{f', and {others} points more' if others else ''}"]
 
 
+def _not_teaching(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
+    """Why points correct no answers: of the first ones that differ, since names are matched for each."""
+    from sweepdb.own_runs import point_or_reason
+
+    reasons: Counter[str] = Counter()
+    for one, points in found[:_LOOKED_AT]:
+        if one.metrics and isinstance(reason := point_or_reason(one), str):
+            reasons[reason] += points
+    count = sum(reasons.values())
+    points_correct = "1 point corrects" if count == 1 else f"{count} points correct"
+    return [f"{points_correct} no answers: {next(iter(reasons))}"] if reasons else []
+
+
+def _contradicts_itself(one: MeasurementRecord) -> str | None:
+    """Whether rate and times of a closed loop cannot be of the users it states."""
+    running = requests_running(one.metrics, one.output_length)
+    if running is None or not one.concurrency or one.request_rate is not None:
+        return None
+    if _FEWEST_RUNNING * one.concurrency <= running <= _MOST_RUNNING * one.concurrency:
+        return None
+    why = "few prompts a user, or a limited rate" if running < one.concurrency else "wrong units, or other lengths"
+    return f"rate x time = {running:.3g} requests in flight, but concurrency is {one.concurrency:g} ({why}?)"
+
+
+_LOOKED_AT = 50  # points of a file
+# Of 106 published runs the least is 0.53 (few prompts a user) and the most 1.02.
+_FEWEST_RUNNING, _MOST_RUNNING = 0.5, 1.1
 # What a prediction beside a point needs, and what of it a file can lack.
 _WANTED: Mapping[str, Callable[[MeasurementRecord], bool]] = {
     "model": lambda one: one.model is None,
@@ -278,7 +308,6 @@ def refuse_existing(path: Path) -> None:
 
 
 def write_profile(path: Path, text: str) -> None:
-    """Write a profile."""
     refuse_existing(path)
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -61,7 +61,6 @@ class AtRate:
 
     @property
     def error(self) -> float:
-        """(predicted - measured) / measured."""
         return self.predicted / self.measured - 1.0
 
 

@@ -70,8 +70,6 @@ PROMPT_METRICS = {"ttft", "kv_transfer_ms", "prefill_latency_ms"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Counts of what one validation added to the store."""
-
     scenarios: int = 0
     probes: int = 0
     errors: int = 0

@@ -36,8 +36,6 @@ class PointSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointComparison:
-    """A prediction beside a measured value of a point."""
-
     metric: str
     measured: float
     predicted: float

@@ -112,7 +112,6 @@ class Validation:
         return tuple(one for one in self.comparisons if one.knowledge == knowledge)
 
     def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics compared, latencies of serving first."""
         found = {one.metric for one in self.comparisons}
         return (*(name for name in SHORT.values() if name in found), *sorted(found - set(SHORT.values())))
 

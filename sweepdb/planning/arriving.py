@@ -69,7 +69,6 @@ class RatePlan(Framed):
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """The rows that the best deployment is made of."""
         return self.probes_of(self.best or {})
 
     def probes_of(self, row: Row) -> tuple[str, ...]:
@@ -255,7 +254,6 @@ class Order:
         return key
 
     def first(self, rows: Sequence[Row]) -> Row | None:
-        """The deployment to buy."""
         return min(rows, key=self.key(rows), default=None)
 
     def chosen(self, answer: Answer, about: LookedAt) -> tuple[tuple[object, ...], ...]:
@@ -301,7 +299,6 @@ def to_buy(row: Row) -> Row:
 
 
 def bought(row: Row) -> float:
-    """The devices to buy."""
     return number_of(row["devices_with_margin"], number_of(row["devices"]))
 
 

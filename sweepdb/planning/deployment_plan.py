@@ -63,7 +63,6 @@ class DeploymentPlan(Framed):
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
-        """The deployments."""
         return self.answer.rows
 
     @property
@@ -133,7 +132,6 @@ class DeploymentPlan(Framed):
         return f"{name[:1].upper()}{name[1:]}, {self._carries(row)}."
 
     def next_commands(self) -> Iterator[NextCommand]:
-        """Commands that go on from here."""
         limits = self._limits()
         scope: dict[str, object] = {} if self.sweep is None else {"sweep": self.sweep}
         if self.best is None:
@@ -159,7 +157,6 @@ class DeploymentPlan(Framed):
         return (*self.probes, f"{best['prefill_instances']}P{best['decode_instances']}D")
 
     def __repr__(self) -> str:
-        """The first sentence."""
         return f"<Plan: {next(self.sentences())}>"
 
     def _first(self, answer: Answer) -> Row | None:

@@ -14,7 +14,6 @@ class PlanKeywords(TypedDict, total=False):
     images: int | None
     image_size: str | None
     encoder_split: Literal["weights", "data"] | None
-    encoder_devices: int | Sequence[int] | None
     workload: str | Sequence[str] | None
     prefix_cache_hit_rate: float | None
     host_hit_rate: float | None
@@ -36,6 +35,7 @@ class PlanKeywords(TypedDict, total=False):
     compile: bool | None
     search: Literal["launchable", "every", "tp"] | None
     pp_sizes: int | Sequence[int] | None
+    encoder_devices: int | Sequence[int] | None
     serving_model: str | Sequence[str] | None
     client_lengths: float | None
     arrivals: str | None

@@ -34,19 +34,11 @@ from queries.asking import (
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
-from sweepdb.evaluating.sweep_options import SweepOptions
+from sweepdb.evaluating.sweep_options import ARRIVING, SweepOptions
 from sweepdb.planning.ranking import RANKINGS, number_of
 
-_EVALUATED = (
-    "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
-    "encoder_devices", "workload",
-    "prefix_cache_hit_rate", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate", "host_gb_per_s", "ssd_gb_per_s",
-    "remote_gb_per_s", "max_num_batched_tokens", "quantization", "experts_quantization",
-    "mixers_quantization", "head_quantization", "drafts_quantization",
-    "kv_cache_quantization", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
-    "pp_sizes", "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
-)  # fmt: skip
-_ASKED = ("kv_transfer_gb_per_s", "price_date", "as_predicted")
+# Options of questions that a plan has beside limits, under their headings.
+HEADINGS_OF_ASKED = {"kv_transfer_gb_per_s": "Devices", "price_date": "Devices", "as_predicted": "The run"}
 REPORT, REPORT_OF_RATES = "deployments", "capacity"
 _LONGER_BY = 1.25  # limits on times, in the question after the one that was asked
 _EVERY = 1000  # rows: more than configurations compete
@@ -66,12 +58,14 @@ class PlanOptions:
         was=("qps",),
         unit="requests/s",
         check=above_zero(MOST_RATE),
+        heading=ARRIVING,
     )
     attainment: float = option(
         ATTAINMENT,
         "of a rate: share of its requests that must meet the limits",
         unit="ratio",
         check=within(0.001, 0.999),
+        heading=ARRIVING,
     )
     concurrency: tuple[float, ...] | None = option(
         None,
@@ -79,6 +73,7 @@ class PlanOptions:
         " several of a server (`from_deployment`)",
         unit="requests",
         check=lambda given: next((wrong for one in given or () if (wrong := _USERS(one)) is not None), None),
+        heading="Devices",
     )
     rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
         None,
@@ -86,10 +81,10 @@ class PlanOptions:
         " `concurrency` users within `total_devices`) [default: cost of a rate or of users where prices are stored,"
         " else its devices; rate without either]",
         check=one_of(*RANKINGS),
+        heading="Devices",
     )
 
     def __post_init__(self) -> None:
-        """Refuse what no option takes."""
         check_declared(self)
         if self.rate is not None and self.concurrency is not None:
             raise InputError(
@@ -115,14 +110,21 @@ class Asked:
 
 
 @cache
+def _evaluated() -> Mapping[str, Declared]:
+    return {keyword: item for keyword, item in options_by_keyword().items() if item.option.planned}
+
+
+@cache
 def plan_options() -> Mapping[str, Declared]:
-    """Every option by its keyword, in the order of help texts."""
     own = {item.keyword: item for item in declared(PlanOptions)}
     of_loads = {one.keyword for one in limit_table() if one.metric is None}
     limits = [item.keyword for item in declared(PARTS["limits"]) if item.keyword not in of_loads]
-    evaluated = {keyword: options_by_keyword()[keyword] for keyword in _EVALUATED}
-    asked = {keyword: option_table()[keyword] for keyword in (*limits, *_ASKED)}
-    return {**evaluated, **own, **asked}
+    asked = {keyword: option_table()[keyword] for keyword in (*limits, *HEADINGS_OF_ASKED)}
+    return {**_evaluated(), **own, **asked}
+
+
+def _of_arrivals() -> list[str]:
+    return [keyword for keyword, item in plan_options().items() if item.option.heading == ARRIVING]
 
 
 def asked_of(model: object, given: Mapping[str, object]) -> Asked:
@@ -141,7 +143,7 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     sizes = {} if total is not None else {"num_devices": _WITHOUT_A_BUDGET}
     evaluated = options_of({
         "model": model,
-        **{keyword: values[keyword] for keyword in _EVALUATED if keyword in values},
+        **{keyword: values[keyword] for keyword in _evaluated() if keyword in values},
         **sizes,
     })  # fmt: skip
     if len(evaluated.models) > 1:
@@ -150,7 +152,7 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     of_both = {"concurrency": own.concurrency[0] if own.concurrency else None, "num_devices": total}
     if own.rank_by == "latency":
         of_both["least_latency"] = True
-    kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
+    kept = {keyword: value for keyword, value in question.items() if keyword not in _evaluated()}
     budget = None if total is None else int(number_of(total))
     asked = Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
     if own.rate is not None:
@@ -179,10 +181,7 @@ def _given(given: Mapping[str, object]) -> dict[str, object]:
 
 
 # Of a server that runs its devices are known, and users wait for their answers.
-_NOT_OF_A_SERVER = (
-    "rate", "attainment", "total_devices", "arrivals", "rates", "requests", "seed", "reserved_memory_gb",
-    "rank_by", *_ASKED,
-)  # fmt: skip
+_NOT_OF_A_SERVER = ("total_devices", "reserved_memory_gb", "rank_by", *HEADINGS_OF_ASKED)
 
 
 def server_asked(
@@ -190,27 +189,26 @@ def server_asked(
 ) -> tuple[SweepOptions, tuple[int, ...], Mapping[str, object]]:
     """Keywords about a server that runs: what is evaluated, the numbers of users, and limits."""
     values = _given(given)
-    for keyword in _NOT_OF_A_SERVER:
+    for keyword in (*_of_arrivals(), *_NOT_OF_A_SERVER):
         if keyword in values:
             raise InputError(f"`{keyword}` has no effect beside a server", hint=f"leave out `{keyword}`")
     own = PlanOptions(concurrency=_read(plan_options()["concurrency"], values.get("concurrency")))
     evaluated = options_of(
-        {"model": model, **{keyword: values[keyword] for keyword in _EVALUATED if keyword in values}}
+        {"model": model, **{keyword: values[keyword] for keyword in _evaluated() if keyword in values}}
     )
-    question = {key: one for key, one in values.items() if key in option_table() and key not in _EVALUATED}
+    question = {key: one for key, one in values.items() if key in option_table() and key not in _evaluated()}
     return evaluated, tuple(map(math.ceil, own.concurrency or ())), question
 
 
 # A decision is about users who wait for their answers, by devices or money.
-NOT_DECIDED = (
-    "attainment", "arrivals", "rates", "requests", "seed", "rank_by", "kv_transfer_gb_per_s", "as_predicted",
-)  # fmt: skip
+def not_decided() -> frozenset[str]:
+    return frozenset({*_of_arrivals(), "rank_by", "kv_transfer_gb_per_s", "as_predicted"} - {"rate"})
 
 
 @cache
 def decide_options() -> Mapping[str, Declared]:
     """The options of a decision: those of a plan that change it."""
-    return {keyword: item for keyword, item in plan_options().items() if keyword not in NOT_DECIDED}
+    return {keyword: item for keyword, item in plan_options().items() if keyword not in not_decided()}
 
 
 def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:

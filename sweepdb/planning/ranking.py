@@ -56,7 +56,6 @@ def subject_of(answer: Answer, row: Row) -> str:
 
 
 def subjects(answer: Answer) -> tuple[str, ...]:
-    """The subjects of an answer's rows, in the order of its groups."""
     return tuple(dict.fromkeys(_without_format(title.split(_BETWEEN)) for title in answer.scope))
 
 
@@ -94,5 +93,4 @@ def order_of(row: Row, by: str) -> tuple[object, ...]:
 
 
 def number_of(value: object, missing: float = float("nan")) -> float:
-    """A value of a row as a float."""
     return float(value) if isinstance(value, int | float) else missing

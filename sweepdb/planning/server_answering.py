@@ -113,7 +113,6 @@ class _Evaluating:
     probes: int = 0
 
     def sweep(self, one: SweepOptions, built: BuiltRequest | None = None) -> str:
-        """The sweep of these options."""
         built = built or build_request(one, None, self.store)
         fresh = [note for note in built.notes if note not in self.told]
         self.told.update(fresh)

@@ -72,7 +72,6 @@ class ServerPlan(Framed):
         yield from self._change()
 
     def next_commands(self) -> Iterator[NextCommand]:
-        """Commands that go on from here."""
         row = self.best or self.dicts()[0]
         if row["probe"] is not None:
             rows = counted_row(row["instances"], row["probe"])

@@ -64,7 +64,6 @@ class Known:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, object]], ceilings: Collection[Ceiling]) -> Known:
-        """Read rows of the report `capacity`."""
         lots = {one.scenario: one.lot for one in ceilings}
         found: dict[tuple[str, str], float] = {}
         for row in rows:

@@ -58,22 +58,18 @@ class Sizing:
 
     @property
     def rate(self) -> float:
-        """The requests/s asked for."""
         return number_of(self.asked.own.rate)
 
     @property
     def built(self) -> BuiltRequest:
-        """The request, with the requests that arrive."""
         return self.about.built
 
     @property
     def order(self) -> Order:
-        """The order of what carries the rate."""
         return Order(budget=self.asked.budget, rank_by=self.asked.own.rank_by)
 
     @property
     def location(self) -> StoreLocation:
-        """The store."""
         return parse_url(self.store)
 
     def planned(self, evaluated: int) -> RatePlan | None:

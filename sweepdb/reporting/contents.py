@@ -52,7 +52,6 @@ class Contents:
 
     @property
     def answer(self) -> Answer:
-        """The whole deployments."""
         return self.plan.answer
 
 

@@ -60,7 +60,6 @@ _PLANS = ("plan", "prefill_plan", "decode_plan")
 
 
 def _subject(decision: Contents) -> str:
-    """The model and its requests."""
     if decision.lengths is None:
         return decision.answer.scope[0]
     prompt, answer = decision.lengths

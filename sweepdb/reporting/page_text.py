@@ -26,12 +26,10 @@ def cell_text(value: object) -> str:
 
 
 def amount(value: object) -> float:
-    """A number of a row, 0 where it has none."""
     return float(value) if isinstance(value, int | float) else 0.0
 
 
 def table_text(heads: Sequence[str], rows: Iterable[Sequence[object]], *, named: str, id_: str | None = None) -> Html:
-    """A table, `named` for whoever hears it; columns of numbers stand to the right."""
     held = [list(row) for row in rows]
     kinds = [
         "number"
@@ -63,11 +61,9 @@ def paragraph(text: str, *, kind: str | None = None, id_: str | None = None) -> 
 
 
 def listed(items: Iterable[str]) -> Html:
-    """A list of sentences, nothing where there is none."""
     lines = [html_of([element("li", item), "\n"]) for item in items]
     return html_of([element("ul", "\n", *lines), "\n"] if lines else [])
 
 
 def preformatted(text: str) -> Html:
-    """Code, as it is."""
     return html_of([element("pre", element("code", text)), "\n"])

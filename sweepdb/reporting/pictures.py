@@ -1,4 +1,4 @@
-"""Pictures that are no report's own: the frontier of a file to send, explained steps, a validation.
+"""Pictures that are no report's own: the frontier of a file to send, explained steps, a validation, a day.
 
 The first is that of queries/pictures with a band of expected errors and who wins. Not here: the page around it and what
 moves in it (sweepdb.reporting.page_file)."""
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from queries.asking import Json
     from sweepdb.explaining import Explanation
     from sweepdb.measuring import Validation
+    from sweepdb.scheduling import DaySchedule
 
 _FOLDER = Path(__file__).parent
 _COMPARED = ("model", "device", "plan", "engine", "mode", "users", "metric", "measured", "predicted")
@@ -150,3 +151,30 @@ def validated_picture(validation: Validation) -> dict[str, Json]:
     if not rows:
         raise InputError("no measured point could be compared, so there is nothing to draw")
     return picture_with(_FOLDER / "validated.vl.json", rows)
+
+
+def scheduled_picture(found: DaySchedule) -> dict[str, Json]:
+    """A day below one axis of hours: its rate, the first candidate's replicas, and shares within the limits."""
+    best = found.candidates[0]
+    rows: list[Json] = [{"of": "target", "value": found.attainment}]
+    rows += [{"of": "rate", "hour": hour, "value": rate} for hour, rate in _steps(found.rates_per_s)]
+    for kind, scaled in best.scaled.items():
+        rows += [
+            {"of": "replicas", "scaling": kind, "hour": hour, "value": int(count)}
+            for hour, count in _steps(scaled.ready.tolist())
+        ]
+        rows += [
+            {"of": "attained", "scaling": kind, "hour": hour + 0.5, "value": share,
+             "hour_is": "kept" if share >= found.attainment else "missed"}
+            for hour, share in enumerate(found.attained[kind]) if share is not None
+        ]  # fmt: skip
+    title: dict[str, Json] = {"text": f"{best.plan} on {best.device}", "subtitle": next(found.sentences())}
+    return {**picture_with(_FOLDER / "scheduled.vl.json", rows), "title": title}
+
+
+def _steps(minutes: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """Hours at which a value of minutes changes, with the new value; its last one ends the day."""
+    for minute, value in enumerate(minutes):
+        if minute == 0 or value != minutes[minute - 1]:
+            yield minute / 60, value
+    yield len(minutes) / 60, minutes[-1]

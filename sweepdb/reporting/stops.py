@@ -41,7 +41,6 @@ class Slider:
 
     @property
     def called(self) -> str:
-        """Its name in sentences."""
         return limit_named(self.name).called if self.is_time else self.name
 
     @property
@@ -51,7 +50,6 @@ class Slider:
 
     @property
     def is_time(self) -> bool:
-        """Whether it limits a time, in ms."""
         return self.name != _DEVICES
 
 

@@ -81,7 +81,6 @@ class Journal:
                     self._read(json.loads(line))
 
     def write(self, what: What, **said: object) -> None:
-        """Add a line, and wait until it is on the disk."""
         line = {"what": what, **said}
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()

@@ -99,8 +99,6 @@ def run_starts(
 
 @dataclass(slots=True, kw_only=True)
 class _Running:
-    """One call on its way."""
-
     next_start: Callable[[], WantedStart | None]
     how: HowToRun
     client: str
@@ -131,7 +129,6 @@ class _Running:
             self.journal.write("imported", number=start.number, file=file)
 
     def run(self) -> Ran:
-        """Start after start."""
         used_up = False
         while True:
             start = self.journal.under_way

@@ -9,7 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.publishing import Publication
     from sweepdb.sharing.carrying import export_bundle, import_bundle, publish
-    from sweepdb.sharing.exporting import (
+    from sweepdb.sharing.exported_points import (
         POINT_FORMATS,
         REPORT,
         ToExport,

@@ -15,12 +15,10 @@ from sweepdb.web.documents import plain
 
 
 def decision_document(location: StoreLocation, question: Question, own: Mapping[str, object]) -> dict[str, object]:
-    """A decision as JSON holds it; `own` has the budget and the gain, as texts or numbers."""
     return {name: plain(value) for name, value in document(_asked(location, question, own)).items()}
 
 
 def decision_script(location: StoreLocation, question: Question, own: Mapping[str, object]) -> str:
-    """The script of the next run."""
     start = _asked(location, question, own).next_start
     if start is None:
         raise NothingFits("no run is worth it")

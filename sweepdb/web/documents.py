@@ -126,7 +126,6 @@ def _column(values: Sequence[object]) -> Sequence[object]:
 
 
 def plain(value: object) -> object:
-    """A value that JSON can hold."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -203,7 +203,6 @@ class Endpoints:
 
 
 async def _document(made: Callable[[], object]) -> Response:
-    """A document, made and written beside the loop that answers everybody: it may be of megabytes."""
     return await asyncio.to_thread(lambda: JSONResponse(made()))
 
 

@@ -62,7 +62,6 @@ class Guard:
         self._posts = posts  # paths that take a body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, refuse, or hand on."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return

@@ -135,7 +135,6 @@ class SessionPool:
         return self._state[1]
 
     def close(self) -> None:
-        """Release every session; what runs is stopped."""
         for one in self._held.values():
             with suppress(duckdb.Error):
                 one.session.interrupt()

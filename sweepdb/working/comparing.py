@@ -190,7 +190,6 @@ def _keep(
 
 
 def _items(sizes: Mapping[Scenario, Sequence[int]]) -> Iterator[_Item]:
-    """Scenarios in the order they have, each with a content key of itself and its batch sizes."""
     builder = RecordBuilder()
     for number, (scenario, some) in enumerate(sizes.items()):
         key = content_key([builder.scenario("", scenario).key, list(some)])

@@ -114,8 +114,6 @@ def run_on_workers(
 
 @dataclass(slots=True, kw_only=True)
 class _Coordinating:
-    """One sweep on workers, in progress."""
-
     store: Store
     sweep_id: int
     planned: Sequence[PlannedScenario]
@@ -155,7 +153,6 @@ class _Coordinating:
             self._take_one()
 
     def report(self, key: str, *, interrupted: bool) -> SweepReport:
-        """The outcome so far."""
         return SweepReport(
             sweep=key,
             scenarios=self.scenarios,

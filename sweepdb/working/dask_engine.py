@@ -62,13 +62,11 @@ class DaskEngine:
         return len(self._futures) >= 2 * max(1, len(self._client.nthreads() or ()))
 
     def submit(self, task: ShardTask) -> None:
-        """Take a shard."""
         future = self._client.submit(self._work, task, key=f"{task.key}-{task.sweep_id}-{task.attempt}", pure=False)
         self._futures[future] = task
         future.add_done_callback(lambda _: self._ended.set())
 
     def results(self) -> Iterator[Result]:
-        """Yield shards as they end; raises where the scheduler has gone."""
         while self._futures:
             self._wait()
             for future in [future for future in self._futures if future.status != "pending"]:
@@ -92,7 +90,6 @@ class DaskEngine:
                 raise EngineLostError("the Dask scheduler is gone")
 
     def cancel(self) -> None:
-        """Let shards go, and close what this process started."""
         with suppress(Exception):
             self._client.cancel(list(self._futures))
         self._futures.clear()

@@ -67,6 +67,5 @@ def _of_scenario(
 
 
 def store_loads(store: Store, sweep_id: int, asked: ArrivalRequest, loads: Mapping[int, tuple[LoadRecord, ...]]) -> int:
-    """Store loads, those of a scenario together; how many were added. Whoever comes second adds none."""
     record = arrival_record(asked.settings.process)
     return sum(put_loads(store, sweep_id, scenario_id, record, loads[scenario_id]) for scenario_id in sorted(loads))

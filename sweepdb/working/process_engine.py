@@ -56,15 +56,12 @@ class InlineEngine:
 
     @property
     def busy(self) -> bool:
-        """Whether a shard waits."""
         return bool(self._waiting)
 
     def submit(self, task: ShardTask) -> None:
-        """Take a shard."""
         self._waiting.append(task)
 
     def results(self) -> Iterator[Result]:
-        """Run what was submitted."""
         while self._waiting:
             task = self._waiting.pop(0)
             try:
@@ -73,7 +70,6 @@ class InlineEngine:
                 yield task, error
 
     def cancel(self) -> None:
-        """Forget what waits."""
         self._waiting.clear()
 
 
@@ -98,11 +94,9 @@ class ProcessEngine:
         return len(self._futures) + len(self._suspects) >= 2 * self._count
 
     def submit(self, task: ShardTask) -> None:
-        """Take a shard."""
         self._pool, _ = self._handed(self._pool, self._count, task)
 
     def results(self) -> Iterator[Result]:
-        """Yield shards as they end."""
         while self._futures or self._suspects:
             if self._suspects and self._tried is None:
                 self._alone, self._tried = self._handed(self._alone or _started(1), 1, self._suspects.pop(0))

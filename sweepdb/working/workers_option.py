@@ -25,7 +25,6 @@ class Workers:
 
 
 def parse_workers(text: str) -> Workers:
-    """Read the option as it is typed."""
     if re.fullmatch(r"dask://[^/\s]+:\d+", text):
         return Workers(kind="scheduler", address=f"tcp://{text.removeprefix('dask://')}")
     if (match := re.fullmatch(r"(dask|processes):(\d+)", text)) and 1 <= int(match[2]) <= _MOST:

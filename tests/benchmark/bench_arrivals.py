@@ -5,11 +5,7 @@ for machines without a compiler."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import sys
-import time
 from itertools import product
 from pathlib import Path
 
@@ -18,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
+from figures import least_s, say
 
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
@@ -41,22 +38,6 @@ LADDER_AIM_S = 8.0  # 12 scenarios x 24 rates x 20,000 requests on 2 cores
 def every_load(player):
     """The loads of a run at the ladder of its own saturation throughput."""
     return [player.load(rate) for rate in player.rates(None)]
-
-
-def say(name: str, value: float, unit: str, **more: object) -> None:
-    """Print one figure as a JSON line."""
-    machine = f"{os.cpu_count()} cores, {platform.machine()}"
-    print(json.dumps({"name": name, "value": round(value, 4), "unit": unit, "machine": machine, **more}), flush=True)
-
-
-def fastest_s(action, runs: int = 3) -> float:
-    """Seconds of the fastest of several runs."""
-    times = []
-    for _ in range(runs):
-        started = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - started)
-    return min(times)
 
 
 def prices() -> StepPrices:
@@ -98,11 +79,11 @@ def plays() -> None:
         saturation = REQUESTS / play(rules, prices(), asked(np.zeros(REQUESTS), name), EDGES).end_s.max()
         for load in (0.5, 0.8, 0.95):
             requests = asked(times / (load * saturation), name)
-            seconds = fastest_s(lambda r=rules, q=requests: play(r, prices(), q, EDGES))
+            seconds = least_s(lambda r=rules, q=requests: play(r, prices(), q, EDGES))
             what = f"{name}, {admission}, at {load:.0%} of saturation"
             say(what, REQUESTS / seconds / 1e6, "M requests/s", aim=f">= {AIMS[name] / 1e6}")
             if load == 0.8:
-                seconds = fastest_s(lambda r=rules, q=requests: play_in_python(r, prices(), q, EDGES), 1)
+                seconds = least_s(lambda r=rules, q=requests: play_in_python(r, prices(), q, EDGES), 1)
                 say(f"{what}, python", REQUESTS / seconds / 1e6, "M requests/s")
 
 
@@ -132,7 +113,7 @@ def ladders() -> None:
             batch_sizes=np.arange(1, 2),
         )
         runs.append((run, model.engine(scenario)))
-    seconds = fastest_s(
+    seconds = least_s(
         lambda: [every_load(LoadPlayer(run, engine, PlaySettings(process=process))) for run, engine in runs], 1
     )
     say("12 scenarios x 24 rates x 20,000 requests, one core", seconds, "s", aim=f"<= {LADDER_AIM_S}")

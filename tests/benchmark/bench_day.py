@@ -12,8 +12,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench_start import SWEEPDB, show, spent
+from bench_start import SWEEPDB, spent
 from conftest_loads import evaluate_loads
+from figures import say
 
 MEAN_RATE = 1e6 / 86_400
 
@@ -27,7 +28,7 @@ def main() -> None:
         day.write_text("minute,rate\n" + "".join(f"{minute},{rate:.5f}\n" for minute, rate in enumerate(rates)))
         asked = ["schedule", "--trace", str(day), "--ttft-limit", "500", "--tpot-limit", "8", "--store", url]
         wall, processor = spent([*SWEEPDB, *asked])
-        show("day_of_1e6_requests", processor, "s", aim="<= 30", of="processor time", wall_s=round(wall, 1))
+        say("day_of_1e6_requests", processor, "s", aim="<= 30", of="processor time", wall_s=round(wall, 1))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bench_read import ROOT, sealed_store
-from bench_write import machine
+from figures import machine
 
 from queries import session as session_module
 from queries.asking import Answer, question_of

@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import yaml
-from bench_write import machine
+from evaluated_blocks import evaluate_all
+from figures import say
 
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device_profiles import WantedFamily, load_device
@@ -29,7 +30,6 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import PHASES, NamedModel, SweepRequest
 from evaluator.serving.sources import mixed_lengths
-from evaluator.sweep import evaluate_all
 
 ROOT = Path(__file__).parents[2]
 MIB_OF_KIB = 1024
@@ -53,11 +53,6 @@ workloads:
 BINS = [{"min_tokens": 500 * i, "max_tokens": 500 * (i + 1), "weight": 1 / (i + 1)} for i in range(35)]
 OUTPUT_LENGTH = 1500
 COSTS_AT_MOST = 3.0  # times a fixed length's, per probe
-
-
-def say(name: str, value: float, unit: str, **more: object) -> None:
-    """Print one figure as a JSON line."""
-    print(json.dumps({"name": name, "value": round(value, 3), "unit": unit, **more, "machine": machine()}), flush=True)
 
 
 def command(name: str, arguments: str, store: Path, **aim: str) -> float:

@@ -5,9 +5,6 @@ Run: python tests/benchmark/bench_goodput.py. Prints JSON lines; asserts nothing
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -19,8 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-import duckdb
 import numpy as np
+from figures import say
 from generator import DEVICES, MODELS, PRECISIONS, WORKLOADS, block, scenario, sweep_record
 
 import sweepdb
@@ -30,14 +27,8 @@ from store.opening import open_store
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_block, put_loads, put_scenarios
 
-MACHINE = {"machine": platform.machine(), "cores": os.cpu_count(), "duckdb": duckdb.__version__}
 RATES = 24
 ARRIVAL = ArrivalRecord(key="e" * 64, process="poisson", requests=20_000, seed=1, cv=1.0)
-
-
-def show(name: str, value: float, unit: str, **details: object) -> None:
-    """One figure as a JSON line."""
-    print(json.dumps({"name": name, "value": round(value, 4), "unit": unit, **details, **MACHINE}), flush=True)
 
 
 def loads(number: int, phase: str) -> list[LoadRecord]:
@@ -126,19 +117,19 @@ def main() -> None:
         many, few, pairs = (f"sqlite:///{folder}/{name}.sqlite" for name in ("many", "few", "pairs"))
         cells = filled(many, {"aggregated": 1_000})
         seconds = whole_process(many, "best(by='goodput', ttft_limit=200, tpot_limit=20)")
-        show("goodput_whole_process_cpu", seconds, "s", loads=24_000, cells=cells, aim="<= 0.25")
-        show("goodput_many_in_session", in_session(many, limits), "s", loads=24_000, cells=cells)
+        say("goodput_whole_process_cpu", seconds, "s", loads=24_000, cells=cells, aim="<= 0.25")
+        say("goodput_many_in_session", in_session(many, limits), "s", loads=24_000, cells=cells)
         asked = [{**one, "rate": 1.0 + 0.1 * n} for n, one in enumerate(limits)]
         seconds = in_session(many, asked, name="attainment", scale=True)
-        show("attainment_scale_in_session", seconds, "s", loads=24_000, cells=cells, aim="<= 1")
+        say("attainment_scale_in_session", seconds, "s", loads=24_000, cells=cells, aim="<= 1")
         asked = [{"by": "goodput", "ttft_limit": one["ttft_limit"]} for one in limits]
         seconds = in_session(many, asked, name="sensitivity", vary="tpot")
-        show("goodput_sensitivity_in_session", seconds, "s", loads=24_000, cells=cells, aim="<= 1")
+        say("goodput_sensitivity_in_session", seconds, "s", loads=24_000, cells=cells, aim="<= 1")
         cells = filled(few, {"aggregated": 12})
-        show("goodput_in_session", in_session(few, limits), "s", loads=288, cells=cells, aim="<= 0.05")
+        say("goodput_in_session", in_session(few, limits), "s", loads=288, cells=cells, aim="<= 0.05")
         cells = filled(pairs, {"prefill": 100, "decode": 100, "aggregated": 12})
         seconds = in_session(pairs, limits, mode="pd", num_devices=32)
-        show("goodput_pairs_in_session", seconds, "s", sides="100 x 100", cells=cells, aim="<= 0.5")
+        say("goodput_pairs_in_session", seconds, "s", sides="100 x 100", cells=cells, aim="<= 0.5")
 
 
 if __name__ == "__main__":

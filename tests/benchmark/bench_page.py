@@ -5,7 +5,6 @@ server's processor time an answer; asserts nothing. The store is that of bench_r
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -17,18 +16,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bench_read import sealed_store
-from bench_write import machine
+from figures import say
 from served_page import Watched, launched, serving
 
 MOVES = 40
 MODEL = "Qwen/Qwen3-8B"
-
-
-def show(name, value, unit, **details):
-    """One figure."""
-    print(
-        json.dumps({"name": name, "value": round(value, 1), "unit": unit, **details, "machine": machine()}), flush=True
-    )
 
 
 def spent(process):
@@ -65,7 +57,7 @@ def moves(chromium, address, path, process, name):
     """First picture of a server that has answered nothing about this scope, again, and then a slider step by step."""
     for which in ("cold", "warm"):
         with page_of(chromium, address, path) as (watched, first):
-            show(f"{name}_first_picture_{which}", 1000 * first, "ms", aim="<= 1500")
+            say(f"{name}_first_picture_{which}", 1000 * first, "ms", aim="<= 1500")
             if which == "cold":
                 continue
             slider = watched.page.locator("#tpot_limit_range")
@@ -79,7 +71,7 @@ def moves(chromium, address, path, process, name):
                 drawn(watched.page, seq)
                 took.append(1000 * (time.perf_counter() - started))
             cpu = (spent(process) - before) / MOVES
-            show(f"{name}_slider_to_redraw", percentile(took, 0.5), "ms", aim="<= 120", p99=round(percentile(took, 0.99), 1),
+            say(f"{name}_slider_to_redraw", percentile(took, 0.5), "ms", aim="<= 120", p99=round(percentile(took, 0.99), 1),
                  least=round(min(took), 1), server_cpu_ms=round(cpu, 1))  # fmt: skip
 
 
@@ -94,7 +86,7 @@ def answers(address, process):
             urllib.request.urlopen(f"{address}/api/v1/answer/{asked}").read()
             took.append(1000 * (time.perf_counter() - started))
         cpu = (spent(process) - before) / MOVES
-        show(
+        say(
             f"rest_{report}",
             percentile(took, 0.5),
             "ms",

@@ -4,9 +4,6 @@ Run: python tests/benchmark/bench_queries.py. Prints JSON lines; asserts nothing
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import re
 import resource
 import subprocess
@@ -20,18 +17,12 @@ import duckdb
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[2]))
 
+from figures import say
 from generator import DEVICES, MODELS, PHASES, PLANS
 from queries_stores import mission_records, write_sweep
 from question_variables import set_variables
 
 from queries.asking.macros import macros, macros_of
-
-MACHINE = {"machine": platform.machine(), "cores": os.cpu_count(), "duckdb": duckdb.__version__}
-
-
-def show(name, value, unit, **details):
-    """One figure as a JSON line."""
-    print(json.dumps({"name": name, "value": round(value, 4), "unit": unit, **details, **MACHINE}), flush=True)
 
 
 def new_limit(probes):
@@ -50,7 +41,7 @@ def new_limit(probes):
             started = time.perf_counter()
             done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
             times.append(time.perf_counter() - started)
-    show("new_limit_whole_process", min(times), "s", probes=probes, looked_at=int(done.stdout))
+    say("new_limit_whole_process", min(times), "s", probes=probes, looked_at=int(done.stdout))
 
 
 SERVED = """
@@ -99,7 +90,7 @@ def served_pairing(plans, batches, budget):
         connection.execute(statement, {"budget": budget, "objective": objective}).fetchall()
         times.append(time.perf_counter() - started)
     details = {"plans_a_side": plans, "decode_rows": plans * batches, "num_devices": budget, "top": 10}
-    show("pd_ratio_under_an_engine", min(times), "s", **details)
+    say("pd_ratio_under_an_engine", min(times), "s", **details)
 
 
 def pairing(rows, budget):
@@ -127,7 +118,7 @@ def pairing(rows, budget):
         connection.execute(statement).fetchall()
         times.append(time.perf_counter() - started)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    show(
+    say(
         "pd_ratio_pairing",
         min(times),
         "s",

@@ -22,11 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import duckdb
 import numpy as np
-from bench_evaluate import MILLION, QWEN, ROOT, say
+from bench_evaluate import MILLION, QWEN, ROOT
+from evaluated_blocks import evaluate_all
+from figures import say
 
 from evaluator.graph.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
-from evaluator.sweep import evaluate_all
 from sweepdb.evaluating.option_values import options_of
 from sweepdb.evaluating.requests import build_request
 

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench_write import machine
+from figures import machine
 
 from store.location import parse_url
 from store.revision import HEAD_REVISION

@@ -6,9 +6,7 @@ rows, fewer a part than a sweep writes, since what is measured is how cost grows
 
 from __future__ import annotations
 
-import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,14 +21,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import large_store
-from bench_write import machine
+from evaluated_blocks import evaluate_all
 from evaluator_cases import QWEN3_32B, TEST_DEVICE
+from figures import cpu_s, say
 from generator import block, scenarios, sweep_record
 
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest
-from evaluator.sweep import evaluate_all, run_sweep
+from evaluator.sweep import run_sweep
 from queries.asking.options import Limits, Scope
 from queries.asking.question import Question
 from queries.session import Session
@@ -46,22 +45,11 @@ from sweepdb.working import parse_workers, run_on_workers
 BATCHES = 2_000
 
 
-def cpu_s() -> float:
-    """CPU seconds of this process and of children that have ended."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-
-
 def timed(work: Callable[[], object]) -> tuple[float, float]:
     """CPU and wall seconds of something."""
     cpu, wall = cpu_s(), time.perf_counter()
     work()
     return cpu_s() - cpu, time.perf_counter() - wall
-
-
-def say(name: str, value: float, unit: str, **more: object) -> None:
-    """Print one figure."""
-    figure = {"name": name, "value": round(value, 3), "unit": unit, **more, "machine": machine()}
-    print(json.dumps(figure), flush=True)
 
 
 def request_of(probes: int) -> SweepRequest:

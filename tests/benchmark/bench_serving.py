@@ -5,12 +5,8 @@ plays the schedule; `again` is another plan, device or engine fit under the same
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import statistics
 import sys
-import time
 from itertools import product
 from pathlib import Path
 
@@ -19,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
+from figures import least_s, say
 
 from evaluator.evaluate import batch_source, cost_model
 from evaluator.inputs.devices.device_profiles import load_device
@@ -38,22 +35,6 @@ ENGINES = ("vllm", "sglang", "trtllm")
 LENGTHS = ((1000, 1000), (3500, 1500), (8000, 1000), (1024, 128))
 USERS = (1, 8, 32, 64, 128, 256, 512, 1024)
 AIM = "<= 1"  # a point
-
-
-def say(name: str, value: float, unit: str, **more: object) -> None:
-    """Print one figure as a JSON line."""
-    machine = f"{os.cpu_count()} cores, {platform.machine()}"
-    print(json.dumps({"name": name, "value": round(value, 4), "unit": unit, "machine": machine, **more}), flush=True)
-
-
-def fastest_ms(action, runs: int = 3) -> float:
-    """Milliseconds of the fastest of several runs."""
-    times = []
-    for _ in range(runs):
-        started = time.process_time()
-        action()
-        times.append(time.process_time() - started)
-    return 1000 * min(times)
 
 
 def run_of(lengths: tuple[int, int], engine: EngineProfile, sizes: np.ndarray) -> Run:
@@ -99,8 +80,8 @@ def points() -> None:
             )
             table = step_table(run.operators, run.cost, extents)
             loop = ClosedLoop(users=users, output_length=lengths[1], shortest=shortest)
-            played.append(fastest_ms(lambda t=table, e=engine, p=loop: first(lambda: simulate(t, e, p))))
-            priced.append(fastest_ms(lambda t=table, e=engine, p=loop: simulate(t, e, p)))
+            played.append(1000 * least_s(lambda t=table, e=engine, p=loop: first(lambda: simulate(t, e, p))))
+            priced.append(1000 * least_s(lambda t=table, e=engine, p=loop: simulate(t, e, p)))
         what = f"closed loop of {users} users, lengths {'fixed' if shortest == 1.0 else 'drawn from 0.8-1'}"
         more = {"aim": AIM, "largest": round(max(played), 3), "cases": len(played)}
         say(f"{what}, first", statistics.median(played), "ms", **more)
@@ -114,8 +95,8 @@ def ranges() -> None:
         for lengths, name in product(LENGTHS, ENGINES):
             engine = engine_profile(name)
             run = run_of(lengths, engine, sizes)
-            played.append(fastest_ms(lambda r=run, e=engine: first(lambda: closed_loop_times(r, e)), 1) / most)
-            again.append(fastest_ms(lambda r=run, e=engine: closed_loop_times(r, e)) / most)
+            played.append(1000 * least_s(lambda r=run, e=engine: first(lambda: closed_loop_times(r, e)), 1) / most)
+            again.append(1000 * least_s(lambda r=run, e=engine: closed_loop_times(r, e)) / most)
         more = {"aim": AIM, "largest": round(max(played), 3), "points": most, "cases": len(played)}
         say(f"a point of batch sizes 1-{most}, first plan", statistics.median(played), "ms", **more)
         say(f"a point of batch sizes 1-{most}, other plans", statistics.median(again), "ms", aim=AIM)

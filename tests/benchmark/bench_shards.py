@@ -16,7 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench_scale import on_workers, request_of, say, timed
+from bench_scale import on_workers, request_of, timed
+from figures import say
 
 from evaluator.request import SweepRequest
 from store.opening import open_store

@@ -6,7 +6,6 @@ SWEEPDB_BENCHMARK_INSTALL=1: it takes a minute and the network, or a cache of pa
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import shutil
@@ -17,10 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from figures import say
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench_write import machine
 
 ROOT = Path(__file__).parents[2]
 FLOOR = [sys.executable, "-c", "import duckdb, typer"]
@@ -43,13 +43,6 @@ def spent(command: list[str]) -> tuple[float, float]:
     return time.perf_counter() - started, usage.ru_utime + usage.ru_stime
 
 
-def show(name: str, value: float, unit: str, **details: object) -> None:
-    """Print one figure."""
-    print(
-        json.dumps({"name": name, "value": round(value, 3), "unit": unit, **details, "machine": machine()}), flush=True
-    )
-
-
 def paired(runs: int, url: str) -> None:
     """Help and a question, each run beside one of the floor."""
     question = [*SWEEPDB, "query", "best", "--tpot-limit", "30", "--store", url]
@@ -63,9 +56,9 @@ def paired(runs: int, url: str) -> None:
         wall, cpu = (statistics.median(one[1][place] for one in both) for place in (0, 1))
         beside = {"cpu_s": round(cpu, 3), "floor_wall_s": round(floor_s, 3), "floor_cpu_s": round(floor_cpu, 3)}
         if most_s is not None:
-            show(name, wall, "s", aim=f"<= {most_s}", **beside)
+            say(name, wall, "s", aim=f"<= {most_s}", **beside)
         if most_floors is not None:
-            show(f"{name}_in_floors", cpu / floor_cpu, "floors, CPU", aim=f"<= {most_floors}", **beside)
+            say(f"{name}_in_floors", cpu / floor_cpu, "floors, CPU", aim=f"<= {most_floors}", **beside)
 
 
 def whole(folder: str) -> str:
@@ -74,12 +67,12 @@ def whole(folder: str) -> str:
     first = spent([*SWEEPDB, "evaluate", *EXAMPLE, "--store", url])
     then = spent([*SWEEPDB, "query", "best", "--tpot-limit", "30", "--store", url])
     wall, cpu = (one + other for one, other in zip(first, then, strict=True))
-    show("evaluate_and_ask", wall, "s", aim="<= 1.5", cpu_s=round(cpu, 3))
-    show("evaluate_and_ask_cpu", cpu, "s CPU", aim="<= 1.7")
+    say("evaluate_and_ask", wall, "s", aim="<= 1.5", cpu_s=round(cpu, 3))
+    say("evaluate_and_ask_cpu", cpu, "s CPU", aim="<= 1.7")
     plan = [*SWEEPDB, "plan", *PLANNED, "--store", f"sqlite:///{folder}/plan.sqlite"]
     for name, most in (("plan_first", 3), ("plan_again", 1.2)):
         wall, cpu = spent(plan)
-        show(name, wall, "s", aim=f"<= {most}", cpu_s=round(cpu, 3))
+        say(name, wall, "s", aim=f"<= {most}", cpu_s=round(cpu, 3))
     return url
 
 
@@ -96,7 +89,7 @@ def first_line(folder: str) -> None:
             seconds.append(time.perf_counter() - started)
             process.kill()
         os.close(reading)
-    show("first_line", statistics.median(seconds), "s", aim="<= 0.3")
+    say("first_line", statistics.median(seconds), "s", aim="<= 0.3")
 
 
 def installed(folder: str) -> None:
@@ -109,8 +102,8 @@ def installed(folder: str) -> None:
     install = [pip, "install", "--quiet", "--constraint", "constraints.txt", f"{sources}[serve]"]
     wall, cpu = spent(install)
     size = sum(path.stat().st_blocks * 512 for path in environment.rglob("*") if not path.is_symlink())
-    show("install_demo", wall, "s", aim="<= 40", cpu_s=round(cpu, 3))
-    show("installed_demo", size / 2**20, "MiB", aim="<= 350")
+    say("install_demo", wall, "s", aim="<= 40", cpu_s=round(cpu, 3))
+    say("installed_demo", size / 2**20, "MiB", aim="<= 350")
 
 
 def main() -> None:

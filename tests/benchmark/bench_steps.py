@@ -5,17 +5,14 @@ Run: python tests/benchmark/bench_steps.py. Prints one JSON line a figure; steps
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import platform
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 from evaluator_cases import DEEPSEEK_V3, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
+from figures import least_s, say
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.graph.capture import CaptureRequest, capture_operators
@@ -37,22 +34,6 @@ CASES = {
 }
 
 
-def say(name: str, value: float, unit: str, **more: object) -> None:
-    """Print one figure as a JSON line."""
-    machine = f"{os.cpu_count()} cores, {platform.machine()}"
-    print(json.dumps({"name": name, "value": round(value, 4), "unit": unit, "machine": machine, **more}), flush=True)
-
-
-def fastest(action, runs: int = 5) -> float:
-    """Processor seconds of the fastest of several runs."""
-    times = []
-    for _ in range(runs):
-        started = time.process_time()
-        action()
-        times.append(time.process_time() - started)
-    return min(times)
-
-
 def grid(phase: str):
     """Sums of 1,000 batch sizes (rows) by 1,000 lengths (columns)."""
     requests, lengths = np.arange(1.0, 1001.0)[:, None], np.arange(8.0, 8008.0, 8.0)[None, :]
@@ -69,7 +50,7 @@ def steps() -> None:
                 TheoreticalCost(device=TEST_DEVICE),
                 grid(phase),
             )
-            seconds = fastest(lambda o=operators, c=cost, s=sums: step_seconds(o, c, s))
+            seconds = least_s(lambda o=operators, c=cost, s=sums: step_seconds(o, c, s))
             say(f"{phase} steps, {name}", 1e6 / seconds, "steps/s", aim=f">= {aim}", points=1_000_000)
 
 
@@ -81,7 +62,7 @@ def captures() -> None:
                 model=model, plan=plan, linear=W8A8, experts=W8A8, kv_bits=16, trace="prefill", compile=compiled
             )
             mode = "compiled" if compiled else "eager"
-            say(f"capture, {name}, {mode}", 1e3 * fastest(lambda r=request: capture_operators(r)), "ms")
+            say(f"capture, {name}, {mode}", 1e3 * least_s(lambda r=request: capture_operators(r)), "ms")
 
 
 def catalogue() -> None:
@@ -98,7 +79,7 @@ def catalogue() -> None:
                 model=model, plan=plan, linear=form, experts=form, kv_bits=16, trace=trace, compile=compiled
             )
             mode = "compiled" if compiled else "eager"
-            spent = fastest(lambda r=request: capture_operators(r), runs=3)
+            spent = least_s(lambda r=request: capture_operators(r), runs=3)
             found.append((spent, f"{name}, {mode}, {trace}"))
     found.sort(reverse=True)
     for spent, name in found[:3]:
@@ -121,7 +102,7 @@ def scenarios() -> None:
             operators = both_traces(model, plan, linear=W8A8)
             sizes = np.arange(1, batch_range(scenario, operators).last + 1)
             probes += sizes.size
-            seconds += fastest(lambda s=scenario, o=operators, n=sizes: (batch_range(s, o), evaluate_scenario(s, n, o)))
+            seconds += least_s(lambda s=scenario, o=operators, n=sizes: (batch_range(s, o), evaluate_scenario(s, n, o)))
         say(f"scenarios of three phases, {name}, 1000/200", probes / seconds, "probes/s", probes=probes)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench_write import machine
+from figures import machine
 from generator import START, fill
 from sqlalchemy import insert
 

@@ -6,7 +6,6 @@ about every model, too. Sessions keep what one of a server may; files are droppe
 
 from __future__ import annotations
 
-import json
 import resource
 import subprocess
 import sys
@@ -18,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import large_store
-from bench_scale import cpu_s, forget_files
+from bench_scale import forget_files
+from figures import cpu_s, say
 
 from queries import thinned as binding
 from queries.asking import question_of
@@ -39,11 +39,6 @@ ASKED = (
     ("moved picture", "pareto", {**FRONTIER, "tpot_limit": 40.0}),
     ("moved table", "best", {"tpot_limit": 40.0}),
 )
-
-
-def say(name: str, value: float, unit: str, **more: object) -> None:
-    """Print one figure."""
-    print(json.dumps({"name": name, "value": round(value, 3), "unit": unit, **more}), flush=True)
 
 
 def asked(url: str, scope: dict[str, object], thinned: bool, about: str) -> None:

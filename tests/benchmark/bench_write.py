@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from figures import machine
 from generator import block, interval_length, scenarios, sweep_record
 
 from store.opening import open_store
@@ -26,16 +26,6 @@ from store.writing import begin_sweep, put_blocks, put_scenarios
 BATCH_SIZES = 512
 BLOCKS_A_TRANSACTION = 8  # as evaluator.sweep stores them
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-
-
-def machine() -> str:
-    """Describe the machine in a few words."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
-        platform.processor(),
-    )
-    return f"{os.cpu_count()} x {model}, {platform.system()}"
 
 
 def server_seconds() -> float:

@@ -24,10 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
 from queries.errors import ANY, DEVICES, ENGINE, KNOWN_NAMES, LEVELS, OTHERS, POINTS, SERVER_POINTS
-from sweepdb.measuring import left_out_sources, read_server_errors, spreads_of
-from sweepdb.measuring.error_regions import fields_of, left_out, places_of, read_points, width_key, widths_of
-from sweepdb.measuring.error_statements import Width, stated
-from sweepdb.measuring.server_spreads import steps_of
+from tools.error_regions import fields_of, left_out, places_of, read_points, width_key, widths_of
+from tools.error_statements import Width, stated
+from tools.server_spreads import left_out_sources, read_server_errors, spreads_of, steps_of
 
 LEAST_JUDGED = 20
 READ_WITH = (0.5, 0.8, 0.9)

@@ -17,7 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[2])]
+sys.path[:0] = [str(Path(__file__).parents[depth]) for depth in (1, 2)]
+
+from evaluated_blocks import fitted_to
 
 from evaluator.inputs import EngineProfile, engine_profile
 from evaluator.ledger import (
@@ -30,7 +32,6 @@ from evaluator.ledger import (
     deployment_of,
     figures,
     fit_points,
-    fitted_to,
     own_points,
     read_measurements,
     usable,

@@ -31,10 +31,10 @@ DOCUMENTS = [
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples,
 # blocks of bash need a server or points of the reader; tests/cli/test_from_question_to_servers, test_two_devices and
-# test_six_questions run their pages; workers tests/sweepdb/test_working*.
+# test_six_questions run their pages; workers tests/sweepdb/test_working*, servers are watched in tests/sweepdb/test_watching.
 NOT_RUN = (
     "look-in-a-browser.md", "sql.md", "launch-and-measure.md",
-    "operate.md", "six-questions.md",
+    "operate.md", "six-questions.md", "watch-a-server.md",
 )  # fmt: skip
 LARGEST_BATCH = {
     "README.md": 260,

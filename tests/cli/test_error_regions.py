@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
 from queries.errors import ANY, ASKED, DEVICES, ENGINE, LEAST_POINTS, POINTS, SUMMARY, Region
 from queries.errors.figures import LEVELS
-from sweepdb.measuring.error_regions import (
+from tools.error_regions import (
     Field,
     Place,
     PointError,
@@ -29,7 +29,7 @@ from sweepdb.measuring.error_regions import (
     widths_of,
     write_points,
 )
-from sweepdb.measuring.error_statements import (
+from tools.error_statements import (
     PROMISED,
     LeftOut,
     PairErrors,

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from measured_points import bare_point
 from shared_data import shared_data
 
 from evaluator.evaluate import capture_requests, evaluate_scenario
@@ -24,9 +25,9 @@ from queries.errors import (
     Region,
     ShippedDevice,
 )
-from store.records import MeasurementRecord, SideRecord
-from sweepdb.measuring.error_regions import Field, PointError, read_points, write_points
+from store.records import SideRecord
 from tools import ledger_summary as module
+from tools.error_regions import Field, PointError, read_points, write_points
 from tools.ledger_summary import (
     VARIANTS,
     Error,
@@ -46,17 +47,14 @@ WAVES, BY_ENGINE = Variant("calibrated", "physical", "waves"), Variant("calibrat
 
 def record(number=0, **changes):
     """A measured point of Qwen3-32B on four H100, 16 users."""
-    nothing = dict.fromkeys(
-        set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra", "run"}
-    )
     values = {
-        "key": f"{number:064x}", "source": f"own:{number}", "source_format": "own", "model": "Qwen/Qwen3-32B",
+        "key": f"{number:064x}", "source": f"own:{number}", "model": "Qwen/Qwen3-32B",
         "device": "h100_sxm", "engine": "vllm", "engine_version": "0.10.0", "mode": "aggregated", "precision": "fp8",
         "num_devices": 4, "input_length": 1024.0, "output_length": 257.0, "concurrency": 16.0,
         "metrics": {"ttft_ms_mean": 100.0, "tpot_exclusive_ms_mean": 10.0},
     }  # fmt: skip
     side = SideRecord(instances=1, tp=4, pp=1, dp=1)
-    return MeasurementRecord(**{**nothing, **values, "prefill": side, "decode": side, **changes})
+    return bare_point(**{**values, "prefill": side, "decode": side, **changes})
 
 
 def point(**changes):

@@ -278,3 +278,18 @@ def test_an_import_says_of_each_file_what_is_missing_and_what_failed(tmp_path, s
     assert "1 point of vllm_bench. missing: engine, engine_version, sizes (tp, or num_devices)" in said
     assert "4 of 64 requests failed: values are of the others" in said
     assert "unknown device 'h100_xsm' (nearest known: h100_sxm" in said
+    # 4 requests/s of 60 + 99 x 9.5 ms each keep 4 x 1.0005 = 4.0 in flight: nothing contradicts itself.
+    assert "in flight" not in said
+    assert "1 point corrects no answers: engine not stated" in said
+
+
+@pytest.mark.parametrize(("rate", "running", "why"), [
+    (1.0, "1", "few prompts a user, or a limited rate"), (40.0, "40", "wrong units, or other lengths"),
+])  # fmt: skip
+def test_a_rate_that_contradicts_its_own_times_is_named(tmp_path, store_url, rate, running, why):
+    run = {"backend": "vllm", "model_id": MODEL, "completed": 60, "total_input_tokens": 60_000,
+           "total_output_tokens": 6_000, "max_concurrency": 4, "request_throughput": rate, "mean_ttft_ms": 60.0,
+           "mean_tpot_ms": 9.5, "device": "h100_sxm"}  # fmt: skip
+    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    said = sweepdb(f"measurements import {tmp_path}/run.json", store_url).err
+    assert f"rate x time = {running} requests in flight, but concurrency is 4 ({why}?)" in said

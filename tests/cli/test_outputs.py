@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 import pytest
 from conftest_cli import sweepdb, words
+from metric_pages import Server
 from typer.main import get_command
 
 from cli.main import build_app
@@ -44,6 +45,7 @@ ARGUMENTS = {  # of each command; of an option of its own, with another place fo
     "measurements": "list",
     "compare": "{points} {others}",
     "validate": "--measurements {points}",
+    "watch": "{probe} --metrics {page}",
     "regress": "--baseline before --against after",
     "export": "profile --for keda --ttft-limit 5000 --tpot-limit 50 --quantization BF16 --kv-cache-quantization DISABLED",
     "db check": "",
@@ -91,6 +93,9 @@ def ground(tmp_path_factory):
         for m, n in itertools.product((16, 256, 2048, 8192), (1024, 4096, 8192)):
             file.write(f"{m},{n},4096,bfloat16,{3 + 2e6 * m * n * 4096 / 187.2e12}\n")
     (folder / "day.csv").write_text("minute,rate\n0,1\n1,2\n")
+    (folder / "page.prom").write_text(
+        Server("vllm", running=2).serve(9, prompt=9, output=9, ttft_ms=9, tpot_ms=9).page()
+    )
     with (folder / "points.csv").open("w") as file:
         file.write(
             "model,device,engine,precision,input_length,output_length,concurrency,tp,pp,ttft_ms,tpot_exclusive_ms\n"
@@ -105,7 +110,8 @@ def ground(tmp_path_factory):
     assert sweepdb(f"measurements import {folder / 'runs.csv'} --format csv", url).code == 0
     (folder / "others.csv").write_text((folder / "points.csv").read_text().replace(",20,3", ",25,3"))
     made = {"folder": folder, "url": url, "probe": row["probe"], "kernels": folder / "gemm.csv",
-            "points": folder / "points.csv", "day": folder / "day.csv", "others": folder / "others.csv", "wanted": {}}  # fmt: skip
+            "points": folder / "points.csv", "day": folder / "day.csv", "page": folder / "page.prom",
+            "others": folder / "others.csv", "wanted": {}}  # fmt: skip
     for line, option in lines():
         if line.startswith(STORING):
             wanted(made, line, option)  # what it stores is there before others are asked

@@ -16,8 +16,15 @@ from hypothesis import strategies as st
 from quick import quick
 
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
-from evaluator.arrivals.playing import compiled_play, play, play_compiled, play_in_python
-from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas, drawn_kinds, rescaled_times, unit_times
+from evaluator.arrivals.playing import Stretches, compiled_play, play, play_compiled, play_in_python
+from evaluator.arrivals.streams import (
+    ArrivalProcess,
+    dealt_replicas,
+    drawn_kinds,
+    rescaled_times,
+    uniform,
+    unit_times,
+)
 from evaluator.compiled import built_library
 from evaluator.serving.engine.request_kinds import RequestKind
 
@@ -161,6 +168,35 @@ def test_compiled_and_python_give_the_same_bits(rules, asked, replicas, least) -
     assert one.end_s.tobytes() == other.end_s.tobytes()
     assert one.gaps.tolist() == other.gaps.tolist()
     assert (one.busy_s, one.preempted) == (other.busy_s, other.preempted)
+
+
+@settings(max_examples=examples(60))
+@given(rules=rules_drawn, asked=asked_drawn(), replicas=st.sampled_from([1, 2]), target=st.sampled_from([1, 3]))
+def test_instances_that_come_and_go_are_played_alike_and_as_each_alone(rules, asked, replicas, target) -> None:
+    library = compiled_play()
+    if library is None:
+        pytest.skip("no C compiler here")
+    rules = replace(rules, replicas=replicas)
+    asked = replace(asked, replica=dealt_replicas(replicas, 7, asked.count))
+    minute = (asked.arrive_s // 0.1).astype(int)
+    share, served = 1.0 - uniform(3, 9, asked.count), []
+
+    def serving(stretch, waiting, there):
+        assert 0 <= waiting <= there
+        served.append(min(4, 1 + there // target))
+        return served[-1]
+
+    stretches = Stretches(seconds=0.1, came=np.cumsum(np.bincount(minute)), share=share, most=4, serving=serving)
+    one = play_compiled(library, rules, prices(), asked, EDGES, each=False, stretches=stretches)
+    decided, served[:] = list(served), []
+    other = play_in_python(rules, prices(), asked, EDGES, stretches=stretches)
+    assert decided == served
+    assert one.first_s.tobytes() == other.first_s.tobytes()
+    assert one.end_s.tobytes() == other.end_s.tobytes()
+    # With the instances that it chose, known beforehand, all is one play of as many replicas, up to rounding.
+    place = np.floor(share * np.asarray(served)[minute]).astype(int) * replicas + asked.replica
+    known = play(replace(rules, replicas=4 * replicas), prices(), replace(asked, replica=place), EDGES)
+    assert known.end_s == pytest.approx(one.end_s, abs=1e-9)
 
 
 def test_without_a_compiler_python_plays(monkeypatch) -> None:

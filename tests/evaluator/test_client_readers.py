@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import duckdb
 import pytest
 import yaml
-from client_files import AIPERF, INFERENCEX, OWN, VLLM
+from client_files import AIPERF, INFERENCEX, OWN, VLLM, only, write
 from more_client_files import (
     AIPERF_CSV,
     CONFIGURATION,
@@ -30,19 +30,6 @@ from evaluator.canonical import content_key
 from evaluator.ledger.readers import opening, packed, read_measurements, rows
 from evaluator.ledger.readers.devices import named_device
 from store.errors import InputError
-
-
-def write(folder, content, name="result.json"):
-    path = folder / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return path
-
-
-def only(path):
-    result = read_measurements(path)
-    assert result.problems == ()
-    (record,) = result.records
-    return record
 
 
 def test_sglang_says_its_server_its_drafts_and_what_its_cache_held(tmp_path):

@@ -8,6 +8,7 @@ import urllib.request
 from dataclasses import replace
 
 import pytest
+from measured_points import closed_loop
 from shared_data import shared_data
 
 from evaluator.inputs.launch import Client
@@ -26,27 +27,7 @@ RECIPE = "2026_04_06_deepseek_r1_b200_sxm_trtllm_fp8_agg_1024x1024_c64_tp8_ep8_9
 def record(**changes: object) -> MeasurementRecord:
     """A closed loop of eight users on one H100, with some fields changed; `said` are its circumstances."""
     extra = json.dumps(kept(changes.pop("said", Circumstances())))
-    point = MeasurementRecord(
-        key="k",
-        source="s",
-        source_format="own",
-        model="Qwen/Qwen3-32B",
-        device="h100_sxm",
-        engine="vllm",
-        engine_version="0.12.0",
-        mode="aggregated",
-        precision="fp8",
-        kv_precision=None,
-        num_devices=1,
-        input_length=1024.0,
-        output_length=512.0,
-        concurrency=8.0,
-        request_rate=None,
-        decode=SideRecord(tp=1),
-        metrics={"ttft_ms_mean": 100.0},
-        extra=extra,
-    )
-    return replace(point, **changes)
+    return closed_loop(**{"engine_version": "0.12.0", "extra": extra, **changes})
 
 
 def rule_of(point: MeasurementRecord) -> str:

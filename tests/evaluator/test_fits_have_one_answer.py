@@ -43,8 +43,8 @@ from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.scoring import setting_of
 from queries.errors import FOLDER, POINTS
 from sweepdb.measuring.engine_fitting import KeptFit
-from sweepdb.measuring.error_regions import read_points, regions_of
 from tools.engines import engine_points, fit_with_pairs_held_out
+from tools.error_regions import read_points, regions_of
 from tools.ledger_summary import shipped_devices
 
 BOX = Box(low=np.full(2, -9.0), high=np.full(2, 9.0), standard=np.zeros(2))

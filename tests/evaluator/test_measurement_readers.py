@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from client_files import AIPERF, INFERENCEX, LAYOUTS, OWN, VLLM, block
+from client_files import AIPERF, INFERENCEX, LAYOUTS, OWN, VLLM, block, only, write
 from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,20 +14,6 @@ from hypothesis import strategies as st
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.readers.clients.guidellm import layout_of
 from store.errors import InputError
-
-
-def write(tmp_path, content, name="result.json"):
-    path = tmp_path / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return path
-
-
-def only(path):
-    """The one record of a file that has no problem."""
-    result = read_measurements(path)
-    assert result.problems == ()
-    (record,) = result.records
-    return record
 
 
 def test_vllm_names_units_and_definitions(tmp_path):

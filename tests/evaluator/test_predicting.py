@@ -20,12 +20,12 @@ from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.predicting import (
     asked_of,
     evaluated,
-    metrics_of,
     operators_of,
     predicted,
     values_of,
 )
 from evaluator.ledger.scenarios import KNOWLEDGE, UNSTATED, lengths_of, prompts_scenario_of, scenario_of
+from tools.engines import metrics_of
 
 
 def deployment(**changes: object) -> Deployment:

@@ -7,8 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from evaluator.arrivals import Scaling, reactive, scheduled, static
-from evaluator.arrivals.days import day_times
+from evaluator.arrivals import QueueTarget, Scaling, reactive, scheduled, static
+from evaluator.arrivals.day.days import day_times, drawn_log
+from evaluator.arrivals.day.scaling import Follower
+from evaluator.inputs.workloads.day_rates import Day, LengthBins
 
 
 def fewest(needed, scaling):
@@ -52,8 +54,33 @@ def test_a_planner_is_late_by_a_minute_and_the_start_and_stops_after_the_cool_do
     assert reactive(rates, 1.0, Scaling(maximum=2)).ready.max() <= 2
 
 
+def test_a_planner_that_counts_requests_is_as_late_and_stops_after_the_cool_down():
+    follower = Follower(
+        QueueTarget(counted="queue", per_replica=5.0), Scaling(start_up=2, cool_down=1, maximum=4, spare=1), 2
+    )
+    # One and a spare at first. 11 wait before minute 2: three and a spare, from minute 4 to the cool-down after 6.
+    ready = [follower.ready(minute, counted) for minute, counted in enumerate([0, 0, 11, 11, 50, 11, 11, 0, 0, 0])]
+    assert ready == [2, 2, 2, 2, 4, 4, 4, 4, 2, 2]
+    assert follower.scaled.ready.tolist() == ready
+    assert follower.scaled.paid_minutes == 2 * 4 + 4 * 6 + 2 * 2  # and the start of the first two
+
+
 def test_each_minute_gets_its_rate_and_none_where_it_is_0():
     times = day_times(np.arange(1.0, 481.0), np.asarray([2.0, 0.0, 6.0]))
     assert np.bincount((times // 60).astype(int), minlength=3) == pytest.approx([120, 0, 360], abs=1)
     assert (np.diff(times) > 0).all()
     assert times[-1] <= 180
+
+
+def test_requests_of_a_minute_have_its_lengths_as_often_as_their_rates_say():
+    minutes = np.asarray([0, 0, 1, 2, 2])
+    rates = np.asarray([30.0, 10.0, 20.0, 0.0, 20.0])
+    lengths = np.asarray([1, 2, 3, 4, 5])
+    bins = LengthBins(minute=minutes, rate_per_s=rates, input_length=lengths, output_length=lengths, sha256="")
+    day = Day(rates_per_s=np.bincount(minutes, weights=rates), bins=bins)
+    log = drawn_log(day, 1)
+    counted = [np.bincount(log.input_lengths[log.times // 60 == minute], minlength=6).tolist() for minute in range(3)]
+    # 2,400, 1,200 and 1,200 requests: the standard error of a quarter of 2,400 is 21.
+    assert counted[0][1:3] == [pytest.approx(1_800, abs=85), pytest.approx(600, abs=85)]
+    assert (sum(counted[0][3:]), counted[1][3], counted[2][5]) == (0, sum(counted[1]), sum(counted[2]))
+    assert sum(map(sum, counted)) == 4_800

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_points import closed_loop
 from shared_data import shared_data
 
 from evaluator.ledger.rankings import kendall_tau, ranking_agreement, standing_of
@@ -22,28 +23,9 @@ DRAFTED = "speculative decoding suspected: twice as fast as the same build and p
 
 def record(key: str, ttft: float = 100.0, tpot: float = 10.0, **changes: object) -> MeasurementRecord:
     """A full row of a closed loop; `extra` is a mapping."""
+    metrics = {"ttft_ms_mean": ttft, "tpot_exclusive_ms_mean": tpot}
     extra = json.dumps(changes.pop("extra", {}))
-    point = MeasurementRecord(
-        key=key,
-        source="s",
-        source_format="own",
-        model="Qwen/Qwen3-32B",
-        device="h100_sxm",
-        engine="vllm",
-        engine_version=None,
-        mode="aggregated",
-        precision="fp8",
-        kv_precision=None,
-        num_devices=1,
-        input_length=1024.0,
-        output_length=101.0,
-        concurrency=8.0,
-        request_rate=None,
-        decode=SideRecord(tp=1),
-        metrics={"ttft_ms_mean": ttft, "tpot_exclusive_ms_mean": tpot},
-        extra=extra,
-    )
-    return replace(point, **changes)
+    return closed_loop(**{"key": key, "output_length": 101.0, "metrics": metrics, "extra": extra, **changes})
 
 
 def counts(*records: MeasurementRecord) -> dict[str, int]:

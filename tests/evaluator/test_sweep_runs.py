@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluated_blocks import evaluate_all
 from evaluator_cases import DEEPSEEK_V3, OPT_125M, QWEN3_30B_A3B, TEST_DEVICE
 from poison import poisoned_where
 
@@ -18,7 +19,7 @@ from evaluator.inputs.plan_search import PlanSearch
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest, planned_scenarios
-from evaluator.sweep import count_probes, evaluate_all, run_sweep
+from evaluator.sweep import count_probes, run_sweep
 from store.errors import InputError
 from store.opening import open_store
 

@@ -31,14 +31,6 @@ def stored(tmp_path_factory):
     return url, read_rows(url)
 
 
-@pytest.fixture(scope="module")
-def notebook(stored):
-    """The store, open for questions."""
-    opened = queries.open(stored[0])
-    yield opened
-    opened.close()
-
-
 def made_by(phase):
     """The column of what an instance makes."""
     return "input_tokens_per_s" if phase == "prefill" else "output_tokens_per_s"

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries_stores import judged, memory_free, read_rows, reference, write_sweep
 
-import queries
+from queries.asking.limits import predicted_limits
 from queries.asking.options import Limits, PairOptions, Scope
 from queries.asking.question import Question
 from queries.errors.expected import ExpectedError
 from queries.errors.figures import LEVELS
 from queries.errors.shipped import SUMMARY
 from queries.errors.spreads import SPREADS
-from queries.judging.confidence import Factors, holds, predicted_of, ratio_at
+from queries.judging.confidence import Factors, holds, ratio_at
 from queries.proofs import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError
@@ -46,13 +46,6 @@ def stored(tmp_path_factory):
     ]
     write_sweep(url, records, key="a", sizes=24)
     return url, read_rows(url)
-
-
-@pytest.fixture(scope="module")
-def notebook(stored):
-    opened = queries.open(stored[0])
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +218,7 @@ def test_the_nearest_miss_is_admitted_when_its_limit_is_relaxed_so_far(stored, n
     rule=st.sampled_from(["inclusive", "exclusive"]),
 )
 def test_holds_follows_the_two_factors(value, limit, sure, even, rule):
-    row = predicted_of({"tpot_ms": value})
+    row = [value if one.metric == "tpot_ms" else None for one in predicted_limits()]
     at = {
         0.9: Factors(tpot_inclusive=sure, tpot_exclusive=sure),
         0.5: Factors(tpot_inclusive=even, tpot_exclusive=even),

@@ -7,7 +7,7 @@ import math
 import pytest
 from generator import WORKLOADS
 from queries_stores import GIB, read_rows
-from served_store import SERVED_DEVICES, write_served
+from served_store import SERVED_DEVICES
 
 import queries
 import sweepdb
@@ -17,21 +17,6 @@ LIMITS = {"ttft_limit": 400.0, "tpot_limit": 40.0}
 DEVICES = [device[0] for device in SERVED_DEVICES]
 PROMPT, ANSWER, CACHED, _ = WORKLOADS[1]
 PRICES = dict(zip(DEVICES, (2.0, 3.0), strict=True))
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """A store of two priced devices, three plans and every phase, as an engine serves them."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('deployed')}/store.sqlite"
-    write_served(url)
-    return url
-
-
-@pytest.fixture(scope="module")
-def notebook(stored):
-    opened = queries.open(stored)
-    yield opened
-    opened.close()
 
 
 def by_place(answer):

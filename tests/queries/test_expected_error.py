@@ -12,6 +12,7 @@ from examples import examples
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measured_points import bare_point
 from queries_stores import of_arrivals, read_rows, reference, write_sweep
 
 from queries.asking.library import reports
@@ -40,7 +41,7 @@ from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
-from store.records import MeasurementRecord, ValidationRecord
+from store.records import ValidationRecord
 from store.writing.measurements import put_measurements, put_validations
 from tools.ledger_page import ledger_page
 
@@ -408,14 +409,10 @@ def validated(url, errors, *, serving_model="vllm", version=2, sweep="b"):
     record = scenario(DENSE, WORKLOADS[1], KNOWN, **of_model)
     record = replace(record, subject=replace(record.subject, serving_model=serving_model))
     write_sweep(url, [record], key=sweep, sizes=4)
-    nothing = dict.fromkeys(
-        set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra", "run"}
-    )
     with open_store(url) as store:
         for number, values in enumerate(errors):
             key = f"{number:064x}"
-            measured = MeasurementRecord(**{**nothing, "key": key, "source": "own", "source_format": "own"})
-            put_measurements(store, [measured])
+            put_measurements(store, [bare_point(key=key)])
             put_validations(
                 store,
                 [

@@ -7,23 +7,15 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from arrival_cases import player_of_qwen
 from conftest_loads import evaluate_loads
-from evaluator_cases import QWEN3_32B, W8A8, both_traces
 from goodput_twin import bent, unbent
 
 import sweepdb
 from evaluator.arrivals.asked import at_rate
-from evaluator.arrivals.loads import LoadPlayer, PlaySettings
+from evaluator.arrivals.loads import LoadPlayer
 from evaluator.arrivals.playing import play
 from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas
-from evaluator.evaluate import cost_model, traces_of
-from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
-from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Scenario
-from evaluator.serving.interface import Run
-from evaluator.serving.models import serving_model_of
 from queries.connect import connect
 from store.errors import InputError
 
@@ -162,26 +154,7 @@ def test_a_side_that_was_not_played_is_said(sqlite_url) -> None:
 
 
 def side(phase: str) -> LoadPlayer:
-    scenario = Scenario(
-        model=QWEN3_32B,
-        device=load_device("h100_sxm"),
-        precision=Precision(linear="W8A8_DYNAMIC"),
-        plan=Plan(tp=4),
-        workload=Workload(input_length=1500, output_length=200.0, max_batched_tokens=4096),
-        phase=phase,
-        serving_model="vllm",
-    )
-    model, traces = serving_model_of(scenario), both_traces(QWEN3_32B, scenario.plan, linear=W8A8)
-    run = Run(
-        scenario=scenario,
-        operators={name: traces[name] for name in traces_of(phase)},
-        source=model.source(scenario),
-        cost=cost_model(scenario.device, "physical"),
-        batch_sizes=np.arange(1, 2),
-    )
-    return LoadPlayer(
-        run, model.engine(scenario), PlaySettings(process=ArrivalProcess(kind="poisson", requests=200_000))
-    )
+    return player_of_qwen(phase, ArrivalProcess(kind="poisson", requests=200_000))
 
 
 @pytest.mark.parametrize(("prefills", "decodes"), [(1, 1), (2, 1), (3, 2)])

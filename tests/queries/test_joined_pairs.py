@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from arrival_cases import player_of_qwen
 from conftest_cli import sweepdb as command
-from evaluator_cases import QWEN3_32B, W8A8, both_traces
 from generator import sweep_record
 from goodput_twin import crossing
 from sqlalchemy import text
@@ -16,18 +16,11 @@ from sqlalchemy import text
 import sweepdb
 from evaluator.arrivals.asked import at_rate
 from evaluator.arrivals.load_rows import arrival_record, load_record, settings_key
-from evaluator.arrivals.loads import LoadPlayer, PlaySettings
+from evaluator.arrivals.loads import LoadPlayer
 from evaluator.arrivals.playing import play
 from evaluator.arrivals.streams import ArrivalProcess
-from evaluator.evaluate import cost_model, evaluate_scenario, traces_of
+from evaluator.evaluate import evaluate_scenario
 from evaluator.identity import RecordBuilder
-from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
-from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Scenario
-from evaluator.serving.interface import Run
-from evaluator.serving.models import serving_model_of
 from queries.connect import connect
 from store.loads import pack_kept, unpack_kept
 from store.location import parse_url
@@ -41,24 +34,7 @@ LIMITS = {"ttft_limit": 700.0, "tpot_limit": 5.0}
 
 
 def side(phase: str, requests: int = BURSTS.requests) -> LoadPlayer:
-    scenario = Scenario(
-        model=QWEN3_32B,
-        device=load_device("h100_sxm"),
-        precision=Precision(linear="W8A8_DYNAMIC"),
-        plan=Plan(tp=4),
-        workload=Workload(input_length=1500, output_length=200.0, max_batched_tokens=4096),
-        phase=phase,
-        serving_model="vllm",
-    )
-    model, traces = serving_model_of(scenario), both_traces(QWEN3_32B, scenario.plan, linear=W8A8)
-    run = Run(
-        scenario=scenario,
-        operators={name: traces[name] for name in traces_of(phase)},
-        source=model.source(scenario),
-        cost=cost_model(scenario.device, "physical"),
-        batch_sizes=np.arange(1, 2),
-    )
-    return LoadPlayer(run, model.engine(scenario), PlaySettings(process=replace(BURSTS, requests=requests)))
+    return player_of_qwen(phase, replace(BURSTS, requests=requests))
 
 
 @pytest.fixture(scope="module")

@@ -48,14 +48,6 @@ def stored(tmp_path_factory):
     return url, Rows(read_rows(url))
 
 
-@pytest.fixture(scope="module")
-def notebook(stored):
-    """The store, open for questions."""
-    opened = queries.open(stored[0])
-    yield opened
-    opened.close()
-
-
 def requests_per_s(row):
     """Of one instance; a prefill batch that missed long bins is charged at the distribution's mean prompt."""
     realised = row["realised_input_length_mean"]

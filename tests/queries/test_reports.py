@@ -49,14 +49,6 @@ def stored(tmp_path_factory):
     return url, read_rows(url)
 
 
-@pytest.fixture(scope="module")
-def notebook(stored):
-    """The store, open for questions."""
-    opened = queries.open(stored[0])
-    yield opened
-    opened.close()
-
-
 def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
     """Rows of the report pd-counts for given sides."""
     parameters = {

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from served_store import write_served
 
 import queries
 from store.errors import InputError
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """A store of every phase, as an engine serves it."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('turns')}/store.sqlite"
-    write_served(url)
-    return url
 
 
 def test_a_report_after_another_was_asked_again_answers_as_by_itself(stored):

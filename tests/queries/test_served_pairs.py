@@ -9,7 +9,7 @@ import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario, sweep_record
 from queries_stores import read_rows, reference
 from quick import quick
-from served_store import SERVED_DEVICES, rows_of, served, write_served
+from served_store import SERVED_DEVICES, rows_of, served
 
 import queries
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, moving_bytes_per_s, pair_times, transfer_ms
@@ -23,21 +23,6 @@ from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
 
 LINK = 35e9  # outermost, of the generator's devices
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """A store of two devices, three plans and every phase, as an engine serves them."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('served')}/store.sqlite"
-    write_served(url)
-    return url
-
-
-@pytest.fixture(scope="module")
-def notebook(stored):
-    opened = queries.open(stored)
-    yield opened
-    opened.close()
 
 
 def told(row, rows):

@@ -25,7 +25,7 @@ from queries.errors.spreads import (
     read_spreads,
     student,
 )
-from sweepdb.measuring.server_spreads import (
+from tools.server_spreads import (
     ServerError,
     left_out_sources,
     read_server_errors,

@@ -41,6 +41,11 @@ ASKED = [(name, options) for name, item in reports().items() if item.part_of is 
          for options in OPTIONS.get(name, [{}])]  # fmt: skip
 
 
+def named(value):
+    """Cases are called by what they ask, so that a new report leaves the names of others (further_cases.txt)."""
+    return value if isinstance(value, str) else "+".join(value)
+
+
 @pytest.fixture(scope="module")
 def of_formulas(tmp_path_factory):
     """A store of two workloads, one scenario of them voided, with prices; and the folder of its export."""
@@ -84,7 +89,7 @@ def asked_of(name, options, url):
     return question_of(name, {**narrow, **options})
 
 
-@pytest.mark.parametrize(("name", "options"), one_each(ASKED, lambda case: case[0]))
+@pytest.mark.parametrize(("name", "options"), one_each(ASKED, lambda case: case[0]), ids=named)
 def test_printed_statements_yield_the_rows_of_the_answer(of_formulas, name, options):
     rows = check(asked_of(name, options, of_formulas[0]), *of_formulas)
     assert rows or options == {"tpot_limit": 1e-9} or name == "nearest"
@@ -94,6 +99,7 @@ def test_printed_statements_yield_the_rows_of_the_answer(of_formulas, name, opti
     ("name", "options"),
     quick([(name, options) for name in ("pareto", "by-length", "capacity", "pd-ratio", "pd-counts", "compare")
            for options in OPTIONS.get(name, [{}])] + [(name, one) for name, some in OF_ENGINES.items() for one in some], 3),
+    ids=named,
 )  # fmt: skip
 def test_printed_statements_yield_the_rows_under_an_engine(of_engines, name, options):
     assert check(asked_of(name, options, of_engines[0]), *of_engines)

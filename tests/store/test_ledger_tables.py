@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario, sweep_record
+from measured_points import bare_point
 from sqlalchemy import select
 
 from store.errors import InputError
@@ -73,14 +74,7 @@ def test_a_point_in_the_place_of_another_is_stored_once(store):
 
 
 def test_a_measurement_comes_back_as_it_was_given(store):
-    bare = MeasurementRecord(
-        **{
-            name: None
-            for name in MeasurementRecord.__slots__
-            if name not in {"prefill", "decode", "metrics", "definitions", "extra", "run"}
-        }
-        | {"key": "b" * 64, "source": "x", "source_format": "serving"}
-    )
+    bare = bare_point(key="b" * 64, source="x", source_format="serving")
     assert put_measurements(store, [MEASURED, bare]) == 2
     assert put_measurements(store, [bare, MEASURED]) == 0
     assert sorted(get_measurements(store), key=lambda record: record.key) == [MEASURED, bare]

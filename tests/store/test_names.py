@@ -12,13 +12,14 @@ from bundle_forgery import made_right, with_lines
 from conftest_cli import sweepdb
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_points import bare_point
 
 from evaluator.inputs import load_model
 from store.errors import InputError, SweepdbError
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
-from store.records import MeasurementRecord, PriceRecord
+from store.records import PriceRecord
 from store.texts import LONGEST_NAME, as_text, checked_name, checked_text, csv_line, escaped, from_text
 from store.writing import put_measurements, put_prices, void
 from sweepdb.sharing import export_bundle, import_bundle
@@ -110,11 +111,7 @@ def test_labels_reasons_prices_and_points_are_names_and_texts(url):
         with pytest.raises(InputError, match="source of a price"):
             put_prices(store, [PriceRecord(device_name="x", effective_from="2026-01-01", usd_per_device_hour=1.0,
                                            watts_per_device=None, source="\x1b")])  # fmt: skip
-        point = MeasurementRecord(
-            key="0" * 64, source="s", source_format="own", model=odd, device=None, engine=None, engine_version=None,
-            mode=None, precision=None, kv_precision=None, num_devices=None, input_length=None, output_length=None,
-            concurrency=None, request_rate=None, metrics={"ttft_ms_mean": 1.0},
-        )  # fmt: skip
+        point = bare_point(model=odd, metrics={"ttft_ms_mean": 1.0})
         with pytest.raises(InputError, match="model of a measurement"):
             put_measurements(store, [point])
         with pytest.raises(SweepdbError):

@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from generator import fill
+from part_cases import whole_snapshot
 from quick import quick
 
 from queries.connect import connect
@@ -24,7 +25,7 @@ from store.errors import StoreBusyError, StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
-from store.sealing import check_snapshots, laying_down, seal, seal_location, snapshots
+from store.sealing import laying_down, seal, seal_location, snapshots
 from store.sealing.laying_down import LARGEST_PART_ROWS, SealStep, plan_steps
 from store.sealing.ranges import LARGEST_KEY, complement, merged, overlap, ranges_of
 from store.sealing.snapshots import MANIFEST, Contents, Part, list_parts, load_snapshot
@@ -175,7 +176,7 @@ def test_an_edit_that_hides_behind_the_old_time_is_found_by_the_full_hash(sealed
     edit(part, other)
     os.utime(part, ns=(status.st_atime_ns, status.st_mtime_ns))
     with open_store(url) as store:
-        checked = check_snapshots(store)
+        checked = whole_snapshot(store)
     assert [(rejected.path, rejected.reason) for rejected in checked.rejected] == [
         (part, "the file was changed after it was written")
     ]

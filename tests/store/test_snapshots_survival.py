@@ -12,11 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
+from part_cases import whole_snapshot
 
 from queries.connect import connect
 from store.location import parse_url
 from store.opening import open_store
-from store.sealing import check_snapshots, seal_location
+from store.sealing import seal_location
 
 SECONDS = 20
 ROOT = Path(__file__).parents[2]
@@ -118,7 +119,7 @@ def test_sealers_are_killed_while_others_write_and_read(store, start, tmp_path, 
     assert kills >= 4
     seal_location(parse_url(url))
     with open_store(url) as opened:
-        checked = check_snapshots(opened)
+        checked = whole_snapshot(opened)
     assert checked.rejected == ()
     with connect(url) as connection:
         (count,) = connection.execute("SELECT count(*) FROM raw.stored_probe").fetchone()

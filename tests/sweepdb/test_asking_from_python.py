@@ -43,7 +43,7 @@ def test_the_public_names():
     assert sweepdb.__all__ == [
         "Answer", "DaySchedule", "Decision", "DeploymentPlan", "Evaluation", "EvaluationError", "Explanation", "InputError", "OpenStore", "Progress", "RatePlan",
         "ServerPlan", "SqlRows", "StoreError", "SweepdbError", "Validation", "calibrate", "calibrate_serving", "decide", "evaluate",
-        "export_bundle", "import_bundle", "open", "plan", "plan_server", "schedule", "validate",
+        "export_bundle", "import_bundle", "open", "plan", "plan_server", "schedule", "schedule_pool", "validate",
     ]  # fmt: skip
     assert all(inspect.getdoc(getattr(sweepdb, name)) for name in sweepdb.__all__)
     assert set(sweepdb.__all__) <= set(dir(sweepdb))

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import pytest
 from working_cases import ALONE, request_of, rows
 
-from evaluator.sweep import run_sweep
 from store.errors import EvaluationError, StoreError
-from store.opening import open_store
 from store.parts import compact_parts
 from store.placing import made_root
 from store.upkeep import check_store
@@ -61,14 +59,6 @@ def bucket(tmp_path, monkeypatch):
     shelf._files.mkdir(shelf._root.partition("/")[0])
     yield served
     served.stop()
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    url = f"sqlite:///{tmp_path_factory.mktemp('rows')}/store.sqlite"
-    with open_store(url, create=True) as store:
-        run_sweep(store, request_of())
-    return rows(url)
 
 
 @pytest.mark.parametrize("workers", ["processes:2", "shard:1/1"])

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from itertools import product
+
+import numpy as np
 import pytest
 from conftest_cli import sweepdb as run
 from conftest_loads import evaluate_loads
 
 import sweepdb
+from evaluator.arrivals import DayPlayer, Scaling, TimeLimits, scheduled
+from evaluator.evaluate import cost_of
+from evaluator.inputs import read_day
 from store.errors import InputError
+from store.location import parse_url
+from sweepdb.restoring import scenario_with_operators
 
 LIMITS = {"ttft_limit": 60.0, "tpot_limit": 4.0}  # one replica keeps 95 % within them up to 23 to 28 requests/s
 QUIET, BUSY = 5.0, 70.0
@@ -35,7 +44,7 @@ def test_busy_hours_get_what_carries_them_and_quiet_ones_one(url, tmp_path):
     best = found.candidates[0]
     assert found.requests == 60 * 60 * (3 * QUIET + BUSY)
     busy = int(best.scaled["static"].ready[0])
-    assert busy == -(-BUSY // best.goodput) + found.added
+    assert busy == -(-BUSY // best.goodput) + found.added - found.removed
     rows = found.dicts()
     assert [row["hour"] for row in rows] == [0, 1, 2, 3]
     # The cool-down of 10 minutes lies in the third hour; that is what its largest number counts.
@@ -82,6 +91,42 @@ def test_wrong_days_and_limits_are_one_sentence(url, tmp_path, rates, options, s
     assert said in str(caught.value)
 
 
+BINS = "minute,rate,input_length,output_length"
+
+
+def test_long_prompts_in_the_evening_take_more_than_as_many_short_ones_in_the_morning(url, tmp_path):
+    """The same rates all day; after an hour a third of the prompts are 3,000 tokens long."""
+    lines = [f"{minute},{3 * part},{prompt},40" for minute in range(120) for part, prompt in
+             [(2, 50), (1, 50 if minute < 60 else 3_000)]]  # fmt: skip
+    path = tmp_path / "day.csv"
+    path.write_text("\n".join([BINS, *lines]), encoding="utf-8")
+    found = sweepdb.schedule(path, store=url, ttft_limit=100.0, tpot_limit=4.0)
+    assert found.requests == 9 * 7_200
+    assert found.candidates[0].scaled["reactive"].of_hours().tolist() == [1, 1]  # goodput knows nothing of lengths
+    morning, evening = found.candidates[0].scaled["scheduled"].of_hours().tolist()
+    assert morning == 1 < evening
+    assert min(found.attained["scheduled"]) >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "said"),
+    [
+        (BINS, "0,1,0,60", "line 2: lengths of 0 and 60 tokens are not simulated"),
+        (BINS, "0,1,5.5,60", "line 2: '5.5' is not a whole number of tokens"),
+        (BINS, "0,1,5", "line 2: None is not a whole number of tokens"),
+        ("minute,rate,input_length", "0,1,5", "`input_length` stands there without the other length"),
+        (BINS, "0,1,5,6\n0,2,9,6\n2,1,5,6", "line 4: minute 1 is missing before 2"),
+        ("minute,rate", "0.5,1", "line 2: minute 0 is missing before 0.5"),
+    ],
+)
+def test_wrong_bins_of_lengths_are_one_sentence(url, tmp_path, header, line, said):
+    path = tmp_path / "day.csv"
+    path.write_text(f"{header}\n{line}\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        sweepdb.schedule(path, store=url, **LIMITS)
+    assert said in str(caught.value)
+
+
 def test_a_file_without_its_columns(url, tmp_path):
     with pytest.raises(InputError, match="the columns `minute` and `rate` are not both there"):
         sweepdb.schedule(written(tmp_path, [(0, 1)], "time,rate"), store=url, **LIMITS)
@@ -118,6 +163,32 @@ def test_what_the_simulation_misses_gets_replicas_until_it_keeps_the_limits(url,
         sweepdb.schedule(tmp_path / "log.csv", store=url, ttft_limit=400.0, tpot_limit=8.0, maximum=replicas - 1)
 
 
+def paid_minutes_that_hold(path, scenario, url, most):
+    """Of every number of replicas by hour whose simulated hours all keep the limits."""
+    restored, operators = scenario_with_operators(parse_url(url), scenario)
+    player = DayPlayer(restored, operators, cost_of(restored), read_day(path), 1)
+    limits = TimeLimits(ttft_ms=LIMITS["ttft_limit"], tpot_ms=LIMITS["tpot_limit"])
+    hours, minutes = -(-read_day(path).rates_per_s.size // 60), read_day(path).rates_per_s.size
+    for needed in product(range(1, most + 1), repeat=hours):
+        tried = scheduled(np.asarray(needed), Scaling(), minutes)
+        if (player.attained(tried.ready, limits) >= 0.95).all():
+            yield tried.paid_minutes
+
+
+def test_no_other_replicas_of_a_simulated_day_that_keep_the_limits_take_less(url, tmp_path):
+    """Minutes of a tenth of the tokens at a rate that goodput gives four for, then of long prompts, then of few."""
+    path, lines = tmp_path / "log.csv", []
+    for hour, (each_s, prompt, answer) in enumerate([(80, 50, 40), (14, 2_700, 60), (4, 500, 60)]):
+        # The first hour starts with its requests, the others have them after its cool-down.
+        lines += (f"{4800 * hour + number / each_s},{prompt},{answer}" for number in range(240 * each_s))
+    path.write_text("\n".join(["timestamp,input_length,output_length", *lines]), encoding="utf-8")
+    found = sweepdb.schedule(path, store=url, **LIMITS)
+    best = found.candidates[0]
+    assert best.moved is not None
+    assert best.moved[0] < 0 < best.moved[1]
+    assert best.scaled["scheduled"].paid_minutes == min(paid_minutes_that_hold(path, best.scenario, url, 4))
+
+
 def test_prompts_that_alone_take_longer_than_the_limit(url, tmp_path):
     with pytest.raises(InputError, match="no number of replicas of tp1pp1dp1 keeps the limits in hour 0"):
         sweepdb.schedule(logged(tmp_path, 30_000), store=url, **LIMITS)
@@ -144,3 +215,37 @@ def test_the_command_says_what_python_says(url, tmp_path):
     rows = run([*typed, "--format", "csv"], url).out.splitlines()
     assert rows[0].split(",") == list(found.columns)
     assert len(rows) == 1 + len(found.rows)
+
+
+def test_a_planner_that_counts_waiting_requests_acts_when_they_wait_already(url, tmp_path):
+    path = day(tmp_path, BUSY)
+    found = sweepdb.schedule(path, store=url, reactive="queue=5", **LIMITS)
+    ready = found.candidates[0].scaled["queue"].ready
+    assert ready[0] == found.candidates[0].scaled["reactive"].ready[0]
+    # Nobody waits while all serve; after the cool-down all but one stop, and five minutes later they are back.
+    assert ready.min() == 1
+    assert found.attained["queue"][0] < found.attained["reactive"][0]
+    # What it did, given as a schedule, gets the same requests in time: both are simulated.
+    restored, operators = scenario_with_operators(parse_url(url), found.candidates[0].scenario)
+    player = DayPlayer(restored, operators, cost_of(restored), read_day(path), 1)
+    limits = TimeLimits(ttft_ms=LIMITS["ttft_limit"], tpot_ms=LIMITS["tpot_limit"])
+    assert player.attained(ready, limits) == pytest.approx(found.attained["queue"], abs=1e-4)
+
+
+@pytest.mark.parametrize("wrong", ["queue", "queue=0", "users=5", "queue=nan", "ongoing=-1"])
+def test_a_planner_that_nobody_knows(url, tmp_path, wrong):
+    with pytest.raises(InputError, match="is no count of requests to a replica"):
+        sweepdb.schedule(day(tmp_path, QUIET), store=url, reactive=wrong, **LIMITS)
+
+
+def test_the_picture_has_every_minute_at_which_replicas_change_and_marks_hours_that_miss(url, tmp_path):
+    path = day(tmp_path, QUIET, BUSY)
+    typed = ["schedule", "--trace", str(path), "--ttft-limit", "60", "--tpot-limit", "4"]
+    rows = json.loads(run([*typed, "--format", "vl"], url).out)["data"]["values"]
+    changes = [(row["hour"], row["value"]) for row in rows if row.get("scaling") == "scheduled" and "value" in row
+               and row["of"] == "replicas"]  # fmt: skip
+    assert changes == [(0.0, 1), (1.0, changes[1][1]), (2.0, changes[1][1])]
+    assert [(row["hour"], row["value"]) for row in rows if row["of"] == "rate"] == [(0, QUIET), (1, BUSY), (2, BUSY)]
+    missed = {(row["scaling"], row["hour"]) for row in rows if row.get("hour_is") == "missed"}
+    assert missed == {("reactive", 1.5)}  # it serves too few for the first minutes of the busy hour
+    assert run([*typed, "--format", "svg"], url).out.startswith("<svg")

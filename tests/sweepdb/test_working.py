@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from poison import poisoned_where
 from quick import quick
 from typer.testing import CliRunner
-from working_cases import ALONE, ROWS, request_of, rows
+from working_cases import ALONE, ROWS, request_of, rows, shard_states
 
 import sweepdb
 from cli.main import build_app
@@ -22,8 +22,6 @@ from evaluator.sweep import run_sweep
 from queries.connect import connect
 from store.errors import EvaluationError, InputError, StoreError
 from store.opening import open_store
-from store.parts import shard_counts
-from store.reading import read_transaction
 from store.sweep_list import list_sweeps
 from store.upkeep import check_store
 from sweepdb.working import parse_workers, run_on_workers
@@ -39,15 +37,6 @@ def _own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("SWEEPDB_SHARD_PROBES", "20")
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """The rows that one process stores: tp 1, 2, 4 x three phases x two workloads x batch sizes 1 to 6."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('rows')}/store.sqlite"
-    with open_store(url, create=True) as store:
-        run_sweep(store, request_of())
-    return rows(url)
-
-
 def test_workers_store_what_one_process_stores_and_nothing_twice(store, expected):
     said = []
     report = run_on_workers(store, request_of(), ALONE, on_progress=said.append)
@@ -55,9 +44,8 @@ def test_workers_store_what_one_process_stores_and_nothing_twice(store, expected
     assert report.operators_captured == 6
     assert rows(store.url) == expected
     assert (said[-1].scenarios_done, said[-1].scenarios, said[-1].probes_stored) == (18, 18, 108)
-    with read_transaction(store.location) as transaction:
-        (counts,) = shard_counts(transaction).values()
-    assert (counts.waiting, counts.stored, counts.failed) == (0, 5, 0)  # 24, 24, 24, 24 and 12 probes
+    counts = shard_states(store)
+    assert counts == {"stored": 5}  # 24, 24, 24, 24 and 12 probes
     again = run_on_workers(store, request_of(), ALONE)
     assert (again.probes_stored, again.probes_known, again.operators_captured) == (0, 108, 0)
     wider = run_on_workers(store, request_of(batch_range=(1, 8)), ALONE)
@@ -146,11 +134,12 @@ def test_what_fails_three_times_is_named_and_the_rest_is_stored(tmp_path, expect
             run_on_workers(store, request_of(), ALONE, engine=Poisoned(9))
         assert "same command again" in caught.value.hint
         assert 0 < len(rows(store.url)) < len(expected)
-        with read_transaction(store.location) as transaction:
-            (counts,) = shard_counts(transaction).values()
-        assert counts.failed > 0
+        counts = shard_states(store)
+        assert counts["failed"] > 0
         (summary,) = list_sweeps(store.location)
-        assert summary.status_told == f"failed, {counts.stored} of {counts.stored + counts.failed} shards stored"
+        assert (
+            summary.status_told == f"failed, {counts['stored']} of {counts['stored'] + counts['failed']} shards stored"
+        )
         assert summary.shard_failed == "No space left on device."
         shown = CliRunner().invoke(build_app(), ["show", summary.key, "--store", store.url])
         assert "a shard was given up: No space left on device." in shown.output

@@ -13,13 +13,10 @@ import time
 
 import pytest
 import worker_faults
-from working_cases import ALONE, request_of, rows, whole_after
+from working_cases import ALONE, request_of, rows, shard_states, whole_after
 
-from evaluator.sweep import run_sweep
 from store.errors import EvaluationError
 from store.opening import open_store
-from store.parts import shard_counts
-from store.reading import read_transaction
 from store.upkeep import check_store
 from sweepdb.working import run_on_workers
 from sweepdb.working.process_engine import ProcessEngine
@@ -36,20 +33,8 @@ LENGTHS = range(200, 1400, 200)
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("SWEEPDB_PARTS", str(tmp_path / "parts"))
+def _small_shards(own_folders, monkeypatch):
     monkeypatch.setenv("SWEEPDB_SHARD_PROBES", "20")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """The rows that one process stores."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('rows')}/store.sqlite"
-    with open_store(url, create=True) as store:
-        run_sweep(store, request_of())
-    return rows(url)
 
 
 def test_a_disk_that_is_full_twice_costs_two_attempts(store, expected):
@@ -62,10 +47,9 @@ def test_a_disk_that_is_full_three_times_is_named_and_the_same_command_adds_what
     engine = ProcessEngine(1, worker_faults.disk_full_for_decodes)
     with pytest.raises(EvaluationError, match=r"failed 3 times, .* first: The part .* could not be written to"):
         run_on_workers(store, request_of(), ALONE, engine=engine)
-    with read_transaction(store.location) as transaction:
-        (counts,) = shard_counts(transaction).values()
-    assert counts.failed > 0
-    assert counts.stored > 0
+    counts = shard_states(store)
+    assert counts["failed"] > 0
+    assert counts["stored"] > 0
     assert set(rows(store.url)) < set(expected)
     assert check_store(store.location).faults == ()
     run_on_workers(store, request_of(), ALONE)

@@ -17,7 +17,6 @@ import worker_faults
 from postgresql_server import running_server, why_not
 from working_cases import ALONE, request_of, rows, whole_after
 
-from evaluator.sweep import run_sweep
 from store.errors import SweepdbError
 from store.opening import open_store
 from store.upkeep import check_store
@@ -32,20 +31,8 @@ ACCIDENTS = ("killed_before_the_file", "killed_between_file_and_commit", "killed
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("SWEEPDB_PARTS", str(tmp_path / "parts"))
+def _small_shards(own_folders, monkeypatch):
     monkeypatch.setenv("SWEEPDB_SHARD_PROBES", "50")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """The rows that one process stores."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('rows')}/store.sqlite"
-    with open_store(url, create=True) as store:
-        run_sweep(store, request_of())
-    return rows(url)
 
 
 def engine_of(kind, work):

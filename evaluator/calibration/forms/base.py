@@ -48,7 +48,6 @@ class Parts:
     memory: Array
 
     def total(self) -> Array:
-        """Seconds of the whole kernel."""
         return self.overhead + self.compute + self.memory
 
 
@@ -66,7 +65,6 @@ class Form:
         return values.keys() == {parameter.name for parameter in self.parameters}
 
     def seconds(self, values: Values, inputs: Inputs, figures: DeviceFigures) -> Array:
-        """Seconds of the kernel at each row."""
         return self.parts(values, inputs, figures).total()
 
 
@@ -94,7 +92,6 @@ def memory_seconds(
 
 
 def whole_power(base: Array, exponent: float) -> Array:
-    """The power base ** exponent. An exponent of 1, 2, 4 or 8 goes by squaring, which is much faster."""
     if exponent in WHOLE:
         for _ in range(int(exponent).bit_length() - 1):
             base = base * base

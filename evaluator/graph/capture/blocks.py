@@ -29,12 +29,10 @@ class Step:
 
     @property
     def model(self) -> ModelSpec:
-        """The model traced."""
         return self.request.model
 
     @property
     def plan(self) -> Plan:
-        """Its split."""
         return self.request.plan
 
     @property
@@ -57,7 +55,6 @@ class Step:
 
     @property
     def fused(self) -> bool:
-        """Compiled graphs."""
         return self.request.compile
 
 

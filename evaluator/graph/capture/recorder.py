@@ -61,12 +61,10 @@ class Recorder:
         self._before: list[Token[Any]] = []
 
     def __enter__(self) -> Self:
-        """From here on it takes every call."""
         self._before.append(taking.set(self._take))
         return self
 
     def __exit__(self, *_: object) -> None:
-        """As it was before."""
         taking.reset(self._before.pop())
 
     def within(
@@ -129,8 +127,6 @@ class Recorder:
 
 
 class _Within:
-    """A scope of a recorder, for as long as it is open."""
-
     __slots__ = ("_outer", "_recorder", "_scope")
 
     def __init__(self, recorder: Recorder, scope: Scope) -> None:

@@ -33,15 +33,12 @@ class Tensor:
         self._base = base
 
     def dim(self) -> int:
-        """How many dimensions it has."""
         return len(self.shape)
 
     def numel(self) -> int:
-        """How many elements it has."""
         return self._elements
 
     def new_empty(self, shape: Sequence[int]) -> Tensor:
-        """Another of the same kind of elements."""
         return Tensor(shape, self.dtype)
 
     def view(self, *shape: int) -> Tensor:
@@ -53,7 +50,6 @@ class Tensor:
         return seen
 
     def unsqueeze(self, dim: int) -> Tensor:
-        """One more dimension, of size 1, at a place."""
         shape = list(self.shape)
         shape.insert(dim % (len(shape) + 1), 1)
         return self._seen(shape)

@@ -279,6 +279,5 @@ def _to_expert_ranks(step: Step, x: Tensor) -> Tensor:
 
 
 def _from_expert_ranks(step: Step, x: Tensor) -> Tensor:
-    """And the way back."""
     plan = step.plan
     return operators.all_gather(x[: x.shape[0] // plan.moe_tp], 0, plan.tp, 1)

@@ -89,7 +89,6 @@ class ConfigReader:
         return self.config.get(name, default)
 
     def size(self, *names: str, default: int | None = None) -> int:
-        """A positive whole number under the first of `names` that is there."""
         for name in names:
             value = self.value(name)
             if value is None:
@@ -102,7 +101,6 @@ class ConfigReader:
         return default
 
     def count(self, name: str, default: int = 0) -> int:
-        """A whole number of at least 0."""
         value = self.value(name, default)
         if value is None:
             return default
@@ -117,7 +115,6 @@ class ConfigReader:
         return value
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """A boolean."""
         value = self.value(name, default)
         if value is None:
             return default
@@ -126,7 +123,6 @@ class ConfigReader:
         raise InputError(f"{self.where}: {name} must be true or false, not {shortened(value)}")
 
     def word(self, name: str, default: str) -> str:
-        """A text."""
         value = self.value(name)
         if value is None:
             return default
@@ -135,11 +131,9 @@ class ConfigReader:
         return value
 
     def words(self, name: str) -> list[str]:
-        """A list of texts; an empty one where nothing is said."""
         return self._listed(name, str, "texts")
 
     def numbers(self, name: str) -> list[int]:
-        """A list of whole numbers; an empty one where nothing is said."""
         return self._listed(name, int, "whole numbers")
 
     def _listed(self, name: str, kind: type[_T], told: str) -> list[_T]:
@@ -151,7 +145,6 @@ class ConfigReader:
         return value
 
     def share(self, name: str, default: float) -> float:
-        """A number above 0, at most 1."""
         value = self.value(name)
         if value is None:
             return default
@@ -160,7 +153,6 @@ class ConfigReader:
         return float(value)
 
     def refuse(self, part: str) -> InputError:
-        """The error for an architecture that is not covered."""
         return InputError(
             f"{self.where}: {part} is not covered by the evaluator, and it is never approximated silently",
             hint="sweepdb models lists what is; docs/howto/extend.md says how to add an architecture",

@@ -134,7 +134,6 @@ def _ernie_attention(reader: ConfigReader) -> GroupedQueryAttention:
 
 
 def _ernie(reader: ConfigReader) -> ModelSpec:
-    """ERNIE-4.5: grouped queries."""
     mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
     layers = [LayerGroup(count=reader.size("num_hidden_layers"), attention=_ernie_attention(reader), mlp=mlp)]
     return model_spec(reader, layers, **_ernie_tied(reader))

@@ -67,7 +67,6 @@ class Calibration:
         return set(self.kernels) <= {*self.own, *self.carried, *self.assumed}
 
     def values(self, kernel: str) -> Mapping[str, float]:
-        """The coefficients of one kernel."""
         try:
             return self.kernels[kernel]
         except KeyError:
@@ -171,7 +170,6 @@ def calibration_to_json(calibration: Calibration) -> str:
 
 
 def calibration_from_json(text: str) -> Calibration:
-    """The calibration of DeviceProfile.calibration."""
     return calibration_from_mapping(cast("dict[str, Any]", json.loads(text)))
 
 

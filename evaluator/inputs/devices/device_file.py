@@ -63,8 +63,6 @@ _Extent = Annotated[int, Field(ge=1, strict=True)]
 
 
 class LinkKeys(BaseModel):
-    """A link of one dimension of the grid."""
-
     model_config = ConfigDict(extra="forbid")
     bandwidth_bytes_per_s: _Bandwidth
     latency_s: Annotated[float, _within(0.0, 1.0), _PLAIN]
@@ -73,8 +71,6 @@ class LinkKeys(BaseModel):
 
 
 class DeviceKeys(BaseModel):
-    """A device profile."""
-
     model_config = ConfigDict(extra="forbid", title="Device profile of sweepdb")
     name: Annotated[_Name, AfterValidator(_present)]
     vendor: _Name = ""

@@ -40,7 +40,6 @@ def list_devices() -> tuple[str, ...]:
 
 
 def list_shipped() -> tuple[str, ...]:
-    """Names of the profiles that come with the program."""
     folder = resources.files("evaluator") / "inputs" / "devices"
     return tuple(
         sorted(
@@ -93,7 +92,6 @@ def resolve(name: str) -> str:
 
 
 def profile_from_file(path: Path) -> DeviceProfile:
-    """The profile in a YAML file, every key checked."""
     text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="a device profile")
     return profile_from_text(text, str(path))
 

@@ -87,7 +87,6 @@ def shipped_calibration(device: str) -> Calibration | None:
 
 @functools.cache
 def shipped_calibration_text(device: str) -> str | None:
-    """The same as a profile holds it."""
     shipped = shipped_calibration(device)
     return None if shipped is None else calibration_to_json(shipped)
 

@@ -79,7 +79,6 @@ class Speculation:
 
     @property
     def label(self) -> str:
-        """`NAME:k`."""
         return f"{self.table.name}:{self.drafts}"
 
 
@@ -89,7 +88,6 @@ def list_acceptance() -> tuple[str, ...]:
 
 
 def acceptance_table(name: str) -> AcceptanceTable:
-    """The shipped table of a name."""
     found = _shipped().get(name)
     if found is None:
         nearest = difflib.get_close_matches(name, list_acceptance(), n=3, cutoff=0.3) or list_acceptance()

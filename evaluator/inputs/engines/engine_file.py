@@ -55,8 +55,6 @@ class HeldOutKeys(BaseModel):
 
 
 class ExpectedKeys(BaseModel):
-    """Errors on points held out of the fit."""
-
     model_config = _FORBID
     devices: list[str]
     metrics: dict[str, dict[str, _Figure]]
@@ -86,7 +84,6 @@ class EngineKeys(BaseModel):
 
     @model_validator(mode="after")
     def has_numbers(self) -> Self:
-        """Refuse a file without any."""
         if self.profile is None and self.start is None:
             raise ValueError("profile missing: the engine's numbers")
         return self

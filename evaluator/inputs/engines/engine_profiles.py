@@ -170,7 +170,6 @@ class FittedEngine:
 
 
 def with_numbers(profile: EngineProfile, values: Mapping[str, float]) -> EngineProfile:
-    """The same engine with some of its numbers changed."""
     return replace(profile, **_checked(values))
 
 
@@ -205,19 +204,16 @@ def described(profile: EngineProfile) -> str:
 
 @functools.cache
 def list_engines() -> tuple[str, ...]:
-    """Names of the profiles that come with the program."""
     names = (item.name for item in (resources.files("evaluator") / ENGINES_FOLDER).iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
 def unfitted_engine(name: str) -> EngineProfile:
-    """The profile that fits of a shipped engine start from."""
     return fitted_engine(name).unfitted
 
 
 @functools.cache
 def fitted_engine(name: str) -> FittedEngine:
-    """The shipped fit of an engine."""
     known = list_engines()
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)

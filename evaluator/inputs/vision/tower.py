@@ -83,7 +83,6 @@ class VisionTower:
 
     @property
     def token_patches(self) -> int:
-        """Patches of one image token."""
         product = 1
         for one in self.projections:
             product *= one.merged
@@ -91,7 +90,6 @@ class VisionTower:
 
     @property
     def parameters(self) -> int:
-        """All weights."""
         norm = self.hidden_size * (2 if self.norm == "layer" else 1)
         inner = self.heads * self.head_dim
         layer = 4 * self.hidden_size * inner + (3 * inner + self.hidden_size) * self.attention_bias
@@ -107,7 +105,6 @@ class VisionTower:
 
 
 def projection_parameters(projection: Projection) -> int:
-    """Weights of a projection and of its norm."""
     pairs = list(zip(projection.widths, projection.widths[1:], strict=False))
     weights = sum(first * second + second * projection.bias for first, second in pairs)
     joined = 1 if projection.pooled or projection.joined_norm else projection.merged

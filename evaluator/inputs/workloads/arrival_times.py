@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 import math
 from array import array
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.inputs.workloads.traces import INPUT_NAMES, OUTPUT_NAMES, lines_of, named_field, whole_tokens
+from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
 
 _TIME_NAMES = ("timestamp", "arrival_time", "arrived_at", "arrival", "queued_ts", "start_time", "time")
@@ -132,10 +132,7 @@ def _records(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, Mapping[s
     for number, line in enumerate((first, *lines), start=1):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}, line {number}: not JSON: {error.msg}") from error
+        record = parse_json(line, f"{path}, line {number}")
         if not isinstance(record, dict):
             raise InputError(f"{path}, line {number}: expected an object for each request")
         yield f"{path}, line {number}", record
@@ -162,7 +159,7 @@ def _moment(value: object, where: str) -> float:
     except ValueError:
         moment = math.nan
     if not math.isfinite(moment):
-        raise InputError(f"{where}: {value!r} is no time")
+        raise InputError(f"{where}: {shortened(value)} is no time")
     return moment
 
 

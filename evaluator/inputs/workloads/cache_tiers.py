@@ -42,7 +42,6 @@ def cache_tiers(
 
 
 def hit_rate_of(tiers: Sequence[CacheTier], name: TierName) -> float:
-    """The share of a prompt that a tier holds."""
     return math.fsum(one.hit_rate for one in tiers if one.name == name)
 
 

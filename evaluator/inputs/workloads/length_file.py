@@ -15,7 +15,8 @@ from evaluator.inputs.yaml_file import shortened
 LARGEST_NUMBER = 1e300  # what is larger overflows in sums
 
 
-def _number(value: object) -> int | float:
+def file_number(value: object) -> int | float:
+    """A finite number of a file."""
     if (
         isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST_NUMBER
     ):  # NaN is not below
@@ -23,8 +24,9 @@ def _number(value: object) -> int | float:
     raise ValueError(f"must be a finite number, not {shortened(value)}")
 
 
-def _tokens(value: object) -> int:
-    number = _number(value)
+def file_tokens(value: object) -> int:
+    """A length of a file."""
+    number = file_number(value)
     if number != math.floor(number):
         raise ValueError(f"must be a whole number of tokens, not {number}")
     if not 0 <= number <= LARGEST_LENGTH:
@@ -34,24 +36,22 @@ def _tokens(value: object) -> int:
 
 
 def _weight(value: object) -> float:
-    if (number := _number(value)) <= 0:
+    if (number := file_number(value)) <= 0:
         raise ValueError(f"must be above 0, not {number}")
     return number
 
 
 def _share(value: object) -> float:
-    if not 0 <= (number := _number(value)) < 1:
+    if not 0 <= (number := file_number(value)) < 1:
         raise ValueError(f"must lie in [0, 1), not {number}")
     return number
 
 
-_Tokens = Annotated[int, PlainValidator(_tokens)]
+_Tokens = Annotated[int, PlainValidator(file_tokens)]
 _FORBID = ConfigDict(extra="forbid")
 
 
 class OutputBinKeys(BaseModel):
-    """A range of answers, whatever their prompts."""
-
     model_config = _FORBID
     min_tokens: _Tokens
     max_tokens: _Tokens
@@ -59,7 +59,6 @@ class OutputBinKeys(BaseModel):
 
     @model_validator(mode="after")
     def is_a_range(self) -> Self:
-        """Refuse a range that ends where it begins, or before."""
         _check_range("min_tokens", self.min_tokens, "max_tokens", self.max_tokens)
         return self
 
@@ -68,12 +67,11 @@ class BinKeys(OutputBinKeys):
     """A range of prompts; with that of its answers where both are known together."""
 
     prefix_cache_hit_rate: Annotated[float | None, PlainValidator(_share)] = None
-    output_min_tokens: Annotated[int | None, PlainValidator(_tokens)] = None
-    output_max_tokens: Annotated[int | None, PlainValidator(_tokens)] = None
+    output_min_tokens: Annotated[int | None, PlainValidator(file_tokens)] = None
+    output_max_tokens: Annotated[int | None, PlainValidator(file_tokens)] = None
 
     @model_validator(mode="after")
     def has_answers_or_none(self) -> Self:
-        """Refuse half a range of answers."""
         if self.output_min_tokens is not None and self.output_max_tokens is not None:
             _check_range("output_min_tokens", self.output_min_tokens, "output_max_tokens", self.output_max_tokens)
         return self
@@ -85,8 +83,6 @@ def _check_range(low: str, least: int, high: str, most: int) -> None:
 
 
 class LengthKeys(BaseModel):
-    """A length distribution."""
-
     model_config = ConfigDict(extra="forbid", title="Length distribution of sweepdb")
     name: Any = None
     bins: Annotated[list[BinKeys], Field(min_length=1, max_length=LARGEST_BIN_COUNT)]

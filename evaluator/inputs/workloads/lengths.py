@@ -5,6 +5,7 @@ Not here: the keys of a file (length_file), traces, and how a batch is composed.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,14 +21,26 @@ if TYPE_CHECKING:
     from evaluator.inputs.workloads.length_file import LengthKeys
 
 LARGEST_FILE_BYTES = 1_000_000
+_CATALOGUED = re.compile(r"\"?input_sequence_length\"?\s*:")
 
 
 def load_distribution(path: Path, *, output_length: float | None) -> tuple[LengthBin, ...]:
     """The bins of a distribution file, weights summing to 1.
 
     The file holds `bins` of input lengths; the output length is the given number, or `output_bins` (independent of the
-    input), or `output_min_tokens` and `output_max_tokens` in every bin (joint)."""
-    found, text = _read(path)
+    input), or `output_min_tokens` and `output_max_tokens` in every bin (joint). A file of inference-perf's catalogue
+    has both lengths."""
+    text = read_text(
+        path,
+        largest_bytes=LARGEST_FILE_BYTES,
+        what="a length distribution",
+        hint="reduce a request log with: sweepdb workloads add NAME `trace=FILE`",
+    )
+    if _CATALOGUED.search(text):
+        from evaluator.inputs.workloads.catalogue_lengths import catalogue_bins
+
+        return normalised(catalogue_bins(text, str(path)))
+    found = _keys(text, path)
     rows = [one.model_dump(exclude_none=True) for one in found.bins]
     joint = ["output_min_tokens" in row or "output_max_tokens" in row for row in rows]
     if any(joint) and found.output_bins is not None:
@@ -57,28 +70,20 @@ def normalised(bins: Sequence[LengthBin]) -> tuple[LengthBin, ...]:
 
 
 def mean_input_length(bins: Sequence[LengthBin]) -> float:
-    """Probability-weighted mean prompt length, in tokens."""
     return math.fsum(bin_.weight * bin_.input_length for bin_ in bins)
 
 
 def mean_output_length(bins: Sequence[LengthBin]) -> float:
-    """Probability-weighted mean generated length, in tokens."""
     return math.fsum(bin_.weight * bin_.output_length for bin_ in bins)
 
 
 _EXAMPLE = "bins: [{min_tokens: 0, max_tokens: 500, weight: 0.6}, {min_tokens: 500, max_tokens: 1000, weight: 0.4}]"
 
 
-def _read(path: Path) -> tuple[LengthKeys, str]:
+def _keys(text: str, path: Path) -> LengthKeys:
     from evaluator.inputs.workloads.length_file import LengthKeys  # pydantic, which no question needs
 
-    text = read_text(
-        path,
-        largest_bytes=LARGEST_FILE_BYTES,
-        what="a length distribution",
-        hint="reduce a request log with: sweepdb workloads add NAME `trace=FILE`",
-    )
-    return checked_yaml(LengthKeys, text, str(path), hint=f"such as {_EXAMPLE}"), text
+    return checked_yaml(LengthKeys, text, str(path), hint=f"such as {_EXAMPLE}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -204,7 +204,6 @@ def named_field(names: list[str], wanted: tuple[str, ...], path: Path, what: str
 
 
 def whole_tokens(value: object, where: str) -> int:
-    """A number of tokens as it is written."""
     try:
         number = float(value)  # type: ignore[arg-type]
         if number == int(number) and not isinstance(value, bool):

@@ -39,9 +39,7 @@ class MeasuredPoint(Protocol):
     """A measured point. `weight` lets a large group count less a point."""
 
     @property
-    def weight(self) -> float:
-        """How much the point counts."""
-        ...
+    def weight(self) -> float: ...
 
     def log_errors(self, engine: EngineProfile) -> tuple[float, ...]:
         """log(predicted / measured) of what was measured; as many for every point of a fit."""
@@ -109,8 +107,6 @@ def huber(errors: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _Stand:
-    """A profile that was tried, with its errors and loss."""
-
     profile: EngineProfile
     errors: FloatArray
     loss: float
@@ -147,7 +143,6 @@ class _Search:
         return _bounded_step(normal + damping * np.diag(np.diag(normal)), downhill, room)
 
     def moved(self, profile: EngineProfile, step: FloatArray) -> EngineProfile:
-        """The profile a step further."""
         values = np.clip(self._values(profile) + step, self.low, self.high)
         return with_numbers(profile, dict(zip(self.names, values.tolist(), strict=True)))
 

@@ -32,7 +32,6 @@ class PlayedProbe:
     phase: Phase
 
     def value(self, column: str, batch_size: int) -> float:
-        """A number of the probe, by the name of its column."""
         play = {"prefill": self._prompts, "decode": self._tokens, "aggregated": self._requests}[self.phase]
         return 1000.0 * play(batch_size)[column]
 

@@ -163,12 +163,6 @@ def _folds(points: ServedPoints) -> list[int]:
     return [place[setting] % FOLDS for setting in settings]
 
 
-def fitted_to(measured: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
-    """The profile nearest to these points of one server, each with the weight of a point of one's own."""
-    own = own_points(measured)
-    return _corrected(own, start, _fitted_numbers(own, start)).profile
-
-
 def own_points(measured: Sequence[FitPoint]) -> list[FitPoint]:
     """Points of one server: each weighs as one, and drifts as its engine does where nobody stated the client."""
     return [replace(point, weight=WEIGHT, drifts=point.deployment.client is None) for point in measured]

@@ -103,8 +103,6 @@ class FileRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
-    """Records of a file, and what in it could not be read."""
-
     records: Sequence[MeasurementRecord]
     problems: tuple[Problem, ...] = ()
     format: str = ""

@@ -1,4 +1,4 @@
-"""A point as a Benchmark Report of llm-d: its schema wants a mean with each latency, and a count of devices.
+"""A point as a Benchmark Report of llm-d, whose schema wants a mean with each latency.
 
 Not here: YAML and JSON (sweepdb.sharing)."""
 

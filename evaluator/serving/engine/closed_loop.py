@@ -38,7 +38,6 @@ class ClosedLoop:
 
     @property
     def served(self) -> int:
-        """Users served at once."""
         return self.users if self.seats is None else min(self.users, self.seats)
 
     @property

@@ -45,7 +45,6 @@ def merged(kinds: Iterable[RequestKind]) -> tuple[RequestKind, ...]:
 
 
 def weights_of(kinds: Sequence[RequestKind]) -> FloatArray:
-    """Probability of each kind."""
     weights = np.asarray([kind.weight for kind in kinds], dtype=np.float64)
     return np.asarray(weights / weights.sum())
 

@@ -47,7 +47,6 @@ class StepTable:
 
     @property
     def prompts(self) -> tuple[int, ...]:
-        """Tokens to prefill, by kind of prompt."""
         return tuple(kind.new_tokens for kind in self.kinds) or (self.input_length,)
 
     @property

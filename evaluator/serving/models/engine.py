@@ -59,15 +59,12 @@ class Engine:
         return replace(profile, token_budget=scenario.workload.max_batched_tokens, client=client)
 
     def source(self, scenario: Scenario) -> BatchSource:
-        """The source of the workload's batches, in the order in which users of the loop ask."""
         return batches_of(scenario, "even")
 
     def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:  # noqa: ARG002  any lengths
-        """The upstream convention, and tiers of keys without a rate."""
         return refusal(scenario)
 
     def said(self, scenario: Scenario) -> tuple[str, ...]:
-        """The engine with its numbers, and how it was launched where that is not the usual way."""
         engine, launch = self.engine(scenario), scenario.launch
         named = scenario.engine or engine
         said = [f"engine {label_of_engine(named)}: {described(engine)}"]

@@ -32,6 +32,7 @@ from evaluator.serving.waves.rotating import rotated_steps
 from evaluator.serving.waves.side_by_side import SideBySide
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, aggregated_times, said_of_reading
 from store.errors import InputError
+from store.schema import FORMULAS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,6 @@ class Waves:
     rule: PrefillRule
 
     def engine(self, scenario: Scenario) -> None:  # noqa: ARG002  no engine serves
-        """None: formulas know no scheduler."""
         return
 
     def source(self, scenario: Scenario) -> BatchSource:
@@ -49,7 +49,6 @@ class Waves:
         return batches_of(scenario, self.rule)
 
     def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:  # noqa: ARG002
-        """None: the formulas cover every legal plan and workload."""
         return None
 
     def said(self, scenario: Scenario) -> tuple[str, ...]:
@@ -102,7 +101,7 @@ def _aggregated_times(run: Run, step: StepTimes) -> tuple[PrefillCompletion, Req
     return completion, aggregated_times(completion.mean, step.total / gained, output, convention), full
 
 
-MODELS: dict[str, ServingModel] = {"waves": Waves(rule="packed"), "seed002": Waves(rule="whole")}
+MODELS: dict[str, ServingModel] = {FORMULAS: Waves(rule="packed"), "seed002": Waves(rule="whole")}
 
 
 ARCHITECTURES = frozenset({"qwen3", "qwen3_moe", "minimax_m2", "deepseek_v3"})
@@ -126,7 +125,7 @@ def _beyond(scenario: Scenario) -> Iterator[str]:
         yield "requests in a pipeline"
     if model.routed and plan.ep == 1 and plan.dp > 1:
         yield "experts that are split over replicas"
-    if scenario.serving_model != "waves":
+    if scenario.serving_model != FORMULAS:
         yield f"serving model {scenario.serving_model}"
     yield from _beyond_in_workload(scenario)
     if scenario.drafting and (compiled or scenario.workload.mtp_tokens > 1 or scenario.phase == "aggregated"):

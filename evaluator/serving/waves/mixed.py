@@ -43,7 +43,6 @@ class MixedLengths:
 
     @functools.cached_property
     def weights(self) -> FloatArray:
-        """Probability of each bin."""
         weights = np.asarray([item.weight for item in self.bins], dtype=np.float64)
         return np.asarray(weights / weights.sum())
 
@@ -93,7 +92,6 @@ class MixedLengths:
         return self._compositions.rows(np.asarray(requests, dtype=np.int64))
 
     def realised_mean(self, requests: Integers) -> FloatArray:
-        """Mean prompt length of the composed batches."""
         return realised_mean(self.composition(requests), self._inputs)
 
     def packed(self, requests: Integers) -> PackedSteps:
@@ -137,7 +135,6 @@ class MixedLengths:
         return [WaveStage(batch=batch, requests=packed.finished, repeats=np.ones_like(batch), steps=(packed.sums,))]
 
     def wave_requests(self, requests: Integers) -> FloatArray:
-        """Prompts of mean length in one step, at least one."""
         mean = float(dot(self.weights, self._new_tokens))
         in_step = max(1.0, np.floor(self.token_budget / mean)) if self.rule != "whole" else np.inf
         return np.minimum(requests, in_step).astype(np.float64)
@@ -183,7 +180,6 @@ class MixedLengths:
         return float(np.floor(dot(self.weights, np.floor(self._inputs)) + 1e-9)) + half
 
     def deviating(self, deviations: tuple[float, ...]) -> MixedLengths:
-        """The same with other deviations."""
         if deviations not in self._deviating:
             self._deviating[deviations] = replace(self, deviations=deviations)
         return self._deviating[deviations]

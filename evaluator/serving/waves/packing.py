@@ -237,5 +237,4 @@ def largest_remainder(batch_sizes: Integers, weights: NDArray[np.float64], *, ti
 
 
 def realised_mean(samples: Integers, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean length of each composed batch, in tokens."""
     return np.asarray((samples * lengths).sum(axis=1) / samples.sum(axis=1))

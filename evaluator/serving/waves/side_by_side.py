@@ -34,7 +34,6 @@ class SideBySide:
 
     @functools.cached_property
     def owner(self) -> Integers:
-        """The workload of each batch."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def by_batch(self, each: Sequence[int]) -> Integers:
@@ -43,7 +42,6 @@ class SideBySide:
 
     @functools.cached_property
     def output_lengths(self) -> FloatArray:
-        """Tokens that the requests of each batch generate, as the workload states them."""
         return np.asarray([one.output_length for one in self.workloads], dtype=np.float64)[self.owner]
 
     def waves(self, requests: Integers) -> Sequence[WaveStage]:

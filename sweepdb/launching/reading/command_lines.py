@@ -87,7 +87,6 @@ class _Said:
         return self._values[name] if name in self else None
 
     def whole(self, name: str) -> int | None:
-        """A value that is a whole number."""
         text = self.text(name)
         try:
             return None if text is None else int(text)
@@ -95,7 +94,6 @@ class _Said:
             raise InputError(f"{self._where}: {name} {text} is no whole number") from None
 
     def share(self, name: str) -> float | None:
-        """A value that is a share."""
         text = self.text(name)
         try:
             return None if text is None else float(text)

@@ -31,7 +31,6 @@ _OF_NO_TIME = ("--served-model-name", "--publish-events-and-metrics", "--free-gp
 
 
 def is_graph(document: Document) -> bool:
-    """Whether a document is such a graph."""
     return document.get("kind") == "DynamoGraphDeployment"
 
 

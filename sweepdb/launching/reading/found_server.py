@@ -128,10 +128,8 @@ def mapping(value: object) -> dict[str, object]:
 
 
 def number(value: object, default: int) -> int:
-    """A whole number."""
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def role_of(name: str) -> Role:
-    """The role of a name; a server where it is no side."""
     return "prefill" if name == "prefill" else "decode" if name == "decode" else "server"

@@ -1,7 +1,7 @@
 """Errors of measured points by region: the rows that ship, and the points behind them, written and read.
 
 Not here: making the errors (tools.ledger_summary), and what a sample of them says
-(sweepdb.measuring.error_statements)."""
+(tools.error_statements)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from queries.errors import ANY, ENGINE, LEAST_POINTS, PAIRED, QUANTILE_DIGITS, Region
-from sweepdb.measuring.error_statements import (
+from tools.error_statements import (
     LeftOut,
     PairErrors,
     Sample,

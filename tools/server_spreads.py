@@ -1,7 +1,7 @@
 """How far predictions are off on servers that nobody measured: learned from sources and pairs, each left out once.
 
 Few sources tell it, so a metric has a centre and a scale only. Not here: regions of one laboratory
-(sweepdb.measuring.error_regions), and reading a statement (queries.errors.spreads)."""
+(tools.error_regions), and reading a statement (queries.errors.spreads)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from queries.errors import OTHERS, UNKNOWN_STEPS, WIDER, Spread, Stated, family_of, student
-from sweepdb.measuring.error_statements import weighted_quantiles
+from tools.error_statements import weighted_quantiles
 
 DIGITS = 4
 _INNER, _OUTER = 0.5, 0.8  # shares of the sizes of errors that a scale is read off

@@ -1,11 +1,12 @@
 """How many replicas of a deployment run through a day: all day, by a schedule of hours, or following the rate.
 
-Pure: rates of minutes in, replicas of minutes out. Not here: what requests get of them (evaluator.arrivals.days)."""
+Pure: rates of minutes in, replicas of minutes out.
+Not here: what requests get of them (evaluator.arrivals.day.days)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from evaluator.arithmetic import FloatArray, Integers
 
 HOUR = 60  # minutes
+MOST_FOLLOWING = 256  # replicas that follow a queue, where no maximum is given
 _ROUNDED = 1e-9  # of a replica
 
 
@@ -83,6 +85,37 @@ def reactive(rates_per_s: FloatArray, goodput: float, scaling: Scaling) -> Scale
         ready=_over(paid, scaling.start_up, np.minimum),
         paid_minutes=int(paid.sum()) + int(paid[0]) * scaling.start_up,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTarget:
+    """Requests to a replica that a planner aims at: those that wait, or those that wait and run."""
+
+    counted: Literal["queue", "ongoing"]
+    per_replica: float
+
+
+class Follower:
+    """A planner that counts requests and sets replicas to the count over its target, a minute late as `reactive` is."""
+
+    def __init__(self, target: QueueTarget, scaling: Scaling, first: int) -> None:
+        self._target, self._scaling = target.per_replica, scaling
+        self._wanted, self._paid, self._ready = [first], [first], list[int]()
+
+    def ready(self, minute: int, counted: int) -> int:
+        """Replicas that serve in this minute, the next one, from the count as it begins."""
+        if minute > 0:
+            needed = int(self._scaling.needed(np.asarray([float(counted)]), self._target)[0])
+            self._wanted.append(min(needed, self._scaling.maximum or MOST_FOLLOWING))
+            self._paid.append(max(self._wanted[-1 - self._scaling.cool_down :]))
+        self._ready.append(min(self._paid[max(0, minute - self._scaling.start_up) :]))
+        return self._ready[-1]
+
+    @property
+    def scaled(self) -> Scaled:
+        """Its replicas of all minutes so far."""
+        paid = sum(self._paid) + self._paid[0] * self._scaling.start_up
+        return Scaled(ready=np.asarray(self._ready, dtype=np.int64), paid_minutes=paid)
 
 
 def _edges(on: NDArray[np.bool_]) -> tuple[Integers, Integers]:

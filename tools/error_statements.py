@@ -1,6 +1,6 @@
 """Statements about a pair of device and model that nobody measured, from measured errors: pooling, widening, figures.
 
-Not here: which pairs make a region (sweepdb.measuring.error_regions), and finding the region of an answer (queries)."""
+Not here: which pairs make a region (tools.error_regions), and finding the region of an answer (queries)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,27 @@
+"""A watched server as text: sentences, then a line a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cli.render.rows import Paragraph, table_lines
+from sweepdb.watching import Watched
+
+_COLUMNS = ("metric", "measured", "planned", "expected", "change", "verdict")
+
+
+def watched_lines(found: Watched) -> Iterator[str]:
+    """Everything about a server, but for what only programs read."""
+    for line in found.sentences():
+        yield Paragraph(line)
+    yield "\n"
+    rows = [
+        (
+            f"{one.metric} ({one.unit})",
+            *(None if value is None else f"{value:.4g}" for value in (one.measured, one.planned, one.expected)),
+            None if one.change_percent is None else f"{one.change_percent:+.1f} %",
+            one.verdict,
+        )
+        for one in found.judged
+    ]
+    yield from table_lines(_COLUMNS, rows)

@@ -1,0 +1,149 @@
+"""A day played through: requests at its rates, dealt to the replicas that serve in their minute.
+
+Not here: how many replicas that are (evaluator.arrivals.day.scaling)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.arithmetic import FloatArray, Integers
+from evaluator.arrivals.asked import in_order
+from evaluator.arrivals.day.scaling import HOUR, MOST_FOLLOWING, Follower, QueueTarget, Scaled, Scaling
+from evaluator.arrivals.histograms import edges_ms
+from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
+from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests
+from evaluator.arrivals.playing import Stretches, play
+from evaluator.arrivals.streams import ArrivalProcess, uniform, unit_times
+from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.workloads.arrival_times import TracedArrivals
+from evaluator.inputs.workloads.day_rates import Day
+from evaluator.pricing.cost_model import CostModel
+from evaluator.scenario import Scenario
+from evaluator.serving.interface import Run
+from evaluator.serving.models import serving_model_of
+from store.errors import InputError
+
+_MINUTE_S = 60.0
+_DEALT, _BINNED, _ADMITTED = 5, 6, 7  # streams of random numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimits:
+    """The longest times of a request that counts as served in time."""
+
+    ttft_ms: float
+    tpot_ms: float
+
+
+class DayPlayer:
+    """The requests of a day for one deployment, played with one number of replicas after the other."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        operators: Mapping[str, OperatorSet],
+        cost: CostModel,
+        day: Day,
+        seed: int,
+    ) -> None:
+        model = serving_model_of(scenario)
+        engine = model.engine(scenario)
+        run = Run(scenario=scenario, operators=operators, source=model.source(scenario), cost=cost,
+                  batch_sizes=np.asarray([1], dtype=np.int64))  # fmt: skip
+        if (refused := unplayable(run, engine)) is not None or engine is None:
+            raise refused or InputError("no engine")
+        log, count = drawn_log(day, seed), day.requests
+        process = ArrivalProcess(kind="poisson", requests=count, seed=seed)
+        if log is not None:
+            process = replace(process, kind="trace", trace_sha256=log.sha256)
+        self._player = LoadPlayer(run, engine, PlaySettings(process=process), log)
+        asked = self._player.asked
+        times = day_times(asked.arrive_s, day.rates_per_s) if log is None else log.times
+        self._asked = replace(asked, arrive_s=times)
+        self._minutes = day.rates_per_s.size
+        self._minute = np.minimum(times // _MINUTE_S, day.rates_per_s.size - 1).astype(np.int64)
+        self._seed = seed
+        self._share = 1.0 - uniform(seed, _DEALT, count)  # in [0, 1)
+
+    @property
+    def requests(self) -> int:
+        """How many come in the day."""
+        return self._asked.count
+
+    def attained(self, serving: Integers, limits: TimeLimits, admitted: FloatArray | None = None) -> FloatArray:
+        """The share of each hour's requests within the limits; NaN where none came. `serving` is by minute.
+
+        `admitted` is the share of each hour's requests that is let in, whole hours where it is None."""
+        replica = np.floor(self._share * serving[self._minute]).astype(np.int64)
+        within = np.zeros(self._asked.count, dtype=np.bool_)
+        by_replica = np.argsort(replica, kind="stable")
+        if admitted is not None:
+            drawn = uniform(self._seed, _ADMITTED, self._asked.count) <= admitted[self._minute // HOUR]
+            replica, by_replica = replica[drawn], by_replica[drawn[by_replica]]
+        for mine in np.split(by_replica, np.cumsum(np.bincount(replica))[:-1] if replica.size else []):
+            if mine.size:
+                within[mine] = self._within(mine, limits)
+        return self._by_hour(within)
+
+    def _by_hour(self, within: NDArray[np.bool_]) -> FloatArray:
+        hour = self._minute // HOUR
+        came = np.bincount(hour, minlength=-(-self._minutes // HOUR))
+        fine = np.bincount(hour, weights=within, minlength=came.size)
+        return np.where(came > 0, fine / np.maximum(came, 1), np.nan)
+
+    def followed(
+        self, target: QueueTarget, scaling: Scaling, first: int, limits: TimeLimits
+    ) -> tuple[Scaled, FloatArray]:
+        """Replicas of a planner that counts requests, from `first` on, and shares of each hour's requests."""
+        if self._player.before.alone_s.any():
+            raise InputError("a planner that counts requests is not simulated where requests wait for keys or images")
+        planner, most = Follower(target, scaling, first), scaling.maximum or MOST_FOLLOWING
+
+        def serving(minute: int, waiting: int, there: int) -> int:
+            ready = planner.ready(minute, waiting if target.counted == "queue" else there)
+            return max(1, ready - scaling.spare)
+
+        came = np.cumsum(np.bincount(self._minute, minlength=self._minutes))
+        stretches = Stretches(seconds=_MINUTE_S, came=came, share=self._share, most=most, serving=serving)
+        rules, prices = self._player.rules, self._player.prices
+        played = play(rules, prices, self._asked, 1e-3 * edges_ms(), stretches=stretches)
+        return planner.scaled, self._by_hour(self._kept(self._asked, played, limits))
+
+    def _within(self, mine: Integers, limits: TimeLimits) -> NDArray[np.bool_]:
+        asked = in_order(self._asked, mine)
+        return self._kept(asked, self._player.played(self._player.rules, asked), limits)
+
+    def _kept(self, asked: AskedRequests, played: PlayedRequests, limits: TimeLimits) -> NDArray[np.bool_]:
+        times = self._player.times(asked, played, 0)
+        in_time = times.ttft + self._player.load_outside_ms <= limits.ttft_ms
+        return np.asarray(in_time & (times.tpot <= limits.tpot_ms))
+
+
+def drawn_log(day: Day, seed: int) -> TracedArrivals | None:
+    """The log of a day, or one drawn from its bins of lengths; None where it has neither."""
+    if day.bins is None:
+        return day.log
+    bins, count = day.bins, day.requests
+    times = day_times(unit_times(ArrivalProcess(kind="poisson", requests=count, seed=seed)), day.rates_per_s)
+    # Two bins of 3 and 1 a second: of draws up to 0.75 of a minute the first, above the second.
+    ends = np.cumsum(bins.rate_per_s)
+    minute = np.minimum(times // _MINUTE_S, day.rates_per_s.size - 1).astype(np.int64)
+    first = np.searchsorted(bins.minute, minute)
+    begun = np.where(first > 0, ends[first - 1], 0.0)
+    place = begun + uniform(seed, _BINNED, count) * day.rates_per_s[minute]
+    last = np.searchsorted(bins.minute, minute, side="right") - 1
+    drawn = np.clip(np.searchsorted(ends, place), first, last)  # sums round apart
+    inputs, outputs = bins.input_length[drawn], bins.output_length[drawn]
+    return TracedArrivals(times=times, input_lengths=inputs, output_lengths=outputs, sha256=bins.sha256)
+
+
+def day_times(unit_s: FloatArray, rates_per_s: FloatArray) -> FloatArray:
+    """Times at one request a second, stretched so that each minute gets its rate and the day all of them."""
+    came = np.concatenate(([0.0], np.cumsum(_MINUTE_S * rates_per_s)))
+    places = unit_s * (came[-1] / (unit_s[-1] * (1.0 + 1e-9)))
+    minute = np.searchsorted(came, places, side="right") - 1  # never one without requests
+    return np.asarray(_MINUTE_S * minute + (places - came[minute]) / rates_per_s[minute])

@@ -1,0 +1,189 @@
+"""Several models on one pool of devices: needs from stored loads and simulation, the answer from HiGHS, simulated.
+
+Not here: the integer program (sweepdb.scheduling.pool_program)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from store.errors import InputError
+from store.location import StoreLocation, parse_url
+from sweepdb.scheduling.day_schedule import Candidate
+from sweepdb.scheduling.pool_program import Allotted, Choice, Pool, allotted
+from sweepdb.scheduling.pool_schedule import Pooled, PoolSchedule
+from sweepdb.scheduling.scheduled import AskedDay, candidates_of, check_counts, day_of, shares_of
+
+if TYPE_CHECKING:
+    from evaluator.arithmetic import FloatArray, Integers
+    from evaluator.inputs import Day
+
+_CHOICES = 6  # deployments of a model that the program chooses among
+_HOUR = 60
+
+
+def schedule_pool(
+    traces: Mapping[str, str | os.PathLike[str]],
+    *,
+    pool: int,
+    ttft_limit: float,
+    tpot_limit: float,
+    attainment: float = 0.95,
+    sweep: str | None = None,
+    device: str | None = None,
+    start_up: int = 5,
+    minimum: int = 1,
+    trace_unit: str = "s",
+    seed: int = 1,
+    store: str | None = None,
+) -> PoolSchedule:
+    """Replicas of several models by hour on a pool of devices: fewest requests lost, then fewest device-hours.
+
+    `traces` has each model's day. A model runs one deployment all day; with `minimum=0` none where no requests come.
+    Needs HiGHS (`pip install sweepdb[pool]`)."""
+    from evaluator.arrivals import Scaling, TimeLimits
+
+    check_counts(start_up=start_up, seed=seed, pool=pool, minimum=minimum)
+    if not traces:
+        raise InputError("no trace is given", hint="`trace=MODEL=FILE` for each model")
+    scope = {
+        "sweep": sweep,
+        "device": device,
+        "attainment": attainment,
+        "ttft_limit": ttft_limit,
+        "tpot_limit": tpot_limit,
+    }
+    scope = {name: value for name, value in scope.items() if value is not None}
+    scaling, limits = Scaling(start_up=0, cool_down=0), TimeLimits(ttft_ms=ttft_limit, tpot_ms=tpot_limit)
+    days = {model: day_of(trace, trace_unit) for model, trace in traces.items()}
+    hours = max(-(-day.rates_per_s.size // _HOUR) for day in days.values())
+    models = [
+        _Model(
+            name=model,
+            asked=AskedDay(day, scaling, limits, attainment, seed),
+            hours=hours,
+            candidates=_fitting(candidates_of({**scope, "model": model}, day.rates_per_s, scaling, store), pool),
+            minimum=minimum,
+        )
+        for model, day in days.items()
+    ]
+    _check_one_device(models)
+    longest = max(day.rates_per_s.size for day in days.values())
+    minutes = np.diff(np.append(np.arange(0, longest, _HOUR), longest))
+    location = parse_url(store)
+    found = _solved(models, Pool(devices=pool, minutes=minutes, start_up=start_up, minimum=minimum), location)
+    return PoolSchedule(
+        models=tuple(one.told(found, place, location) for place, one in enumerate(models)),
+        pool=pool,
+        device_hours=found.device_minutes / 60,
+        attainment=attainment,
+        proven=found.proven,
+        store=location,
+    )
+
+
+def _fitting(candidates: list[Candidate], pool: int) -> list[Candidate]:
+    fitting = [one for one in candidates if one.num_devices <= pool][:_CHOICES]
+    if not fitting:
+        least = min(one.num_devices for one in candidates)
+        raise InputError(f"`pool={pool}` devices are too few: one replica takes {least}", hint="raise `pool`")
+    return fitting
+
+
+def _check_one_device(models: list[_Model]) -> None:
+    devices = sorted({one.device for model in models for one in model.candidates})
+    if len(devices) > 1:
+        raise InputError(
+            f"a pool is of one device, and stored loads are of {', '.join(devices)}", hint="name one: `device`"
+        )
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Model:
+    """A model with its day, and what is known of its deployments by now."""
+
+    name: str
+    asked: AskedDay
+    hours: int
+    candidates: list[Candidate]
+    minimum: int
+    simulated: set[str] = field(default_factory=set)
+
+    @property
+    def day(self) -> Day:
+        return self.asked.day
+
+    @property
+    def requests(self) -> FloatArray:
+        """Of each hour."""
+        rates = self.day.rates_per_s
+        return np.asarray(self._whole(60 * np.add.reduceat(rates, np.arange(0, rates.size, _HOUR))))
+
+    def choices(self) -> list[Choice]:
+        return [Choice(num_devices=one.num_devices, needed=self.needed(one)) for one in self.candidates]
+
+    def needed(self, one: Candidate) -> Integers:
+        """Replicas of each hour; none in one without requests, unless some always run."""
+        counts = self._whole(one.scaled["scheduled"].of_hours())
+        return np.where(self.requests > 0, counts, self.minimum)
+
+    def _whole(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.pad(values, (0, self.hours - values.size))
+
+    def simulate(self, place: int, location: StoreLocation) -> None:
+        """Replace what goodput says a candidate needs by what a simulation shows; drop it where nothing is enough."""
+        one = self.candidates[place]
+        try:
+            self.candidates[place] = self.asked.simulated(one, location)
+            self.simulated.add(one.scenario)
+        except InputError:
+            if len(self.candidates) == 1:
+                raise
+            del self.candidates[place]
+
+    def told(self, found: Allotted, place: int, location: StoreLocation) -> Pooled:
+        from evaluator.arrivals import peaks
+
+        one, replicas, lost = self.candidates[found.chosen[place]], found.replicas[place], found.lost[place]
+        rates = self.day.rates_per_s
+        admitted = 1.0 - lost / np.maximum(self.requests, 1e-9)
+        serving = np.repeat(np.maximum(1, replicas), _HOUR)[: rates.size]
+        player = self.asked.player(one, location)
+        hours = -(-rates.size // _HOUR)
+        attained = shares_of(player.attained(serving, self.asked.limits, admitted))
+        return Pooled(
+            model=self.name,
+            deployment=one,
+            requests=player.requests,
+            peak_rates=tuple(self._whole(peaks(rates)).tolist()),
+            needed=tuple(self.needed(one).tolist()),
+            replicas=tuple(replicas.tolist()),
+            lost=tuple(lost.tolist()),
+            attained=(*attained, *(None for _ in range(self.hours - hours))),
+        )
+
+
+def _solved(models: list[_Model], pool: Pool, location: StoreLocation) -> Allotted:
+    """The answer, again for as long as it chooses a deployment that is not simulated yet."""
+    while True:
+        found = allotted([(one.choices(), one.requests) for one in models], pool)
+        if found is None:
+            least = sum(pool.minimum * min(each.num_devices for each in one.candidates) for one in models)
+            raise InputError(
+                f"`pool={pool.devices}` devices are too few: {pool.minimum} replica of each model takes {least}",
+                hint="raise `pool`, or `minimum=0`",
+            )
+        unknown = [
+            (one, place)
+            for one, place in zip(models, found.chosen, strict=True)
+            if one.candidates[place].scenario not in one.simulated
+        ]
+        if not unknown:
+            return found
+        for one, place in unknown:
+            one.simulate(place, location)

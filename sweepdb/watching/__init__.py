@@ -1,0 +1,12 @@
+"""`watch`: a server's own metrics beside what its stored row says at that load, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.watching.watching import Watched, watch
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,234 @@
+"""Metrics of serving engines by their names: one entry an engine, and a page of it as a reading.
+
+Names are those of vLLM (0.8 and newer), SGLang (0.4 and newer) and TensorRT-LLM (1.0 and newer). Where an engine
+renamed a metric, the newest name comes first. Not here: the format (sweepdb.watching.prometheus)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TypeVar
+
+from store.errors import InputError
+from sweepdb.watching.prometheus import Histogram, MetricSample, Page, histogram_of, sums_of
+
+_RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")  # devices that serve the same requests: the first of them counts
+_MODEL = ("model_name", "model")
+_MOST_SHOWN, _LONGEST_SHOWN = 5, 60  # names in an error
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineMetrics:
+    """The metrics of one engine: after its prefix, and a colon or underscore."""
+
+    engine: str  # as engines are named here
+    shown: str
+    prefix: str
+    running: tuple[str, ...] = ("num_requests_running",)
+    waiting: tuple[str, ...] = ("num_requests_waiting",)
+    cache_use: tuple[str, ...]
+    ttft: tuple[str, ...] = ("time_to_first_token_seconds",)
+    request_tpot: tuple[str, ...] = ()  # a value a request
+    token_gaps: tuple[str, ...] = ()  # a value a token, or a step where drafts are accepted
+    e2e: tuple[str, ...] = ("e2e_request_latency_seconds",)
+    queued: tuple[str, ...]
+    prompts: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    prompt_tokens: tuple[str, ...] = ("prompt_tokens_total",)
+    output_tokens: tuple[str, ...] = ("generation_tokens_total",)
+    finished: tuple[str, ...]
+    cached_tokens: tuple[str, ...]
+    looked_up_tokens: tuple[str, ...]  # prompt tokens that the prefix cache was asked for
+    room: tuple[str, ...]  # gauges whose product is the tokens that the cache holds
+    room_labels: tuple[str, ...] = ()  # in place of gauges: labels of the one metric of `room`
+
+
+METRICS: tuple[EngineMetrics, ...] = (
+    EngineMetrics(
+        engine="vllm",
+        shown="vLLM",
+        prefix="vllm",
+        cache_use=("kv_cache_usage_perc", "gpu_cache_usage_perc"),
+        request_tpot=("request_time_per_output_token_seconds",),
+        token_gaps=("inter_token_latency_seconds", "time_per_output_token_seconds"),
+        queued=("request_queue_time_seconds",),
+        prompts=("request_prompt_tokens",),
+        outputs=("request_generation_tokens",),
+        finished=("request_success_total",),
+        cached_tokens=("prefix_cache_hits_total", "gpu_prefix_cache_hits_total"),
+        looked_up_tokens=("prefix_cache_queries_total", "gpu_prefix_cache_queries_total"),
+        room=("cache_config_info",),
+        room_labels=("num_gpu_blocks", "block_size"),
+    ),
+    EngineMetrics(
+        engine="sglang",
+        shown="SGLang",
+        prefix="sglang",
+        running=("num_running_reqs",),
+        waiting=("num_queue_reqs",),
+        cache_use=("token_usage",),
+        token_gaps=("inter_token_latency_seconds", "time_per_output_token_seconds"),
+        queued=("queue_time_seconds",),
+        prompts=("prompt_tokens_histogram",),
+        outputs=("generation_tokens_histogram",),
+        finished=("num_requests_total",),
+        cached_tokens=("cached_tokens_total",),
+        looked_up_tokens=("prompt_tokens_total",),
+        room=("max_total_num_tokens",),
+    ),
+    EngineMetrics(
+        engine="trtllm",
+        shown="TensorRT-LLM",
+        prefix="trtllm",
+        cache_use=("kv_cache_utilization",),
+        request_tpot=("time_per_output_token_seconds",),
+        queued=("request_queue_time_seconds",),
+        finished=("request_success_total",),
+        cached_tokens=("prompt_cached_tokens_total",),
+        looked_up_tokens=("prompt_tokens_total",),
+        room=("kv_cache_max_blocks", "kv_cache_tokens_per_block"),
+    ),
+)
+_HISTOGRAMS = ("ttft", "request_tpot", "token_gaps", "e2e", "queued", "prompts", "outputs")
+_COUNTERS = ("prompt_tokens", "output_tokens", "finished", "cached_tokens", "looked_up_tokens")
+_GAUGES = ("running", "waiting", "cache_use")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The numbers of one page; None where it states none. Histograms and counters are since the server started."""
+
+    engine: str
+    models: tuple[str, ...]
+    at: float  # seconds, of any clock
+    running: float | None = None
+    waiting: float | None = None
+    cache_use: float | None = None
+    room_tokens: float | None = None
+    ttft: Histogram | None = None
+    request_tpot: Histogram | None = None
+    token_gaps: Histogram | None = None
+    e2e: Histogram | None = None
+    queued: Histogram | None = None
+    prompts: Histogram | None = None
+    outputs: Histogram | None = None
+    prompt_tokens: float | None = None
+    output_tokens: float | None = None
+    finished: float | None = None
+    cached_tokens: float | None = None
+    looked_up_tokens: float | None = None
+
+    def since(self, before: Reading) -> Reading:
+        """All that came after another reading; gauges are as now. Counts fall where the server started anew."""
+        changed: dict[str, object] = {}
+        for name in (*_HISTOGRAMS, *_COUNTERS):
+            now, then = getattr(self, name), getattr(before, name)
+            if now is not None and then is not None:
+                changed[name] = now.since(then) if isinstance(now, Histogram) else now - then
+        counts = [one.count if isinstance(one, Histogram) else one for one in changed.values()]
+        if any(isinstance(one, float) and one < 0 for one in counts):
+            raise InputError(
+                "the counts of the last page are below those of the first: the server started anew between them",
+                hint="read it again, or name the pages in the order in which they were read",
+            )
+        return replace(self, **changed)  # type: ignore[arg-type]
+
+
+def reading_of(page: Page, where: str, at: float, model: str | None = None) -> Reading:
+    """A page of an engine that is known; of one model where it has several."""
+    metrics = _engine_of(page, where)
+    own = {
+        name[len(metrics.prefix) + 1 :]: samples
+        for name, samples in page.items()
+        if name.startswith((f"{metrics.prefix}:", f"{metrics.prefix}_"))
+    }
+    models = sorted({one.labels[label] for samples in own.values() for one in samples for label in _MODEL
+                     if one.labels.get(label)})  # fmt: skip
+    if model is not None and model not in models:
+        raise InputError(f"{where} has no metrics of `served_as={model}`", hint=f"it has {_listed(models) or 'none'}")
+    if model is None and len(models) > 1:
+        raise InputError(
+            f"{where} has metrics of {len(models)} models: {_listed(models)}", hint="choose one with `served_as`"
+        )
+    chosen = {name: _of_first_ranks(_of_model(samples, model)) for name, samples in own.items()}
+    values: dict[str, object] = {
+        **{name: _first(getattr(metrics, name), lambda one: histogram_of(chosen, one)) for name in _HISTOGRAMS},
+        **{name: _first(getattr(metrics, name), lambda one: sums_of(chosen.get(one, ()))) for name in _COUNTERS},
+        **{name: _first(getattr(metrics, name), lambda one: sums_of(chosen.get(one, ()))) for name in _GAUGES[:2]},
+        "cache_use": _first(metrics.cache_use, lambda one: _mean(chosen.get(one, ()))),
+        "room_tokens": _room(metrics, chosen),
+    }
+    if values["ttft"] is None and values["e2e"] is None:
+        raise InputError(
+            f"{where} has neither times to the first token nor whole times of requests",
+            hint="SGLang states them where it was started with metrics enabled; a page that is cut lacks them, too",
+        )
+    return Reading(engine=metrics.engine, models=tuple(models), at=at, **values)  # type: ignore[arg-type]
+
+
+def _engine_of(page: Page, where: str) -> EngineMetrics:
+    for metrics in METRICS:
+        if any(name.startswith((f"{metrics.prefix}:", f"{metrics.prefix}_")) for name in page):
+            return metrics
+    starts = sorted({name.partition(":")[0] if ":" in name else name.partition("_")[0] for name in page})
+    raise InputError(
+        f"{where} is of no engine that is known: its metrics start with {_listed(starts)}",
+        hint=f"known are {', '.join(one.shown for one in METRICS)}",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(name[:_LONGEST_SHOWN] for name in names[:_MOST_SHOWN])
+
+
+def shown_engine(engine: str) -> str:
+    """An engine as its makers write it."""
+    return next((one.shown for one in METRICS if one.engine == engine), engine)
+
+
+def _of_model(samples: Iterable[MetricSample], model: str | None) -> list[MetricSample]:
+    """The samples of a model; those that name none are of all."""
+    names = [(one, next((one.labels[label] for label in _MODEL if label in one.labels), None)) for one in samples]
+    return [one for one, name in names if model is None or name in {None, model}]
+
+
+def _of_first_ranks(samples: Sequence[MetricSample]) -> list[MetricSample]:
+    """One series of those that devices of one replica state alike."""
+    first: Mapping[str, str] = {
+        rank: min((one.labels[rank] for one in samples if rank in one.labels), default="") for rank in _RANKS
+    }
+    return [one for one in samples if all(one.labels.get(rank, lowest) == lowest for rank, lowest in first.items())]
+
+
+def _first(names: Iterable[str], look_up: Callable[[str], _Found | None]) -> _Found | None:
+    """The first that is there; an empty histogram is none where a later one has values."""
+    found = [one for one in map(look_up, names) if one is not None]
+    filled = [one for one in found if not isinstance(one, Histogram) or one.count > 0]
+    return next(iter([*filled, *found]), None)
+
+
+def _room(metrics: EngineMetrics, chosen: Mapping[str, Sequence[MetricSample]]) -> float | None:
+    """Tokens that the caches of all replicas hold; None where the page does not say it."""
+    if not metrics.room_labels:
+        factors = [sums_of(chosen.get(name, ())) for name in metrics.room]
+        return None if None in factors else math.prod(one for one in factors if one is not None) or None
+    try:
+        samples = chosen.get(metrics.room[0], ())
+        rooms = [math.prod(float(one.labels[label]) for label in metrics.room_labels) for one in samples]
+    except (KeyError, ValueError):  # not said, or said to be None
+        return None
+    return math.fsum(rooms) or None
+
+
+def _mean(samples: Sequence[MetricSample]) -> float | None:
+    values = [one.value for one in samples if math.isfinite(one.value)]
+    return fmean(values) if values else None
+
+
+def average_of(readings: Sequence[Reading], gauge: str) -> float | None:
+    """The mean of a gauge over the readings that state it."""
+    values = [value for one in readings if (value := getattr(one, gauge)) is not None]
+    return fmean(values) if values else None
