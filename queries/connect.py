@@ -352,7 +352,11 @@ def _parts_select(parts: Sequence[Part]) -> str:
 
 
 def elsewhere_note(folder: str) -> str:
+<<<<<<< HEAD
     """The note below an answer that was read from another database's parts."""
+=======
+    """The note of an answer that was read from another database's parts."""
+>>>>>>> s-words
     return (
         f"note: rows are read from {folder}, which belongs to another database: this one is a copy. Until"
         " `sweepdb db adopt-parts` it depends on what the other keeps there."

@@ -1,4 +1,4 @@
-"""Makes the first screen of docs/howto/calibrate-serving.md anew: fits points of a made-up server and writes what is printed.
+"""Makes the first screen of docs/howto/validate-against-measurements.md anew: fits points of a made-up server and writes what is printed.
 
     PYTHONPATH=.:tests python tests/calibrate_screen.py
 
@@ -21,7 +21,7 @@ from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.fit_points import LATENCIES, fit_points
 from evaluator.ledger.readers import read_measurements
 
-PAGE = Path(__file__).parents[1] / "docs/howto/calibrate-serving.md"
+PAGE = Path(__file__).parents[1] / "docs/howto/validate-against-measurements.md"
 SCREEN = re.compile(r"(?<=   ```\n)   +median_ape_.*?(?=   ```)", re.DOTALL)
 LABEL = re.compile(r"(?<=vllm-calibrated@)[0-9a-f]{8}")
 # A server unlike the shipped profile: a slow host in front of slow prompts.

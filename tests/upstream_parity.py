@@ -2,7 +2,7 @@
 
     python tests/upstream_parity.py
 
-lays down the table of docs/explanation/seeds.md and prints a longer one; test_upstream_parity.py holds the bounds."""
+lays down the table of docs/reference/seeds.md and prints a longer one; test_upstream_parity.py holds the bounds."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def summary(differences: list[Difference]) -> list[tuple[object, ...]]:
     ]
 
 
-PAGE = Path(__file__).parents[1] / "docs/explanation/seeds.md"
+PAGE = Path(__file__).parents[1] / "docs/reference/seeds.md"
 BEGIN, END = "<!-- begin: python tests/upstream_parity.py -->\n", "<!-- end -->"
 KINDS = {
     "dense": "dense, single steps", "published_check": "dense, rows of published runs", "whole_agg": "prompts in one step",

@@ -22,9 +22,17 @@ _INTRODUCTION = """# Commands
 ([reports](queries.md)).
 
 Options of `sweepdb` itself may stand anywhere in a line. Answers go to standard output, everything else to standard
-error. Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 the store or the machine; 4 some scenarios failed; 5
-nothing satisfies the limits (only with `--fail-empty`), a number got worse (only with `--fail-over`), or a server is
-not as planned (`watch`); 130 interrupted, with what was acknowledged kept.
+error.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a bug |
+| 2 | wrong usage or input |
+| 3 | the store or the machine |
+| 4 | some scenarios failed |
+| 5 | nothing satisfies the limits (`--fail-empty`), a number got worse (`--fail-over`), or `watch` found a change |
+| 130 | interrupted; what was acknowledged is kept |
 
 ## Completion
 
@@ -34,8 +42,8 @@ not as planned (`watch`); 130 interrupted, with what was acknowledged kept.
 | zsh | `sweepdb --show-completion zsh > ~/.zfunc/_sweepdb`, with `fpath+=~/.zfunc` before `compinit` in `~/.zshrc` |
 | fish | `sweepdb --show-completion fish > ~/.config/fish/completions/sweepdb.fish` |
 
-Completed are commands, options, words that an option takes, models, devices, engines, reports, and workloads,
-sweeps and probes of the store that the line, `SWEEPDB_STORE` or the folder names.
+Completed are commands, options and their words, models, devices, engines and reports. Workloads, sweeps and rows come
+from the store that the line, `SWEEPDB_STORE` or the folder names.
 
 ## Where an answer goes
 

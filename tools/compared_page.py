@@ -20,7 +20,7 @@ from sweepdb.measuring.validating import Validation, compare
 PUBLISHED = Path(__file__).with_name("published_errors.csv")
 _HEAD = """# Beside other programs
 
-Made by `python -m tools.compared_page serving.csv closed.csv docs/explanation/compared.md`.
+Made by `python -m tools.compared_page serving.csv closed.csv docs/reference/compared.md`.
 
 Figures of different sets of points cannot be compared. So each set has a table of its own, with how it was chosen and
 how much of it is covered. Errors are |predicted - measured| / measured in percent: median/mean/90th percentile. The

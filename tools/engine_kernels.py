@@ -46,7 +46,7 @@ INCLUDES, APART = ("moe_routing", "quantise"), ("quantise",)
 INSIDE: Mapping[str, Inside] = {
     "vllm": Inside(includes=INCLUDES, apart=APART),
     # SGLang's attention writes keys and values; quantisation is fused where it can be. With its block-scaled kernels
-    # the points of its servers are further off (docs/explanation/calibration.md).
+    # the points of its servers are further off (docs/reference/calibration.md).
     "sglang": Inside(includes=("kv_write", *INCLUDES), left_out=re.compile(r"(gemm|moe)\.fp8_block.*")),
 }
 

@@ -10,12 +10,11 @@ from queries.errors import ANY, ENGINE, METRICS, SUMMARY
 
 _INTRODUCTION = """# Expected errors by region
 
-What the figures mean, and how an answer finds its region: [expected
+What the figures mean, and how an answer finds its group: [expected
 errors](../explanation/expected-errors.md).
 
-Each cell: median / 90th percentile of the absolute error, and the bias (median of the signed error), in percent, as
-they are stated of a pair of device and model that nobody measured. Points and pairs are those measured in the region.
-Only regions of one device and one kind of model are listed, not what they are rolled up to.
+A cell has median / 90th percentile of the absolute error and the bias, in percent, for a pair of device and model that
+nobody measured. Points and pairs are those measured in the group. Wider groups are left out.
 """
 _HEADS = {
     "tpot_exclusive_ms": "TPOT",

@@ -9,14 +9,19 @@ from sweepdb.catalogue import load_model, support_table
 
 _INTRODUCTION = """# What is supported, and how well
 
-`sweepdb support MODEL DEVICE ENGINE` says the same of each kind of operator, with the median error of the kernels
-that price it; any of the three may be left out (`sweepdb support h200_sxm`).
+`sweepdb support MODEL DEVICE ENGINE` says the same of each kind of operator, with the median error of its kernels. Any
+of the three may be left out (`sweepdb support h200_sxm`).
 
-* exact: parameters and products of a prompt are those of the Hugging Face class; by hand: no class has all of its
-  parts, and they are held to arithmetic on the shapes of its released tensors.
-* fitted: to kernels or servers that were measured; carried: the same of another device, by this one's rates;
-  data sheet: published rates and assumed efficiencies; stated: numbers that nobody measured.
-* A model with a part that is not covered is refused, by the name of the part.
+| word | meaning |
+|---|---|
+| exact | parameters and matmuls of a prompt are those of the Hugging Face class |
+| by hand | no class has all of its parts; they equal arithmetic on the shapes of its released tensors |
+| fitted | to kernels or servers that were measured |
+| carried | the same of another device, by this one's rates |
+| data sheet | published rates and assumed efficiencies |
+| stated | numbers that nobody measured |
+
+A model with a part that is not covered is refused, by the name of the part.
 """
 
 

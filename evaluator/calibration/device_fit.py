@@ -25,7 +25,7 @@ MARGIN = 1e-3  # of the cost, by which a later start must be better than an earl
 UNUSUAL = 1.1  # times the cost of choices that are not the first of their parameter
 # Kernels that tables rarely hold, stated rather than fitted: fused norms, activations and additions at 80 % of the
 # memory
-# bandwidth and 2 us a launch (graph-launched kernels of NVIDIA GPUs; docs/explanation/calibration.md).
+# bandwidth and 2 us a launch (graph-launched kernels of NVIDIA GPUs; docs/reference/calibration.md).
 ASSUMED = {
     "elementwise": {"fixed_us": 2.0, "memory_efficiency": 0.8, "cache_mb": 1e4, "beyond_efficiency": 100.0},
 }

@@ -26,7 +26,7 @@ WHERE reading = 'predicted'
 ORDER BY question_group, ladder.device, ladder.plan, ladder.settings_key, shares.arrivals_per_s, shares.load_id;
 
 -- when: scale | attainment-scale
--- summary: goodput, and with a rate the share of requests, of each plan as both limits get tighter and looser by one factor; of more than 50 plans, those that can be among the best (top)
+-- summary: goodput (with a rate, the share of requests) of each plan as both limits tighten and loosen; beyond 50 plans, those that can be best
 -- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- layout: long
 -- shows: device, plan, scale, ttft_limit_ms if ttft_limit, tpot_limit_ms if tpot_limit, tbt_limit_ms if tbt_limit, goodput, attained if rate, said, settings_key

@@ -105,8 +105,8 @@ def damaged_part(location: StoreLocation, where: str, fault: str) -> StoreError:
     """The error of a part that is gone, or is not what was registered."""
     return StoreError(
         f"The part {where} of {location.display} {fault}. It holds probes that are nowhere else.",
-        hint="Put the file back from a backup, or name the folder with SWEEPDB_PARTS if it has moved;"
-        f" sweepdb db check{location.argument} lists all that is missing or changed",
+        hint="Put the file back from a backup. If its folder has moved, name it with SWEEPDB_PARTS. "
+        f"sweepdb db check{location.argument} lists all that is missing or changed",
     )
 
 

@@ -26,21 +26,19 @@ PAGES = [
 ]
 DOCUMENTS = [
     *PAGES,
-    *sorted((ROOT / "docs" / "readers").glob("*.md")),
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples,
-# servers are watched in tests/sweepdb/test_watching, a fit is to the reader's own, and decisions are tests/sweepdb/test_deciding, test_running;
-# pages that start one are tests/cli/test_from_question_to_servers and test_two_devices, workers tests/sweepdb/test_working*.
+# blocks of bash need a server or points of the reader; tests/cli/test_from_question_to_servers, test_two_devices and
+# test_six_questions run their pages; workers tests/sweepdb/test_working*, servers are watched in tests/sweepdb/test_watching.
 NOT_RUN = (
-    "look-in-a-browser.md", "migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md",
-    "sweep-on-many-machines.md", "prefill-and-decode-on-two-devices.md", "decide-by-three-runs.md", "watch-a-server.md",
+    "look-in-a-browser.md", "sql.md", "launch-and-measure.md",
+    "operate.md", "six-questions.md", "watch-a-server.md",
 )  # fmt: skip
 LARGEST_BATCH = {
     "README.md": 260,
-    "evaluate-with-drafts.md": 4,
-    "evaluate-with-caches.md": 4,
+    "evaluate-images-drafts-caches.md": 4,
 }  # its references reach to 196; elsewhere the documents' batches only cost time
 MODEL = {
     "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1000,
@@ -69,17 +67,31 @@ def made_log(*, longest: int) -> str:
     return "\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *lines]) + "\n"
 
 
+def give_runs(folder: Path) -> None:
+    """Results of `vllm bench serve`: files and folders to compare, and three runs of each of two versions."""
+    for number, name in enumerate(("before.json", "after.json", "baseline", "candidate-a", "candidate-b")):
+        path = folder / name if name.endswith(".json") else folder / name / "run.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(VLLM | {"mean_ttft_ms": 400.0 + number}), encoding="utf-8")
+    for version in ("v0.11", "v0.12"):
+        (folder / "nightly" / version).mkdir(parents=True)
+        for second in range(3):
+            run = VLLM | {"mean_ttft_ms": 400.0 + second, "date": f"202602{version[-2:]}-04050{second}"}
+            (folder / "nightly" / version / f"{second}.json").write_text(json.dumps(run), encoding="utf-8")
+
+
 def give_files(page: Path, folder: Path) -> None:
     """What a reader of this page has at hand."""
     if page.name == "plan-for-a-trace.md":
         for name, longest in (("conv", 2000), ("code", 4000)):
             path = folder / f"AzureLLMInferenceTrace_2023_{name}.csv"
             path.write_text(made_log(longest=longest), encoding="utf-8")
-    if page.name == "evaluate-with-caches.md":
+        lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+        (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long
+    if page.name == "evaluate-images-drafts-caches.md":
         turns = [{"timestamp": 4_000 * at, "input_length": 1_024 * (1 + at // 40), "output_length": 40,
                   "hash_ids": [100 * (at % 40) + block for block in range(2 * (1 + at // 40))]} for at in range(160)]  # fmt: skip
         (folder / "mooncake_conversation.jsonl").write_text("\n".join(map(json.dumps, turns)), encoding="utf-8")
-    if page.name == "evaluate-with-images.md":
         rows = "".join(f"{number}.5,{number % 2},{1500 + number},20\n" for number in range(120))
         log = folder / "AzureLMMInferenceTrace_multimodal.csv"
         log.write_text(f"TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n{rows}", encoding="utf-8")
@@ -89,21 +101,9 @@ def give_files(page: Path, folder: Path) -> None:
     if page.name == "feed-a-planner.md":
         (lengths,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         (folder / "lengths.yaml").write_text(lengths, encoding="utf-8")
-    if page.name == "how-many-requests.md":
-        lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-        (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long
-    if page.name == "compare-result-files.md":
-        for number, name in enumerate(("before.json", "after.json", "baseline", "candidate-a", "candidate-b")):
-            path = folder / name if name.endswith(".json") else folder / name / "run.json"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(VLLM | {"mean_ttft_ms": 400.0 + number}), encoding="utf-8")
-    if page.name == "gate-on-regressions.md":
-        for version in ("v0.11", "v0.12"):
-            (folder / "results" / version).mkdir(parents=True)
-            for second in range(3):
-                run = VLLM | {"mean_ttft_ms": 400.0 + second, "date": f"202602{version[-2:]}-04050{second}"}
-                (folder / "results" / version / f"{second}.json").write_text(json.dumps(run), encoding="utf-8")
-    if page.name in {"import-measurements.md", "validate-against-measurements.md", "learn-from-own-runs.md"}:
+    if page.name == "import-measurements.md":
+        give_runs(folder)
+    if page.name in {"import-measurements.md", "validate-against-measurements.md", "decide-by-three-runs.md"}:
         shown = page.with_name("import-measurements.md").read_text(encoding="utf-8")
         (csv,) = re.findall(r"```csv\n(.*?)```", shown, re.DOTALL)
         (folder / "table.csv").write_text(csv, encoding="utf-8")
@@ -121,14 +121,14 @@ def give_files(page: Path, folder: Path) -> None:
 
 
 def test_the_pages_show_commands():
-    assert {page.name for page in PAGES if commands_of(page)} >= {"README.md", "first-sweep.md", "add-a-model.md"}
+    assert {page.name for page in PAGES if commands_of(page)} >= {"README.md", "first-sweep.md", "extend.md"}
 
 
 # One to ten seconds of a core each. What they show is also tested by parts: tests/sweepdb/test_report_file.py,
 # test_speculative.py, tests/evaluator/test_images.py; and that their commands and options exist, below.
 LONG = (
-    "send-a-report.md", "evaluate-with-drafts.md", "evaluate-with-images.md", "evaluate-with-caches.md",
-    "plan-a-deployment.md", "plan-for-a-trace.md", "how-many-requests.md",
+    "draw-answers.md", "evaluate-images-drafts-caches.md",
+    "plan-a-deployment.md", "plan-for-a-trace.md",
 )  # fmt: skip
 RUN = quick(
     [page for page in PAGES if page.name not in NOT_RUN and commands_of(page)], lambda page: page.name not in LONG

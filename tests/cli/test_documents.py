@@ -1,6 +1,7 @@
 """Links between documents lead somewhere, and what they show is accepted."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,21 @@ def test_links_lead_somewhere(document):
 
 
 def test_the_example_of_a_device_profile_is_accepted():
-    text = (ROOT / "docs" / "howto" / "add-a-device.md").read_text(encoding="utf-8")
-    profile = profile_from_text(text.split("```yaml\n")[1].split("```")[0], "add-a-device.md")
+    text = (ROOT / "docs" / "howto" / "extend.md").read_text(encoding="utf-8")
+    profile = profile_from_text(text.split("```yaml\n")[1].split("```")[0], "extend.md")
     assert (profile.name, profile.grid, len(profile.links)) == ("my_device", (16, 8), 2)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tables_stand_by_themselves(document):
+    """A line right behind a table would become a row of it."""
+    lines = [
+        line.strip()
+        for line in re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL).split("\n")
+    ]
+    joined = [
+        (line, following) for line, following in pairwise(lines)
+        if line and following and not line.startswith("<!--") and not following.startswith("<!--")
+        and line.startswith("|") != following.startswith("|")
+    ]  # fmt: skip
+    assert joined == []

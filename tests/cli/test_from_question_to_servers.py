@@ -16,7 +16,7 @@ import pytest
 from conftest_cli import sweepdb
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "tutorial" / "from-question-to-servers.md"
+PAGE = ROOT / "docs" / "howto" / "launch-and-measure.md"
 BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 PORT = 8000  # of the page
 

@@ -19,11 +19,11 @@ from tools.reference_pages import REFERENCE_PAGES
 
 ROOT = Path(__file__).parents[2]
 # The drop-in for another program keeps that program's options; the changelog tells of earlier days.
-WRITTEN_FOR_OTHERS = {"seeds.md", "why-cli.md", "commands.md"}
+WRITTEN_FOR_OTHERS = {"seeds.md", "commands.md"}
 COLUMNS = {"qps", "seats", "max_batched_tokens", "target_users", "target_qps"}  # stored, and variables of SQL, too
 # Words of our own for a simulation, --max-num-seqs and --max-num-batched-tokens; a log is replayed.
 OWN = re.compile(r"\b(?:un)?play(?:s|ed|ing)?\b|\bseats?\b|(?<!-)\b(?:token )?budget \d+\b", re.IGNORECASE)
-TOLD = ("howto", "tutorial", "readers")
+TOLD = ("howto", "tutorial")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +32,7 @@ def program():
 
 
 def pages():
-    folders = ("howto", "tutorial", "explanation", "readers", "reference")
+    folders = ("howto", "tutorial", "explanation", "reference")
     yield from (path for name in folders for path in sorted((ROOT / "docs" / name).rglob("*.md")))
     yield from (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "demo.sh")
     yield from sorted((ROOT / "sweepdb" / "web" / "static").glob("*.js"))

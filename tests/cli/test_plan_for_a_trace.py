@@ -13,7 +13,7 @@ from shared_data import shared_data
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "plan-for-a-trace.md").read_text(encoding="utf-8")
 COMMANDS = [
     line
-    for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    for block in re.findall(r"```sh\n(.*?)```", PAGE.partition("## Lengths of a log\n")[2], re.DOTALL)
     for line in block.replace("\\\n", " ").splitlines()
     if line.strip()
 ]

@@ -15,7 +15,7 @@ from client_files import VLLM
 from conftest_cli import sweepdb
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "howto" / "gate-on-regressions.md"
+PAGE = ROOT / "docs" / "howto" / "import-measurements.md"
 HEADER = (
     "id,model,device,engine,engine_version,input_length,output_length,concurrency,tp,num_devices,"
     "ttft_ms_mean,tpot_exclusive_ms_mean,output_tokens_per_s,measured_at,tags"

@@ -12,7 +12,7 @@ from client_files import VLLM
 from conftest_cli import sweepdb
 from document_commands import ROOT, commands_of
 
-PAGE = ROOT / "docs" / "readers" / "six-questions.md"
+PAGE = ROOT / "docs" / "howto" / "six-questions.md"
 
 
 def lay_down_runs(folder: Path) -> None:

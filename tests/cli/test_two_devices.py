@@ -12,10 +12,10 @@ from conftest_cli import sweepdb
 
 import sweepdb as python_face
 
-PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "prefill-and-decode-on-two-devices.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "plan-a-deployment.md").read_text("utf-8")
 COMMANDS = [
     line.strip()
-    for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
     for line in block.splitlines()
     if line.strip()
 ]

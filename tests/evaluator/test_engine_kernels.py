@@ -24,7 +24,7 @@ from tools.engine_kernels import DEVICES, HOST_BOUND, fitted_sets
 from tools.engine_report import ENGINES, MARKS, as_table, engine_figures, with_table
 from tools.engine_tables import engine_tables, newest_tables, read_table
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "calibration.md"
 # Held-out medians over each family's kernels, in percent: the device's own tables are 2 to 12 % off.
 LARGEST = {"gemm": 13.0, "moe": 17.0, "prefill_attention": 17.0, "decode_attention": 7.0}
 # Their caches of 96 and 128 MB answer half of the rows, which bytes alone do not tell of windows.

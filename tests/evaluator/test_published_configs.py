@@ -108,7 +108,7 @@ def test_formats_are_those_of_the_parts(name):
     assert found == FORMATS[name]
 
 
-# Bytes of a token and of a request, whatever its length, as docs/explanation/models.md states them.
+# Bytes of a token and of a request, whatever its length, as docs/reference/models.md states them.
 STATES = {
     "deepseek-ai/DeepSeek-V3.2": (78_324, 0),
     "zai-org/GLM-5": (100_152, 0),
@@ -127,7 +127,7 @@ def test_caches_are_what_the_page_of_models_says(name):
     states = [(group.count, state) for group in load_model(name)[1].layers for state in kv_states(group, 16, 1)]
     token = sum(count * state.entry_bytes / state.ratio for count, state in states if state.window is None)
     assert (token, sum(count * state.request_bytes for count, state in states)) == STATES[name]
-    page = Path(__file__).parents[2] / "docs" / "explanation" / "models.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "models.md"
     assert re.search(
         rf"\| {name.split('/')[1].split('-120B')[0].removeprefix('NVIDIA-')} \| {STATES[name][0]:,} ", page.read_text()
     )

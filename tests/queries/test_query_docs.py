@@ -15,7 +15,9 @@ from store.records import PriceRecord
 from store.writing.beside import put_prices
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXAMPLES = re.findall(r"```sql\n(.*?)```", (DOCS / "howto" / "ask-over-time.md").read_text(), re.DOTALL)
+EXAMPLES = re.findall(
+    r"```sql\n(.*?)```", (DOCS / "howto" / "sql.md").read_text().partition("## Over time")[2], re.DOTALL
+)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 Source: seed 001. `seed002` runs a mixed-length prefill batch whole (seed 002). Not here: engines (models.engine).
 
 Rows under upstream's convention beyond what tests compare with that program say so. The tests are
-tests/evaluator/test_upstream_*.py; docs/explanation/seeds.md has their table."""
+tests/evaluator/test_upstream_*.py; docs/reference/seeds.md has their table."""
 
 from __future__ import annotations
 

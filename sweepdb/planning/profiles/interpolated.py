@@ -71,7 +71,7 @@ def contexts_of(rows: Sequence[ProfileRow], *, least: int) -> list[list[ProfileR
         if len(one) < 2:
             raise InputError(
                 f"only batch size {one[0].batch_size} of {one[0].where} is stored at a context of"
-                f" {one[0].context_length:g} tokens, so that nothing is known between an empty and a full cache",
+                f" {one[0].context_length:g} tokens: nothing is known between an empty and a full cache",
                 hint=f"store every batch: {evaluate_command(one[0], 'decode')}",
             )
     return kept
