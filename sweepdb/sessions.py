@@ -1,8 +1,11 @@
-"""Sessions whose answers read the store's own measured points. Not here: asking (queries.session)."""
+"""Sessions whose answers read the store's own measured points, and know their servers by our names.
+
+Not here: asking (queries.session)."""
 
 from __future__ import annotations
 
 from queries.learning import OwnPoints
+from queries.measured_rows import NamedServer, StatedServer
 from queries.session import Session
 from store.location import StoreLocation, parse_url
 from store.reading import read_transaction
@@ -23,9 +26,16 @@ def own_points(location: StoreLocation) -> OwnPoints:
         return points_of_records(get_measurements(store))
 
 
+def server_named(one: StatedServer) -> NamedServer:
+    """A server of measured settings by the names of stored rows; the catalogue is read when somebody asks of any."""
+    from sweepdb.measured_servers import named
+
+    return named(one)
+
+
 def session_at(location: StoreLocation, *, memory_share: float = 1.0) -> Session:
     """A session on a store, corrected by its own runs."""
-    return Session(location, memory_share=memory_share, own_points=own_points)
+    return Session(location, memory_share=memory_share, own_points=own_points, named=server_named)
 
 
 def open_session(url: str | None = None) -> Session:

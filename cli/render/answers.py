@@ -367,7 +367,10 @@ def _number_of(value: object, name: str) -> object:
 def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
     """The columns with what a device's rates rest on, and whether limits hold before the reference of a row."""
     held = HELD if answer.question.limits.on_times else {}
-    beside = ((held.get(column), column, BASIS if column == "device" else None) for column in columns)
+    told = (BASIS, *((ROWS,) if answer.question.options.rows == "both" else ()))
+    first = next((name for name in ("device", "prefill_device", "system_qps") if name in columns), None)
+    beside = ((held.get(column), column, *(told if column == "device" else told[1:] if column == first else ()))
+              for column in columns)  # fmt: skip
     return [name for names in beside for name in names if name is not None]
 
 

@@ -172,6 +172,8 @@ def takes(asked: Report, item: Declared) -> bool:
         limited = bool(all_variables_taken(asked) & {one.variable for one in limit_table() if one.errors_known})
         # A report that ignores limits says of its rows whether they hold.
         return limited or (item.keyword == "tuned_servers" and bool(asked.ignores))
+    if item.keyword == "rows":
+        return asked.of_measured
     if item.keyword in {"as_predicted", "mode"}:
         return asked.predicts if item.keyword == "as_predicted" else bool(asked.modes)
     if item.keyword in _EVERYWHERE or any(item.keyword in other.when for other in asked.others):

@@ -1,0 +1,58 @@
+"""What a question that asks of measured settings reads of a store, and what it is refused.
+
+Not here: which settings these are (queries.measured_rows.placing)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from queries.asking.options import ROWS
+from store.errors import InputError
+
+if TYPE_CHECKING:
+    from queries.asking.question import Question
+
+PREDICTED, MEASURED, BOTH = ROWS
+
+
+def unread(question: Question) -> frozenset[str]:
+    """Views that are not read: predictions, where measured settings alone are asked of."""
+    return frozenset({"probe"} if question.options.rows == MEASURED else ())
+
+
+def brought_in(question: Question) -> frozenset[str]:
+    """Views that are read besides."""
+    return frozenset(() if question.options.rows == PREDICTED else ("measured_probe", "measurement"))
+
+
+def check_rows(question: Question) -> None:
+    """Refuse what nobody measured: a reserve, its step, tokens counted twice, sides that pair."""
+    options, limits = question.options, question.limits
+    asked = f"`rows={options.rows}`"
+    if options.rows == PREDICTED:
+        return
+    if options.mode == "pd":
+        raise InputError(
+            f"{asked} has no sides to pair by `mode=pd`: a deployment with both is measured as one",
+            hint="ask pareto or compare, which have such deployments",
+        )
+    if options.rows == BOTH:
+        return
+    if "memory" in options.vary:
+        raise InputError(f"{asked} has no memory to vary: no client measures it", hint="`vary=ttft`, tpot or e2e")
+    if limits.reserved_gib != type(limits)().reserved_gib:
+        raise InputError(f"{asked} has no memory to reserve of: no client measures it", hint="leave it out")
+    if question.definitions.throughput == "twice":
+        raise InputError(f"{asked} has measured throughput, by no formula", hint="`throughput=once`")
+
+
+def no_proof() -> InputError:
+    """The error of whoever wants a proof of measured rows."""
+    return InputError("a proof is of predicted rows: no formula gives measured ones again", hint="`rows=predicted`")
+
+
+def no_shell() -> InputError:
+    """The error of whoever wants statements over an export."""
+    return InputError(
+        "statements over an export are of predicted rows", hint="`rows=predicted`, or every_probe in sweepdb sql"
+    )

@@ -1,0 +1,37 @@
+"""SQL of sessions that look at measured settings: pairs that were measured as one, and memory that nobody stated.
+
+Not here: relations that a session looks at (queries.narrow.scope_tables)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from queries.asking.macros import JUDGED, Macro, macros, read_macros, read_sql
+
+PAIRED = "measured_pairs"
+_OF_PREDICTIONS = "predicted_"
+
+
+@cache
+def pair_macros() -> Mapping[str, Macro]:
+    """Macros in place of those of the same names."""
+    return read_macros(read_sql(Path(__file__).with_suffix(".sql")))
+
+
+def of_predictions(macro: str, sql: str) -> tuple[str, str]:
+    """A macro that a measured one stands in place of: its name from there on, and its text."""
+    name = f"{_OF_PREDICTIONS}{macro}"
+    return name, sql.replace(f"MACRO {macro}(", f"MACRO {name}(", 1)
+
+
+@cache
+def judged_measured() -> str:
+    """The view of judged rows. A server that ran had memory enough: what is not known counts as none left."""
+    text = macros()[JUDGED].sql
+    before, _, select = text.partition(f"VIEW {JUDGED} AS\n")
+    return (
+        f"{before}VIEW {JUDGED} AS\nSELECT * REPLACE (CASE WHEN scenario_id < 0 THEN 0 ELSE memory_free_bytes END"  # noqa: S608
+        f" AS memory_free_bytes) FROM (\n{select.rstrip().rstrip(';')}\n);"
+    )
