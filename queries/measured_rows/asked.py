@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from queries.asking.library import report
 from queries.asking.options import ROWS
 from store.errors import InputError
 
@@ -44,6 +45,18 @@ def check_rows(question: Question) -> None:
         raise InputError(f"{asked} has no memory to reserve of: no client measures it", hint="leave it out")
     if question.definitions.throughput == "twice":
         raise InputError(f"{asked} has measured throughput, by no formula", hint="`throughput=once`")
+
+
+def check_pairs(question: Question, phases: frozenset[str]) -> None:
+    """Refuse a comparison of deployments where none of either kind was measured."""
+    if question.options.rows != MEASURED or report(question.report).verdict != "deployments":
+        return
+    for phase, name in (("pd", "prefill and decode apart"), ("aggregated", "both in one instance")):
+        if phase not in phases:
+            raise InputError(
+                f"report {question.report} needs settings of both kinds, and none with {name} was measured here",
+                hint="ask best or pareto, or `rows=both` beside predictions",
+            )
 
 
 def no_proof() -> InputError:

@@ -32,6 +32,6 @@ def judged_measured() -> str:
     text = macros()[JUDGED].sql
     before, _, select = text.partition(f"VIEW {JUDGED} AS\n")
     return (
-        f"{before}VIEW {JUDGED} AS\nSELECT * REPLACE (CASE WHEN scenario_id < 0 THEN 0 ELSE memory_free_bytes END"  # noqa: S608
+        f"{before}VIEW {JUDGED} AS\nSELECT * REPLACE (CASE WHEN scenario_id < 0 THEN 0 ELSE memory_free_bytes END"
         f" AS memory_free_bytes) FROM (\n{select.rstrip().rstrip(';')}\n);"
     )

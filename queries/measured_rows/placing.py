@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.declaring import declared
 from queries.asking.options import Scope
 from queries.asking.parameters import instance_budget
 from queries.asking.question import Question
+from queries.measured_rows.asked import BOTH, MEASURED, check_pairs
 from queries.measured_rows.predicted import groups_of, subjects_of
-from queries.measured_rows.asked import BOTH, MEASURED
 from queries.measured_rows.relation import NEAR, RELATIONS, Ladder, join_predicted, read_ladders
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of
@@ -81,7 +81,9 @@ class MeasuredRows:
         self._read(())
         ladders = _within(self._ladders, instance_budget(question))
         if question.options.rows == MEASURED:
-            return Placed(_alone(_wanted(ladders, question.scope), ladders), RELATIONS[MEASURED])
+            whole = _alone(_wanted(ladders, question.scope), ladders)
+            check_pairs(question, whole.phases)
+            return Placed(whole, RELATIONS[MEASURED])
         beside = groups_of(transaction, predicted, ladders)
         own = [] if _names_predictions(question.scope) else _wanted(ladders, question.scope)
         join_predicted(self._connection.duckdb, source, {})
@@ -99,7 +101,7 @@ class MeasuredRows:
                 for key, version, tags, day in self._connection.duckdb.execute(_RUNS).fetchall()]  # fmt: skip
         names, rows = question.options.sweeps, question.options.rows
         taken = {row.question_group for row in predicted.rows}
-        self._read(tuple(() if number in taken else tuple(side_of(runs, name, "sweeps"))
+        self._read(tuple(() if number in taken else tuple(side_of(runs, name))
                          for number, name in enumerate(names)))  # fmt: skip
         if rows == BOTH:
             join_predicted(self._connection.duckdb, source, subjects_of(transaction, predicted, self._ladders))
@@ -109,6 +111,7 @@ class MeasuredRows:
             groups=tuple(f"{side}: {name}" for side, name in zip(("first", "second"), names, strict=True)),
             phases=predicted.phases | {one.phase for one in self._ladders},
             families=tuple(sorted({*predicted.families, MEASURED})),
+            serving_models=tuple(sorted({*predicted.serving_models, *_engines(self._ladders)})),
             of_measured=True,
         )
         return Placed(scope, RELATIONS[rows])
@@ -149,6 +152,10 @@ def _row(one: Ladder, group: int) -> ScopeRow:
     return ScopeRow(
         scenario_id=one.scenario_id, first_batch_size=0, last_batch_size=NO_LARGEST_BATCH, question_group=group
     )
+
+
+def _engines(ladders: Sequence[Ladder]) -> set[str]:
+    return {one.server.serving_model for one in ladders}
 
 
 def _group(one: Ladder) -> Group:
@@ -201,7 +208,7 @@ def _alone(ladders: Sequence[Ladder], every: Sequence[Ladder]) -> ResolvedScope:
         phases=_phases(ladders),
         families=(MEASURED,),
         of_measured=True,
-        serving_models=tuple(sorted({one.server.serving_model for one in ladders})),
+        serving_models=tuple(sorted(_engines(ladders))),
         left_out=f"{others} other measured subject{'' if others == 1 else 's'} in this store: `all`"
         if others
         else None,
@@ -223,7 +230,7 @@ def _joined(
         phases=predicted.phases | _phases([*joined, *alone]),
         families=tuple(sorted({*predicted.families, MEASURED})),
         of_measured=True,
-        serving_models=tuple(sorted({*predicted.serving_models, *(one.server.serving_model for one in alone)})),
+        serving_models=tuple(sorted({*predicted.serving_models, *_engines(alone)})),
     )
 
 
@@ -287,8 +294,8 @@ def _wanted(ladders: Sequence[Ladder], scope: Scope) -> list[Ladder]:
         known = ", ".join(f"`{keywords[name]}`" for name in _TESTS)
         raise InputError(f"measured settings have no {listed}", hint=f"leave it out, or filter by {known}")
     if not asked and not scope.all_subjects:
-        since = max((one.imported_at for one in ladders), default=datetime.min) - _ONE_IMPORT
-        groups = {_group(one) for one in ladders if one.imported_at >= since}
+        newest = max((one.imported_at for one in ladders), default=None)
+        groups = {_group(one) for one in ladders if newest is not None and newest - one.imported_at <= _ONE_IMPORT}
         return [one for one in ladders if _group(one) in groups]
     kept = [one for one in ladders if all(_TESTS[name](one, value) for name, value in asked.items())]
     if not kept:

@@ -5,7 +5,6 @@ Not here: measured settings themselves (queries.measured_rows.relation)."""
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -22,7 +21,9 @@ _ABOUT = (
     " AND w.images IS NULL"
 )
 _SIZES = ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp")
+_FORMATS = ("linear_quantization", "experts_quantization", "attention_quantization")
 _AT_ONCE = 500
+_SAME = 1e-6  # of logarithms of lengths
 
 
 class Predicted(NamedTuple):
@@ -48,41 +49,36 @@ class Predicted(NamedTuple):
     moe_tp: int
     moe_dp: int
 
-    def is_of(self, one: Ladder) -> bool:
-        """Whether a ladder is of the same model, formats and lengths, under its engine. Formulas stand for any."""
+    def apart(self, one: Ladder) -> float | None:
+        """How far the lengths of a ladder are off; None where it is of another model, format, engine or length.
+
+        Formulas stand for any engine."""
         server = one.server
         named = server.model_key == self.model_key if server.model_key else server.model.lower() == self.model.lower()
-        return (
-            named
-            and self.serving_model in {*FORMULA_MODELS, server.serving_model, *_profiles(self, server.engine)}
-            and server.linear_quantization == self.linear_quantization
-            and server.experts_quantization == self.experts_quantization
-            and server.attention_quantization == self.attention_quantization
-            and self._has_lengths(one.input_length, one.output_length)
+        served = self.serving_model in FORMULA_MODELS or self.serving_model.partition("@")[0] == server.engine
+        if not (named and served and all(getattr(self, name) == getattr(server, name) for name in _FORMATS)):
+            return None
+        # Nominal lengths, or the mean ones of a client that draws them.
+        apart = min(
+            max(
+                _apart(one.input_length, share * self.input_length),
+                _apart(one.output_length, share * self.output_length),
+            )
+            for share in (1.0, self.mean_length)
         )
+        return apart if apart <= math.log1p(NEAR) else None
 
     def is_subject_of(self, one: Ladder) -> bool:
         """Whether a ladder is of the same device, plan and phase, too."""
         server = one.server
         return (
             self.device == server.device and self.phase == one.phase
-            and all(getattr(self, name) == getattr(server, name) for name in _SIZES) and self.is_of(one)
+            and all(getattr(self, name) == getattr(server, name) for name in _SIZES) and self.apart(one) is not None
         )  # fmt: skip
 
-    def _has_lengths(self, prompt: float | None, output: float | None) -> bool:
-        """Nominal lengths, or the mean ones of a client that draws them."""
-        return any(
-            _near(prompt, share * self.input_length) and _near(output, share * self.output_length)
-            for share in (1.0, self.mean_length)
-        )
 
-
-def _profiles(one: Predicted, engine: str) -> tuple[str, ...]:
-    return (one.serving_model,) if one.serving_model.partition("@")[0] == engine else ()
-
-
-def _near(measured: float | None, told: float) -> bool:
-    return measured is not None and abs(math.log(max(measured, 1.0) / max(told, 1.0))) <= math.log1p(NEAR)
+def _apart(measured: float | None, told: float) -> float:
+    return math.inf if measured is None else abs(math.log(max(measured, 1.0) / max(told, 1.0)))
 
 
 def predicted_of(transaction: ReadTransaction, numbers: Iterable[int]) -> list[Predicted]:
@@ -97,15 +93,19 @@ def predicted_of(transaction: ReadTransaction, numbers: Iterable[int]) -> list[P
 def groups_of(
     transaction: ReadTransaction, scope: ResolvedScope, ladders: Sequence[Ladder]
 ) -> Mapping[int, tuple[int, ...]]:
-    """The groups of a scope that each ladder stands in, by its number: all that agree with it."""
+    """The groups of a scope that each ladder stands in, by its number: of those that agree with it the nearest."""
     of_group = {row.question_group: row.scenario_id for row in scope.rows}  # a group's rows agree on what is compared
     known = {one.scenario_id: one for one in predicted_of(transaction, set(of_group.values()))}
-    groups: defaultdict[int, list[int]] = defaultdict(list)
-    for group, number in sorted(of_group.items()):
-        for one in ladders:
-            if number in known and known[number].is_of(one):
-                groups[one.scenario_id].append(group)
-    return {number: tuple(found) for number, found in groups.items()}
+    found: dict[int, tuple[int, ...]] = {}
+    for one in ladders:
+        apart = {
+            group: far
+            for group, number in sorted(of_group.items())
+            if number in known and (far := known[number].apart(one)) is not None
+        }
+        if apart:
+            found[one.scenario_id] = tuple(group for group, far in apart.items() if far <= min(apart.values()) + _SAME)
+    return found
 
 
 def subjects_of(transaction: ReadTransaction, scope: ResolvedScope, ladders: Sequence[Ladder]) -> Mapping[int, str]:

@@ -30,6 +30,15 @@ _BASE = f"""
         dense_rank() OVER (ORDER BY input_length, output_length) AS lengths
     FROM main.measured_probe
 """  # noqa: S608  our names
+_EMPTY = f"""
+    CREATE OR REPLACE TEMP TABLE measured_base AS
+    SELECT 0 AS side, {_TAKEN}, 0::BIGINT AS server, 0::BIGINT AS lengths FROM main.measured_probe LIMIT 0
+"""  # noqa: S608  our names
+# The view of settings sees the runs of a side in place of all.
+_OF_SIDE = """
+    CREATE TEMP TABLE measurement AS
+    SELECT * EXCLUDE (metrics, definitions, extra, flags) FROM main.measurement SEMI JOIN side_run USING (key)
+"""
 _SERVERS = f"SELECT side, server, {_STATED} FROM measured_base GROUP BY ALL ORDER BY side, server"  # noqa: S608
 _LENGTHS = """
     SELECT side, lengths, input_length, output_length, count(*)
@@ -118,27 +127,23 @@ def read_ladders(
     connection: duckdb.DuckDBPyConnection, named: ServerNamer, sides: Sequence[Sequence[str]] = ()
 ) -> Read:
     """Make `measured_row` of every measured setting, or of the runs of each side by their content keys."""
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE measured_base AS SELECT 0 AS side, {_TAKEN}, 0::BIGINT AS server,"
-                       " 0::BIGINT AS lengths FROM main.measured_probe LIMIT 0")  # fmt: skip  # noqa: S608  our names
+    connection.execute(_EMPTY)
     if not sides:
         connection.execute(_BASE, {"side": 0})
     for number, keys in enumerate(sides):
         connection.execute("CREATE OR REPLACE TEMP TABLE side_run (key VARCHAR)")
         insert_rows(connection, "side_run", [("key", "VARCHAR")], [(key,) for key in keys])
-        # Views below see the runs of a side in place of all.
-        connection.execute(
-            "CREATE TEMP VIEW measurement AS SELECT * FROM main.measurement SEMI JOIN side_run USING (key)"
-        )
+        connection.execute(_OF_SIDE)
         try:
             connection.execute(_BASE, {"side": number})
         finally:
-            connection.execute("DROP VIEW temp.measurement")
+            connection.execute("DROP TABLE temp.measurement")
     servers = _name_servers(connection, named)
     lengths = _join_lengths(connection)
     connection.execute(_ROWS)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {_ALONE} AS SELECT {_SELECTED} FROM measured_row")  # noqa: S608
     ladders = (
-        Ladder(number, side, servers[server], *lengths[length], phase, devices, imported)
+        Ladder(number, side, servers[server], lengths[length][0], lengths[length][1], phase, devices, imported)
         for number, side, server, length, phase, devices, imported in connection.execute(_LADDERS).fetchall()
     )
     ((left_out,),) = connection.execute(_LEFT_OUT).fetchall()

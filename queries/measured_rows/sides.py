@@ -38,13 +38,13 @@ class SidedRun(Protocol):
 _Run = TypeVar("_Run", bound=SidedRun)
 
 
-def side_of(runs: Iterable[_Run], name: str, option: str) -> dict[str, _Run]:
-    """The runs that a side names, by key: a tag before a version, a version before days."""
-    runs = list(runs)
+def side_of(runs: Iterable[_Run], name: str, option: str | None = None) -> dict[str, _Run]:
+    """The runs that a side names, by key: a tag before a version, a version before days. `option` is its keyword."""
+    runs, told = list(runs), name if option is None else f"`{option}={name}`"
     tests = (
         lambda run: name in run.tags,
         lambda run: name == run.version,
-        lambda run: run.day is not None and _holds(name, run.day, option),
+        lambda run: run.day is not None and _holds(name, run.day, told),
     )
     for is_of in tests:
         found = {run.key: run for run in runs if is_of(run)}
@@ -54,10 +54,10 @@ def side_of(runs: Iterable[_Run], name: str, option: str) -> dict[str, _Run]:
     days = sorted({run.day for run in runs if run.day is not None})
     span = f"days from {days[0]} to {days[-1]}" if days else "no days"
     said = ", ".join(known[:_MOST_NAMED]) + (", ..." if len(known) > _MOST_NAMED else "")
-    raise InputError(f"`{option}={name}` is no run's tag, version or day", hint=f"stored: {said or 'no tags'}; {span}")
+    raise InputError(f"{told} is no run's tag, version or day", hint=f"stored: {said or 'no tags'}; {span}")
 
 
-def _holds(name: str, day: date, option: str) -> bool:
+def _holds(name: str, day: date, told: str) -> bool:
     """Whether a day is among those of a span: 2026-05-01, 2026-05-01.., ..2026-05-31 or both ends."""
     match = _DAYS.fullmatch(name)
     if match is None or not (match["first"] or match["last"]):
@@ -65,9 +65,9 @@ def _holds(name: str, day: date, option: str) -> bool:
     try:
         first, last = (date.fromisoformat(match[end]) if match[end] else None for end in ("first", "last"))
     except ValueError as error:
-        raise InputError(f"`{option}={name}`: {error}", hint="days are written 2026-05-01") from error
+        raise InputError(f"{told}: {error}", hint="days are written 2026-05-01") from error
     if match["many"] is None:
         return day == (first or last)
     if first is not None and last is not None and last < first:
-        raise InputError(f"`{option}={name}` ends before it begins", hint=f"write {last}..{first}")
+        raise InputError(f"{told} ends before it begins", hint=f"write {last}..{first}")
     return (first is None or first <= day) and (last is None or day <= last)

@@ -56,8 +56,7 @@ _COUNT_ALL = """
     GROUP BY phase"""
 # A row of several groups is looked at once.
 _COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT (stored.scenario_id, batch_size))")
-# Measured settings are of phases by which no report counts: all of them are looked at.
-_COUNT_MEASURED = _COUNT_DISTINCT.replace("raw.stored_probe", "{source}").replace("SELECT phase", "SELECT 'aggregated'")
+_COUNT_MEASURED = _COUNT_DISTINCT.replace("raw.stored_probe", "{source}")
 _IN_PLACE = f"stored.block_id NOT IN (SELECT block_id FROM raw.{THINNED})"  # noqa: S608  our names
 _COUNT_WHOLE = _COUNT_DISTINCT.replace("WHERE", f"WHERE {_IN_PLACE} AND")
 _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule", "kv_charge", "reserved_gib")
@@ -220,7 +219,7 @@ class ScopeTables:
             self._see(self._seen)
 
     def _provide_pairs(self, macro: str, sql: str) -> None:
-        """Make what engines make of pairs, and where measured settings are asked of, those measured as one beside it."""
+        """Make what engines make of pairs; beside it those measured as one, where measured settings are asked of."""
         if not self._measured:
             self._relate(macro, sql)
             return
@@ -276,6 +275,7 @@ class ScopeTables:
                 self._counts = self._counted(_COUNT_WHOLE) + self._counted(COUNT_THINNED)
             else:
                 self._counts = self._counted(_COUNT_ALL if self._is_single() else _COUNT_DISTINCT)
+        # Measured pairs are of a phase that no report names: all rows are looked at.
         return sum(self._counts.values() if self._measured else (self._counts[phase] for phase in phases))
 
     def _there(self, phases: Collection[str]) -> int:

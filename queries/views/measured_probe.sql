@@ -43,7 +43,7 @@ named AS (
         coalesce(num_devices, replicas * tp) AS num_devices, precision AS linear_quantization,
         kv_precision AS attention_quantization, 'measured' AS convention, coalesce(engine, 'unstated') AS serving_model,
         input_length, input_length AS input_length_mean, output_length,
-        concat(round(input_length), '/', round(output_length)) AS workload, phase,
+        concat(round(input_length)::BIGINT, '/', round(output_length)::BIGINT) AS workload, phase,
         in_flight / replicas AS batch_size, in_flight AS concurrency, ttft_ms, tpot_exclusive_ms,
         whole_ms / nullif(output_length, 0) AS tpot_inclusive_ms, whole_ms AS e2e_ms, finished_per_s AS requests_per_s,
         finished_per_s * input_length AS input_tokens_per_s, made_per_s AS output_tokens_per_s,
