@@ -340,15 +340,17 @@ class Session:
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
             scope = self._predicted(transaction, question, pinned)
-            lessons = self._lessons(transaction, scope) if of_probes and not options.as_predicted else None
+            taught = of_probes and not options.as_predicted and options.rows != MEASURED
+            lessons = self._lessons(transaction, scope) if taught else None
         # Everything at once: what is brought in later is read again together with all that is there.
-        needed = ({"probe", "device"} if of_probes else set[str]()) - unread(question) | brought_in(question)
+        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question)
         # Rows that can win as predicted need not be those that win as corrected.
         self._connection.narrow_to(
             (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),
             winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
         )
-        self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
+        needed |= LOADED if report(question.report).of_loads else set()
+        self._connection.provide(needed - unread(question))
         self._learned, source = None, STORED
         if lessons is not None:
             from queries.learning.learned_rows import LEARNED, learn

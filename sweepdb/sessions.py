@@ -28,9 +28,9 @@ def own_points(location: StoreLocation) -> OwnPoints:
 
 def server_named(one: StatedServer) -> NamedServer:
     """A server of measured settings by the names of stored rows; the catalogue is read when somebody asks of any."""
-    from sweepdb.measured_servers import named
+    from sweepdb.own_points import server_of
 
-    return named(one)
+    return server_of(one)
 
 
 def session_at(location: StoreLocation, *, memory_share: float = 1.0) -> Session:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from queries.asking.library import report
+from queries.asking.library import names_below, report
 from queries.asking.options import ROWS
 from store.errors import InputError
 
@@ -22,8 +22,10 @@ def unread(question: Question) -> frozenset[str]:
 
 
 def brought_in(question: Question) -> frozenset[str]:
-    """Views that are read besides."""
-    return frozenset(() if question.options.rows == PREDICTED else ("measured_probe", "measurement"))
+    """Views that are read besides, and all that the report names: what comes later is read again with these."""
+    if question.options.rows == PREDICTED:
+        return frozenset()
+    return names_below(question.report) | {"measured_probe", "measurement", "price", "device"}
 
 
 def check_rows(question: Question) -> None:

@@ -26,7 +26,7 @@ _AT_ONCE = 500
 _SAME = 1e-6  # of logarithms of lengths
 
 
-class Predicted(NamedTuple):
+class StoredScenario(NamedTuple):
     """A stored scenario of requests as clients of measured points send them: nothing cached, drafted or drawn."""
 
     scenario_id: int
@@ -81,12 +81,12 @@ def _apart(measured: float | None, told: float) -> float:
     return math.inf if measured is None else abs(math.log(max(measured, 1.0) / max(told, 1.0)))
 
 
-def predicted_of(transaction: ReadTransaction, numbers: Iterable[int]) -> list[Predicted]:
+def stored_scenarios(transaction: ReadTransaction, numbers: Iterable[int]) -> list[StoredScenario]:
     """Scenarios by their numbers."""
-    wanted, found = sorted(numbers), list[Predicted]()
+    wanted, found = sorted(numbers), list[StoredScenario]()
     for start in range(0, len(wanted), _AT_ONCE):
         listed = ", ".join(map(str, wanted[start : start + _AT_ONCE]))
-        found += transaction.rows(Predicted, f"{_ABOUT} AND sc.id IN ({listed}) ORDER BY sc.id")
+        found += transaction.rows(StoredScenario, f"{_ABOUT} AND sc.id IN ({listed}) ORDER BY sc.id")
     return found
 
 
@@ -95,7 +95,7 @@ def groups_of(
 ) -> Mapping[int, tuple[int, ...]]:
     """The groups of a scope that each ladder stands in, by its number: of those that agree with it the nearest."""
     of_group = {row.question_group: row.scenario_id for row in scope.rows}  # a group's rows agree on what is compared
-    known = {one.scenario_id: one for one in predicted_of(transaction, set(of_group.values()))}
+    known = {one.scenario_id: one for one in stored_scenarios(transaction, set(of_group.values()))}
     found: dict[int, tuple[int, ...]] = {}
     for one in ladders:
         apart = {
@@ -110,7 +110,7 @@ def groups_of(
 
 def subjects_of(transaction: ReadTransaction, scope: ResolvedScope, ladders: Sequence[Ladder]) -> Mapping[int, str]:
     """The stored subject that each ladder measured, of several the first by its key."""
-    known = sorted(predicted_of(transaction, {row.scenario_id for row in scope.rows}), key=lambda one: one.subject)
+    known = sorted(stored_scenarios(transaction, {row.scenario_id for row in scope.rows}), key=lambda one: one.subject)
     found = (
         (one.scenario_id, next((told.subject for told in known if told.is_subject_of(one)), None)) for one in ladders
     )

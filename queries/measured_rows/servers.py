@@ -1,6 +1,6 @@
 """The server of a measured setting: as its source states it, and by the names and sizes that stored rows have.
 
-Not here: matching names with the catalogue (sweepdb.measured_servers)."""
+Not here: matching names with the catalogue (sweepdb.own_points)."""
 
 from __future__ import annotations
 
