@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queries.measured_rows.asked import BOTH, MEASURED
 from queries.measured_rows.servers import UNSTATED, NamedServer, ServerNamer, StatedServer
-from store.schema import MEASURED_COLUMNS, OF_SHARES, VIEW_COLUMNS, label_sql, measured_select
+from store.schema import MEASURED_COLUMNS, OF_SHARES, STORED_PROBE, VIEW_COLUMNS, label_sql, measured_select, probe_select
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ _LADDERS = """
 """
 _LEFT_OUT = "SELECT count(*) FROM measured_base WHERE coalesce(batch_size, 0) <= 0 OR phase IS NULL"
 _COLUMNS = ", ".join(one.name for one in VIEW_COLUMNS)
+_STORED = {"main.probe": f"({probe_select(f'raw.{STORED_PROBE}')})"}
 _SELECTED = measured_select((*_NAMED, "scenario_id"))
 
 
@@ -151,7 +152,9 @@ def read_ladders(
 
 
 def join_predicted(connection: duckdb.DuckDBPyConnection, predicted: str, subjects: Mapping[int, str]) -> None:
-    """Have both kinds of rows in one relation; ladders that are of predicted subjects have these."""
+    """Have both kinds of rows in one relation; ladders that are of predicted subjects have these.
+
+    A session shows it under the name of the view `probe`, which it then cannot be made of."""
     if subjects:
         columns = [("scenario_id", "BIGINT"), ("subject", "VARCHAR")]
         connection.execute("CREATE OR REPLACE TEMP TABLE measured_subject (scenario_id BIGINT, subject VARCHAR)")
@@ -161,7 +164,7 @@ def join_predicted(connection: duckdb.DuckDBPyConnection, predicted: str, subjec
             " WHERE measured_subject.scenario_id = measured_row.scenario_id"
         )
     connection.execute(
-        f"CREATE OR REPLACE TEMP VIEW {_BESIDE_PREDICTED} AS SELECT {_COLUMNS} FROM {predicted}"  # noqa: S608  our names
+        f"CREATE OR REPLACE TEMP VIEW {_BESIDE_PREDICTED} AS SELECT {_COLUMNS} FROM {_STORED.get(predicted, predicted)}"  # noqa: S608
         f" UNION ALL SELECT {_COLUMNS} FROM {_ALONE}"
     )
 
