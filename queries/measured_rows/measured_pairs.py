@@ -1,10 +1,11 @@
-"""SQL of sessions that look at measured settings: pairs that were measured as one, and memory that nobody stated.
+"""SQL of sessions that look at measured settings: pairs that were measured as one, frontiers, unstated memory.
 
 Not here: relations that a session looks at (queries.narrow.scope_tables)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from queries.asking.macros import JUDGED, Macro, macros, read_macros, read_sql
 
 PAIRED = "measured_pairs"
 _OF_PREDICTIONS = "predicted_"
+_FRONTIER = "frontier_of(device)"
 
 
 @cache
@@ -24,6 +26,14 @@ def of_predictions(macro: str, sql: str) -> tuple[str, str]:
     """A macro that a measured one stands in place of: its name from there on, and its text."""
     name = f"{_OF_PREDICTIONS}{macro}"
     return name, sql.replace(f"MACRO {macro}(", f"MACRO {name}(", 1)
+
+
+def of_both(macro: Macro) -> Macro:
+    """A macro where measured settings are among the rows: these have a frontier of their own, beside the predicted."""
+    if macro.name != "unbeaten_points":
+        return macro
+    beside = f"concat({_FRONTIER}, CASE WHEN NOT contains(point, ':') THEN ', measured' END)"
+    return replace(macro, sql=macro.sql.replace(f"{_FRONTIER} AS", f"{beside} AS", 1))
 
 
 @cache

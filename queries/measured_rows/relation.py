@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queries.measured_rows.asked import BOTH, MEASURED
 from queries.measured_rows.servers import UNSTATED, NamedServer, ServerNamer, StatedServer
-from store.schema import MEASURED_COLUMNS, OF_SHARES, STORED_PROBE, VIEW_COLUMNS, label_sql, measured_select, probe_select
+from queries.narrow.scope_tables import STORED
+from store.schema import (
+    MEASURED_COLUMNS,
+    OF_SHARES,
+    STORED_PROBE,
+    VIEW_COLUMNS,
+    label_sql,
+    measured_select,
+    probe_select,
+)
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
@@ -100,7 +109,7 @@ _LADDERS = """
 """
 _LEFT_OUT = "SELECT count(*) FROM measured_base WHERE coalesce(batch_size, 0) <= 0 OR phase IS NULL"
 _COLUMNS = ", ".join(one.name for one in VIEW_COLUMNS)
-_STORED = {"main.probe": f"({probe_select(f'raw.{STORED_PROBE}')})"}
+_SOURCES = {STORED: f"({probe_select(f'raw.{STORED_PROBE}')})"}
 _SELECTED = measured_select((*_NAMED, "scenario_id"))
 
 
@@ -163,8 +172,9 @@ def join_predicted(connection: duckdb.DuckDBPyConnection, predicted: str, subjec
             "UPDATE measured_row SET subject = measured_subject.subject FROM measured_subject"
             " WHERE measured_subject.scenario_id = measured_row.scenario_id"
         )
+    stored = _SOURCES.get(predicted, predicted)
     connection.execute(
-        f"CREATE OR REPLACE TEMP VIEW {_BESIDE_PREDICTED} AS SELECT {_COLUMNS} FROM {_STORED.get(predicted, predicted)}"  # noqa: S608
+        f"CREATE OR REPLACE TEMP VIEW {_BESIDE_PREDICTED} AS SELECT {_COLUMNS} FROM {stored}"  # noqa: S608
         f" UNION ALL SELECT {_COLUMNS} FROM {_ALONE}"
     )
 

@@ -27,7 +27,7 @@ from queries.asking.macros import (
 )
 from queries.asking.options import Definitions
 from queries.asking.variables import settings
-from queries.measured_rows.measured_pairs import PAIRED, judged_measured, of_predictions, pair_macros
+from queries.measured_rows.measured_pairs import PAIRED, judged_measured, of_both, of_predictions, pair_macros
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import dataclass
@@ -204,6 +204,8 @@ class ScopeTables:
         DuckDB plans a macro when it is created, with all that it calls. Over tables without rows that takes half as
         long as over views whose every column is computed."""
         called = macros_of(sql, of_loads=self._of_loads, closed=self._closed)
+        if self._measured:
+            called = list(map(of_both, called))
         missing = [macro for macro in called if self._created.get(macro.name) != macro.sql]
         planned = any(macro.calls & {SCOPED, JUDGED} for macro in missing if macro.name != JUDGED)
         for macro in missing:

@@ -10,6 +10,7 @@ import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from queries_stores import changed, write_sweep
 
+from queries.asking.pictures import picture_of
 from queries.asking.question import question_of
 from queries.connect import connect
 from queries.session import Session
@@ -130,7 +131,12 @@ def test_best_ranks_the_best_setting_of_each_server_and_says_that_it_was_measure
         assert row["output_tokens_per_s"] == pytest.approx(told["rate"])
         assert row["ttft_ms"] == pytest.approx(told["ttft"])
         assert row["e2e_ms"] == pytest.approx(told["e2e"])
-        assert (row["basis"], row["rows"], row["holds"], row["memory_free_bytes"]) == ("measured", "measured", "yes", None)
+        assert (row["basis"], row["rows"], row["holds"], row["memory_free_bytes"]) == (
+            "measured",
+            "measured",
+            "yes",
+            None,
+        )
         assert (row["batch_size"], row["concurrency"]) == (told["users"], told["users"])
 
 
@@ -165,7 +171,9 @@ def test_compare_takes_copies_of_what_was_measured(measured, budget):
     url, rows = measured
     got = {row["mode"]: row for row in asked(url, "compare", input_length=PROMPT, num_devices=budget).dicts()}
     for mode, told in got.items():
-        held = [(budget // row["devices"] * row["qps"], row) for row in short(rows, mode=mode) if row["devices"] <= budget]
+        held = [
+            (budget // row["devices"] * row["qps"], row) for row in short(rows, mode=mode) if row["devices"] <= budget
+        ]
         qps, best = max(held, key=lambda item: item[0])
         assert told["system_qps"] == pytest.approx(qps)
         assert told["devices_used"] == budget // best["devices"] * best["devices"]
@@ -322,6 +330,26 @@ def test_every_report_has_both_kinds_of_rows(both):
         assert "rows" in one.columns
 
 
+def test_predicted_and_measured_settings_have_a_frontier_each(both):
+    told = {rows: asked(both, "pareto", rows=rows, input_length=PROMPT) for rows in ("predicted", "measured", "both")}
+    frontiers = {rows: {row["probe"] for row in answer.dicts()} for rows, answer in told.items()}
+    assert frontiers["both"] == frontiers["predicted"] | frontiers["measured"]
+    lines = {(row["rows"], row["frontier_of"]) for row in told["both"].dicts()}
+    assert lines == {("predicted", "all devices"), ("measured", "all devices, measured")}
+
+
+@pytest.mark.parametrize("report", ["curve", "pareto"])
+def test_a_picture_has_measured_points_over_the_line(both, report):
+    answer = asked(both, report, rows="both", input_length=PROMPT)
+    picture = picture_of(answer)
+    *lines, points = picture["layer"]
+    assert points["mark"]["type"] == "point"
+    assert points["transform"] == [{"filter": {"field": "rows", "equal": "measured"}}]
+    assert "line" in str(lines[0]["mark"])
+    drawn = [row for row in picture["data"]["values"] if row["rows"] == "measured"]
+    assert len(drawn) == sum(row["rows"] == "measured" for row in answer.dicts()) > 0
+
+
 def test_a_sweep_is_held_against_runs(both):
     predicted = {row["probe"]: row for row in asked(both, "curve", rows="predicted").dicts()}
     got = asked(both, "diff", rows="both", sweeps=("sweep a", "0.2"))
@@ -329,7 +357,11 @@ def test_a_sweep_is_held_against_runs(both):
     assert len(got.rows) == 2 * 2 * 4  # devices, plans, numbers of users
     for row in got.dicts():
         before, after = predicted[row["first_probe"]], rows[row["second_probe"]]
-        assert (before["device"], before["plan"], before["concurrency"]) == (after["device"], after["plan"], after["concurrency"])
+        assert (before["device"], before["plan"], before["concurrency"]) == (
+            after["device"],
+            after["plan"],
+            after["concurrency"],
+        )
         change = 100 * (after["output_tokens_per_s"] / before["output_tokens_per_s"] - 1)
         assert row["throughput_change_percent"] == pytest.approx(change)
         assert row["rows"] == "predicted to measured"
@@ -340,7 +372,9 @@ def test_a_session_goes_from_one_kind_of_rows_to_the_other(both):
     with Session(parse_url(both)) as session:
         for rows in kinds:
             question = question_of("best", {"rows": rows, "input_length": PROMPT, "top": 1000, "tpot_limit": 20.0})
-            assert session.ask(question).rows == asked(both, "best", rows=rows, input_length=PROMPT, tpot_limit=20.0).rows
+            assert (
+                session.ask(question).rows == asked(both, "best", rows=rows, input_length=PROMPT, tpot_limit=20.0).rows
+            )
 
 
 def test_sql_has_both_kinds_in_one_view(both):
