@@ -36,9 +36,9 @@ DecodeQpsRule = Literal["minus-one", "full"]
 ThroughputRule = Literal["once", "twice"]
 AllocationRule = Literal["budget", "exact"]
 KvCharge = Literal["full", "mean"]
+Rows = Literal["predicted", "measured", "both"]
 Blend = tuple[tuple[str, float], ...]  # a workload by name, and its weight
 _VARIED = tuple(one.name for one in row_limits())
-ROWS = ("predicted", "measured", "both")  # which rows of a store a report asks of
 MODES = ("aggregated", "prefill", "decode", "pd")
 MOST_DEVICES = 1_000_000  # of a budget
 MOST_ROWS = 10_000  # of a group, and points of a frontier
@@ -303,8 +303,8 @@ class ReportOptions:
     as_predicted: bool = option(
         False, "as predicted, without what own measured points say of it", flag="--as-predicted",
     )  # fmt: skip
-    rows: str = option(
-        "predicted", "predicted, measured, or both: measured settings are rows, too", check=one_of(*ROWS)
+    rows: Rows = option(
+        "predicted", "predicted, measured, or both: measured settings are rows, too", check=one_of(*get_args(Rows))
     )
     top: int = option(
         10,

@@ -77,6 +77,7 @@ class BestKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -163,6 +164,7 @@ class CompareKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -214,6 +216,7 @@ class CostKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -233,6 +236,7 @@ class CurveKeywords(ScopeKeywords, total=False):
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -317,6 +321,7 @@ class DevicesKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -336,6 +341,7 @@ class DiffKeywords(TypedDict, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -401,6 +407,7 @@ class ParetoKeywords(ScopeKeywords, total=False):
     by_device: bool | None
     max_points: int | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -509,6 +516,7 @@ class SensitivityKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 

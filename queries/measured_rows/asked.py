@@ -4,16 +4,16 @@ Not here: which settings these are (queries.measured_rows.placing)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from queries.asking.library import names_below, report
-from queries.asking.options import ROWS
+from queries.asking.options import Rows
 from store.errors import InputError
 
 if TYPE_CHECKING:
     from queries.asking.question import Question
 
-PREDICTED, MEASURED, BOTH = ROWS
+PREDICTED, MEASURED, BOTH = get_args(Rows)
 
 
 def unread(question: Question) -> frozenset[str]:
