@@ -1,4 +1,4 @@
-"""What a question that asks of measured settings reads of a store, and what it is refused.
+"""Views that a question about measured settings reads, and the options that it is refused.
 
 Not here: which settings these are (queries.measured_rows.placing)."""
 

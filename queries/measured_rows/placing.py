@@ -159,7 +159,7 @@ def _engines(ladders: Sequence[Ladder]) -> set[str]:
 
 
 def _group(one: Ladder) -> Group:
-    """What settings of one ranking agree on."""
+    """The facts that settings of one ranking agree on."""
     server = one.server
     return (
         server.model_key or server.model.lower(), one.input_length, one.output_length, server.linear_quantization,

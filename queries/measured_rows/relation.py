@@ -1,4 +1,4 @@
-"""The relation of measured settings that takes the place of the view `probe`, and the ladders that its rows are of.
+"""The relation of measured settings that takes the place of `probe`, and the ladders of its rows.
 
 A ladder is a server at one pair of lengths: what a scenario is among predictions. Its number is negative, so that it
 is none of the store. Not here: which ladders a question is about (queries.measured_rows.placing)."""

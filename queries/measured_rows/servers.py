@@ -12,7 +12,7 @@ NO_KV_FORMAT = "DISABLED"  # keys and values as they are computed, as stored row
 
 
 class StatedServer(NamedTuple):
-    """The facts of the view `measured_probe` that tell servers apart; of a pair the plan is that of its decode side."""
+    """The facts of `measured_probe` that tell servers apart. The plan of a pair is that of its decode side."""
 
     model: str | None
     device: str | None

@@ -1,4 +1,4 @@
-"""What an answer says of measured rows: which these are, whether they keep the limits, and no memory.
+"""The words of an answer on measured rows: which these are, whether they keep the limits, and no memory.
 
 Not here: predictions, which hold with a probability (queries.judging)."""
 
@@ -62,7 +62,7 @@ def _values(answer: Answer, connection: duckdb.DuckDBPyConnection) -> Mapping[st
 
 
 class _Told:
-    """What is said of the rows of one answer."""
+    """The words beside the rows of one answer."""
 
     def __init__(self, answer: Answer, values: Mapping[str, Sequence[float | None]]) -> None:
         self._limits = answer.question.limits
