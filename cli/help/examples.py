@@ -73,7 +73,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "compare": ("compare before.json after.json", "compare before/ after/ --format csv --output change.csv"),
     "validate": ("validate", "validate --measurements runs --format html --output errors.html"),
-    "export": ("export bundle", "export bundle --sweep 6903164904d0 --format csv"),
+    "export": (
+        "export bundle --sweep 6903164904d0 --format csv",
+        "export profile --for dynamo --ttft-limit 2000 --tpot-limit 50 --output dynamo",
+    ),
     "import": ("import bundle", "import bundle --store sqlite:///other.sqlite"),
     "publish": ("publish --to probes.duckdb", "publish --to postgresql://user@host/published"),
     "init": ("db init", "db init --store postgresql://user@host/database"),

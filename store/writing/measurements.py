@@ -283,10 +283,15 @@ def _forget(connection: Connection, keys: Collection[str]) -> None:
 
 
 def get_measurements(
-    store: Store, *, model: str | None = None, device: str | None = None, source_format: str | None = None
+    store: Store,
+    *,
+    model: str | None = None,
+    device: str | None = None,
+    source_format: str | None = None,
+    newest: int | None = None,
 ) -> list[MeasurementRecord]:
     """Return measured points in the order of their import, those of a model, device or format when given."""
-    query = select(MEASUREMENT).order_by(MEASUREMENT.c.id)
+    query = select(MEASUREMENT).order_by(MEASUREMENT.c.id.desc()).limit(newest)
     for column, value in (
         (MEASUREMENT.c.model, model),
         (MEASUREMENT.c.device, device),
@@ -295,7 +300,7 @@ def get_measurements(
         if value is not None:
             query = query.where(column == value)
     with store.reading() as connection:
-        return [_record(row) for row in connection.execute(query).mappings()]
+        return [_record(row) for row in connection.execute(query).mappings()][::-1]
 
 
 def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
