@@ -39,13 +39,13 @@ from queries.measured_rows import (
     check_rows,
     no_proof,
     no_shell,
-    predicted_sides,
+    predicted_scope,
     unread,
     with_measured_words,
 )
 from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
-from queries.scoping.question_scope import Pinned, check_serving_models, keyed_question, phases_kept, resolve_question
+from queries.scoping.question_scope import Pinned, check_serving_models, keyed_question, phases_kept
 from queries.scoping.scope import (
     DEVICES_A_GROUP,
     ResolvedScope,
@@ -345,7 +345,7 @@ class Session:
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
-            scope = self._predicted(transaction, question, pinned)
+            scope = predicted_scope(transaction, question, pinned)
             taught = of_probes and not options.as_predicted and options.rows != MEASURED
             lessons = self._lessons(transaction, scope) if taught else None
         # Everything at once: what is brought in later is read again together with all that is there.
@@ -373,18 +373,6 @@ class Session:
         self._scenarios = len({row.scenario_id for row in scope.rows})
         self._read_limits(question, scope)
         return scope
-
-    def _predicted(self, transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
-        """The scenarios that a question is about; none where measured settings alone are asked of."""
-        rows = question.options.rows
-        if rows == PREDICTED:
-            return resolve_question(transaction, question, pinned)
-        if pinned is not None:
-            raise no_proof()
-        if rows == MEASURED:
-            return ResolvedScope(rows=(), groups=())
-        sides = question.options.sweeps
-        return predicted_sides(transaction, sides) if sides else resolve_question(transaction, question, None)
 
     def _lessons(self, transaction: ReadTransaction, scope: ResolvedScope) -> Lessons | None:
         """The own runs that are of the servers of a scope; None where none is."""

@@ -15,12 +15,13 @@ from queries.asking.declaring import declared
 from queries.asking.options import Scope
 from queries.asking.parameters import instance_budget
 from queries.asking.question import Question
-from queries.measured_rows.asked import BOTH, MEASURED, check_pairs
+from queries.measured_rows.asked import BOTH, MEASURED, PREDICTED, check_pairs, no_proof
 from queries.measured_rows.predicted import groups_of, subjects_of
 from queries.measured_rows.relation import NEAR, RELATIONS, Ladder, join_predicted, read_ladders
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of
 from queries.scoping.names import find_sweep, unknown
+from queries.scoping.question_scope import Pinned, resolve_question
 from queries.scoping.scope import NO_LARGEST_BATCH, ResolvedScope, ScopeRow, resolve_scope
 from store.errors import InputError
 
@@ -128,7 +129,19 @@ class MeasuredRows:
             )
 
 
-def predicted_sides(transaction: ReadTransaction, names: Sequence[str]) -> ResolvedScope:
+def predicted_scope(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
+    """The scenarios that a question is about; none where measured settings alone are asked of."""
+    rows, sides = question.options.rows, question.options.sweeps
+    if rows == PREDICTED:
+        return resolve_question(transaction, question, pinned)
+    if pinned is not None:
+        raise no_proof()
+    if rows == MEASURED:
+        return ResolvedScope(rows=(), groups=())
+    return _predicted_sides(transaction, sides) if sides else resolve_question(transaction, question, None)
+
+
+def _predicted_sides(transaction: ReadTransaction, names: Sequence[str]) -> ResolvedScope:
     """The scenarios of those of two sides that are sweeps."""
     sides = []
     for number, name in enumerate(names):
