@@ -44,6 +44,7 @@ from store.sealing import (
     create_load_relation,
     create_table,
     damage_named,
+    insert_repeating,
     insert_rows,
     list_parts,
     load_snapshot,
@@ -65,6 +66,8 @@ _COLUMNS = ", ".join(column.name for column in PROBE_COLUMNS)
 _WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
+# Of measured points; their other columns repeat.
+_OF_POINTS = frozenset(("id", "key", "source", "metrics", "extra", "measured_at", "read_as", "concurrency"))
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
 
 
@@ -264,7 +267,8 @@ class StoreConnection:
         rows = transaction.cells(table.statement)
         if name == "sweep":
             rows = self._of_now(transaction, rows, [column.name for column in table.columns])
-        insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
+        insert = partial(insert_repeating, own=_OF_POINTS) if name == "measurement" else insert_rows
+        insert(self.duckdb, f"raw.{name}", table.typed_names, rows)
 
     def _of_now(self, transaction: ReadTransaction, rows: Iterable[Cells], names: Sequence[str]) -> Iterator[Cells]:
         """Sweeps with the status they have now: interrupted where the writer is gone."""
@@ -352,11 +356,7 @@ def _parts_select(parts: Sequence[Part]) -> str:
 
 
 def elsewhere_note(folder: str) -> str:
-<<<<<<< HEAD
-    """The note below an answer that was read from another database's parts."""
-=======
     """The note of an answer that was read from another database's parts."""
->>>>>>> s-words
     return (
         f"note: rows are read from {folder}, which belongs to another database: this one is a copy. Until"
         " `sweepdb db adopt-parts` it depends on what the other keeps there."

@@ -14,7 +14,7 @@ from queries.asking.headers import HeaderColumn, read_header
 from queries.connect import create_shape
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.reading import in_memory
-from store.schema import PROBE_COLUMNS, RAW_TABLES, STORED_PROBE, VIEW_COLUMNS, ReadColumn
+from store.schema import PROBE_COLUMNS, RAW_TABLES, STORED_PROBE, VIEW_COLUMNS, ReadColumn, measured_select
 
 _REPEATED = "probe"
 _STORED_MEANING = "every stored probe that is not voided, as snapshots hold it; `probe` adds what is derived"
@@ -79,6 +79,8 @@ def _column(relation: str, name: str, type_: str, meanings: dict[str, HeaderColu
 def _meanings(file: VocabularyFile) -> dict[str, HeaderColumn | ReadColumn]:
     """Collect what explains a column: the nearest header first, then what the store declares."""
     known: dict[str, HeaderColumn | ReadColumn] = {}
+    if measured_select() in file.sql:  # in the columns of `probe`
+        known.update({column.name: column for column in VIEW_COLUMNS})
     for source in sorted(file.raw):
         known.update(
             {column.name: column for column in (VIEW_COLUMNS if source == STORED_PROBE else _declared(source))}

@@ -29,9 +29,23 @@ from queries.judging.learned import elsewhere_notes
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, with_expected_errors
 from queries.learning.own_points import OwnPoint, OwnPoints, PointReader, no_points
+from queries.measured_rows import (
+    MEASURED,
+    PREDICTED,
+    MeasuredRows,
+    ServerNamer,
+    as_stated,
+    brought_in,
+    check_rows,
+    no_proof,
+    no_shell,
+    predicted_scope,
+    unread,
+    with_measured_words,
+)
 from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
-from queries.scoping.question_scope import Pinned, check_serving_models, keyed_question, phases_kept, resolve_question
+from queries.scoping.question_scope import Pinned, check_serving_models, keyed_question, phases_kept
 from queries.scoping.scope import (
     DEVICES_A_GROUP,
     ResolvedScope,
@@ -60,10 +74,12 @@ class Session:
         unsealed: Collection[str] | None = None,
         memory_share: float = 1.0,
         own_points: PointReader = no_points,
+        named: ServerNamer = as_stated,
     ) -> None:
         """Open a store; `unsealed` scenarios, by content key, are read from the database alone and nothing else is.
 
-        `own_points` reads the measured points that answers are corrected by. `memory_share` is what it may use and
+        `own_points` reads the measured points that answers are corrected by, and `named` names servers of measured
+        settings as stored rows do. `memory_share` is what it may use and
         keep probes in, of what a session by itself may: half of the machine."""
         self.location = location
         most_bytes = max(int(_MACHINE_SHARE * memory_share * machine_memory()), _LEAST_BYTES)
@@ -81,6 +97,7 @@ class Session:
         self._elsewhere: tuple[OwnPoint, ...] = ()  # of its models and devices, under other engines
         self._ran: Report | None = None
         self._ladders = Ladders(self._connection)
+        self._measured = MeasuredRows(self._connection, named)
 
     def __enter__(self) -> Self:
         return self
@@ -125,7 +142,12 @@ class Session:
         answer = with_expected_errors(
             answer, self._known, self._connection.duckdb, ids, self._tables.create_macros, self._learned
         )
+        if question.options.rows == MEASURED:
+            return with_measured_words(answer, self._connection.duckdb, self._measured.notes())
         notes = (*answer.notes, *elsewhere_notes(self._elsewhere))
+        if question.options.rows != PREDICTED:
+            answer = replace(answer, notes=notes)
+            return with_measured_words(answer, self._connection.duckdb, self._measured.notes())
         return replace(answer, notes=notes, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:
@@ -160,8 +182,9 @@ class Session:
         asked = report(question.report)
         check_options(question)
         check_used(question)
+        check_rows(question)
         question = keyed_question(self.location, question)
-        whole = whole or "winners" not in asked.reads
+        whole = whole or "winners" not in asked.reads or question.options.rows != PREDICTED
         scope = self._prepare(question, pinned, whole=whole)
         served = by_engine(scope.serving_models)
         phases = phases_of(question, scope.phases, served=served)
@@ -181,9 +204,10 @@ class Session:
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
         answering = answering_for(asked, values)
-        if self._connection.thinned and not suffices(answering, values):
+        thinned = question.options.rows != MEASURED and bool(self._connection.thinned)
+        if thinned and not suffices(answering, values):
             return self._answered(question, pinned, whole=True, for_table=for_table)
-        self._connection.provide(names_below(answering.name))
+        self._connection.provide(names_below(answering.name) - unread(question))
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
         told = told_columns(asked, answering) if for_table else None
@@ -196,7 +220,7 @@ class Session:
         # Misses are counted among every row.
         return (
             self._answered(question, pinned, whole=True, for_table=for_table)
-            if self._connection.thinned
+            if thinned
             else self._with_nearest(answer, phases)
         )
 
@@ -217,6 +241,8 @@ class Session:
         """The scenarios of the last question by content key, so that it can be asked again of a copy."""
         if self._scope is None:
             return []
+        if self._scope.of_measured:
+            raise no_proof()
         with read_transaction(self.location) as transaction:
             keys = transaction.keys("scenario")
         return [
@@ -234,6 +260,8 @@ class Session:
         from queries.shell import shell_statements
 
         scope = () if self._scope is None else self._scope.rows
+        if self._scope is not None and self._scope.of_measured:
+            raise no_shell()
         with read_transaction(self.location) as transaction:
             stored = transaction.keys("scenario")
         keys = {row.scenario_id: stored[row.scenario_id] for row in scope}
@@ -302,36 +330,43 @@ class Session:
             options.probes,
             options.mix,
             options.as_predicted,
+            options.rows,
             pinned,
             budget,
         )
         known = self._scope is not None and self._asked == about and self._serves(question, self._scope)
         if self._scope is not None and known and self._is_bound(question, self._scope, whole=whole):
-            self._again = of_probes
-            if of_probes:
+            self._again = of_probes and options.rows == PREDICTED
+            if self._again:
                 self._tables.keep(phases_kept(question, self._scope))
+            if of_probes:
                 self._read_limits(question, self._scope)
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
-            scope = resolve_question(transaction, question, pinned)
-            lessons = self._lessons(transaction, scope) if of_probes and not options.as_predicted else None
+            scope = predicted_scope(transaction, question, pinned)
+            taught = of_probes and not options.as_predicted and options.rows != MEASURED
+            lessons = self._lessons(transaction, scope) if taught else None
         # Everything at once: what is brought in later is read again together with all that is there.
-        needed = {"probe", "device"} if of_probes else set[str]()
+        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question)
         # Rows that can win as predicted need not be those that win as corrected.
         self._connection.narrow_to(
             (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),
             winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
         )
-        self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
+        needed |= LOADED if report(question.report).of_loads else set()
+        self._connection.provide(needed - unread(question))
         self._learned, source = None, STORED
         if lessons is not None:
             from queries.learning.learned_rows import LEARNED, learn
 
             self._learned, source = learn(self._connection.duckdb, lessons), LEARNED
-        self._tables.provide(scope.rows, of_probes=of_probes, source=source)
+        if options.rows != PREDICTED:
+            with read_transaction(self.location) as transaction:
+                scope, source = self._measured.place(transaction, question, scope, source)
+        self._tables.provide(scope.rows, of_probes=of_probes, source=source, measured=options.rows != PREDICTED)
         self._looked_at = phases_wanted(question, scope.phases)
-        if of_probes:
+        if of_probes and options.rows == PREDICTED:
             self._tables.keep_where_scattered(phases_kept(question, scope))
         self._scope, self._asked, self._again = scope, about, False
         self._scenarios = len({row.scenario_id for row in scope.rows})
@@ -357,6 +392,8 @@ class Session:
         if confident:
             ids = [row.scenario_id for row in scope.rows]
             read_with_confidence(question, self._known, self._connection.duckdb, ids, self._learned)
+            if scope.of_measured:
+                self._measured.read_as_they_are()
         self._tables.read_with_factors(confident)
 
     def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:

@@ -1,15 +1,25 @@
-"""Sessions whose answers read the store's own measured points. Not here: asking (queries.session)."""
+"""Sessions whose answers read the store's own measured points, and know their servers by our names.
+
+Not here: asking (queries.session)."""
 
 from __future__ import annotations
 
+from queries.measured_rows import NamedServer, StatedServer
 from queries.session import Session
 from store.location import StoreLocation, parse_url
 from sweepdb.own_runs import own_points
 
 
+def server_named(one: StatedServer) -> NamedServer:
+    """A server of measured settings by the names of stored rows; the catalogue is read when somebody asks of any."""
+    from sweepdb.own_runs import server_of
+
+    return server_of(one)
+
+
 def session_at(location: StoreLocation, *, memory_share: float = 1.0) -> Session:
     """A session on a store, corrected by its own runs."""
-    return Session(location, memory_share=memory_share, own_points=own_points)
+    return Session(location, memory_share=memory_share, own_points=own_points, named=server_named)
 
 
 def open_session(url: str | None = None) -> Session:

@@ -177,6 +177,10 @@ def header_lines(answer: Answer) -> Iterator[str]:
     elif "ttft_limit_ms" in answer.parameters and report(answer.report).of_loads:
         yield load_limits(answer)
     versions = answer.versions
+    if answer.question.options.rows == "measured":
+        yield Aside(f"measured settings of {_listed(versions, 'serving_model')}\n")
+        yield from _ranking_lines(answer)
+        return
     older = f" (of {_listed(versions, 'older_formula_versions')} too: --all-versions)"
     yield Aside(
         f"cost model: {_listed(versions, 'family')}, serving model {_listed(versions, 'serving_model')},"
@@ -217,9 +221,13 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
     ignored = report(answer.report).ignores
     if ignored:  # limits on time are all that a report may ignore
         limits = Limits(reserved_gib=limits.reserved_gib)
-    said = [*limits.said(), *limits.surely, f"{limits.reserved_gib:g} GiB reserved"]
+    measured = answer.question.options.rows == "measured"
+    reserve = [] if measured else [f"{limits.reserved_gib:g} GiB reserved"]
+    said = [*limits.said(), *limits.surely, *reserve] or ["none"]
     every = f" (a {answer.report} shows every point that fits memory, whatever its times)" if ignored else ""
     yield Paragraph(f"limits: {', '.join(said)}{every}", indent="  ", unbroken=True)
+    if measured:
+        return
     yield Aside(
         f"rules: tpot {answer.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps},"
         f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}\n"
@@ -367,7 +375,10 @@ def _number_of(value: object, name: str) -> object:
 def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
     """The columns with what a device's rates rest on, and whether limits hold before the reference of a row."""
     held = HELD if answer.question.limits.on_times else {}
-    beside = ((held.get(column), column, BASIS if column == "device" else None) for column in columns)
+    told = (BASIS, *(("rows",) if answer.question.options.rows == "both" else ()))
+    first = next((name for name in ("device", "prefill_device", "system_qps") if name in columns), None)
+    beside = ((held.get(column), column, *(told if column == "device" else told[1:] if column == first else ()))
+              for column in columns)  # fmt: skip
     return [name for names in beside for name in names if name is not None]
 
 

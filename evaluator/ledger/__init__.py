@@ -8,12 +8,19 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.inputs.engines.engine_profiles import Nearby
-    from evaluator.ledger.deployments import OPEN_LOOP, Deployment, deployment_of
+    from evaluator.ledger.deployments import (
+        OPEN_LOOP,
+        Deployment,
+        deployment_of,
+        engine_of,
+        measured_device,
+        plan_of,
+    )
     from evaluator.ledger.fitting.engine_fit import fit_engine, huber
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
     from evaluator.ledger.fitting.near_fit import MOST_PLACES, worth_measuring
     from evaluator.ledger.fitting.user_points import OwnFit, fit_own, own_points, served_points
-    from evaluator.ledger.matching import Unmatched, measured_model
+    from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
     from evaluator.ledger.metrics import central_metrics, requests_running
     from evaluator.ledger.predicting import (
         Asked,

@@ -97,7 +97,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
     if record.mode is None:
         raise Unmatched(NO_MODE)
     model_name, model = measured_model(record.model)
-    device, said = _device(record.device), circumstances_of(record)
+    device, said = measured_device(record.device), circumstances_of(record)
     if said.all_at_once:
         raise Unmatched("a backlog timed to its last answer: probes are of a server that stays full")
     input_length, output_length = _lengths(record)
@@ -107,7 +107,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         )
     apart = record.mode == "disaggregated"
     decode, repairs = repaired(record.decode) if has_recipe(said.point_id) and not apart else (record.decode, ())
-    plan = _plan(model, _replicated(decode) if said.attention_replicas else decode)
+    plan = plan_of(model, _replicated(decode) if said.attention_replicas else decode)
     instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (_replicas(record), 0, None)
     users = 1.0 if said.saturated else _users(record, decode, plan)
     # Where sides are apart, the version is the one of what joins them.
@@ -193,7 +193,7 @@ def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]
     prefill, decode = record.prefill, record.decode
     if not prefill.instances or not decode.instances or prefill.tp is None or decode.tp is None:
         raise Unmatched("disaggregated: number or plan of the instances not stated")
-    return decode.instances, prefill.instances, _plan(model, prefill)
+    return decode.instances, prefill.instances, plan_of(model, prefill)
 
 
 def engine_of(name: str | None, version: str | None = None, year: int | None = None) -> str | None:
@@ -232,7 +232,8 @@ def _device_or_reason(name: str) -> DeviceProfile | str:
     return reason
 
 
-def _device(name: str | None) -> DeviceProfile:
+def measured_device(name: str | None) -> DeviceProfile:
+    """The profile of what a measurement calls its device. Raises Unmatched."""
     if name is None:
         raise Unmatched("device not stated")
     found = _device_or_reason(name)
@@ -241,7 +242,8 @@ def _device(name: str | None) -> DeviceProfile:
     return found
 
 
-def _plan(model: ModelSpec, side: SideRecord) -> Plan:
+def plan_of(model: ModelSpec, side: SideRecord) -> Plan:
+    """The plan of one side, with the sizes that follow from those stated. Raises Unmatched."""
     moe = model.routed
     tp, pp, dp = side.tp or 1, side.pp or 1, side.dp
     shares = {"dcp": side.dcp or 1, "pcp": side.pcp or 1, "micro_batches": side.micro_batches or 1}

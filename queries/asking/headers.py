@@ -10,7 +10,8 @@
                          or probes
     allocates            pairs or instances of several kinds within the device budget
     reads                narrow: `judged`, `admitted` and `picked` alone (queries/narrow); winners: rows that can win
-                         alone (queries/thinned); loads | the ladders whose cells can matter: what requests that
+                         alone (queries/thinned); measured: measured settings, too, where `rows` asks for them
+                         (queries/measured_rows); loads | the ladders whose cells can matter: what requests that
                          arrive met
     requires             option | what is said without it | hint; of probes or sweeps two are named
     refuses              options; options | hint; option | what is said | hint
@@ -113,6 +114,11 @@ class Report:
     def of_loads(self) -> bool:
         """Whether it is about requests that arrive, not about probes."""
         return self.ladders is not None
+
+    @property
+    def of_measured(self) -> bool:
+        """Whether measured settings can be its rows."""
+        return "measured" in self.reads
 
     @property
     def by_device(self) -> bool:

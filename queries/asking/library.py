@@ -169,8 +169,9 @@ def takes(asked: Report, item: Declared) -> bool:
         limited = bool(all_variables_taken(asked) & {one.variable for one in limit_table() if one.errors_known})
         # A report that ignores limits says of its rows whether they hold.
         return limited or (item.keyword == "tuned_servers" and bool(asked.ignores))
-    if item.keyword in {"as_predicted", "mode"}:
-        return asked.predicts if item.keyword == "as_predicted" else bool(asked.modes)
+    of_report = {"as_predicted": asked.predicts, "mode": bool(asked.modes), "rows": asked.of_measured}
+    if item.keyword in of_report:
+        return of_report[item.keyword]
     if item.keyword in _EVERYWHERE or any(item.keyword in other.when for other in asked.others):
         return True
     return item.option.variable in all_variables_taken(asked)

@@ -36,6 +36,7 @@ DecodeQpsRule = Literal["minus-one", "full"]
 ThroughputRule = Literal["once", "twice"]
 AllocationRule = Literal["budget", "exact"]
 KvCharge = Literal["full", "mean"]
+Rows = Literal["predicted", "measured", "both"]
 Blend = tuple[tuple[str, float], ...]  # a workload by name, and its weight
 _VARIED = tuple(one.name for one in row_limits())
 MODES = ("aggregated", "prefill", "decode", "pd")
@@ -301,6 +302,9 @@ class ReportOptions:
     as_predicted: bool = option(
         False, "as predicted, without what own measured points say of it", flag="--as-predicted",
     )  # fmt: skip
+    rows: Rows = option(
+        "predicted", "predicted, measured, or both: measured settings are rows, too", check=one_of(*get_args(Rows))
+    )
     top: int = option(
         10,
         "rows a group [default: 10; 40 of curves and steps]",

@@ -27,7 +27,7 @@ OBJECTIVES = {
 }
 _OBJECTIVE_PHASES = {one.name.replace("_", "-"): one.phases for one in predicted_limits()}
 PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
-_FEW_TAKERS = 4  # reports that a hint names
+_FEW_TAKERS = 8  # reports that a hint names
 
 
 def answered_instead(question: Question) -> Question:

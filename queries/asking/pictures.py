@@ -64,6 +64,9 @@ def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
     spec = dict(known[answer.report])
     described = spec.pop("description")
     inner = {name: _spoken(spec.pop(name), answer.question.options.vary) for name in _DRAWN if name in spec}
+    options = answer.question.options
+    if options.rows != "predicted" and not options.sweeps and _first_mark(inner) not in _AS_HIGH_AS_IT_HAS_ROWS:
+        inner = _with_points(inner)
     rows, groups, subtitle = _drawn(answer, set(_fields(inner)) if with_rows else None)
     size: dict[str, Json] = {"width": 560}
     if _first_mark(inner) not in _AS_HIGH_AS_IT_HAS_ROWS:
@@ -74,6 +77,18 @@ def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
     title: dict[str, Json] = {"text": lines, "subtitle": subtitle}
     said: dict[str, Json] = {"title": title, "description": described}
     return {**spec, **picture_looks(), **said, "data": {"values": rows}, **whole}
+
+
+def _with_points(inner: Mapping[str, Json]) -> dict[str, Json]:
+    """A picture whose measured rows are points of their own: over a line they would be joined as predictions are."""
+    shared = {name: value for name, value in inner.items() if name not in {"layer", "mark"}}
+    layers = inner.get("layer")
+    mark: dict[str, Json] = {"type": "point", "filled": True, "shape": "diamond", "size": 70}
+    points: dict[str, Json] = {"transform": [{"filter": {"field": "rows", "equal": "measured"}}], "mark": mark}
+    if isinstance(layers, list):
+        return {**shared, "layer": [*layers, points]}
+    alone: dict[str, Json] = {"transform": [{"filter": {"field": "rows", "equal": "predicted"}}], "mark": inner["mark"]}
+    return {**shared, "layer": [alone, points]}
 
 
 def _first_mark(inner: Mapping[str, Json]) -> str:

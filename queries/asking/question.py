@@ -154,7 +154,7 @@ class Answer(Framed):
     ttft_intervals: tuple[TtftInterval, ...] = ()  # of the rows whose first tokens are no one number
     expected_error: tuple[ExpectedError, ...] = ()  # empty where a report judges no predicted number
     own_runs: OwnRuns | None = None  # where measured points of the store correct some of the rows
-    counts: Literal["probes", "loads"] = "probes"  # what `probes_considered` is of
+    counts: Literal["probes", "loads", "rows"] = "probes"  # what `probes_considered` is of
     left_out: str | None = None  # what else the store holds, where no filter was given
 
     @property

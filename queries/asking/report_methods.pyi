@@ -77,6 +77,7 @@ class BestKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -165,6 +166,7 @@ class CompareKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -217,6 +219,7 @@ class CostKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -236,6 +239,7 @@ class CurveKeywords(ScopeKeywords, total=False):
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -321,6 +325,7 @@ class DevicesKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -340,6 +345,7 @@ class DiffKeywords(TypedDict, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -405,6 +411,7 @@ class ParetoKeywords(ScopeKeywords, total=False):
     by_device: bool | None
     max_points: int | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -533,6 +540,7 @@ class SensitivityKeywords(ScopeKeywords, total=False):
     by: str | None
     marginal: bool | None
     as_predicted: bool | None
+    rows: Literal["predicted", "measured", "both"] | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 

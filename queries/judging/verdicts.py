@@ -18,8 +18,10 @@ from queries.errors.expected import Subject
 from queries.judging.confidence import HELD, Factors, Predicted, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
+from queries.judging.learned import MEASURED as OWN
 from queries.judging.learned import LearnedAnswer, own_factors, silent_notes, with_own_runs
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
+from queries.measured_rows.words import is_measured
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
@@ -79,7 +81,12 @@ def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
         return answer
     bases = {one.subject.device: basis_of(one.subject) for one in found}
     places = [answer.columns.index(name) for name in ("device", "prefill_device") if name in answer.columns]
-    rows = tuple((*row, _least_known([bases.get(str(row[place])) for place in places])) for row in answer.rows)
+    probes = [place for place, name in enumerate(answer.columns) if name.endswith("probe")]
+    rows = tuple(
+        (*row, OWN if any(is_measured(row[place]) for place in probes)
+         else _least_known([bases.get(str(row[place])) for place in places]))
+        for row in answer.rows
+    )  # fmt: skip
     answer = replace(answer, columns=(*answer.columns, BASIS), rows=rows)
     return replace(answer, notes=(*answer.notes, *_on_data_sheets(answer)))
 

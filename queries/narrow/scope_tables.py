@@ -27,6 +27,7 @@ from queries.asking.macros import (
 )
 from queries.asking.options import Definitions
 from queries.asking.variables import settings
+from queries.measured_rows.measured_pairs import PAIRED, judged_measured, of_both, of_predictions, pair_macros
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import dataclass
@@ -55,6 +56,7 @@ _COUNT_ALL = """
     GROUP BY phase"""
 # A row of several groups is looked at once.
 _COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT (stored.scenario_id, batch_size))")
+_COUNT_MEASURED = _COUNT_DISTINCT.replace("raw.stored_probe", "{source}")
 _IN_PLACE = f"stored.block_id NOT IN (SELECT block_id FROM raw.{THINNED})"  # noqa: S608  our names
 _COUNT_WHOLE = _COUNT_DISTINCT.replace("WHERE", f"WHERE {_IN_PLACE} AND")
 _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule", "kv_charge", "reserved_gib")
@@ -94,18 +96,22 @@ class ScopeTables:
         self._seen = _Seen()
         self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._confident = False
+        self._measured = False  # whether measured settings are among the rows
         self._scopes = 0
         self._in_memory = False  # whether what is kept is to be looked at
         self._counts: Counter[str] = Counter()  # probes by phase
 
-    def provide(self, rows: Sequence[ScopeRow], *, of_probes: bool, source: str = STORED) -> None:
-        """Make `scope` the rows of a question, and `scoped` their probes as `source` has them: as they are stored, or
-        as own runs correct them."""
+    def provide(
+        self, rows: Sequence[ScopeRow], *, of_probes: bool, source: str = STORED, measured: bool = False
+    ) -> None:
+        """Make `scope` the rows of a question, and `scoped` their probes as `source` has them: as they are stored, as
+        own runs correct them, or `measured` settings among them."""
         duckdb = self._connection.duckdb
         duckdb.execute(_SCOPE)
         columns = [(name, "BIGINT" if name == "scenario_id" else "INTEGER") for name in type(rows[0]).__slots__]
         insert_rows(duckdb, "scope", columns, [[getattr(row, name) for name, _ in columns] for row in rows])
         self._rows, self._counts, self._of_probes, self._source = rows, Counter(), of_probes, source
+        self._measured = measured
         self._scopes += 1
         self._confident, self._in_memory = False, False
         self._forget()
@@ -198,6 +204,8 @@ class ScopeTables:
         DuckDB plans a macro when it is created, with all that it calls. Over tables without rows that takes half as
         long as over views whose every column is computed."""
         called = macros_of(sql, of_loads=self._of_loads, closed=self._closed)
+        if self._measured:
+            called = list(map(of_both, called))
         missing = [macro for macro in called if self._created.get(macro.name) != macro.sql]
         planned = any(macro.calls & {SCOPED, JUDGED} for macro in missing if macro.name != JUDGED)
         for macro in missing:
@@ -205,12 +213,21 @@ class ScopeTables:
                 if planned:
                     self._show_shape(macro)
             elif macro.name in SERVED:
-                self._relate(macro.name, (macro if self._served else _unserved()[macro.name]).sql)
+                self._provide_pairs(macro.name, (macro if self._served else _unserved()[macro.name]).sql)
             else:
                 self._connection.duckdb.execute(macro.sql)
                 self._created[macro.name] = macro.sql
         if planned:
             self._see(self._seen)
+
+    def _provide_pairs(self, macro: str, sql: str) -> None:
+        """Make what engines make of pairs; beside it those measured as one, where measured settings are asked of."""
+        if not self._measured:
+            self._relate(macro, sql)
+            return
+        self._relate(*of_predictions(macro, sql))
+        self._relate(PAIRED, pair_macros()[PAIRED].sql)
+        self._relate(macro, pair_macros()[macro].sql)
 
     @property
     def _closed(self) -> frozenset[str]:
@@ -242,7 +259,7 @@ class ScopeTables:
             self._relate("narrow", f"CREATE OR REPLACE TEMP VIEW narrow AS FROM narrow_{seen.rows}")
             self._relate(JUDGED, _narrow_judged(confident=seen.confident))
         else:
-            self._relate(JUDGED, macros()[JUDGED].sql)
+            self._relate(JUDGED, judged_measured() if self._measured else macros()[JUDGED].sql)
 
     def _relate(self, name: str, statement: str) -> None:
         """Make a view, unless it is there."""
@@ -253,11 +270,14 @@ class ScopeTables:
     def considered(self, phases: Collection[str]) -> int:
         """How many probes of the scope a question looks at, those among them that cannot win."""
         if not self._counts:
-            if self._connection.thinned:
+            if self._measured:
+                self._counts = self._counted(_COUNT_MEASURED.format(source=self._source))
+            elif self._connection.thinned:
                 self._counts = self._counted(_COUNT_WHOLE) + self._counted(COUNT_THINNED)
             else:
                 self._counts = self._counted(_COUNT_ALL if self._is_single() else _COUNT_DISTINCT)
-        return sum(self._counts[phase] for phase in phases)
+        # Measured pairs are of a phase that no report names: all rows are looked at.
+        return sum(self._counts.values() if self._measured else (self._counts[phase] for phase in phases))
 
     def _there(self, phases: Collection[str]) -> int:
         """How many of them can be read."""

@@ -2,7 +2,7 @@
 -- needs: aggregated
 -- shows: rank, device, plan, batch_size, concurrency, output_tokens_per_s, output_tokens_per_s_per_device if sized, instances if num_devices, system_output_tokens_per_s if num_devices, ttft_ms, tpot_ms, num_devices, memory_free_gib, launchable, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- refuses: mode | ask sweepdb query prefill, decode or pd-ratio
--- reads: narrow, winners
+-- reads: narrow, winners, measured
 -- column: question_group
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: output_tokens_per_s | tokens/s | generated tokens of one instance, as throughput_rule counts them

@@ -2,7 +2,7 @@
 -- needs: aggregated, prefill, decode
 -- allocates: instances
 -- requires: num_devices | report compare needs a device budget | add `num_devices=N`
--- reads: winners
+-- reads: winners, measured
 -- verdict: deployments
 -- layout: turned
 -- column: question_group, mode

@@ -1,7 +1,7 @@
 -- summary: the cheapest configuration of each device by the prices entered: tokens per $ and per kWh, and break-even price
 -- when: target_rate, concurrency | deployments
 -- modes: aggregated, decode, pd
--- reads: winners
+-- reads: winners, measured
 -- refuses: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, all_pairs
 -- shows: rank, device, plan, output_tokens_per_s, output_tokens_per_s_per_device, tokens_per_usd, usd_per_million_tokens, tokens_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from, probe
 -- column: question_group

@@ -2,7 +2,7 @@
 -- modes: aggregated, prefill, decode
 -- layout: long
 -- ignores: each_limit_keyword
--- reads: narrow
+-- reads: narrow, measured
 -- column: question_group, device, plan, batch_size, concurrency
 -- column: output_tokens_per_s | tokens/s | generated tokens of one instance; of prefill its prompt tokens
 -- column: ttft_ms | ms | NULL for decode

@@ -1,7 +1,7 @@
 -- summary: the best configuration of each device in one phase, ranked as best ranks: by what a device makes where sizes differ
 -- modes: aggregated, prefill, decode, pd
 -- shows: rank, device, plan, batch_size, concurrency, output_tokens_per_s, output_tokens_per_s_per_device, instances if num_devices, system_output_tokens_per_s if num_devices, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
--- reads: narrow, winners
+-- reads: narrow, winners, measured
 -- column: question_group
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: device, phase

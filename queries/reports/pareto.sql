@@ -4,7 +4,7 @@
 -- layout: long
 -- refuses: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, prefill_degradation, decode_degradation
 -- shows: mode, tokens_per_s_per_user, output_tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms, device, plan, concurrency, probe, prefill_plan, pd_ratio, prefill_probe
--- reads: narrow, winners
+-- reads: narrow, winners, measured
 -- column: question_group, mode
 -- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive
 -- column: output_tokens_per_s_per_device | tokens/s | generated tokens/s over every device that serves them, prefill devices too; pd: under an engine of the counts of instances, up to 8 a side, with the most requests/s per device that keep the limits; under formulas at the best ratio, whole numbers of instances not asked for

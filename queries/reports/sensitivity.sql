@@ -3,7 +3,7 @@
 -- requires: vary | sensitivity varies a limit | add `vary`: each_limit_listed, or two of them
 -- layout: long
 -- shows: vary, limit_from, limit_to, ranked_tokens_per_s if sized or num_devices, output_tokens_per_s, gain, gain_per_unit, winner_changes, device, plan, batch_size, concurrency, probe
--- reads: narrow, winners
+-- reads: narrow, winners, measured
 -- column: question_group
 -- column: vary | none | the limit that varies; memory is the reserve, which counts down
 -- column: limit_from | ms or GiB | from this value on this row is the best
@@ -84,7 +84,7 @@ ORDER BY question_group, needs, scenario;
 -- when: vary_second | sensitivity-grid
 -- summary: the best throughput for a grid of two limits, ranked as best ranks, their values spread over what is stored
 -- shows: first_limit, second_limit, ranked_tokens_per_s if sized or num_devices, output_tokens_per_s, device, plan, batch_size, concurrency, probe
--- reads: narrow
+-- reads: narrow, measured
 -- column: question_group
 -- column: first_limit | ms or GiB | value of the first limit
 -- column: second_limit | ms or GiB | value of the second limit

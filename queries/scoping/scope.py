@@ -54,6 +54,7 @@ class ResolvedScope:
     older_versions: tuple[int, ...] = ()  # formula versions that are stored of the same, and left out
     left_out: str | None = None  # what else the store holds, where no filter was given
     of_phases: bool = False  # other phases would be grouped in another way
+    of_measured: bool = False  # measured settings are among the rows
 
     @property
     def versions(self) -> dict[str, list[object]]:

@@ -36,14 +36,16 @@ if TYPE_CHECKING:
         with_scenarios,
     )
     from store.schema.measures import MEASURES
-    from store.schema.plan_columns import LABELS, OF_PLANS, SHARES, PlanRecord, words_sql
+    from store.schema.plan_columns import LABELS, OF_PLANS, OF_SHARES, SHARES, PlanRecord, label_sql, words_sql
     from store.schema.probe_columns import (
+        MEASURED_COLUMNS,
         NAMED_COLUMNS,
         OLD_COLUMNS,
         PROBE_COLUMNS,
         VIEW_COLUMNS,
         ReadColumn,
         filled,
+        measured_select,
         probe_select,
         read_column,
     )

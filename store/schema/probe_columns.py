@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -315,6 +315,24 @@ def probe_select(stored: str) -> str:
     )
 
 
+MEASURED_COLUMNS = frozenset((
+    "probe", "subject", "scenario", "stored_at", "family", "model", "device", "tp", "pp", "dp", "ep", "plan",
+    "num_devices", "linear_quantization", "attention_quantization", "convention", "serving_model", "input_length",
+    "input_length_mean", "output_length", "workload", "phase", "batch_size", "concurrency", "ttft_ms",
+    "tpot_exclusive_ms", "tpot_inclusive_ms", "e2e_ms", "requests_per_s", "input_tokens_per_s", "output_tokens_per_s",
+    "output_tokens_per_s_per_device", "tokens_per_s_per_user",
+))  # fmt: skip  # of a probe, that a measured setting has
+
+
+def measured_select(also: Collection[str] = ()) -> str:
+    """The select list of measured settings in the columns of the view `probe`; `also` names those that they have
+    beside."""
+    return ", ".join(
+        one.name if one.name in MEASURED_COLUMNS or one.name in also else f"NULL::{one.type} AS {one.name}"
+        for one in VIEW_COLUMNS
+    )
+
+
 def shown_select(alias: str) -> str:
     """The select list of what answers show of an instance."""
     return ", ".join(f"{alias}.{column.name}" for column in _SHOWN if column.name not in _KEYS)
@@ -342,6 +360,7 @@ def _declared() -> dict[str, str]:
         "probe_select": probe_select("raw.stored_probe"),
         "instance_columns": shown_select("p"),
         "pair_columns": pairs_select("p", "d"),
+        "measured_columns": measured_select(),
         "reference": REFERENCE.source,
         "plan_label": label_sql(),
         "plan_sizes": ", ".join(size.name for size in OF_PLANS),

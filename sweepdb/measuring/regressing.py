@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from evaluator.ledger import Change, central_metrics, changes_of, level_steps
 from queries.connect import connect
+from queries.measured_rows import side_of
 from store.errors import InputError
 
 _SETTING = (
@@ -33,8 +34,6 @@ _RUNS = f"""
     ORDER BY measured_at, key
 """  # noqa: S608  our own columns
 _COMPARED = re.compile(r"(ttft|tpot_exclusive|itl|e2e)_ms(_p\d[\d.]*)?|(output_tokens|requests)_per_s")
-_DAYS = re.compile(r"(?P<first>\d{4}-\d\d-\d\d)?(?P<many>\.\.)?(?P<last>\d{4}-\d\d-\d\d)?")
-_MOST_NAMED = 12
 
 
 class _Run(NamedTuple):
@@ -90,7 +89,7 @@ def regressions(
 ) -> Regression:
     """Compare runs of two sides: each a tag, an engine's version, or days (2026-05-01, 2026-05-01..2026-05-31)."""
     runs = _runs(store_url, model, device)
-    before, after = (_side(runs, name, option) for name, option in ((baseline, "baseline"), (against, "against")))
+    before, after = (side_of(runs, name, option) for name, option in ((baseline, "baseline"), (against, "against")))
     both = before.keys() & after.keys()
     if both:
         raise InputError(
@@ -171,41 +170,6 @@ def _named(row: Mapping[str, Any]) -> str:
     lengths = [given.pop(name) for name in ("input_length", "output_length")]
     words = [text, "/".join("-" if length is None else str(length) for length in lengths)]
     return " ".join([*words, *(f"{name}={value}" for name, value in given.items() if value is not None)])
-
-
-def _side(runs: Iterable[_Run], name: str, option: str) -> dict[str, _Run]:
-    """The runs that a side names, by key: a tag before a version, a version before days."""
-    runs = list(runs)
-    tests = (
-        lambda run: name in run.tags,
-        lambda run: name == run.version,
-        lambda run: run.day is not None and _holds(name, run.day, option),
-    )
-    for is_of in tests:
-        found = {run.key: run for run in runs if is_of(run)}
-        if found:
-            return found
-    known = sorted({tag for run in runs for tag in run.tags}) + sorted({run.version for run in runs} - {""})
-    days = sorted({run.day for run in runs if run.day is not None})
-    span = f"days from {days[0]} to {days[-1]}" if days else "no days"
-    said = ", ".join(known[:_MOST_NAMED]) + (", ..." if len(known) > _MOST_NAMED else "")
-    raise InputError(f"`{option}={name}` is no run's tag, version or day", hint=f"stored: {said or 'no tags'}; {span}")
-
-
-def _holds(name: str, day: date, option: str) -> bool:
-    """Whether a day is among those of a span: 2026-05-01, 2026-05-01.., ..2026-05-31 or both ends."""
-    match = _DAYS.fullmatch(name)
-    if match is None or not (match["first"] or match["last"]):
-        return False
-    try:
-        first, last = (date.fromisoformat(match[end]) if match[end] else None for end in ("first", "last"))
-    except ValueError as error:
-        raise InputError(f"`{option}={name}`: {error}", hint="days are written 2026-05-01") from error
-    if match["many"] is None:
-        return day == (first or last)
-    if first is not None and last is not None and last < first:
-        raise InputError(f"`{option}={name}` ends before it begins", hint=f"write {last}..{first}")
-    return (first is None or first <= day) and (last is None or day <= last)
 
 
 def _logs(runs: Iterable[_Run]) -> dict[tuple[str, str], list[float]]:

@@ -14,6 +14,7 @@ const LIMIT_FIELDS = fieldsOf(EVERYWHERE);
 const RESERVE = fieldsOf(LIMITS.filter((one) => one.reserve));
 const ON_TIMES = fieldsOf(EVERYWHERE.filter((one) => one.arriving));
 const VARIED = [...LIMITS.filter((one) => one.of_rows).map((one) => [one.name, one.called]), ["ttft,tpot", "TTFT and TPOT"], ["tpot,memory", "TPOT and memory"]];
+const ROWS = { name: "rows", label: "Rows" };
 const MODES = [["aggregated", "aggregated"], ["prefill", "prefill"], ["decode", "decode"]];
 
 const PAGES = [
@@ -31,12 +32,12 @@ const PAGES = [
   })],
   ["sensitivity", "Sensitivity", reportPage({
     title: "Sensitivity", intro: "The best throughput as a function of one limit or two: where the winner changes, and what one more millisecond buys.",
-    fields: [{ name: "vary", label: "Limit that varies", choices: VARIED }, ...LIMIT_FIELDS, { name: "num_devices", label: "Devices" }, { name: "mode", label: "Phase", choices: MODES }], defaults: { vary: "tpot" },
+    fields: [{ name: "vary", label: "Limit that varies", choices: VARIED }, ...LIMIT_FIELDS, { name: "num_devices", label: "Devices" }, { name: "mode", label: "Phase", choices: MODES }, ROWS], defaults: { vary: "tpot" },
     reports: [{ report: "sensitivity" }],
   })],
   ["curves", "Curves", reportPage({
     title: "Curves", intro: "Throughput against requests in flight for every plan, whatever its times; rows that do not fit are left out.",
-    fields: [...RESERVE, { name: "mode", label: "Phase", choices: MODES }],
+    fields: [...RESERVE, { name: "mode", label: "Phase", choices: MODES }, ROWS],
     reports: [{ report: "curve" }],
   })],
   ["why", "Why", reportPage({
@@ -49,7 +50,7 @@ const PAGES = [
   ["coverage", "Coverage", reportPage({ title: "Coverage", intro: "What is stored, how densely, and with how many failures.", fields: [], scoped: false, reports: [{ report: "coverage" }] })],
   ["diff", "Diff", reportPage({
     title: "What changed between two sweeps", intro: "The same subjects in two sweeps, changed winners first.",
-    fields: [{ name: "sweeps", label: "Two sweeps, with a comma" }], scoped: false,
+    fields: [{ name: "sweeps", label: "Two sweeps, with a comma" }, ROWS], scoped: false,
     needs: (wanted) => (/^[^,]+,[^,]+$/.test(wanted.sweeps ?? "") ? null : "Name two sweeps; the page Sweeps lists them."),
     reports: [{ report: "diff", fixed: { top: 500 } }],
   })],

@@ -1,0 +1,19 @@
+"""Measured settings as rows that reports ask of: alone, or beside what was predicted (`rows` of a question).
+
+`MeasuredRows` is the door. Not here: points that correct predictions (queries.learning), and importing points
+(sweepdb.measuring)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.measured_rows.asked import MEASURED, PREDICTED, brought_in, check_rows, no_proof, no_shell, unread
+    from queries.measured_rows.placing import MeasuredRows, predicted_scope
+    from queries.measured_rows.servers import NamedServer, ServerNamer, StatedServer, as_stated
+    from queries.measured_rows.sides import side_of
+    from queries.measured_rows.words import is_measured, with_measured_words
+
+__getattr__, __dir__ = lazy_face(__name__)

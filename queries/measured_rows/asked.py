@@ -1,0 +1,73 @@
+"""Views that a question about measured settings reads, and the options that it is refused.
+
+Not here: which settings these are (queries.measured_rows.placing)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from queries.asking.library import names_below, report
+from queries.asking.options import Rows
+from store.errors import InputError
+
+if TYPE_CHECKING:
+    from queries.asking.question import Question
+
+PREDICTED, MEASURED, BOTH = get_args(Rows)
+
+
+def unread(question: Question) -> frozenset[str]:
+    """Views that are not read: predictions, where measured settings alone are asked of."""
+    return frozenset({"probe"} if question.options.rows == MEASURED else ())
+
+
+def brought_in(question: Question) -> frozenset[str]:
+    """Views that are read besides, and all that the report names: what comes later is read again with these."""
+    if question.options.rows == PREDICTED:
+        return frozenset()
+    return names_below(question.report) | {"measured_probe", "measurement", "price", "device"}
+
+
+def check_rows(question: Question) -> None:
+    """Refuse what nobody measured: a reserve, its step, tokens counted twice, sides that pair."""
+    options, limits = question.options, question.limits
+    asked = f"`rows={options.rows}`"
+    if options.rows == PREDICTED:
+        return
+    if options.mode == "pd":
+        raise InputError(
+            f"{asked} has no sides to pair by `mode=pd`: a deployment with both is measured as one",
+            hint="ask pareto or compare, which have such deployments",
+        )
+    if options.rows == BOTH:
+        return
+    if "memory" in options.vary:
+        raise InputError(f"{asked} has no memory to vary: no client measures it", hint="`vary=ttft`, tpot or e2e")
+    if limits.reserved_gib != type(limits)().reserved_gib:
+        raise InputError(f"{asked} has no memory to reserve of: no client measures it", hint="leave it out")
+    if question.definitions.throughput == "twice":
+        raise InputError(f"{asked} has measured throughput, by no formula", hint="`throughput=once`")
+
+
+def check_pairs(question: Question, phases: frozenset[str]) -> None:
+    """Refuse a comparison of deployments where none of either kind was measured."""
+    if question.options.rows != MEASURED or report(question.report).verdict != "deployments":
+        return
+    for phase, name in (("pd", "prefill and decode apart"), ("aggregated", "both in one instance")):
+        if phase not in phases:
+            raise InputError(
+                f"report {question.report} needs settings of both kinds, and none with {name} was measured here",
+                hint="ask best or pareto, or `rows=both` beside predictions",
+            )
+
+
+def no_proof() -> InputError:
+    """The error of whoever wants a proof of measured rows."""
+    return InputError("a proof is of predicted rows: no formula gives measured ones again", hint="`rows=predicted`")
+
+
+def no_shell() -> InputError:
+    """The error of whoever wants statements over an export."""
+    return InputError(
+        "statements over an export are of predicted rows", hint="`rows=predicted`, or every_probe in sweepdb sql"
+    )

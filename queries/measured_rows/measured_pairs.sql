@@ -1,0 +1,48 @@
+-- Pairs of an engine, and beside them deployments with prefill and decode apart that were measured as one: rows of phase `pd`.
+-- What is predicted of pairs has the names of macros with `predicted_` before them (queries/measured_rows/measured_pairs.py).
+CREATE OR REPLACE TEMP MACRO engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective) AS TABLE
+SELECT * FROM predicted_engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective);
+
+-- Measured pairs that keep the limits, with the counts and sizes of their sides.
+CREATE OR REPLACE TEMP MACRO measured_pairs() AS TABLE
+SELECT
+    judged.*, measured_row.prefill_instances, measured_row.decode_instances,
+    coalesce('tp' || measured_row.prefill_tp, 'not stated') AS prefill_plan
+FROM admitted('pd') AS judged
+JOIN measured_row ON measured_row.probe = judged.probe AND measured_row.scenario_id = judged.scenario_id;
+
+CREATE OR REPLACE TEMP MACRO engine_frontier() AS TABLE
+SELECT
+    question_group, output_tokens_per_s_per_device, ttft_ms, tpot_exclusive_ms, prefill_instances, decode_instances, pd_ratio,
+    decode_concurrency, decode_probe, decode_device, decode_plan, prefill_probe, prefill_device, prefill_plan
+FROM predicted_engine_frontier()
+UNION ALL
+SELECT
+    question_group, rate / num_devices, ttft_ms, tpot_exclusive_ms, prefill_instances, decode_instances,
+    prefill_instances / decode_instances, concurrency, probe, device, plan, probe, device, prefill_plan
+FROM measured_pairs()
+WHERE tpot_exclusive_ms > 0 AND rate > 0;
+
+CREATE OR REPLACE TEMP MACRO engine_enough(target_qps) AS TABLE
+SELECT question_group, devices FROM predicted_engine_enough(target_qps)
+UNION ALL
+SELECT question_group, min(least_count(qps, target_qps) * num_devices) FROM measured_pairs() GROUP BY question_group;
+
+-- As many copies of each measured pair as the devices hold, each as good as the one that was measured.
+CREATE OR REPLACE TEMP MACRO engine_deployments(target_qps, target_users, looked_at) AS TABLE
+SELECT
+    question_group, devices, system_qps, prefill_instances, decode_instances, ttft_ms, tpot_ms, e2e_ms, answer_tokens,
+    prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms, prefill_utilisation,
+    decode_utilisation, prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, users,
+    prefill_scenario, decode_scenario
+FROM predicted_engine_deployments(target_qps, target_users, looked_at)
+UNION ALL
+SELECT
+    pairs.question_group, copies * num_devices, copies * qps, copies * prefill_instances, copies * decode_instances, ttft_ms,
+    tpot_ms, e2e_ms, output_length, input_length_mean, NULL, memory_free_bytes, NULL, NULL, NULL, NULL, NULL, probe,
+    device, prefill_plan, probe, device, plan, copies * concurrency, scenario, scenario
+FROM measured_pairs() AS pairs
+JOIN (SELECT DISTINCT * FROM (SELECT unnest(looked_at, recursive := TRUE))) AS stops
+    ON stops.question_group = pairs.question_group
+CROSS JOIN LATERAL (SELECT stops.devices // num_devices AS copies)
+WHERE copies > 0;

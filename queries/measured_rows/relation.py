@@ -1,0 +1,233 @@
+"""The relation of measured settings that takes the place of `probe`, and the ladders of its rows.
+
+A ladder is a server at one pair of lengths: what a scenario is among predictions. Its number is negative, so that it
+is none of the store. Not here: which ladders a question is about (queries.measured_rows.placing)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from queries.measured_rows.asked import BOTH, MEASURED
+from queries.measured_rows.servers import UNSTATED, NamedServer, ServerNamer, StatedServer
+from queries.narrow.scope_tables import STORED
+from store.schema import (
+    MEASURED_COLUMNS,
+    OF_SHARES,
+    STORED_PROBE,
+    VIEW_COLUMNS,
+    label_sql,
+    measured_select,
+    probe_select,
+)
+from store.sealing import insert_rows
+
+if TYPE_CHECKING:
+    import duckdb
+
+_ALONE, _BESIDE_PREDICTED = "measured_rows", "every_row"
+RELATIONS = {MEASURED: _ALONE, BOTH: _BESIDE_PREDICTED}  # by what a question asks of
+NEAR = 0.06  # of lengths: a client counts a little off what it was asked for, and people state what they asked for
+_NAMED = ("experts_quantization", "moe_tp", "moe_dp")  # beside what the view of settings has
+_STATED = ", ".join(StatedServer._fields)
+_BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", "decode_instances", "last_imported_at")
+_TAKEN = ", ".join((*sorted(MEASURED_COLUMNS - {"plan"}), *_BESIDE))
+_BASE = f"""
+    INSERT INTO measured_base
+    SELECT $side::INTEGER AS side, {_TAKEN}, dense_rank() OVER (ORDER BY {_STATED}) AS server,
+        dense_rank() OVER (ORDER BY input_length, output_length) AS lengths
+    FROM main.measured_probe
+"""  # noqa: S608  our names
+_EMPTY = f"""
+    CREATE OR REPLACE TEMP TABLE measured_base AS
+    SELECT 0 AS side, {_TAKEN}, 0::BIGINT AS server, 0::BIGINT AS lengths FROM main.measured_probe LIMIT 0
+"""  # noqa: S608  our names
+# The view of settings sees the runs of a side in place of all.
+_OF_SIDE = """
+    CREATE TEMP TABLE measurement AS
+    SELECT * EXCLUDE (metrics, definitions, extra, flags) FROM main.measurement SEMI JOIN side_run USING (key)
+"""
+_SERVERS = f"SELECT side, server, {_STATED} FROM measured_base GROUP BY ALL ORDER BY side, server"  # noqa: S608
+_LENGTHS = """
+    SELECT side, lengths, input_length, output_length, count(*)
+    FROM measured_base
+    GROUP BY ALL
+    ORDER BY count(*) DESC, input_length, output_length, side
+"""
+_SERVER_COLUMNS = (
+    ("side", "INTEGER"), ("server", "BIGINT"), ("named", "BIGINT"), ("model", "VARCHAR"), ("device", "VARCHAR"),
+    ("serving_model", "VARCHAR"), ("linear_quantization", "VARCHAR"), ("experts_quantization", "VARCHAR"),
+    ("attention_quantization", "VARCHAR"),
+    *((name, "INTEGER") for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp")),
+)  # fmt: skip
+_LENGTH_COLUMNS = [("side", "INTEGER"), ("lengths", "BIGINT"), ("length", "BIGINT")]
+_OF_NAMES = tuple(name for name, _ in _SERVER_COLUMNS[3:])
+_KEPT = ", ".join(
+    f"measured_server.{name}" if name in _OF_NAMES else f"measured_base.{name}"
+    for name in (*sorted(MEASURED_COLUMNS - {"plan", "subject", "scenario"}), *_NAMED, *_BESIDE)
+)
+_UNSHARED = ", ".join(f"{one.default} AS {one.name}" for one in OF_SHARES)  # what no source states of a plan
+_SUBJECT = (*_OF_NAMES, "num_devices", "prefill_instances", "prefill_tp", "decode_instances", "phase", "length")
+# Settings of a ladder that have as many requests in flight are ladders of their own: a row is found by its batch size.
+_ROWS = f"""
+    CREATE OR REPLACE TEMP TABLE measured_row AS
+    WITH joined AS (
+        SELECT
+            measured_base.side, measured_server.named, measured_length.length,
+            measured_base.request_rate IS NOT NULL AS at_rate, {_KEPT}
+        FROM measured_base
+        JOIN measured_server ON measured_server.side = measured_base.side
+            AND measured_server.server = measured_base.server
+        JOIN measured_length ON measured_length.side = measured_base.side
+            AND measured_length.lengths = measured_base.lengths
+        WHERE measured_base.batch_size > 0 AND measured_base.phase IS NOT NULL
+    ),
+    apart AS (
+        SELECT
+            *, row_number() OVER (
+                PARTITION BY side, named, num_devices, length, at_rate, batch_size ORDER BY probe
+            ) AS turn
+        FROM joined
+    ),
+    numbered AS (
+        SELECT
+            *, {_UNSHARED}, -dense_rank() OVER (ORDER BY side, named, num_devices, length, at_rate, turn) AS scenario_id
+        FROM apart
+    )
+    SELECT
+        * EXCLUDE ({", ".join(one.name for one in OF_SHARES)}), coalesce({label_sql()}, '{UNSTATED}') AS plan,
+        md5(CAST(row({", ".join(_SUBJECT)}) AS VARCHAR)) AS subject,
+        md5(CAST(row(side, named, num_devices, length, at_rate, turn) AS VARCHAR)) AS scenario
+    FROM numbered
+"""  # noqa: S608  our names
+_LADDERS = """
+    SELECT scenario_id, side, named, length, phase, num_devices, max(last_imported_at)
+    FROM measured_row
+    GROUP BY ALL
+    ORDER BY scenario_id DESC
+"""
+_LEFT_OUT = "SELECT count(*) FROM measured_base WHERE coalesce(batch_size, 0) <= 0 OR phase IS NULL"
+_COLUMNS = ", ".join(one.name for one in VIEW_COLUMNS)
+_SOURCES = {STORED: f"({probe_select(f'raw.{STORED_PROBE}')})"}
+_SELECTED = measured_select((*_NAMED, "scenario_id"))
+
+
+class Ladder(NamedTuple):
+    """Measured settings of one server at one pair of lengths."""
+
+    scenario_id: int
+    side: int
+    server: NamedServer
+    input_length: float | None
+    output_length: float | None
+    phase: str
+    num_devices: int | None
+    imported_at: datetime
+
+
+class Read(NamedTuple):
+    """Every ladder of a store, and how many settings are of none."""
+
+    ladders: tuple[Ladder, ...]
+    left_out: int
+
+
+def read_ladders(
+    connection: duckdb.DuckDBPyConnection, named: ServerNamer, sides: Sequence[Sequence[str]] = ()
+) -> Read:
+    """Make `measured_row` of every measured setting, or of the runs of each side by their content keys."""
+    connection.execute(_EMPTY)
+    if not sides:
+        connection.execute(_BASE, {"side": 0})
+    for number, keys in enumerate(sides):
+        connection.execute("CREATE OR REPLACE TEMP TABLE side_run (key VARCHAR)")
+        insert_rows(connection, "side_run", [("key", "VARCHAR")], [(key,) for key in keys])
+        connection.execute(_OF_SIDE)
+        try:
+            connection.execute(_BASE, {"side": number})
+        finally:
+            connection.execute("DROP TABLE temp.measurement")
+    servers = _name_servers(connection, named)
+    lengths = _join_lengths(connection)
+    connection.execute(_ROWS)
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {_ALONE} AS SELECT {_SELECTED} FROM measured_row")  # noqa: S608
+    ladders = (
+        Ladder(number, side, servers[server], lengths[length][0], lengths[length][1], phase, devices, imported)
+        for number, side, server, length, phase, devices, imported in connection.execute(_LADDERS).fetchall()
+    )
+    ((left_out,),) = connection.execute(_LEFT_OUT).fetchall()
+    return Read(ladders=tuple(ladders), left_out=left_out)
+
+
+def join_predicted(connection: duckdb.DuckDBPyConnection, predicted: str, subjects: Mapping[int, str]) -> None:
+    """Have both kinds of rows in one relation; ladders that are of predicted subjects have these.
+
+    A session shows it under the name of the view `probe`, which it then cannot be made of."""
+    if subjects:
+        columns = [("scenario_id", "BIGINT"), ("subject", "VARCHAR")]
+        connection.execute("CREATE OR REPLACE TEMP TABLE measured_subject (scenario_id BIGINT, subject VARCHAR)")
+        insert_rows(connection, "measured_subject", columns, list(subjects.items()))
+        connection.execute(
+            "UPDATE measured_row SET subject = measured_subject.subject FROM measured_subject"
+            " WHERE measured_subject.scenario_id = measured_row.scenario_id"
+        )
+    stored = _SOURCES.get(predicted, predicted)
+    connection.execute(
+        f"CREATE OR REPLACE TEMP VIEW {_BESIDE_PREDICTED} AS SELECT {_COLUMNS} FROM {stored}"  # noqa: S608
+        f" UNION ALL SELECT {_COLUMNS} FROM {_ALONE}"
+    )
+
+
+def _name_servers(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> list[NamedServer]:
+    """Write down the names of each stated server; servers of one name, release and sizes are one."""
+    numbers: dict[tuple[object, ...], int] = {}
+    names: list[NamedServer] = []
+    rows: list[tuple[object, ...]] = []
+    known: dict[StatedServer, NamedServer] = {}
+    for side, server, *stated in connection.execute(_SERVERS).fetchall():
+        one = StatedServer(*stated)
+        if one not in known:
+            known[one] = named(one)
+        found = known[one]
+        apart = (found, one.engine_version, one.phase, one.decode_instances, one.prefill_instances, one.prefill_tp)
+        if apart not in numbers:
+            numbers[apart] = len(names)
+            names.append(found)
+        rows.append((side, server, numbers[apart], *(getattr(found, name) for name in _OF_NAMES)))
+    _create(connection, "measured_server", _SERVER_COLUMNS, rows)
+    return names
+
+
+def _join_lengths(connection: duckdb.DuckDBPyConnection) -> list[tuple[float | None, float | None]]:
+    """Write down which lengths are nearly the same: the pair that most settings have stands for those near it."""
+    import numpy as np
+
+    rows = connection.execute(_LENGTHS).fetchall()
+    pairs = np.array([(row[2], row[3]) for row in rows], dtype=np.float64).reshape(-1, 2)
+    logs = np.log(np.maximum(pairs, 1.0))  # of an unknown length not a number
+    left = np.ones(len(rows), dtype=bool)
+    places = np.zeros(len(rows), dtype=np.int64)
+    centres: list[tuple[float | None, float | None]] = []
+    while left.any():
+        first = int(np.argmax(left))
+        apart = np.abs(logs - logs[first])
+        alike = (apart <= np.log1p(NEAR)) | (np.isnan(logs) & np.isnan(logs[first]))
+        of_it = left & alike.all(axis=1)
+        places[of_it] = len(centres)
+        centres.append((rows[first][2], rows[first][3]))
+        left &= ~of_it
+    _create(connection, "measured_length", _LENGTH_COLUMNS,
+            [(side, number, int(place)) for (side, number, *_), place in zip(rows, places, strict=True)])  # fmt: skip
+    return centres
+
+
+def _create(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[Sequence[object]],
+) -> None:
+    declared = ", ".join(f"{column} {type_}" for column, type_ in columns)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({declared})")
+    insert_rows(connection, name, columns, rows)

@@ -1,0 +1,122 @@
+"""The words of an answer on measured rows: which these are, whether they keep the limits, and no memory.
+
+Not here: predictions, which hold with a probability (queries.judging)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from queries.asking.limit_sql import with_limits
+from queries.asking.limits import Limits, predicted_limits
+from queries.judging.confidence import HELD
+from queries.measured_rows.asked import MEASURED, PREDICTED
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from queries.asking.question import Answer
+
+ROWS = "rows"  # the column that says which rows of an answer were measured
+_PREDICTED_OF = ":"  # in the reference of a stored row: scenario and batch size
+_UNSTATED = ("memory_free_bytes", "memory_change_bytes", "prefill_memory_free_bytes", "decode_memory_free_bytes")
+_COUNTS = ("batch_size", "concurrency", "prefill_batch_size", "decode_batch_size")
+_VALUES = with_limits("""
+    SELECT DISTINCT probe, each_predicted_metric FROM measured_row WHERE probe IN (SELECT unnest($probes::VARCHAR[]))
+""")
+
+
+def is_measured(reference: object) -> bool:
+    """Whether a reference is that of a measured setting."""
+    return isinstance(reference, str) and _PREDICTED_OF not in reference
+
+
+def with_measured_words(answer: Answer, connection: duckdb.DuckDBPyConnection, notes: Sequence[str]) -> Answer:
+    """An answer that says which of its rows were measured: whether these hold, and nothing of what was not measured."""
+    told = _Told(answer, _values(answer, connection))
+    return replace(
+        answer,
+        columns=told.columns(answer.columns),
+        rows=tuple(told.rows(answer.columns, answer.rows)),
+        nearest_columns=told.columns(answer.nearest_columns) if answer.nearest else answer.nearest_columns,
+        nearest=tuple(told.rows(answer.nearest_columns, answer.nearest)),
+        notes=(*answer.notes, *notes),
+        counts="rows",
+    )
+
+
+def _values(answer: Answer, connection: duckdb.DuckDBPyConnection) -> Mapping[str, Sequence[float | None]]:
+    """Measured values that limits are compared with, by the reference of a row."""
+    probes = sorted({
+        str(row[place])
+        for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest))
+        for place in _places(columns, _references(columns))
+        for row in rows
+        if is_measured(row[place])
+    })  # fmt: skip
+    if not probes or not answer.question.limits.on_times:
+        return {}
+    asked = {"probes": probes, "tpot_rule": answer.question.definitions.tpot}
+    return {probe: values for probe, *values in connection.execute(_VALUES, asked).fetchall()}
+
+
+class _Told:
+    """The words beside the rows of one answer."""
+
+    def __init__(self, answer: Answer, values: Mapping[str, Sequence[float | None]]) -> None:
+        self._limits = answer.question.limits
+        self._values = values
+
+    def columns(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """The columns, with the one that says which rows were measured."""
+        return (*columns, ROWS)
+
+    def rows(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[tuple[object, ...]]:
+        """The rows with their word."""
+        references = _places(columns, _references(columns))
+        held = {
+            columns.index(HELD[name]): columns.index(name) for name in HELD if HELD[name] in columns and name in columns
+        }
+        unstated, counts = set(_places(columns, _UNSTATED)), set(_places(columns, _COUNTS))
+        for row in rows:
+            measured = [is_measured(row[place]) for place in references if row[place] is not None]
+            changed = list(row)
+            for place in counts:
+                changed[place] = _whole(row[place])
+            if any(measured):
+                for place in unstated:
+                    changed[place] = None
+                for place, reference in held.items():
+                    if is_measured(row[reference]):
+                        changed[place] = _held(self._values.get(str(row[reference]), ()), self._limits)
+            yield (*changed, _word(measured))
+
+
+def _word(measured: Sequence[bool]) -> str:
+    """Which kind of rows a row names; of two, both kinds in their order."""
+    return " to ".join(dict.fromkeys(MEASURED if one else PREDICTED for one in measured)) or PREDICTED
+
+
+def _references(columns: Sequence[str]) -> list[str]:
+    return [name for name in columns if name == "probe" or name.endswith("_probe")]
+
+
+def _places(columns: Sequence[str], names: Iterable[str]) -> list[int]:
+    return [columns.index(name) for name in names if name in columns]
+
+
+def _whole(value: object) -> object:
+    """A count as a whole number where it is one: users of a rate are none."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _held(values: Sequence[float | None], limits: Limits) -> str | None:
+    """`yes` or `no`: a measured value is within a limit or is not. None where no limit is about what was measured."""
+    asked = {one.name: limit for one, limit in limits.given}
+    compared = [
+        value >= asked[one.name] if one.least else value <= asked[one.name]
+        for one, value in zip(predicted_limits(), values, strict=False)
+        if one.name in asked and value is not None
+    ]
+    return None if not compared else "yes" if all(compared) else "no"
