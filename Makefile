@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two installations at once would write into one folder.
 .NOTPARALLEL:
 
-.PHONY: demo test survival figures long attack check bench docs site release clean
+.PHONY: demo test survival engine figures long attack check bench docs site release clean
 
 # What is installed in full is not installed again in part.
 demo: $(or $(wildcard $(INSTALLED)),$(SMALL))
@@ -46,8 +46,12 @@ figures: $(INSTALLED)
 	NPY_DISABLE_CPU_FEATURES="$$without" $(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long" $(FIGURES)
 
 # Kills, servers, browsers and refits, and the further cases of tests whose first case is in `make test`. 13 min; all of .ci/run 21 min.
-survival: $(INSTALLED)
+survival: $(INSTALLED) engine
 	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "survival and not long"
+
+# DuckDB for browsers, as npm has it, in the user's cache: for `sweepdb publish --to FOLDER.site` and the tests of its page.
+engine: $(INSTALLED)
+	@$(BIN)/python -c "from sweepdb.site import find_engine; find_engine(None)" || echo "the tests of a published page will skip" >&2
 
 # Hours. The long rounds: every kernel of every device fitted again, under other processors' arithmetic too; hundreds of kills;
 # new examples for every property.

@@ -34,6 +34,10 @@ _SERVED_ONLY = ("decide.js", "listings.js", "main.js", "report_page.js", "pictur
 _MARK = "site.json"
 _RELATIONS = ("probe", "device")  # that reports of the page are built on
 _FORM = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"  # small blocks: a table has a hundred short columns
+_LOADING = (
+    "Loading ... A folder opened from a disk stays like this: run <code>python -m http.server</code> in it, and open"
+    " http://127.0.0.1:8000."
+)
 _POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:;"
     " connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
@@ -50,7 +54,7 @@ def publish_site(location: StoreLocation, folder: Path, *, engine: Path | None =
     with _whole_folder(folder) as written:
         _write_page(written)
         packed(found, written / "engine")
-        probes = _write_rows(location, entries, written / "data")
+        probes = write_data(location, entries, written / "data")
     return Publication(target=str(folder), probes=probes, added=probes, removed=0)
 
 
@@ -94,10 +98,11 @@ def _write_page(folder: Path) -> None:
     page = (_PAGE / "index.html").read_text(encoding="utf-8")
     policy = f'<meta http-equiv="content-security-policy" content="{_POLICY}">\n'
     page = page.replace('<meta charset="utf-8">\n', f'<meta charset="utf-8">\n{policy}').replace("main.js", "site.js")
+    page = page.replace("Loading ...", _LOADING)
     (folder / "index.html").write_text(page, encoding="utf-8")
 
 
-def _write_rows(location: StoreLocation, entries: list[ScopeEntry], data: Path) -> int:
+def write_data(location: StoreLocation, entries: list[ScopeEntry], data: Path) -> int:
     """Write a folder a choice, and what all have in common; the number of probes."""
     data.mkdir()
     documents = Documents(location=location, state=read_state(location))

@@ -1,6 +1,6 @@
 """What the page of a site can be asked about, and everything of an answer that is no row: a document a scope.
 
-A browser adds the rows. Not here: the statements that it runs (sweepdb.site.statements), files (sweepdb.site.folder)."""
+A browser adds the rows. Not here: statements that it runs (sweepdb.site.statements), files (sweepdb.site.folder)."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ class Documents:
     reports: dict[str, Document] = field(default_factory=dict)
     _places: dict[object, int] = field(default_factory=dict)
     _refused: dict[object, Document] = field(default_factory=dict)
+    _nearests: dict[object, Document | None] = field(default_factory=dict)
     _ids: set[int] = field(default_factory=set)
 
     def of_choice(self, choice: Choice) -> tuple[list[Document], frozenset[int]]:
@@ -98,14 +99,13 @@ class Documents:
         scope = session.scope_sql()
         document = answer_document(Told(answer=answer, state=self.state, took_ms=0.0), picture=PICTURE_SHAPE)
         self._describe(name, answer)
-        nearest = self._nearest(session, asked) if name == "best" else None
         return {
             **{key: value for key, value in document.items() if key not in _OF_BROWSER},
             "scope": scope,
             "variables": _variables(answer.parameters),
             "setup": self._setup(name, session.kind(), question_of(name, asked)),
             "refuses": self._refusals(name, session, asked),
-            "nearest": nearest,
+            "nearest": self._nearest(session, asked) if name == "best" else None,
         }
 
     def _describe(self, name: str, answer: Answer) -> None:
@@ -121,6 +121,12 @@ class Documents:
 
     def _nearest(self, session: RecordingSession, asked: Mapping[str, object]) -> Document | None:
         """How misses are looked up where nothing satisfies the limits."""
+        kind = session.kind()
+        if kind not in self._nearests:
+            self._nearests[kind] = self._looked_up(session, asked)
+        return self._nearests[kind]
+
+    def _looked_up(self, session: RecordingSession, asked: Mapping[str, object]) -> Document | None:
         session.asked.clear()
         question = question_of("best", {**asked, "tpot_limit": _NOTHING, "ttft_limit": _NOTHING})
         try:
@@ -133,7 +139,7 @@ class Documents:
             return None
         nearest = report(NEAREST)
         self.reports.setdefault(NEAREST, {
-            "sql": moved(nearest.sql), "columns": column_meanings(nearest, answer.nearest_columns),
+            "sql": nearest.sql, "columns": column_meanings(nearest, answer.nearest_columns),
             "shown": shown_by_limit(NEAREST),
         })  # fmt: skip
         return {
@@ -147,6 +153,8 @@ class Documents:
         if key not in self._places:
             with RecordingSession(self.location) as session:
                 made = session.record(question)
+            if name != _NEAREST_KIND:  # whose columns refer to each other, as subqueries cannot
+                made = [moved(text) for text in made]
             if made not in self.setups:
                 self.setups.append(made)
             self._places[key] = self.setups.index(made)

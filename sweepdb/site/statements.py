@@ -43,7 +43,7 @@ class RecordingSession(Session):
         self._recorder.duckdb.made.clear()
         self.ask(question)
         self.ask(question)  # what is asked again finds its rows in memory
-        return [moved(text) for text in self._recorder.duckdb.made if not _SCOPE.search(text)]
+        return [text for text in self._recorder.duckdb.made if not _SCOPE.search(text)]
 
     def _set(self, asked: Report, values: Mapping[str, object]) -> dict[str, object]:
         read = super()._set(asked, values)

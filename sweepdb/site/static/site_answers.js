@@ -74,7 +74,7 @@ export class Site {
   async nearest(site, ask, known, asked, shown) {
     const { columns } = site.reports.nearest;
     const rows = [];
-    for (const variables of known.nearest.variables) rows.push(...await ask("nearest", known.nearest.setup, variables));
+    for (const variables of known.nearest.variables) rows.push(...await ask("nearest", known.nearest.setup, [...known.variables, ...variables]));
     const [binding, value] = ["binding_limit", "relax_to"].map((name) => columns.findIndex((one) => one.name === name));
     for (const row of rows) {
       const limit = LIMITS.find((one) => one.name === row[binding]);
@@ -86,7 +86,8 @@ export class Site {
   // The rows of a report under limits, which are the one row of `asked`, and within a budget of devices.
   async rows(engine, site, { limits, budget }, { name, scope, key, statements, variables }) {
     const values = LIMITS.filter((one) => site.variables[one.keyword]).map((one) => `${site.variables[one.keyword]} = ${limits[one.field] ?? "NULL"}`).join(", ");
-    const budgeted = [...variables, `SET VARIABLE ${BUDGET} = ${budget ?? "NULL"}::BIGINT`];
+    const replanned = name === "nearest" ? LIMITS.filter((one) => site.variables[one.keyword]).map((one) => `SET VARIABLE ${site.variables[one.keyword]} = ${limits[one.field] ?? "NULL"}::DOUBLE`) : [];
+    const budgeted = [...variables, `SET VARIABLE ${BUDGET} = ${budget ?? "NULL"}::BIGINT`, ...replanned];
     const made = await engine.connection(name, key.join(), [site.asked, `UPDATE asked SET ${values}`, scope, ...budgeted, ...statements, ...KEPT_WHOLE]);
     await made.connection.query(`UPDATE asked SET ${values}`);
     if (made.budget !== budget) {
