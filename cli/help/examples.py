@@ -75,7 +75,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "validate": ("validate", "validate --measurements runs --format html --output errors.html"),
     "export": ("export bundle", "export bundle --sweep 6903164904d0 --format csv"),
     "import": ("import bundle", "import bundle --store sqlite:///other.sqlite"),
-    "publish": ("publish --to probes.duckdb", "publish --to postgresql://user@host/published"),
+    "publish": ("publish --to probes.duckdb", "publish --to pages.site"),
     "init": ("db init", "db init --store postgresql://user@host/database"),
     "upgrade": ("db upgrade", "db upgrade --store sqlite:///old.sqlite"),
     "current": ("db current", "db current --store sqlite:///old.sqlite"),
