@@ -82,6 +82,7 @@ docs: $(INSTALLED)
 	PYTHONPATH=. $(BIN)/python tests/readme_screen.py README.md
 	PYTHONPATH=.:tests $(BIN)/python tests/calibrate_screen.py
 	PYTHONPATH=.:tests $(BIN)/python tests/doc_pictures.py
+	$(BIN)/python -m tools.accuracy_picture docs/pictures/accuracy.svg
 
 # The documents as a site; a link that leads nowhere is an error.
 site: $(INSTALLED)
