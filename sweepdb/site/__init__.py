@@ -8,6 +8,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.site.engine import find_engine, packed
-    from sweepdb.site.folder import publish_site
+    from sweepdb.site.site_folder import publish_site
 
 __getattr__, __dir__ = lazy_face(__name__)

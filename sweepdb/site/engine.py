@@ -1,6 +1,6 @@
 """DuckDB for browsers, out of two packages that npm has: 32 MB that no wheel should hold.
 
-Not here: what it runs (sweepdb.site.statements)."""
+Not here: what it runs (queries.replaying)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ def _fetch(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         done = subprocess.run(  # noqa: S603  npm, with words of ours
-            [npm, *_PACK.split()[1:], "--silent", "--pack-destination", str(folder)],
+            [npm, *_PACK.split()[1:]],
+            env=os.environ | {"npm_config_loglevel": "silent", "npm_config_pack_destination": str(folder)},
             capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
         )  # fmt: skip
         failed = done.returncode != 0

@@ -1,6 +1,6 @@
-"""What the page of a site can be asked about, and everything of an answer that is no row: a document a scope.
+"""Scopes that a page can choose, and everything of an answer that is no row: a document a scope.
 
-A browser adds the rows. Not here: statements that it runs (sweepdb.site.statements), files (sweepdb.site.folder)."""
+A browser adds the rows. Not here: statements that it runs (queries.replaying), files (sweepdb.site.site_folder)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from queries.asking import NEAREST, Answer, Question, limit_table, question_of, report, shown_names
-from queries.asking.variables import settings
+from queries.asking import NEAREST, Answer, Question, limit_table, question_of, report, settings, shown_names
+from queries.replaying import RecordingSession, limit_variables, limits_from_asked
 from queries.scope_list import SHOWN_FIRST, ScopeEntry
 from store.errors import SweepdbError
 from store.location import StoreLocation
 from sweepdb.planning import short_plan
-from sweepdb.site.statements import RecordingSession, moved, moved_limits
 from sweepdb.web.documents import PICTURE_SHAPE, answer_document, column_meanings
 from sweepdb.web.pool import Told, status_of, told
 
@@ -115,7 +114,7 @@ class Documents:
         asked = report(name)
         columns = [one for one in answer.columns if one != "basis"]
         self.reports[name] = {
-            "sql": moved(answer.sql), "told_sql": answer.sql, "columns": column_meanings(asked, columns),
+            "sql": limits_from_asked(answer.sql), "told_sql": answer.sql, "columns": column_meanings(asked, columns),
             "shown": shown_by_limit(name),
         }  # fmt: skip
 
@@ -154,7 +153,7 @@ class Documents:
             with RecordingSession(self.location) as session:
                 made = session.record(question)
             if name != _NEAREST_KIND:  # whose columns refer to each other, as subqueries cannot
-                made = [moved(text) for text in made]
+                made = [limits_from_asked(text) for text in made]
             if made not in self.setups:
                 self.setups.append(made)
             self._places[key] = self.setups.index(made)
@@ -183,14 +182,14 @@ def _refused(error: SweepdbError) -> Document:
 
 def _variables(parameters: Mapping[str, object]) -> list[str]:
     """Statements that set what a report reads, limits aside."""
-    limits = set(moved_limits().values())
+    limits = set(limit_variables().values())
     return [text for name, text in settings(parameters).items() if name not in limits and name != _BUDGET]
 
 
 def shown_by_limit(name: str) -> list[tuple[str, list[str] | None]] | None:
     """The columns of a report's table; of those that only some limits show, these limits."""
     asked = report(name)
-    keywords = [*moved_limits(), _BUDGET]
+    keywords = [*limit_variables(), _BUDGET]
     every, always = shown_names(asked, keywords), shown_names(asked, ())
     if every is None or always is None:
         return None

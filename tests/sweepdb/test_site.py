@@ -17,7 +17,7 @@ from store.errors import InputError
 from store.location import parse_url
 from sweepdb.sessions import open_session
 from sweepdb.site import find_engine, packed, publish_site
-from sweepdb.site.folder import write_data
+from sweepdb.site.site_folder import write_data
 
 LIMITS = (
     {"num_devices": 4, "tpot_limit": 20.0},

@@ -16,6 +16,7 @@ import duckdb
 
 from queries.connect import StoreConnection
 from queries.publishing import Publication
+from queries.replaying import asked_sql, limit_variables
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
@@ -24,7 +25,6 @@ from store.whole_files import unwritable
 from sweepdb.reporting import vega_script
 from sweepdb.site.engine import find_engine, packed
 from sweepdb.site.scopes import Choice, Documents, choices_of, short_plans
-from sweepdb.site.statements import asked_sql, moved_limits
 from sweepdb.web.documents import limits_module, table_document
 from sweepdb.web.listings import measured_listing
 
@@ -128,7 +128,7 @@ def _described(
     return {
         "version": version("sweepdb"), "state": documents.state, "store": location.path.name if location.path else "",
         "scope": table_document(ScopeEntry._fields, entries), "choices": [dict(one.values) for one in choices],
-        "variables": moved_limits(), "asked": asked_sql(), "reports": documents.reports,
+        "variables": limit_variables(), "asked": asked_sql(), "reports": documents.reports,
     }  # fmt: skip
 
 

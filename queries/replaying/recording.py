@@ -1,6 +1,6 @@
-"""What a session executes before a report about a scope that is asked again, as statements that another DuckDB runs.
+"""The statements by which a session makes a report ready, written down for a DuckDB elsewhere.
 
-A browser then needs no SQL of its own: it runs these, and the report. Not here: which scopes (sweepdb.site.scopes)."""
+A browser then needs no SQL of its own: it runs these, and the report. Not here: which scopes (sweepdb.site)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from queries.asking import Question, known_variables, limit_table, option_table
-from queries.asking.variables import literal
+from queries.asking.limits import limit_table
+from queries.asking.options import option_table
+from queries.asking.question import Question
+from queries.asking.variables import known_variables, literal
 from queries.narrow.scope_tables import ScopeTables
 from queries.session import Session
 from queries.shell import scope_statement
@@ -17,7 +19,7 @@ from queries.shell import scope_statement
 if TYPE_CHECKING:
     import duckdb
 
-    from queries.asking import Report
+    from queries.asking.headers import Report
     from queries.connect import StoreConnection
     from store.location import StoreLocation
 
@@ -59,7 +61,7 @@ class RecordingSession(Session):
         return frozenset(row.scenario_id for row in (() if self._scope is None else self._scope.rows))
 
     def kind(self) -> tuple[object, ...]:
-        """What the statements of a report depend on, besides the report."""
+        """The serving models and phases, on which statements depend besides the report."""
         scope = self._scope
         return () if scope is None else (scope.serving_models, tuple(sorted(scope.phases)))
 
@@ -98,19 +100,19 @@ def _written_out(sql: str, parameters: Mapping[str, object]) -> str:
     return _COMMENT.sub("", sql)
 
 
-def moved_limits() -> dict[str, str]:
+def limit_variables() -> dict[str, str]:
     """The variable of each limit that a page moves, by keyword."""
     options = option_table()
     return {one.keyword: str(options[one.keyword].option.variable) for one in limit_table() if one.slider is not None}
 
 
-def moved(sql: str) -> str:
+def limits_from_asked(sql: str) -> str:
     """SQL that reads limits from the one row of `asked`: a statement is then planned once, not for each limit."""
-    limits = set(moved_limits().values())
+    limits = set(limit_variables().values())
     return _READ.sub(lambda found: _ASKED.format(found[1]) if found[1] in limits else found[0], sql)
 
 
 def asked_sql() -> str:
     """The statement that makes `asked`, with a column a limit."""
-    columns = ", ".join(f"NULL::{known_variables()[name].type} AS {name}" for name in moved_limits().values())
+    columns = ", ".join(f"NULL::{known_variables()[name].type} AS {name}" for name in limit_variables().values())
     return f"CREATE OR REPLACE TEMP TABLE asked AS SELECT {columns}"
