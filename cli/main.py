@@ -60,7 +60,7 @@ SUMMARIES = {
     "compare": "Hold result files beside one another, without a store.",
     "validate": "Hold predictions against measured points.",
     "regress": "What got worse between measured runs, for people and for CI.",
-    "export": "Write a store or a sweep as a bundle of files.",
+    "export": "Write a store as a bundle of files, or the profile that a planner reads.",
     "publish": "Lay public views down for other programs.",
     "import": "Bring a bundle into this store.",
 }

@@ -14,13 +14,15 @@ QUALIFY row_number() OVER (
     PARTITION BY question_group, phase, num_devices ORDER BY row(-qps, latency_ms, batch_size, scenario)
 ) = 1;
 
--- Of a number of users the aggregated row of as many: so many instances, each with its share; of each size the fewest.
+-- Of a number of users the aggregated row of as many: so many instances, each with its share; of each size the fewest, or
+-- those whose requests are shortest.
 CREATE OR REPLACE TEMP MACRO sides_of_users(target_users) AS TABLE
 WITH tight AS (
     SELECT *, ceil(target_users / concurrency)::BIGINT AS needed
     FROM admitted('aggregated')
     WHERE target_users IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY question_group, scenario_id, needed ORDER BY concurrency, batch_size) = 1
+        AND (NOT getvariable('least_latency') OR needed * num_devices <= getvariable('num_devices'))
 )
 SELECT
     question_group, phase, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms, concurrency,
@@ -28,7 +30,8 @@ SELECT
     prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
 FROM tight
 QUALIFY row_number() OVER (
-    PARTITION BY question_group, num_devices ORDER BY needed, qps DESC, latency_ms, batch_size, scenario
+    PARTITION BY question_group, num_devices
+    ORDER BY CASE WHEN getvariable('least_latency') THEN latency_ms END, needed, qps DESC, latency_ms, batch_size, scenario
 ) = 1;
 
 -- The prefill plans of an engine that no other one of their size beats: a prompt never waits longer where service, lone time
@@ -211,7 +214,10 @@ engine_best AS (
         FROM engine_counts
         WHERE NOT of_users OR users >= target_users
         QUALIFY NOT of_users OR row_number() OVER (
-            PARTITION BY question_group, of_users ORDER BY devices, users / system_qps, prefill_number, decode_number
+            PARTITION BY question_group, of_users
+            ORDER BY
+                CASE WHEN getvariable('least_latency') THEN users / system_qps END, devices, users / system_qps,
+                prefill_number, decode_number
         ) = 1
     )
     QUALIFY row_number() OVER (

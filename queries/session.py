@@ -25,9 +25,10 @@ from queries.asking.question import Answer, Question
 from queries.connect import StoreConnection
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
+from queries.judging.learned import elsewhere_notes
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, with_expected_errors
-from queries.learning.own_points import OwnPoints, PointReader, no_points
+from queries.learning.own_points import OwnPoint, OwnPoints, PointReader, no_points
 from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.question_scope import Pinned, check_serving_models, keyed_question, phases_kept, resolve_question
@@ -77,6 +78,7 @@ class Session:
         self._own_points = own_points
         self._points: OwnPoints | None = None  # as they were when the store was first asked
         self._learned: Learned | None = None  # what they say of the scope
+        self._elsewhere: tuple[OwnPoint, ...] = ()  # of its models and devices, under other engines
         self._ran: Report | None = None
         self._ladders = Ladders(self._connection)
 
@@ -124,7 +126,8 @@ class Session:
         answer = with_expected_errors(
             answer, self._known, self._connection.duckdb, ids, self._tables.create_macros, self._learned
         )
-        return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
+        notes = (*answer.notes, *elsewhere_notes(self._elsewhere))
+        return replace(answer, notes=notes, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:
         """Sentences on which deployment wins."""
@@ -338,13 +341,16 @@ class Session:
 
     def _lessons(self, transaction: ReadTransaction, scope: ResolvedScope) -> Lessons | None:
         """The own runs that are of the servers of a scope; None where none is."""
+        self._elsewhere = ()
         if self._points is None:
             self._points = self._own_points(self.location)
         if not self._points.points:
             return None
         from queries.learning.conditioning import lessons_of
 
-        return lessons_of(transaction, self._points.points, frozenset(row.scenario_id for row in scope.rows))
+        found = lessons_of(transaction, self._points.points, frozenset(row.scenario_id for row in scope.rows))
+        self._elsewhere = () if found is None else found.elsewhere
+        return found if found is not None and found.scenarios else None
 
     def _read_limits(self, question: Question, scope: ResolvedScope) -> None:
         """Compare limits with predictions, or with what measured values stay within."""

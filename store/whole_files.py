@@ -6,14 +6,16 @@ what it is. Nothing else that is no file is ever written to."""
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import secrets
 import shutil
 import stat
 import sys
+import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,6 +31,7 @@ _KINDS = {
 }
 STANDARD_OUTPUT = Path("/dev/stdout")
 _MOST_LINKS = 40  # as Linux follows
+_SCRIPT, _SCRIPT_MODE = ".sh", 0o755
 
 
 def refuse_special(path: Path) -> None:
@@ -172,3 +175,31 @@ def unwritable(path: Path, error: Exception) -> SweepdbError:
         free = "" if number == errno.EROFS else "free some space, or "
         return StoreError(f"{path}: cannot be written: {said}", hint=f"{free}name another place")
     return InputError(f"{path}: cannot be written: {said}", hint="name a place that you may write")
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes], *, force: bool) -> None:
+    """Write files by their names in a folder, new or empty unless forced. A stream gets them as a tar archive."""
+    if is_stream(folder):
+        _write_archive(folder, files)
+        return
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file", hint="`output` names a folder")
+    if folder.exists() and any(folder.iterdir()) and not force:
+        raise InputError(f"{folder} is not empty", hint="`force` writes into it all the same, or name another")
+    try:
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            if name.endswith(_SCRIPT):
+                path.chmod(_SCRIPT_MODE)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
+def _write_archive(stream: Path, files: Mapping[str, bytes]) -> None:
+    with written_whole(stream) as temporary, tarfile.open(temporary, "w") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), _SCRIPT_MODE if name.endswith(_SCRIPT) else 0o644
+            archive.addfile(member, io.BytesIO(content))

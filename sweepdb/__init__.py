@@ -27,7 +27,17 @@ if TYPE_CHECKING:
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
-    from sweepdb.planning import DaySchedule, DeploymentPlan, RatePlan, ServerPlan, plan, plan_server, schedule
+    from sweepdb.planning import (
+        DaySchedule,
+        DeploymentPlan,
+        ExportedProfile,
+        RatePlan,
+        ServerPlan,
+        export_profile,
+        plan,
+        plan_server,
+        schedule,
+    )
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
 
@@ -39,6 +49,7 @@ __all__ = [
     "Evaluation",
     "EvaluationError",
     "Explanation",
+    "ExportedProfile",
     "InputError",
     "OpenStore",
     "Progress",
@@ -53,6 +64,7 @@ __all__ = [
     "decide",
     "evaluate",
     "export_bundle",
+    "export_profile",
     "import_bundle",
     "open",
     "plan",

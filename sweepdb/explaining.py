@@ -15,6 +15,7 @@ from evaluator.serving import APART, DRIFTING, serving_model_of
 from queries.probes import find_probe, parse_reference
 from store.errors import InputError
 from store.location import parse_url
+from sweepdb.own_runs import OwnRunsOfARow, own_runs_of_a_row
 from sweepdb.restoring import scenario_with_operators
 
 STEPS: tuple[Step, ...] = ("encode", "prefill", "decode")
@@ -84,6 +85,7 @@ class Explanation:
 
     steps: tuple[ExplainedStep, ...]
     first_tokens: tuple[FirstTokens, ...] = ()  # where one number says too much of them
+    own_runs: tuple[OwnRunsOfARow, ...] = ()  # of rows whose server was measured
 
     def headline(self) -> Iterator[str]:
         """Stored against summed time of each step."""
@@ -91,6 +93,8 @@ class Explanation:
             yield item.said()
         for one in self.first_tokens:
             yield one.said()
+        for own in self.own_runs:
+            yield from own.said()
         yield ""
 
     def rows(self, top: int | None) -> tuple[list[str], list[list[object]]]:
@@ -131,6 +135,7 @@ def explain_probes(references: Sequence[str], store_url: str | None, *, step: st
     return Explanation(
         steps=tuple(item for steps, _ in found for item in steps),
         first_tokens=tuple(one for _, one in found if one is not None),
+        own_runs=tuple(own for own in (own_runs_of_a_row(parse_url(store_url), name) for name in references) if own),
     )
 
 

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from queries.learning import OwnPoints
 from queries.session import Session
 from store.location import StoreLocation, parse_url
-from store.reading import read_transaction
-
-_ANY = "SELECT 1 FROM measurement LIMIT 1"
-
-
-def own_points(location: StoreLocation) -> OwnPoints:
-    """The measured points of a store; without any, nothing is imported to read them."""
-    with read_transaction(location) as transaction:
-        if not list(transaction.values(int, _ANY)):
-            return OwnPoints()
-    from store.opening import open_store
-    from store.writing import get_measurements
-    from sweepdb.own_points import points_of_records
-
-    with open_store(location.url, read_only=True) as store:
-        return points_of_records(get_measurements(store))
+from sweepdb.own_runs import own_points
 
 
 def session_at(location: StoreLocation, *, memory_share: float = 1.0) -> Session:

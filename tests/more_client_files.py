@@ -135,6 +135,23 @@ Request Throughput (requests/sec),2.00
 Output Token Throughput (tokens/sec),202.00
 """
 
+# GuideLLM's CSV: two levels of a run of 8 and 16 users, which its profile names together. 8 users at 5.2 requests/s: 1.5 s.
+GUIDELLM_CSV = """\
+Run Info,Run Info,Run Info,Benchmark,Benchmark,Timings,Request Counts,Request Counts,Request Latency,Request Latency,\
+Request Latency,Request Latency,Time to First Token,Time per Output Token,Inter Token Latency,Server Throughput,\
+Server Throughput,Token Metrics,Token Metrics,Token Throughput,Token Throughput
+Run ID,Profile,Backend,Type,Strategy,Start Time,Successful,Errored,Successful Sec,Successful Sec,\
+Successful Sec,Successful Sec,Successful ms,Successful ms,Successful ms,Successful Requests/Sec,\
+Successful Concurrency,Successful Input Tokens,Successful Output Tokens,Successful Output Tokens/Sec,Successful Total Tokens/Sec
+,,,,,,,,Mean,Median,Std Dev,Percentiles,Mean,Mean,Mean,Mean,Mean,Mean,Mean,Mean,Mean
+r1,"{""type_"": ""concurrent"", ""streams"": [8, 16]}","{""model"": ""org/model-8B""}",generative,concurrent,\
+2026-02-03 04:05:06,300,2,1.5,1.45,0.12,"[0.9, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6, 1.7, 1.8, 1.9, 2.0]",110.0,11.7,10.9,5.2,\
+7.9,512.0,128.0,665.6,3328.0
+r1,"{""type_"": ""concurrent"", ""streams"": [8, 16]}","{""model"": ""org/model-8B""}",generative,concurrent,\
+2026-02-03 04:15:06,500,0,1.8,1.75,0.14,"[0.9, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6, 1.7, 1.8, 1.9, 2.0]",150.0,14.1,13.0,8.6,\
+15.5,512.0,128.0,1100.8,5504.0
+"""
+
 
 def changed(document, path, value):
     """A copy of a document with another value at a path of names."""

@@ -28,6 +28,7 @@ from client_files import (
 )
 from damage import damaged_bytes, damaged_document, damaged_table
 from hypothesis import strategies as st
+from more_client_files import GUIDELLM_CSV
 from restated import config_of
 
 from evaluator.calibration.figures import figures_of
@@ -40,7 +41,9 @@ from evaluator.inputs.models import load_model
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.workloads.lengths import load_distribution
 from evaluator.inputs.workloads.traces import read_trace
+from evaluator.ledger import report_of
 from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.readers.building import TTFT, Item, moment, record
 from queries.bundles import Bundle
 from queries.proofs.canonical import spelled
 from queries.proofs.document import read_proof, sealed
@@ -112,8 +115,8 @@ def _model(path: Path) -> object:
 
 def _points(path: Path) -> object:
     result = read_measurements(path)
-    for record in result.records:
-        content_key(json.loads(json.dumps(asdict(record), default=str)))
+    for one in result.records:
+        content_key(json.loads(json.dumps(asdict(one), default=str)))
     for problem in result.problems:
         assert "\n" not in problem.what
         problem.what.encode("utf-8", "surrogateescape")
@@ -131,6 +134,13 @@ def _kernels(path: Path) -> object:
 
 def _manifest(path: Path) -> object:
     return read_manifest(path.parent)
+
+
+EXPORTED = report_of(record(
+    Item(model="Qwen/Qwen3-8B", mode="aggregated", input_length=1000.0, metrics={"ttft_ms_mean": 95.7, "itl_ms_p99": 20.0},
+         definitions={"ttft_ms_mean": TTFT}, extra={"rack": "r7"}, measured_at=moment("at", "2026-02-03")),
+    source="mine.csv:2", source_format="sweepdb_csv",
+))  # fmt: skip
 
 
 def _json(name: str, document: object, read: Callable[[Path], object], **more: object) -> ReaderCase:
@@ -299,6 +309,8 @@ CASES = (
     _json("inferencex.json", INFERENCEX, _points),
     _json("aiperf.json", AIPERF, _points),
     *(_json(f"guidellm-{layout}.json", document, _points) for layout, document in LAYOUTS.items()),
+    _csv("benchmarks.csv", GUIDELLM_CSV, _points),
+    _json("exported.json", EXPORTED, _points),
     _csv("mine.csv", "".join(OWN.splitlines(keepends=True)[:2]), _points),
     _csv("pareto.csv", PEER, _points),
     _csv("serving.csv", SERVING, _points),

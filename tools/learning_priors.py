@@ -24,7 +24,7 @@ from evaluator.inputs import load_device
 from evaluator.ledger import Values, asked_of, evaluated, predicted, read_measurements
 from queries.learning import OwnPoint, Predicted, Prior, Process, Run, run_of
 from queries.learning.priors import FILE, Region, Two
-from sweepdb.own_points import group_of, point_or_reason
+from sweepdb.own_runs import group_of, point_or_reason
 from tools.ledger_summary import Point, points_of
 
 LEAST_SETTINGS = 6  # of a group that shapes are learned from

@@ -4,16 +4,18 @@ Not here: formats (queries.bundles, queries.publishing)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.derived import as_typed
+from cli.derived import as_typed, with_parameters
 from cli.output import check_format, counted, say, tell, write_rows, write_text
-from cli.shared_options import FormatOption, OutputOption, StoreOption
-from store.errors import StoreError
+from cli.shared_options import OUTPUT_SHAPE, FormatOption, OutputOption, StoreOption, output_path
+from store.errors import InputError, StoreError
+from sweepdb.planning import profile_options
+from sweepdb.stores import is_standard_output, is_stream
 
 if TYPE_CHECKING:
     from sweepdb.stores import CheckReport
@@ -203,18 +205,107 @@ def seal_store(store: StoreOption = None) -> int:
     return 0
 
 
+# What a command line writes otherwise than Python: a number or the file of a distribution.
+_WRITTEN = {"input_length": str | None}
+
+
+@with_parameters(profile_options(), _WRITTEN, after="decode_plan")
 def export(
-    folder: Annotated[Path, typer.Argument(help="a new folder for the bundle")],
-    sweep: Annotated[str | None, typer.Option(help="only what this sweep asked for")] = None,
+    folder: Annotated[Path, typer.Argument(help="a new folder for the bundle; with --for, the word profile")],
+    *,
     format_: Annotated[str, typer.Option("--format", help="parquet or csv")] = "parquet",
+    for_: Annotated[
+        str | None, typer.Option("--for", help="a planner to feed: dynamo, infera, aibrix, ray, keda or wva")
+    ] = None,
+    plan: Annotated[str | None, typer.Option(help="split of an instance that does both [default: the best]")] = None,
+    prefill_plan: Annotated[str | None, typer.Option(help="split of prefill instances [default: the best]")] = None,
+    decode_plan: Annotated[str | None, typer.Option(help="split of decode instances [default: the best]")] = None,
+    attainment: Annotated[float | None, typer.Option(help="share of arrivals within limits [default: 0.95]")] = None,
+    deployment: Annotated[str | None, typer.Option(help="its name in the cluster [default: the model's]")] = None,
+    namespace: Annotated[str | None, typer.Option(help="namespace of the deployment [default: default]")] = None,
+    min_replicas: Annotated[int | None, typer.Option(help="fewest replicas [default: 1]")] = None,
+    max_replicas: Annotated[int | None, typer.Option(help="most replicas [default: 10]")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            parser=output_path,
+            metavar=OUTPUT_SHAPE,
+            help="of a profile: the folder to write [default: profile]; a pipe, or standard output (-), gets it as tar",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
     store: StoreOption = None,
+    **options: Any,  # noqa: ANN401  filters and limits of a question
 ) -> int:
-    """Write a store, or one sweep, as a bundle with its data dictionary."""
+    """Write a store, or one sweep, as a bundle with its data dictionary; or the profile that a planner reads."""
+    own = {"plan": plan, "prefill_plan": prefill_plan, "decode_plan": decode_plan, "attainment": attainment,
+           "deployment": deployment, "namespace": namespace, "min_replicas": min_replicas,
+           "max_replicas": max_replicas}  # fmt: skip
+    given = {name: value for name, value in {**options, **own}.items() if value is not None and value is not False}
+    if for_ is not None:
+        return _export_profile(for_, folder, output, given, force=force, store=store)
+    extra = [*sorted(given.keys() - {"sweep"}), *(["output"] if output else []), *(["force"] if force else [])]
+    if extra:
+        raise InputError(f"a bundle makes no use of `{extra[0]}`", hint="`for=dynamo` writes a planner's profile")
     from sweepdb.sharing import export_bundle
 
-    done = export_bundle(folder, sweep=sweep, format=format_, store=store)
+    done = export_bundle(folder, sweep=given.get("sweep"), format=format_, store=store)
     scenarios, probes = counted(done.scenarios, "scenario"), counted(done.probes, "probe")
     say(f"{folder}: {counted(done.sweeps, 'sweep')}, {scenarios}, {probes}")
+    return 0
+
+
+def _export_profile(
+    planner: str, what: Path, output: Path | None, given: dict[str, Any], *, force: bool, store: str | None
+) -> int:
+    if str(what) != "profile":
+        raise InputError(
+            f"`for={planner}` writes a profile, not {what}",
+            hint=f"sweepdb export profile --for {planner} --output {what}",
+        )
+    from sweepdb.planning import export_profile
+
+    length = given.get("input_length")
+    if length is not None and length.isdecimal():
+        given["input_length"] = int(length)
+    target = what if output is None else output
+    done = export_profile(planner, target, force=force, store=store, **given)
+    if is_standard_output(target):
+        say("\n".join(done.files))
+    else:
+        write_text(f"{name if is_stream(target) else target / name}\n" for name in done.files)
+    for line in (*done.made_from, *done.unsaid):
+        say(as_typed(line))
+    return 0
+
+
+def export_points(
+    chosen: Mapping[str, Any],
+    rows_and_sweep: tuple[str | None, str | None],
+    format_: str,
+    output: Path | None,
+    store: str | None,
+) -> int:
+    """Write measured points and predictions as other programs have them: an action of `measurements`."""
+    from sweepdb.measuring import PointSelection
+    from sweepdb.sharing import POINT_FORMATS, pieces_of_points, points_to_export, write_exported
+
+    if format_ not in POINT_FORMATS:
+        raise InputError(
+            f"measurements export --format {format_} is not one of {', '.join(POINT_FORMATS)}",
+            hint=f"sweepdb measurements export --format {POINT_FORMATS[0]}",
+        )
+    check_format(format_, output, known=POINT_FORMATS)
+    rows, sweep = rows_and_sweep
+    found = points_to_export(PointSelection(**chosen), store, rows=rows or "measured", sweep=sweep)
+    if output is None or is_standard_output(output):
+        write_text(pieces_of_points(found.records, format_), output, exact=True)
+    else:
+        files = write_exported(found.records, format_, output)
+        say(f"{counted(len(found.records), 'row')} in {counted(files, 'file')}: {output}")
+    if found.without_numbers:
+        say(f"{counted(found.without_numbers, 'server')} that failed have no numbers and are left out")
     return 0
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.commands.database import export_points
 from cli.derived import as_typed
 from cli.output import check_format, counted, say, tell, write_rows, write_text
 from cli.render.rows import cell, narrow_table, table_lines
-from cli.shared_options import FormatOption, OutputOption, StoreOption, WorkersOption
+from cli.shared_options import OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError
 
 if TYPE_CHECKING:
@@ -30,15 +31,20 @@ _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "use
 
 def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter an option
     action: Annotated[
-        str, typer.Argument(help="import FILE..., list, runs, show POINT, set POINT..., delete POINT..., suggest")
+        str,
+        typer.Argument(help="import FILE..., export, list, runs, show POINT, set POINT..., delete POINT..., suggest"),
     ] = "list",
     named: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE|POINT]...", help="files or folders of points; or stored points")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="list, set, delete, suggest: a part of the model's name")] = None,
-    device: Annotated[str | None, typer.Option(help="list, set, delete, suggest: a part of the device's name")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="list, export, set, delete, suggest: a part of the model's name")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="list, export, set, delete, suggest: a part of the device's name")
+    ] = None,
     source: Annotated[
-        str | None, typer.Option(help="list, set, delete: a part of the file's name, or a format")
+        str | None, typer.Option(help="list, export, set, delete: a part of the file's name, or a format")
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -54,15 +60,29 @@ def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter
         int | None, typer.Option(min=1, help="suggest: how many settings to measure; 15 if not given")
     ] = None,
     serving_model: Annotated[str | None, typer.Option(help="suggest: the engine whose stored rows are meant")] = None,
-    format_: FormatOption = "table",
+    rows: Annotated[str | None, typer.Option(help="export: measured (if not given), predicted or both")] = None,
+    sweep: Annotated[str | None, typer.Option(help="export: predictions of this sweep alone")] = None,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", help="table, csv, json, jsonl or parquet; export: benchmark-report, inferencex or guidellm"
+        ),
+    ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
 ) -> int:
     """Import measured serving points from results of benchmark clients or our own CSV; list, correct or delete them.
 
     `suggest` says which stored settings of a server are worth measuring, the one that says most of all others first."""
-    check_format(format_, output)
     points, filters = tuple(named or ()), {"model": model, "device": device, "source": source}
+    if action == "export":
+        _check(action, points, filters, set_ or [])
+        _check_marks(action, tagged=bool(tag), corrected=bool(set_), learn=learn)
+        return export_points({**filters, "points": points}, (rows, sweep), format_, output, store)
+    check_format(format_, output)
+    if rows is not None or sweep is not None:
+        option = "--rows" if sweep is None else "--sweep"
+        raise InputError(f"{option} belongs to measurements export", hint="sweepdb measurements --help")
     if action == "suggest" and not points and source is None and not set_:
         return _suggest({"model": model, "device": device, "engine": serving_model}, count, format_, output, store)
     if count is not None or serving_model is not None:
@@ -105,12 +125,13 @@ def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None],
         "list": not named,
         "runs": not named,
         "show": len(named) == 1,
+        "export": True,
         "set": True,
         "delete": True,
     }
     if not takes.get(action, False):
         raise InputError(
-            f"measurements {' '.join([action, *named])} is not one of: import FILE..., list, runs, show POINT,"
+            f"measurements {' '.join([action, *named])} is not one of: import FILE..., export, list, runs, show POINT,"
             " set POINT..., delete POINT..., suggest",
             hint="sweepdb measurements --help",
         )

@@ -21,7 +21,7 @@ _IN_HELP = {"format_", "target", "measure"}  # options whose help is the list of
 _ACTIONS = {
     "prices": ("list", "set", "import"),
     "workloads": ("list", "show", "add"),
-    "measurements": ("import", "list", "show", "set", "delete"),
+    "measurements": ("import", "export", "list", "runs", "show", "set", "delete", "suggest"),
 }
 
 

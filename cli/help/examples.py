@@ -69,11 +69,14 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "measurements": (
         "measurements import result.json --set device=h100_sxm --set tp=2",
-        "measurements suggest --count 15 --format csv --output mine.csv",
+        "measurements export --format benchmark-report --output reports",
     ),
     "compare": ("compare before.json after.json", "compare before/ after/ --format csv --output change.csv"),
     "validate": ("validate", "validate --measurements runs --format html --output errors.html"),
-    "export": ("export bundle", "export bundle --sweep 6903164904d0 --format csv"),
+    "export": (
+        "export bundle --sweep 6903164904d0 --format csv",
+        "export profile --for dynamo --ttft-limit 2000 --tpot-limit 50 --output dynamo",
+    ),
     "import": ("import bundle", "import bundle --store sqlite:///other.sqlite"),
     "publish": ("publish --to probes.duckdb", "publish --to pages.site"),
     "init": ("db init", "db init --store postgresql://user@host/database"),

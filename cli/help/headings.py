@@ -86,6 +86,10 @@ FEW: Mapping[str, frozenset[str]] = {
         "model", "sweep",
         "workload", "serving_model", "quantization", "wide",
     }),
+    "export": frozenset({
+        "folder", "for_", "plan", "prefill_plan", "decode_plan", "ttft_limit", "tpot_limit", "model", "device", "sweep",
+        "input_length", "deployment", "max_replicas", "format_", "output", "store",
+    }),
     "report": frozenset({*_ASKED, "model", "num_devices", "rate", "attainment", "sweep", "workload",
     "serving_model", "force"}),
 }  # fmt: skip
@@ -117,6 +121,24 @@ HEADINGS: Mapping[str, Mapping[str, str]] = {
     "report": {**_of_questions(), **_turned(_SHARED)},
     "evaluate": {**_turned(_EVALUATED), **_turned(_SHARED)},
     "plan": _of_plans(),
+    "export": {
+        **_of_questions(),
+        **_turned(_SHARED),
+        **dict.fromkeys(
+            (
+                "for_",
+                "plan",
+                "prefill_plan",
+                "decode_plan",
+                "attainment",
+                "deployment",
+                "namespace",
+                "min_replicas",
+                "max_replicas",
+            ),
+            "A planner's profile",
+        ),
+    },
     "decide": {**_of_plans(), **dict.fromkeys(("budget", "gain", "run", "client", "ready_within"), "Runs")},
 }
 

@@ -28,7 +28,7 @@ def error_lines(answer: Answer) -> Iterator[str]:
     """Lines on how own runs changed the errors of an answer, and on the errors that are expected without them."""
     if answer.own_runs is not None:
         yield from answer.own_runs.lines
-        if answer.own_runs.corrected == len(answer.rows):
+        if answer.own_runs.corrected == answer.own_runs.shown:
             return
     yield from expected_error_lines(answer.expected_error)
 

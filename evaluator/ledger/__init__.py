@@ -69,5 +69,10 @@ if TYPE_CHECKING:
     from evaluator.ledger.scoring import Comparison, Exclusion, Figures, Usable, figures, plan_label, usable
     from evaluator.ledger.sides import Probe, Values, values_of_sides
     from evaluator.ledger.steps import level_steps
+    from evaluator.ledger.writers.carrying_facts import rows_of_kind
+    from evaluator.ledger.writers.guidellm_writer import cells_of_guidellm, headers_of_guidellm
+    from evaluator.ledger.writers.inferencex_writer import row_of_inferencex
+    from evaluator.ledger.writers.predictions import point_of_prediction
+    from evaluator.ledger.writers.report_writer import report_of
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import operator
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from evaluator.canonical import canonical, of_texts, scalar_text
@@ -16,7 +17,16 @@ from store.records import MeasurementRecord, SideRecord
 
 def key_of(record_: MeasurementRecord, extra: str) -> str:
     """The content key of a record, of whose other fields `extra` are in it."""
-    return key_of_values({name: getattr(record_, name) for name in _IN_KEY}, extra)
+    return key_of_values(_values_of(record_), extra)
+
+
+def shared_parts(record_: MeasurementRecord) -> Parts:
+    """The canonical text of what points of a record's setting share, cut where extra, moment and metrics stand."""
+    return _parts(_values_of(record_))
+
+
+def _values_of(record_: MeasurementRecord) -> dict[str, Any]:
+    return {name: getattr(record_, name) for name in _IN_KEY}
 
 
 _OF_PARTS = ("measured_at", "prefill", "decode", "metrics", "definitions")
@@ -36,14 +46,26 @@ _scalars = operator.itemgetter(*_SCALARS)
 
 def key_of_values(values: Mapping[str, Any], extra: str) -> str:
     """As content_key of the record says it; texts of what many points share are made once."""
-    measured_at = values["measured_at"]
-    parts = _around(*_scalars(values), values["prefill"], values["decode"], tuple(values["definitions"].items()))
-    varying = (
-        canonical(extra) if extra != "{}" else '"{}"',
-        "null" if measured_at is None else canonical(measured_at.isoformat()),
-        _text_of_numbers(values["metrics"]),
-    )
-    return hashlib.sha256(parts.format(*varying).encode()).hexdigest()
+    return key_between(_parts(values), extra, moment_text(values["measured_at"]), numbers_text(values["metrics"]))
+
+
+Parts = tuple[str, str, str, str]  # of the canonical text: what stands around the three texts that vary
+
+
+def _parts(values: Mapping[str, Any]) -> Parts:
+    return _around(*_scalars(values), values["prefill"], values["decode"], tuple(values["definitions"].items()))
+
+
+def key_between(parts: Parts, extra: str, moment: str, numbers: str) -> str:
+    """The key of the point with these varying texts; `extra` is JSON, the others are canonical."""
+    first, second, third, last = parts
+    written = canonical(extra) if extra != "{}" else '"{}"'
+    return hashlib.sha256(f"{first}{written}{second}{moment}{third}{numbers}{last}".encode()).hexdigest()
+
+
+def moment_text(moment: datetime | None) -> str:
+    """The canonical text of a time of measuring."""
+    return "null" if moment is None else canonical(moment.isoformat())
 
 
 _VARYING = ("extra", "measured_at", "metrics")  # of points that share a setting, nothing else
@@ -51,8 +73,8 @@ _GAP = "\0"  # which canonical texts escape
 
 
 @functools.lru_cache(maxsize=65_536, typed=True)  # typed: 1, 1.0 and true are one key of a dictionary
-def _around(*shared: Any) -> str:  # noqa: ANN401  scalars, and what follows them
-    """The canonical text with places for the parts that vary, in the order of the alphabet."""
+def _around(*shared: Any) -> Parts:  # noqa: ANN401  scalars, and what follows them
+    """The canonical text, cut at the parts that vary, in the order of the alphabet."""
     *scalars, prefill, decode, definitions = shared
     parts = dict(zip(_SCALARS, map(scalar_text, scalars), strict=True)) | {
         "": '"MeasurementRecord"',
@@ -62,20 +84,21 @@ def _around(*shared: Any) -> str:  # noqa: ANN401  scalars, and what follows the
         "decode": _shared_text(decode),
         "definitions": _text_of_pairs(definitions),
     }
-    written = of_texts(parts | dict.fromkeys(_VARYING, _GAP))
-    return written.replace("{", "{{").replace("}", "}}").replace(_GAP, "{}")
+    first, second, third, last = of_texts(parts | dict.fromkeys(_VARYING, _GAP)).split(_GAP)
+    return first, second, third, last
 
 
-def _text_of_numbers(values: Mapping[str, float]) -> str:
+def numbers_text(values: Mapping[str, float]) -> str:
     """As canonical has it; names of metrics are our own, and need no escape."""
-    texts = []
-    for name, value in sorted(values.items()):
-        number_ = float(value)
-        texts.append(f'"{name}":{int(number_) if number_.is_integer() and number_ < _WHOLE else repr(number_)}')
-    return "{" + ",".join(texts) + "}"
+    return "{" + ",".join(f'"{name}":{number_text(float(value))}' for name, value in sorted(values.items())) + "}"
 
 
-_WHOLE = 2.0**53  # from which on not every whole number is a float
+def number_text(value: float) -> str:
+    """A number as canonical has it: a whole one without a point."""
+    return str(int(value)) if value.is_integer() and value < WHOLE else repr(value)
+
+
+WHOLE = 2.0**53  # from which on not every whole number is a float
 
 
 @functools.lru_cache(maxsize=4096)

@@ -184,6 +184,10 @@ class PairOptions:
         unit="requests", keyword="concurrency", was=("target_users",),
         without="no target: only the frontier", check=above_zero(MOST_RATE),
     )  # fmt: skip
+    least_latency: bool = option(
+        False, "of `concurrency`: the shortest requests within the devices, in place of the fewest devices",
+        flag="--least-latency", variable="least_latency", without="never NULL: whether the shortest requests win",
+    )  # fmt: skip
     prefill_device: str | None = option(
         None, "prefill instances on this device", variable="prefill_device",
         without="prefill instances on any stored device",
@@ -227,6 +231,8 @@ class PairOptions:
     def __post_init__(self) -> None:
         """Refuse counts and rates that mean nothing."""
         check_declared(self)
+        if self.least_latency and None in {self.target_users, self.num_devices}:
+            raise InputError("`least_latency` is of `concurrency` users within `num_devices`", hint="give both")
         if len(self.budgets) > MOST_BUDGETS:
             raise InputError(f"`budgets` are {MOST_BUDGETS} numbers of devices at most, not {len(self.budgets):,}")
         for text in self.budgets:

@@ -121,6 +121,7 @@ class CapacityKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     target_rate: float | None
+    least_latency: bool | None
     prefill_device: str | None
     decode_device: str | None
     prefill_devices_per_instance: int | None
@@ -152,6 +153,7 @@ class CompareKeywords(ScopeKeywords, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: Required[int]
+    least_latency: bool | None
     prefill_device: str | None
     decode_device: str | None
     prefill_devices_per_instance: int | None
@@ -203,6 +205,7 @@ class CostKeywords(ScopeKeywords, total=False):
     budgets: str | Sequence[str] | None
     target_rate: float | None
     concurrency: float | None
+    least_latency: bool | None
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
@@ -272,6 +275,7 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     budgets: str | Sequence[str] | None
     target_rate: float | None
     concurrency: float | None
+    least_latency: bool | None
     prefill_devices_per_instance: int | None
     decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
@@ -487,6 +491,26 @@ class PrefillKeywords(ScopeKeywords, total=False):
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
+class ProfileKeywords(ScopeKeywords, total=False):
+    ttft_limit: float | None
+    tpot_limit: float | None
+    e2e_limit: float | None
+    min_tokens_per_s_per_user: float | None
+    reserved_memory_gb: float | None
+    confidence: float | None
+    tuned_servers: bool | None
+    tpot_definition: Literal["inclusive", "exclusive"] | None
+    prefill_qps: Literal["capacity", "ttft"] | None
+    decode_qps: Literal["minus-one", "full"] | None
+    throughput: Literal["once", "twice"] | None
+    kv_charge: Literal["full", "mean"] | None
+    num_devices: int | None
+    mode: Literal["aggregated", "prefill", "decode"] | None
+    price_date: str | None
+    as_predicted: bool | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
 class SensitivityKeywords(ScopeKeywords, total=False):
     ttft_limit: float | None
     tpot_limit: float | None
@@ -613,6 +637,10 @@ class ReportMethods(ABC):
     def prefill(self, **options: Unpack[PrefillKeywords]) -> Answer:
         """The best batch size of each prefill plan under the limits, ranked by prompt tokens/s, per device where sizes
         differ."""
+
+    def profile(self, **options: Unpack[ProfileKeywords]) -> Answer:
+        """Every stored batch of each plan by its lengths, with its share of the KV cache: what planners of running
+        clusters interpolate between."""
 
     def sensitivity(self, **options: Unpack[SensitivityKeywords]) -> Answer:
         """The best throughput as a step function of one limit, ranked as best ranks: where the winner changes and what

@@ -4,9 +4,10 @@ Not here: what runs say (queries.learning), and the errors that are expected wit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import exp, expm1
+from math import exp
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,16 +15,16 @@ from queries.asking.limits import Limits, predicted_limits
 from queries.errors.basis import BASIS
 from queries.errors.basis import MEASURED as MEASURED_NEAR
 from queries.judging.confidence import EVEN, SURE, Predicted
+from queries.learning.own_points import MOST_RUNS
 from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer
     from queries.learning.conditioning import Learned
-    from queries.learning.own_points import OwnPoint
+    from queries.learning.own_points import OwnPoint, Server
     from queries.learning.process import Posterior
 
 MEASURED, PREDICTED = "measured", "predicted"  # words of `basis`, beside `near 3 runs`
-_MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
 _KEY_LENGTH = 8  # of the scenario in a probe's reference
 _LOOKED_AT = (*(round(2 ** (half / 2)) for half in range(41)), 2**31 - 2)  # batch sizes
 _METRICS = (("tpot_exclusive_ms", "TPOT", 1), ("ttft_ms", "TTFT", 0))
@@ -37,7 +38,8 @@ class OwnRuns:
     points: tuple[str, ...]  # keys of all that were read for the question
     percent: Mapping[str, float]  # median error of the rows shown, by metric
     percent_without: Mapping[str, float]
-    corrected: int  # of the rows shown
+    corrected: int  # of the probes shown
+    shown: int
 
 
 class _Shown(NamedTuple):
@@ -47,6 +49,15 @@ class _Shown(NamedTuple):
     rows: tuple[tuple[int, int], ...]
 
 
+def _references(answer: Answer) -> Iterator[str]:
+    """The probes that an answer shows: in its rows, in those nearest, and those that it was asked about."""
+    for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)):
+        if "probe" in columns:
+            place = columns.index("probe")
+            yield from (str(row[place]) for row in rows)
+    yield from answer.question.options.probes
+
+
 class LearnedAnswer:
     """An answer beside what own runs say of its rows."""
 
@@ -54,15 +65,12 @@ class LearnedAnswer:
         self._learned = learned
         numbers = {known.key[:_KEY_LENGTH]: number for number, known in learned.told.items()}
         told: dict[str, tuple[int, int]] = {}
-        for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)):
-            if "probe" not in columns:
-                continue
-            place = columns.index("probe")
-            for row in rows:
-                start, _, size = str(row[place]).partition(":")
-                if start in numbers:
-                    told[str(row[place])] = (numbers[start], int(size))
-        self._shown = _Shown(tuple(told), tuple(told.values()))
+        references = dict.fromkeys(_references(answer))
+        for reference in references:
+            start, _, size = reference.partition(":")
+            if start[:_KEY_LENGTH] in numbers:
+                told[reference] = (numbers[start[:_KEY_LENGTH]], int(size))
+        self._probes, self._shown = len(references), _Shown(tuple(told), tuple(told.values()))
         self._groups = learned.at(self._shown.rows)
 
     @property
@@ -111,11 +119,14 @@ class LearnedAnswer:
 
     def said(self) -> OwnRuns:
         """The words of the header: none where no row shown is corrected."""
+        from queries.learning.process import median_percent
+
         read = sorted({run.key for group in self._learned.groups.values() for run in group.runs})
         groups = list(self.posteriors)
         keys = {run.key for group, *_ in groups for run in self._learned.processes[group].runs}
         if not keys:
-            return OwnRuns(lines=(), points=tuple(read), percent={}, percent_without={}, corrected=0)
+            return OwnRuns(lines=(), points=tuple(read), percent={}, percent_without={}, corrected=0,
+                           shown=self._probes)  # fmt: skip
         spreads = [spread for _, _, found in groups for spread in found.sd.tolist()]
         before = [
             spread
@@ -124,14 +135,15 @@ class LearnedAnswer:
         ]
         percent, without = {}, {}
         for metric, _, place in _METRICS:
-            percent[metric] = _percent(median(spread[place] for spread in spreads))
-            without[metric] = _percent(median(spread[place] for spread in before))
+            percent[metric] = median_percent(median(spread[place] for spread in spreads))
+            without[metric] = median_percent(median(spread[place] for spread in before))
         line = ", ".join(f"{name} +-{percent[metric]:.0f} %" for metric, name, _ in _METRICS)
         bare = ", ".join(f"{name} +-{without[metric]:.0f} %" for metric, name, _ in _METRICS)
         runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
         return OwnRuns(
             lines=(f"{line}, from {runs} of yours; {bare} without", *self._warnings(group for group, *_ in groups)),
             points=tuple(read), percent=percent, percent_without=without, corrected=len(spreads),
+            shown=self._probes,
         )  # fmt: skip
 
     def _warnings(self, groups: Iterator[tuple[object, ...]]) -> Iterator[str]:
@@ -141,6 +153,8 @@ class LearnedAnswer:
                     f"run {one.key[:12]} disagrees with its neighbours by {abs(one.deviations):.1f} standard deviations"
                     f" of {one.metric}: leave it out? See `sweepdb measurements show {one.key[:12]}`"
                 )
+            if older := self._learned.groups[group].older:
+                yield f"{older:,} older settings of this server are not read: the newest {MOST_RUNS} decide"
             if left_out := self._learned.groups[group].read[1]:
                 yield f"runs of {', '.join(left_out)} disagree with the engine's other version and are not read"
 
@@ -182,10 +196,6 @@ def _inverse(rate: float | None) -> float | None:
     return None if rate is None else 1000.0 / rate
 
 
-def _percent(spread: float) -> float:
-    return 100.0 * expm1(_MEDIAN * spread)
-
-
 def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
     """An answer that says of each row how it stands to own runs, and in its header what they changed."""
     words, said = found.words(), found.said()
@@ -214,3 +224,16 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
         f" `input_length={one.input_length:g}` `output_length={one.output_length:g}`, {points[0].batch_size} users"
     )
     return (said,)
+
+
+def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
+    """A note on runs of the model and device under another engine or format, and what asks about theirs."""
+    by_server: Counter[Server] = Counter()
+    for one in points:
+        by_server[one.server] += one.repeats
+    return tuple(
+        f"note: {'1 run' if count == 1 else f'{count:,} runs'} of yours on {server.device} under {server.engine} in"
+        f" {server.linear} correct no row here: none is of that engine and format. `serving_model={server.engine}`"
+        f" `quantization={server.linear}` evaluate such rows and ask about them"
+        for server, count in by_server.most_common(1)
+    )

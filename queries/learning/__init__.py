@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from queries.learning.conditioning import Known, Lessons, Predicted, lessons_of, run_of
+    from queries.learning.conditioning import Known, Learned, Lessons, Predicted, lessons_of, run_of
     from queries.learning.learned_rows import ladders_of
     from queries.learning.own_points import OwnPoint, OwnPoints, PointReader, Server, no_points
     from queries.learning.priors import REGIONS, Prior, Region, prior_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Process,
         Run,
         Setting,
+        median_percent,
         probability_of,
         without_strange_versions,
     )

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from queries.learning.own_points import OwnPoint, Server
+from queries.learning.own_points import MOST_RUNS, OwnPoint, Server
 from queries.learning.priors import Prior, prior_of
 from queries.learning.process import Posterior, Process, Run, Setting, without_strange_versions
 from store.light_dataclass import dataclass
@@ -102,6 +102,7 @@ class Lessons:
     scenarios: Mapping[int, Known]
     matched: Mapping[tuple[object, ...], tuple[tuple[OwnPoint, Known], ...]]
     unpredicted: tuple[OwnPoint, ...]  # nothing stored predicts them
+    elsewhere: tuple[OwnPoint, ...] = ()  # of the model and device, under another engine or in another format
 
     @property
     def predicting(self) -> tuple[int, ...]:
@@ -111,23 +112,23 @@ class Lessons:
     def taught(self, rows: Iterable[Row]) -> Learned:
         """The processes of the points, whose predictions are read from these ladders."""
         ladders: dict[int, list[Row]] = defaultdict(list)
-        for row in rows:
+        for row in sorted(rows, key=lambda row: (row.scenario_id, row.batch_size)):
             ladders[row.scenario_id].append(row)
         groups, unpredicted = {}, list(self.unpredicted)
         for group, pairs in self.matched.items():
-            runs = []
-            for point, known in pairs:
-                predicted = _interpolated(
-                    sorted(ladders.get(known.id, ()), key=lambda row: row.batch_size), point.batch_size
-                )
+            runs: list[Run] = []
+            newest = iter(reversed(pairs))
+            for point, known in newest:
+                predicted = _interpolated(ladders.get(known.id, ()), point.batch_size)
                 if predicted is None:
                     unpredicted.append(point)
-                else:
-                    runs.append(run_of(point, known.setting(point.batch_size), predicted))
-            told = [run for run in runs if run.observed()]
-            if told:
-                by_data_sheet = pairs[0][1].family == "theoretical"
-                groups[group] = Taught(runs=tuple(told), prior=prior_of("data_sheet" if by_data_sheet else "foreign"))
+                elif (run := run_of(point, known.setting(point.batch_size), predicted)).observed():
+                    runs.append(run)
+                if len(runs) == MOST_RUNS:
+                    break
+            if runs:
+                prior = prior_of("data_sheet" if pairs[0][1].family == "theoretical" else "foreign")
+                groups[group] = Taught(runs=tuple(reversed(runs)), older=len(list(newest)), prior=prior)
         return Learned(scenarios=self.scenarios, groups=groups, unpredicted=tuple(unpredicted))
 
 
@@ -159,18 +160,19 @@ def run_of(point: OwnPoint, setting: Setting, predicted: Predicted) -> Run:
     return Run(
         key=point.key, setting=setting, ttft=apart("ttft_ms", predicted.ttft_ms),
         tpot=apart("tpot_exclusive_ms", predicted.tpot_exclusive_ms), whole=whole,
-        ttft_share=predicted.ttft_ms / predicted.e2e_ms, version=point.version,
+        ttft_share=predicted.ttft_ms / predicted.e2e_ms, version=point.version, repeats=point.repeats,
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Taught:
     """The runs of one group, and what they say."""
 
     runs: tuple[Run, ...]
     prior: Prior
+    older: int = 0  # runs, that are not read
 
-    @property
+    @cached_property
     def read(self) -> tuple[tuple[Run, ...], tuple[str, ...]]:
         """The runs that are read, and the versions of the engine that are not since they disagree."""
         return without_strange_versions(self.runs, self.prior)
@@ -212,7 +214,7 @@ class Learned:
 
 
 def lessons_of(transaction: ReadTransaction, points: Sequence[OwnPoint], asked: Collection[int]) -> Lessons | None:
-    """The points that are of the groups of scenarios that are asked about; None where none is."""
+    """The points that say something of scenarios that are asked about, or would under their engine; None where none."""
     by_server: dict[Server, list[OwnPoint]] = defaultdict(list)
     for point in points:
         by_server[point.server].append(point)
@@ -220,10 +222,12 @@ def lessons_of(transaction: ReadTransaction, points: Sequence[OwnPoint], asked: 
         return None
     models = sorted({server.model_key for server in by_server})
     marks = ", ".join("?" for _ in models)
-    known = [one for one in transaction.rows(Known, f"{_ABOUT}({marks})", models) if one.server in by_server]
+    stored = list(transaction.rows(Known, f"{_ABOUT}({marks})", models))
+    elsewhere = _elsewhere(points, {one.server for one in stored if one.id in asked})
+    known = [one for one in stored if one.server in by_server]
     scope = {one.id: one for one in known if one.id in asked}
     wanted = {one.group for one in scope.values()}
-    if not wanted:
+    if not wanted and not elsewhere:
         return None
     plain: dict[tuple[object, ...], list[Known]] = defaultdict(list)
     for one in known:
@@ -244,6 +248,15 @@ def lessons_of(transaction: ReadTransaction, points: Sequence[OwnPoint], asked: 
         scenarios=scope,
         matched={group: tuple(pairs) for group, pairs in matched.items()},
         unpredicted=tuple(point for key, point in unpredicted.items() if key not in found),
+        elsewhere=elsewhere,
+    )
+
+
+def _elsewhere(points: Sequence[OwnPoint], asked: Collection[Server]) -> tuple[OwnPoint, ...]:
+    """Points of a model and device that are asked about, but of no server that is."""
+    places = {(server.model_key, server.device) for server in asked}
+    return tuple(
+        one for one in points if one.server not in asked and (one.server.model_key, one.server.device) in places
     )
 
 

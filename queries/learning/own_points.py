@@ -1,6 +1,6 @@
 """Measured points of a store as a question reads them: which server, which setting, what was measured.
 
-Not here: making them of stored records (sweepdb.own_points), and what they say (queries.learning.conditioning)."""
+Not here: making them of stored records (sweepdb.own_runs.points), and what they say (queries.learning.conditioning)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from store.location import StoreLocation
 
 if TYPE_CHECKING:
     from queries.learning.process import Setting
+
+
+MOST_RUNS = 200  # of one server, the newest: the time of an answer grows by their square
 
 
 class Server(NamedTuple):
@@ -36,6 +39,7 @@ class OwnPoint:
     batch_size: int
     measured: Mapping[str, float]  # ttft_ms, tpot_exclusive_ms, e2e_ms, output_tokens_per_s
     version: str | None = None
+    repeats: int = 1  # runs whose mean it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

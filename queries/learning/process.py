@@ -27,6 +27,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cached_property
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ from store.light_dataclass import dataclass
 
 FloatArray = npt.NDArray[np.float64]
 SCALES = (2.5, 2.0, 3.0, 1.5, 1.0, 1.0)  # of log2 users, input, output, devices, and whether data or expert parallel
+_MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
 STRANGE = 2.5  # standard deviations from which a run disagrees with the others
 VERSIONS_AGREE = 2.0  # standard deviations within which another version's mean error may lie
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -246,14 +248,16 @@ class Process:
         widths = np.repeat(self.width, count)
         return np.asarray(covariance * np.outer(widths, widths))
 
-    def disagreements(self, least: float = STRANGE) -> tuple[Disagreement, ...]:
-        """Runs of which a value lies so many standard deviations from what all the other runs say; the farthest first.
+    def disagreements(self) -> tuple[Disagreement, ...]:
+        """Runs of which a value lies far from what all the other runs say; the farthest first. Of many runs, farther:
+        one in twenty of processes without any strange run has one.
 
         By the inverse C of the covariance of all: a run's values R left out have residual r = C_RR^-1 (C y)_R and
         covariance C_RR^-1, and the others' misfit is less by r C_RR r."""
         if len(self.runs) < 3:
             return ()
         inverse, solved = self._solved
+        least = max(STRANGE, NormalDist().inv_cdf(1.0 - 0.05 / (2 * self._values.size)))
         found = []
         for place, run in enumerate(self.runs):
             rows = np.flatnonzero(self._of == place)
@@ -293,8 +297,9 @@ def without_strange_versions(runs: Sequence[Run], prior: Prior) -> tuple[tuple[R
         return tuple(runs), ()
     chosen = max(counts, key=lambda version: (counts[version], _release(version)))
     base = [run for run in runs if run.version in {chosen, None}]
+    process = Process(base, prior)
     strange = [
-        one for one in counts if one != chosen and _deviates([run for run in runs if run.version == one], base, prior)
+        one for one in counts if one != chosen and _deviates([run for run in runs if run.version == one], process)
     ]
     return tuple(run for run in runs if run.version not in strange), tuple(sorted(strange))
 
@@ -303,9 +308,8 @@ def _release(version: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in version.split(".")]
 
 
-def _deviates(some: Sequence[Run], base: Sequence[Run], prior: Prior) -> bool:
+def _deviates(some: Sequence[Run], process: Process) -> bool:
     """Whether the mean of what runs observe lies outside what others say of it, for either metric."""
-    process = Process(base, prior)
     places = [run.setting for run in some]
     mean, spread = process.at(places).mean, process.across(places)
     for metric, name in enumerate(("ttft", "tpot")):
@@ -314,7 +318,7 @@ def _deviates(some: Sequence[Run], base: Sequence[Run], prior: Prior) -> bool:
             continue
         rows = np.array(chosen) + metric * len(places)
         values = np.array([getattr(some[place], name) for place in chosen]) - mean[chosen, metric]
-        variance = spread[np.ix_(rows, rows)].mean() + prior.noise[metric] ** 2 / len(chosen)
+        variance = spread[np.ix_(rows, rows)].mean() + process.prior.noise[metric] ** 2 / len(chosen)
         if abs(values.mean()) > VERSIONS_AGREE * math.sqrt(variance):
             return True
     return False
@@ -360,3 +364,8 @@ def normal_below(values: npt.ArrayLike) -> FloatArray:
     flat = np.asarray(values, dtype=np.float64)
     found = [0.5 * math.erfc(-one / math.sqrt(2.0)) for one in flat.ravel().tolist()]
     return np.array(found).reshape(flat.shape)
+
+
+def median_percent(spread: float) -> float:
+    """The error that half of values stay below, of logarithms with this standard deviation."""
+    return 100.0 * math.expm1(_MEDIAN * spread)

@@ -57,14 +57,14 @@ carrying AS (
 ),
 chosen AS (
     SELECT
-        *, CASE WHEN coalesce(carries_target, false) THEN devices ELSE 0 END AS enough
+        *, CASE WHEN coalesce(carries_target, false) AND NOT getvariable('least_latency') THEN devices ELSE 0 END AS enough
     FROM carrying
     QUALIFY row_number() OVER (
         PARTITION BY lot, mode, budget
         -- of users the shortest whole request: more users than asked for wait longer
         ORDER BY carries_target DESC NULLS LAST, enough,
-            CASE WHEN carries_target AND getvariable('target_users') IS NOT NULL THEN users / system_qps END,
-            system_qps DESC, devices, prefill_instances, first_key,
+            CASE WHEN carries_target AND getvariable('target_users') IS NOT NULL THEN round(users / system_qps, 9) END,
+            CASE WHEN getvariable('least_latency') THEN devices END, system_qps DESC, devices, prefill_instances, first_key,
             second_key
     ) = 1
 ),
@@ -85,7 +85,7 @@ SELECT
     row_number() OVER (
         PARTITION BY lot // 1000, budget
         ORDER BY
-            carries_target DESC NULLS LAST,
+            carries_target DESC NULLS LAST, CASE WHEN getvariable('least_latency') THEN users / system_qps END,
             CASE WHEN carries_target AND all_priced THEN usd_per_hour END,
             CASE WHEN carries_target THEN devices END,
             system_qps DESC, devices, any_device, mode, first_key

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         put_validations,
         replace_measurement,
     )
+    from store.writing.point_table import Point, PointTable, told_apart
     from store.writing.scenarios import missing_intervals, put_names, put_scenarios
     from store.writing.voiding import unvoid, void
     from store.writing.workloads import get_workload, list_workloads, put_workload

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,7 @@ from store.records import MeasurementRecord, RunRecord, SideRecord, ValidationRe
 from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
 from store.texts import checked_text
+from store.writing.point_table import PointTable, keys_of, read_as
 from store.writing.statements import as_utc, chunks, insert_missing, insert_or_update, utc_now
 
 CORRECTED = "corrected"  # of `extra`: what a person has corrected, as it was before
@@ -57,8 +58,8 @@ def put_files(
 
     `files` are the digests of those that were read as a whole. A stored point that a person corrected stays, and so
     does one of which more was stated before. What is kept beside the columns is as the reader of today has it."""
-    coming = {record.key: record for record in records}
-    by_file = {record.read_as or record.key: record.key for record in records}
+    coming = {key: place for place, key in enumerate(keys_of(records))}
+    by_file = read_as(records)
     with store.writing() as connection:
         known: set[str] = set()
         gone: set[str] = set()
@@ -68,25 +69,21 @@ def put_files(
             corrected = f'"{CORRECTED}"' in row.extra
             if row.key in coming:
                 known.add(row.key)
-                _refresh(connection, row, coming[row.key], only=_TAGS if corrected else None)
+                _refresh(connection, row, records[coming[row.key]], only=_TAGS if corrected else None)
             elif now is None:
                 if row.file in files:
                     gone.add(row.key)
             elif corrected or now == said:  # the file says as much as before, and a person said more
                 if (known_less := coming.pop(now, None)) is not None:
-                    _refresh(connection, row, known_less, only=_TAGS)
+                    _refresh(connection, row, records[known_less], only=_TAGS)
                 kept += 1
             else:
                 gone.add(row.key)
-        new = [record for key, record in coming.items() if key not in known]
-        _insert(connection, sorted(new, key=_key))
+        new = [coming[key] for key in sorted(coming.keys() - known)]
+        _insert(connection, records, new)
         _delete(connection, gone)
         _put_requests(connection, {key: log for key, log in (requests or {}).items() if key in coming})
     return MeasurementsPut(added=len(new), replaced=len(gone), corrected=kept)
-
-
-def _key(record: MeasurementRecord) -> str:
-    return record.key
 
 
 _COMPARED = ("id", "key", "read_as", "file", "extra", *_OF_RUN)
@@ -139,22 +136,62 @@ def _refresh(
 _LEAST_AT_ONCE = 100  # points, from which on rows go to the driver as they are
 
 
-def _insert(connection: Connection, records: Sequence[MeasurementRecord]) -> None:
-    if connection.dialect.name != "sqlite" or len(records) < _LEAST_AT_ONCE:
-        insert_missing(connection, MEASUREMENT, [_row(record) for record in records])
+def _insert(connection: Connection, records: Sequence[MeasurementRecord], places: Sequence[int]) -> None:
+    """Store the records at these places, in this order."""
+    if connection.dialect.name != "sqlite" or len(places) < _LEAST_AT_ONCE:
+        insert_missing(connection, MEASUREMENT, [_row(records[place]) for place in places])
         return
     now = _as_sqlite(utc_now())
-    for chunk in chunks(records, _AT_ONCE):
-        columns = list(zip(*(_tuple(record, now) for record in chunk), strict=True))
-        said = [
-            (name, values)
-            for name, values in zip(_ALL_COLUMNS, columns, strict=True)
-            if values.count(None) < len(values)
-        ]
-        names = ", ".join(name for name, _ in said)  # no more than are said: most of an insert is binding its values
-        places = ", ".join("?" * len(said))
-        statement = f"INSERT OR IGNORE INTO measurement ({names}) VALUES ({places})"  # noqa: S608  the schema's names
-        connection.exec_driver_sql(statement, list(zip(*(values for _, values in said), strict=True)))
+    if isinstance(records, PointTable):
+        names, rows = _rows_of_table(records, now)
+        for chunk in chunks(places, _AT_ONCE):
+            _insert_rows(connection, names, list(map(rows, chunk)))
+        return
+    for chunk in chunks(places, _AT_ONCE):
+        names, said = _said(_ALL_COLUMNS, [_tuple(records[place], now) for place in chunk])
+        _insert_rows(connection, names, said)
+
+
+Row = tuple[Any, ...]
+
+
+def _insert_rows(connection: Connection, names: Sequence[str], rows: Sequence[Row]) -> None:
+    columns, places = ", ".join(names), ", ".join("?" * len(names))
+    statement = f"INSERT OR IGNORE INTO measurement ({columns}) VALUES ({places})"  # noqa: S608  the schema's names
+    connection.exec_driver_sql(statement, list(rows))
+
+
+def _said(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[Row]]:
+    """Columns that any row fills, and these: most of an insert is binding its values."""
+    said = [
+        (name, values)
+        for name, values in zip(names, zip(*rows, strict=True), strict=True)
+        if values.count(None) < len(values)
+    ]
+    return [name for name, _ in said], list(zip(*(values for _, values in said), strict=True))
+
+
+_OF_A_POINT = ("key", "source", "extra", "metrics", "measured_at")  # what points of one setting do not share
+
+
+def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[int], Row]]:
+    """The columns of a table's rows, and the row of a point."""
+    shared = [
+        tuple(value for name, value in zip(_ALL_COLUMNS, _tuple(one, now), strict=True) if name not in _OF_A_POINT)
+        for one in table.shared
+    ]
+    names, facts = _said([name for name in _ALL_COLUMNS if name not in _OF_A_POINT], shared)
+    moments = {at: None if at is None else _as_sqlite(as_utc(at)) for at in {*table.measured_at}}
+    name, setting, lines, keys, metrics, measured_at, extra = (
+        table.name, table.setting, table.lines, table.keys, table.metrics, table.measured_at, table.extra,
+    )  # fmt: skip
+
+    def row(place: int) -> Row:
+        source = f"{name}:{lines[place]}"
+        of_point = (keys[place], source, extra[place], metrics[place], moments[measured_at[place]])
+        return of_point + facts[setting[place]]
+
+    return [*_OF_A_POINT, *names], row
 
 
 _AT_ONCE = 20_000
@@ -283,10 +320,15 @@ def _forget(connection: Connection, keys: Collection[str]) -> None:
 
 
 def get_measurements(
-    store: Store, *, model: str | None = None, device: str | None = None, source_format: str | None = None
+    store: Store,
+    *,
+    model: str | None = None,
+    device: str | None = None,
+    source_format: str | None = None,
+    newest: int | None = None,
 ) -> list[MeasurementRecord]:
     """Return measured points in the order of their import, those of a model, device or format when given."""
-    query = select(MEASUREMENT).order_by(MEASUREMENT.c.id)
+    query = select(MEASUREMENT).order_by(MEASUREMENT.c.id.desc()).limit(newest)
     for column, value in (
         (MEASUREMENT.c.model, model),
         (MEASUREMENT.c.device, device),
@@ -295,7 +337,7 @@ def get_measurements(
         if value is not None:
             query = query.where(column == value)
     with store.reading() as connection:
-        return [_record(row) for row in connection.execute(query).mappings()]
+        return [_record(row) for row in connection.execute(query).mappings()][::-1]
 
 
 def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from queries.connect import StoreConnection
-from queries.learning import Known, Lessons, OwnPoint, Prior, Process, ladders_of, lessons_of
+from queries.learning import Known, Lessons, OwnPoint, Prior, Process, lessons_of
 from queries.learning import Setting as Located
 from store.location import StoreLocation
 from store.reading import read_transaction
 from sweepdb.deciding.settings import KEY_LENGTH, Server, Setting
+from sweepdb.own_runs import taught_of
 
 _METRICS = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}
 
@@ -65,14 +65,10 @@ def own_runs(
     of_scenarios: dict[int, list[Setting]] = defaultdict(list)
     for one in settings:
         of_scenarios[one.server.scenario_id].append(one)
-    with read_transaction(location) as transaction:
-        lessons = lessons_of(transaction, points, frozenset(of_scenarios))
-    if lessons is None:
+    found = taught_of(location, points, frozenset(of_scenarios))
+    if found is None:
         return (), Teaching(prior=prior)
-    with StoreConnection(location) as connection:
-        connection.narrow_to(lessons.predicting)
-        connection.provide({"probe"})
-        learned = lessons.taught(ladders_of(connection.duckdb, lessons))
+    lessons, learned = found
     left_out = dict.fromkeys(version for group in learned.groups.values() for version in group.read[1])
     order = {point.key: place for place, point in enumerate(points)}
     runs = {run.measurement: run for run in _runs(lessons, of_scenarios)}

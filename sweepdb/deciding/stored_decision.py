@@ -24,10 +24,11 @@ from sweepdb.deciding.settings import rungs, stored_settings
 from sweepdb.deciding.settings_run import OwnRun, failed_plans, own_runs
 from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
+from sweepdb.own_runs import own_points
 from sweepdb.planning.answering import stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
 from sweepdb.planning.planning_options import NOT_DECIDED, asked_of
-from sweepdb.sessions import open_session, own_points
+from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,7 +4,7 @@ Not here: which flags a row has (vllm_flags, sglang_flags, trtllm_config)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from store.location import StoreLocation
@@ -40,6 +40,12 @@ class Holding:
     share_flag: str | None = None  # one that has a share of its own where nothing is said
 
 
+# What limits memory, length and number of requests, by engine.
+_LIMITS: Mapping[Engine, tuple[str, str, str]] = {
+    "vllm": ("--gpu-memory-utilization", "--max-model-len", "--max-num-seqs"),
+    "sglang": ("--mem-fraction-static", "--context-length", "--max-running-requests"),
+    "trtllm": ("free_gpu_memory_fraction", "max_seq_len", "max_batch_size"),
+}
 # Shares are vLLM's and TensorRT-LLM's own, and about what SGLang works out on 80 GB. Rooms undo the shares of rows
 # (server_command).
 _HOLDING: Mapping[Engine, Holding] = {
@@ -84,7 +90,27 @@ def production(command: ServerCommand) -> ServerCommand:
         config |= {} if longest is None else {"max_seq_len": longest}
         config |= {"cuda_graph_config": {"enable_padding": True}} if "cuda_graph_config" in config else {}
         kept["--extra_llm_api_options"] = f"{PRODUCTION}{command.role}-{CONFIG_FILE}"
-    return replace(command, settings=kept, config=config, prefix=PRODUCTION)
+    served = replace(command, settings=kept, config=config, prefix=PRODUCTION)
+    return replace(served, explained=tuple(_explained(command, served)))
+
+
+def _explained(row: ServerCommand, served: ServerCommand) -> Iterator[str]:
+    """A line for each limit that a server has otherwise than its row, with what the row needs."""
+    memory, length, number = _LIMITS[row.engine]
+    now, before = _settings_of(served), _settings_of(row)
+    own = f"{memory} {now[memory]}" if memory in now else f"the engine's own share, about {_share(row.engine):g}"
+    yield f"Memory: {own}; the row alone needs {before[memory]}."
+    held = f"{length} {now[length]}, which the cache holds" if length in now else "as long as the model takes"
+    yield f"Length: {held}. {length} {before[length]} is enough for the row's workload, and turns longer ones away."
+    yield f"Requests at once: the engine's own number; the row has {number} {before[number]}."
+    hits = row.instance.workload.kept_share()
+    yield f"Prefix cache: on; the row was predicted {f'with {hits:.0%} of a prompt in it' if hits else 'without'}."
+
+
+def _settings_of(command: ServerCommand) -> Mapping[str, object]:
+    """Flags and settings of a command by name, those of its cache among them."""
+    config = dict(command.config or {})
+    return {**command.settings, **config, **_mapping(config.get("kv_cache_config"))}
 
 
 def _share(engine: Engine) -> float:

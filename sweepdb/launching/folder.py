@@ -5,10 +5,8 @@ The same row and versions give the same bytes. Not here: flags (vllm_flags, sgla
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from pathlib import Path
 from queries.asking import Answer, question_of
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.whole_files import is_stream, written_whole
+from store.whole_files import write_folder
 from sweepdb.launching.benchmark_script import (
     BENCH,
     LADDER,
@@ -45,7 +43,6 @@ from sweepdb.sessions import open_session
 
 _COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)
 _SEVERAL = re.compile(r"(\d+)x", re.IGNORECASE)
-_SCRIPT_MODE = 0o755
 _ROUTED = ("llm-d", "kserve", "dynamo")  # targets that bring a router of their own
 
 
@@ -85,7 +82,7 @@ def write_launch(
         rows, engine=engine, engine_version=engine_version, target=target, store=store, draft_model=draft_model,
         ladder=ladder,
     )  # fmt: skip
-    _write(output, files, force=force)
+    write_folder(output, {name: text.encode() for name, text in files.items()}, force=force)
     return Written(folder=output, files=tuple(sorted(files)), not_set=not_set)
 
 
@@ -276,27 +273,3 @@ def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> l
                 for error in answer.expected_error
             ]
     return [dict(items) for items in dict.fromkeys(tuple(sorted(one.items(), key=str)) for one in found)]
-
-
-def _write(output: Path, files: Mapping[str, str], *, force: bool) -> None:
-    if is_stream(output):
-        _write_archive(output, files)
-        return
-    if output.exists() and not output.is_dir():
-        raise InputError(f"{output} is a file", hint="`output` names a folder")
-    if output.exists() and any(output.iterdir()) and not force:
-        raise InputError(f"{output} is not empty", hint="`force` writes into it all the same, or name another")
-    output.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        path = output / name
-        path.write_text(text, encoding="utf-8")
-        if name.endswith(".sh"):
-            path.chmod(_SCRIPT_MODE)
-
-
-def _write_archive(stream: Path, files: Mapping[str, str]) -> None:
-    with written_whole(stream) as temporary, tarfile.open(temporary, "w") as archive:
-        for name, text in files.items():
-            member, content = tarfile.TarInfo(name), text.encode()
-            member.size, member.mode = len(content), _SCRIPT_MODE if name.endswith(".sh") else 0o644
-            archive.addfile(member, io.BytesIO(content))

@@ -48,6 +48,7 @@ class ServerCommand:
     devices: str  # how the devices come about, as arithmetic
     not_set: tuple[str, ...] = ()
     prefix: str = ""  # before the names of its files
+    explained: tuple[str, ...] = ()  # limits that a server has otherwise than its row
 
     @property
     def several(self) -> bool:

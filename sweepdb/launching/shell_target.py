@@ -86,6 +86,7 @@ def _script(command: ServerCommand, host: int) -> str:
         f"# {command.role}{spans}: {ENGINE_NAMES[command.engine]} {command.version} (image {command.image})",
         f"# {_of_the_row(command)} Instances: {command.instances}.",
         f"# Devices of one instance: {command.devices}.",
+        *(f"# {line}" for line in command.explained),
         "set -euo pipefail",
     ]
     if instance.plan.encoder_devices:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         correct_measurements,
         delete_measurements,
         let_measurements_teach,
+        selected_points,
         shown_measurement,
     )
     from sweepdb.measuring.suggesting import USUAL_COUNT, Suggested, suggested_points

@@ -4,6 +4,7 @@ Not here: comparing them (sweepdb.measuring.validating)."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import MeasurementRecord
 from store.whole_files import is_stream, written_whole
-from store.writing import corrected_of, put_files
+from store.writing import PointTable, corrected_of, put_files, told_apart
 from sweepdb.launching import launched_as, results_of
 
 MEASUREMENT_COLUMNS = (
@@ -73,7 +74,7 @@ _SETTINGS = """
 class ReadFiles:
     """The points that some files hold, each once, and the problems of what could not be read."""
 
-    records: tuple[MeasurementRecord, ...]
+    records: Sequence[MeasurementRecord]
     problems: tuple[Problem, ...]
     formats: tuple[str, ...]
     lines: int  # points read, those that stand in the files twice included
@@ -87,7 +88,7 @@ class Imported:
     """The outcome of an import."""
 
     found: ReadFiles
-    records: tuple[MeasurementRecord, ...]  # as stored: with what was corrected or stated before
+    records: Sequence[MeasurementRecord]  # as stored: with what was corrected or stated before
     added: int
     replaced: int
     corrected: int
@@ -98,21 +99,21 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequen
     by itself. A bad line is a problem, and so is a bad file beside good ones."""
     results = [_read(path, among=len(paths)) for path in paths]
     logs: dict[str, MeasuredRequests] = {}
-    records: dict[str, MeasurementRecord] = {}
+    found: list[Sequence[MeasurementRecord]] = []
     said: list[str] = []
     for path, result in zip(paths, results, strict=True):
-        launched = launched_as(path)
-        found = []
-        for record in result.records:
-            known = record if launched is None else with_launched(record, launched)
-            found.append(tagged(with_stated(known, stated or {}), tags))
-            if record.key in result.requests:
-                logs[found[-1].key] = result.requests[record.key]
-        said += _said(path, result.files, found)
-        for record in found:
-            records.setdefault(record.key, record)
+        change = functools.partial(_known, launched=launched_as(path), stated=stated or {}, tags=tags)
+        records = _changed(result.records, change)
+        if result.requests:
+            logs |= {
+                made.key: result.requests[read.key]
+                for read, made in zip(result.records, records, strict=True)
+                if read.key in result.requests
+            }
+        said += _said(path, result.files, records)
+        found.append(records)
     return ReadFiles(
-        records=tuple(records.values()),
+        records=_each_once(found),
         problems=tuple(problem for result in results for problem in result.problems),
         formats=tuple(dict.fromkeys(result.format for result in results if result.format)),
         lines=sum(len(result.records) for result in results),
@@ -122,31 +123,60 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequen
     )
 
 
+def _known(
+    record: MeasurementRecord, *, launched: Stated | None, stated: Stated, tags: Sequence[str]
+) -> MeasurementRecord:
+    """The record with what is known of it besides its file."""
+    return tagged(with_stated(record if launched is None else with_launched(record, launched), stated), tags)
+
+
+def _changed(
+    records: Sequence[MeasurementRecord], change: Callable[[MeasurementRecord], MeasurementRecord]
+) -> Sequence[MeasurementRecord]:
+    """Every record changed: of a table what its points share, unless that changes their keys."""
+    made = records.with_shared(change) if isinstance(records, PointTable) else None
+    return [change(one) for one in records] if made is None else made
+
+
+def _each_once(found: Sequence[Sequence[MeasurementRecord]]) -> Sequence[MeasurementRecord]:
+    """The records of all files, of equal ones the first."""
+    holding = [records for records in found if len(records)]
+    if len(holding) == 1 and isinstance(holding[0], PointTable):
+        return holding[0].first_of_each()
+    first: dict[str, MeasurementRecord] = {}
+    for records in found:
+        for record in records:
+            first.setdefault(record.key, record)
+    return tuple(first.values())
+
+
 def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRecord]) -> list[str]:
     """A line a file: how many points of which format, what was guessed, what is missing, what failed."""
     lines = []
     start = 0
     for file in files:
-        found = records[start : start + file.count]
+        of_file = records if file.count == len(records) else records[start : start + file.count]
+        found = list(told_apart(of_file))
         start += file.count
         place = str(path / file.place) if path.is_dir() else str(path)
         if not file.format:
             lines += [f"{place}: not read: {'; '.join(file.guessed)}"] if file.guessed else []
             continue
         parts = [f"{file.count} point{'' if file.count == 1 else 's'} of {file.format}"]
+        parts += [f"{file.predictions} left out: predicted, not measured"] if file.predictions else []
         parts += [f"guessed: {'; '.join(file.guessed)}"] if file.guessed else []
-        missing = [name for name, lacks in _WANTED.items() if any(map(lacks, found))]
+        missing = [name for name, lacks in _WANTED.items() if any(lacks(one) for one, _ in found)]
         parts += [f"missing: {', '.join(missing)}"] if missing else []
         parts += _of_runs(found)
         lines.append(f"{place}: {'. '.join(parts)}")
     return lines
 
 
-def _of_runs(records: Sequence[MeasurementRecord]) -> list[str]:
-    failed = sum(one.run.failed_requests or 0 for one in records)
-    whole = sum(one.run.completed_requests or 0 for one in records)
+def _of_runs(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
+    failed = sum(points * (one.run.failed_requests or 0) for one, points in found)
+    whole = sum(points * (one.run.completed_requests or 0) for one, points in found)
     parts = [f"{failed} of {failed + whole} requests failed: values are of the others"] if failed else []
-    for device in dict.fromkeys(one.device for one in records if one.device):
+    for device in dict.fromkeys(one.device for one, _ in found if one.device):
         try:
             device_or_nearest(device)
         except InputError as unknown:
@@ -194,9 +224,7 @@ def import_measurements(
             for one in found.records
         ]  # fmt: skip
         put = put_files(store, records, files=found.whole, requests=found.requests)
-    return Imported(
-        found=found, records=tuple(records), added=put.added, replaced=put.replaced, corrected=put.corrected
-    )
+    return Imported(found=found, records=records, added=put.added, replaced=put.replaced, corrected=put.corrected)
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:

@@ -113,6 +113,12 @@ def let_measurements_teach(selection: PointSelection, store_url: str | None, *, 
     return tuple(keys)
 
 
+def selected_points(selection: PointSelection, records: Sequence[MeasurementRecord]) -> list[MeasurementRecord]:
+    """The points that a selection names or filters; every one where it does neither."""
+    narrowed = selection.points or selection.model or selection.device or selection.source
+    return _selected(selection, records) if narrowed else list(records)
+
+
 def _selected(selection: PointSelection, records: Sequence[MeasurementRecord]) -> list[MeasurementRecord]:
     filters = (selection.model, selection.device, selection.source)
     if selection.points:

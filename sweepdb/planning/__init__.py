@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from sweepdb.planning.held_back import holds_of
     from sweepdb.planning.labels import deployment_label, read_label, readable_row, short_plan
     from sweepdb.planning.planning_options import decide_options, plan_options
+    from sweepdb.planning.profiles.exporting import (
+        ExportedProfile,
+        export_profile,
+        planner_names,
+    )
+    from sweepdb.planning.profiles.profile_options import profile_options
     from sweepdb.planning.ranking import subjects
     from sweepdb.planning.scheduling import DaySchedule, schedule
     from sweepdb.planning.server_answering import plan_server

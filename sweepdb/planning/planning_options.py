@@ -82,8 +82,9 @@ class PlanOptions:
     )
     rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
         None,
-        "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e)"
-        " [default: cost of a rate or of users where prices are stored, else its devices; rate without either]",
+        "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e of"
+        " `concurrency` users within `total_devices`) [default: cost of a rate or of users where prices are stored,"
+        " else its devices; rate without either]",
         check=one_of(*RANKINGS),
     )
 
@@ -131,6 +132,7 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     if own.concurrency is not None and len(own.concurrency) > 1:
         raise InputError("several `concurrency` are asked of one server", hint="`from_deployment`, or one number")
     total = values.get("total_devices")
+    _check_ranking(own, within=total)
     if total is None and own.rate is None and own.concurrency is None:
         raise InputError(
             "how many devices are there, or what must they carry?",
@@ -146,12 +148,25 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
         raise InputError("plan is about one model", hint="`evaluate` takes several, `query deployments` compares them")
     question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
     of_both = {"concurrency": own.concurrency[0] if own.concurrency else None, "num_devices": total}
+    if own.rank_by == "latency":
+        of_both["least_latency"] = True
     kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
     budget = None if total is None else int(number_of(total))
     asked = Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
     if own.rate is not None:
         check_question(question_of(REPORT_OF_RATES, asked.of_rate))
     return asked
+
+
+def _check_ranking(own: PlanOptions, *, within: object) -> None:
+    """Refuse to rank by what nothing is said of: the fewest devices, or the shortest requests, of any load at all."""
+    if own.rank_by == "devices" and own.concurrency is None and own.rate is None:
+        raise InputError("the fewest devices for what?", hint="add `concurrency=100` or `rate=20`")
+    if own.rank_by == "latency" and (own.concurrency is None or within is None):
+        raise InputError(
+            "the shortest requests of how many users, on how many devices?",
+            hint="add `concurrency=1` for one user alone, or `concurrency=100`; and `total_devices=8`",
+        )
 
 
 def _given(given: Mapping[str, object]) -> dict[str, object]:

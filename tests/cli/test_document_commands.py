@@ -86,6 +86,9 @@ def give_files(page: Path, folder: Path) -> None:
     if page.name == "schedule-a-day.md":
         (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         (folder / "day.csv").write_text(csv.replace(" ", ""), encoding="utf-8")
+    if page.name == "feed-a-planner.md":
+        (lengths,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        (folder / "lengths.yaml").write_text(lengths, encoding="utf-8")
     if page.name == "how-many-requests.md":
         lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long

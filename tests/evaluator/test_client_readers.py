@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 from dataclasses import replace
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 import duckdb
 import pytest
 import yaml
-from client_files import AIPERF, INFERENCEX, VLLM
+from client_files import AIPERF, INFERENCEX, OWN, VLLM
 from more_client_files import (
     AIPERF_CSV,
     CONFIGURATION,
@@ -26,7 +27,7 @@ from more_client_files import (
 from shared_data import shared_data
 
 from evaluator.canonical import content_key
-from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.readers import opening, packed, read_measurements, rows
 from evaluator.ledger.readers.devices import named_device
 from store.errors import InputError
 
@@ -233,6 +234,62 @@ def test_latencies_in_seconds_are_told_by_users_and_rate(tmp_path):
     result = read_measurements(write(tmp_path, seconds))
     assert "are latencies in seconds?" in result.problems[0].what
     assert "make it 8000" in result.problems[0].what
+
+
+def test_a_stage_in_milliseconds_is_told_by_the_length_of_its_run(tmp_path):
+    """594 answers at 9.9 a second are a run of 60 s; a mean request of 1050 s does not fit into it."""
+    wrong = copy.deepcopy(STAGE)
+    for block in wrong["successes"]["latency"].values():
+        block.update({name: 1e3 * value for name, value in block.items()})
+    result = read_measurements(write(tmp_path, wrong, "stage_0_lifecycle_metrics.json"))
+    assert result.records == ()
+    assert [one.what for one in result.problems] == [
+        "a request takes 1.05e+06 ms, but all 594 of them 6e+04 ms at 9.9 requests/s: are latencies a thousand times too large?"
+    ]
+
+
+def test_a_file_of_a_gigabyte_is_refused_by_its_size(tmp_path):
+    path = tmp_path / "result.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)  # no block of it is on the disk, and none is read
+    with pytest.raises(InputError, match="more than 268435456 bytes"):
+        read_measurements(path)
+
+
+@pytest.mark.parametrize("packing", ["plain", "gzip", "zstd"])
+def test_what_unpacks_to_more_than_is_held_is_refused(tmp_path, monkeypatch, packing):
+    monkeypatch.setattr(packed, "LARGEST_FILE_BYTES", 1 << 16)
+    path = tmp_path / "result.json"
+    text = json.dumps(VLLM) + " " * (1 << 16)
+    if packing == "zstd":
+        lines = [line + " " * 99 for line in json.dumps(VLLM, indent=1).split("\n")] * 20
+        duckdb.sql("SELECT unnest($lines) AS line", params={"lines": lines}).write_csv(
+            str(path), header=False, compression="zstd", quotechar="", escapechar="", sep="\x01")  # fmt: skip
+    else:
+        path.write_bytes(gzip.compress(text.encode()) if packing == "gzip" else text.encode())
+    assert packing == "plain" or path.stat().st_size < 1 << 14
+    with pytest.raises(InputError, match="more than 65536 bytes"):
+        read_measurements(path)
+
+
+def test_values_and_lines_that_would_fill_the_memory_are_problems(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "MOST_VALUES", 100)
+    monkeypatch.setattr(rows, "LONGEST_LINE", 1000)
+    path = tmp_path / "result.jsonl"
+    path.write_text("\n".join(json.dumps(one) for one in (VLLM, VLLM | {"many": [[]] * 99}, VLLM | {"tp": 4})))
+    result = read_measurements(path)
+    assert len(result.records) == 2
+    assert [(one.where, one.what) for one in result.problems] == [
+        ("result.jsonl:2", "more than 100 values: import parts of it")
+    ]
+    table = tmp_path / "mine.csv"
+    header, line = OWN.splitlines()[:2]
+    table.write_text("\n".join([header, line, "," * 1001, line]))
+    result = read_measurements(table)
+    assert len(result.records) == 1
+    assert [(one.where, one.what) for one in result.problems] == [
+        ("mine.csv:3", "a line of more than 1000 characters; what follows is not read")
+    ]
 
 
 @pytest.mark.parametrize("document", [SGLANG, STAGE, REPORT, GENAI, SWEEP, AIPERF, INFERENCEX, VLLM])

@@ -70,6 +70,30 @@ def test_aggregated_instances_fill_the_budget_best(stored, notebook):
         assert found[device, "aggregated"]["system_qps"] == pytest.approx(most)
 
 
+def test_users_get_the_shortest_requests_within_the_devices(stored, notebook):
+    # 20 users on 12 devices: 12 x TP1 with 2 users each wait less or more than 3 x TP4 with 7 each; by brute force.
+    found = by_place(notebook.deployments(num_devices=12, concurrency=20, least_latency=True, **LIMITS))
+    fewest = by_place(notebook.deployments(num_devices=12, concurrency=20, **LIMITS))
+    for device in DEVICES:
+        shortest = min(
+            1000 * row["concurrency"] / qps
+            for row, qps in admitted(read_rows(stored), device)
+            if math.ceil(20 / row["concurrency"]) * row["num_devices"] <= 12
+        )
+        mine = found[device, "aggregated"]
+        assert 1000 * mine["users"] / mine["system_qps"] == pytest.approx(shortest)
+        assert mine["carries_target"]
+        assert mine["devices_used"] <= 12
+    at_most = [found[place]["e2e_ms"] <= one["e2e_ms"] * (1 + 1e-9) for place, one in fewest.items()]
+    assert all(at_most)
+    assert any(found[place]["e2e_ms"] < 0.99 * one["e2e_ms"] for place, one in fewest.items())
+
+
+def test_the_shortest_requests_are_of_users_within_devices(notebook):
+    with pytest.raises(InputError, match="`least_latency` is of `concurrency` users within `num_devices`"):
+        notebook.deployments(num_devices=12, least_latency=True)
+
+
 def test_a_rate_takes_the_fewest_devices_of_each_kind(stored, notebook):
     found = by_place(notebook.deployments(target_rate=40.0, **LIMITS))
     for device in DEVICES:

@@ -10,6 +10,7 @@ from queries_stores import changed, read_rows, write_sweep
 from queries.asking.options import Limits, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.learning import OwnPoint, OwnPoints, Server, Setting, prior_of
+from queries.learning.own_points import MOST_RUNS
 from queries.learning.process import SCALES
 from queries.narrow.kept_rows import Rows
 from queries.session import Session
@@ -223,3 +224,14 @@ def test_between_stored_batch_sizes_the_ladder_is_interpolated():
     told = _interpolated([Row(1, 4, 100.0, 10.0, 1000.0), Row(1, 16, 400.0, 40.0, 4000.0)], 8)
     assert (told.ttft_ms, told.tpot_exclusive_ms, told.e2e_ms) == pytest.approx((200.0, 20.0, 2000.0))
     assert _interpolated([Row(1, 4, 100.0, 10.0, 1000.0)], 8) is None
+
+
+def test_of_very_many_runs_the_newest_decide(stored):
+    row = rows_under(stored)[5]
+    older = [point_of(stored, row, f"{place:064x}", tpot=3.0) for place in range(150)]
+    newer = [point_of(stored, row, f"{1000 + place:064x}", tpot=1.5) for place in range(MOST_RUNS)]
+    answer = asked(stored[0], [*older, *newer])
+    shown = next(one for one in answer.dicts() if one["basis"] != "data sheet")
+    predicted = next(one for one in stored[1] if f"{one['scenario'][:8]}:{one['batch_size']}" == shown["probe"])
+    assert 1.3 < shown["tpot_ms"] / predicted["tpot_exclusive_ms"] < 1.6  # of all 350 runs the mean is above 2
+    assert any("150 older settings of this server are not read" in line for line in answer.own_runs.lines)

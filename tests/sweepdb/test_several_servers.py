@@ -132,8 +132,17 @@ def test_flags_to_serve_with_keep_the_plan_and_drop_the_limits_of_the_row(url, t
     write_launch(row(url), folder, store=url)
     flags = {name: (folder / f"{name}server.sh").read_text() for name in ("", "production-")}
     dropped = {"--max-num-seqs", "--max-model-len", "--disable-prefix-caching"}
-    found = {name: set(re.findall(r"--[a-z-]+", text)) for name, text in flags.items()}
+    found = {name: set(re.findall(r"--[a-z-]+", text.partition("\nexec ")[2])) for name, text in flags.items()}
     assert found[""] - found["production-"] == dropped
+    told = re.findall(r"^# (Memory|Length|Requests at once|Prefix cache): (.*)", flags["production-"], re.MULTILINE)
+    stated = dict(re.findall(r"(--[a-z-]+) ([\d.]+)", flags[""]))
+    assert dict(told) == {
+        "Memory": f"--gpu-memory-utilization 0.9; the row alone needs {stated['--gpu-memory-utilization']}.",
+        "Length": f"as long as the model takes. --max-model-len {stated['--max-model-len']} is enough for the row's workload,"
+        " and turns longer ones away.",
+        "Requests at once": f"the engine's own number; the row has --max-num-seqs {stated['--max-num-seqs']}.",
+        "Prefix cache": "on; the row was predicted without.",
+    }
     # 30.5 billion weights in BF16 on four H200 leave room for more than the model's own 40,960 tokens: no length is named.
     assert "--gpu-memory-utilization 0.9\n" in flags["production-"]
     assert "production-" in (folder / "README.md").read_text()

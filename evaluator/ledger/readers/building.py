@@ -5,26 +5,23 @@ here: what follows for a prediction (evaluator.ledger)."""
 
 from __future__ import annotations
 
-import csv
 import functools
 import hashlib
-import io
 import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from evaluator.ledger.point_keys import key_of_values
-from evaluator.ledger.readers.packed import opened_text
 from store.errors import InputError
 from store.loads import MeasuredRequests
 from store.records import MeasurementRecord, RunRecord, SideRecord
-from store.texts import checked_name, from_text
+from store.texts import checked_name
 
 SERVER_FAILED = "server_failed"  # the format without numbers, and its field that says why
 FIELD = "circumstances"  # of the fields that a record keeps beside its columns
@@ -63,16 +60,20 @@ def kept(circumstances: Circumstances) -> dict[str, object]:
 
 def circumstances_of(record: MeasurementRecord) -> Circumstances:
     """The facts that the reader of a point's file has set."""
-    stored = json.loads(record.extra).get(FIELD) or {}
+    return circumstances_of_fields(json.loads(record.extra).get(FIELD))
+
+
+def circumstances_of_fields(stored: object) -> Circumstances:
+    """The facts that a record keeps beside its columns; those of a later program are not known."""
+    said = stored if isinstance(stored, dict) else {}
     known = {item.name for item in fields(Circumstances)}
-    return Circumstances(**{name: value for name, value in stored.items() if name in known})
+    return Circumstances(**{name: value for name, value in said.items() if name in known})
 
 
 Document = Mapping[str, Any]
 LARGEST_SIZE = 1 << 31
 LONGEST_TEXT = {"model": 500, "device": 200, "engine": 64, "engine_version": 64, "precision": 64, "kv_precision": 64}
 LONGEST_LIST = 64  # clients can write a value for each request: such lists are counted, not kept
-UNDECODED = re.compile("[\udc80-\udcff]")
 MISSING = {"", "none", "nan", "null", "n/a", "-"}
 
 # How the field defines the two latencies; every reader says which one its source means.
@@ -97,13 +98,14 @@ class FileRead:
     format: str
     count: int
     guessed: tuple[str, ...] = ()
+    predictions: int = 0  # of our own, which are no measurements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
     """Records of a file, and what in it could not be read."""
 
-    records: tuple[MeasurementRecord, ...]
+    records: Sequence[MeasurementRecord]
     problems: tuple[Problem, ...] = ()
     format: str = ""
     whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
@@ -143,7 +145,7 @@ class Item:
     guessed: tuple[str, ...] = ()  # what the file does not say itself
 
 
-_SHORTEST_MS = {"ttft_ms": 0.2, "e2e_ms": 0.2, "tpot_exclusive_ms": 0.02}  # a network alone takes longer
+SHORTEST_MS = {"ttft_ms": 0.2, "e2e_ms": 0.2, "tpot_exclusive_ms": 0.02}  # a network alone takes longer
 _NOT_KEPT = {"circumstances", "requests", "metrics", "definitions", "extra", "guessed"}
 _SAME_NAME = tuple(name for name in Item.__slots__ if name not in _NOT_KEPT)
 _LONGEST_OF_RUN = {"measured_by": 200, "engine_commit": 64, "image": 500, "host": 200, "driver": 64,
@@ -170,7 +172,7 @@ def record(item: Item, *, source: str, source_format: str, file: str | None = No
     for name, value in metrics.items():
         if not 0 < value < math.inf:
             raise BadItem(f"{name} is {value:g}: a measured value must be above 0")
-        shortest = _SHORTEST_MS.get(name.rpartition("_")[0])
+        shortest = SHORTEST_MS.get(name.rpartition("_")[0])
         if shortest is not None and value < shortest and not name.endswith("_std"):
             raise BadItem(f"{name} is {value:g} ms, shorter than any server's: is it in seconds?")
     refuse_wrong_units(item, metrics)
@@ -183,15 +185,21 @@ def record(item: Item, *, source: str, source_format: str, file: str | None = No
         "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
     }
     try:
-        extra = _WRITTEN(_plain(dict(item.extra))) if item.extra else "{}"
-        key = key_of_values(values, extra)
-        # What is said of the circumstances follows from the other fields: it is in no key.
-        if item.circumstances is not AS_USUAL and (unusual := kept(item.circumstances)):
-            extra = _WRITTEN(json.loads(extra) | unusual)
+        in_key, extra = written_extra(item.extra, item.circumstances)
+        key = key_of_values(values, in_key)
         return MeasurementRecord(**values, key=key, source=source, extra=extra, file=file)
     except (UnicodeEncodeError, RecursionError) as error:
         what = "halves of characters" if isinstance(error, UnicodeEncodeError) else "fields nested too deeply"
         raise BadItem(f"it holds {what}") from None
+
+
+def written_extra(extra: Mapping[str, Any], circumstances: Circumstances) -> tuple[str, str]:
+    """Fields beside the columns as JSON, for the key and as they are kept. Circumstances follow from other fields: they
+    are in no key."""
+    in_key = _WRITTEN(_plain(dict(extra))) if extra else "{}"
+    if circumstances is AS_USUAL or not (unusual := kept(circumstances)):
+        return in_key, in_key
+    return in_key, _WRITTEN(json.loads(in_key) | unusual)
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -214,6 +222,7 @@ def _bounded(run: RunRecord) -> RunRecord:
     return replace(run, **cut) if cut else run
 
 
+MOST_RUNS = 2.0  # times its whole run that a mean request can take: clients count a run differently
 _THOUSAND = (600.0, 1700.0)  # a ratio that is one of units rather than of what was measured
 
 
@@ -233,7 +242,13 @@ def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
     rate = metrics.get("requests_per_s")
     if rate is None and item.output_length:
         rate = (metrics.get("output_tokens_per_s") or 0.0) / item.output_length
-    few = item.run.completed_requests is not None and item.run.completed_requests < 2.0 * (item.concurrency or 0.0)
+    completed, longest_ms = item.run.completed_requests, max(whole_ms or 0.0, ttft or 0.0)
+    if completed and rate and longest_ms > MOST_RUNS * 1e3 * completed / rate:
+        raise BadItem(
+            f"a request takes {longest_ms:.4g} ms, but all {completed} of them {1e3 * completed / rate:.4g} ms at"
+            f" {rate:.4g} requests/s: are latencies a thousand times too large?"
+        )
+    few = completed is not None and completed < 2.0 * (item.concurrency or 0.0)
     if whole_ms and rate and item.concurrency and item.request_rate is None and not few:
         expected = 1e3 * item.concurrency / rate
         in_other = "seconds" if _by_thousand(expected, whole_ms) else (
@@ -266,47 +281,6 @@ def moment(name: str, value: object) -> datetime | None:
     except ValueError:
         raise BadItem(f"{name}: {value!r:.40} is no time") from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-
-
-def delimiter_of(header: str) -> str:
-    """The character that separates the fields of a header: a comma, a semicolon or a tab."""
-    return max(",;\t", key=header.count)
-
-
-def read_rows(
-    path: Path, source_format: str, required: Iterable[str], item_of: Callable[[Mapping[str, str]], Item]
-) -> ReadResult:
-    """Records of a CSV file, one a line; `item_of` raises BadItem for a line that makes no sense."""
-    records: list[MeasurementRecord] = []
-    problems: list[Problem] = []
-    content, file = opened_text(path, errors="surrogateescape"), file_digest(path)
-    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter_of(content.partition("\n")[0]))
-    whole_text, name = UNDECODED.search(content) is None, path.name
-    try:
-        names = next(reader, [])
-        missing = [name for name in required if name not in names]
-        if missing:
-            raise InputError(f"{path}: no column {missing[0]!r}", hint=f"columns found: {', '.join(names[:12])}")
-        for row in reader:
-            if not row:
-                continue
-            where = f"{name}:{reader.line_num}"
-            try:
-                item = item_of(_complete(names, row, whole_text=whole_text))
-                records.append(record(item, source=where, source_format=source_format, file=file))
-            except BadItem as problem:
-                problems.append(Problem(where=where, what=str(problem)))
-    except csv.Error as error:
-        problems.append(Problem(where=f"{path.name}:{reader.line_num + 1}", what=f"{error}; what follows is not read"))
-    return ReadResult(records=tuple(records), problems=tuple(problems), format=source_format)
-
-
-def _complete(names: Sequence[str], row: Sequence[str], *, whole_text: bool) -> Mapping[str, str]:
-    if len(names) != len(row):
-        raise BadItem("more or fewer fields than the header has")
-    if not whole_text and any(UNDECODED.search(value) for value in row):
-        raise BadItem("not UTF-8 text")
-    return dict(zip(names, map(from_text, row), strict=True))
 
 
 def inner(document: Document, name: str) -> Document:

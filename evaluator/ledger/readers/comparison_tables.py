@@ -15,11 +15,11 @@ from evaluator.ledger.readers.building import (
     Item,
     ReadResult,
     number,
-    read_rows,
     rest,
     text,
     whole,
 )
+from evaluator.ledger.readers.rows import read_rows
 from store.records import SideRecord
 
 SERVING = "serving_table"

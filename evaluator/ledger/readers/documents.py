@@ -5,12 +5,22 @@ Not here: packing, JSON and YAML (opening), and where each client's facts stand 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from evaluator.ledger.readers.beside import Facts, facts_beside
-from evaluator.ledger.readers.building import BadItem, FileRead, Item, Problem, ReadResult, file_digest, record
+from evaluator.ledger.readers.building import (
+    BadItem,
+    Document,
+    FileRead,
+    Item,
+    Problem,
+    ReadResult,
+    file_digest,
+    record,
+)
+from evaluator.ledger.readers.carried import carried_point, is_prediction
 from evaluator.ledger.readers.clients.aiperf import AIPERF, AIPERF_SWEEP
 from evaluator.ledger.readers.clients.benchmark_report import BENCHMARK_REPORT
 from evaluator.ledger.readers.clients.genai_bench import GENAI_BENCH
@@ -44,35 +54,78 @@ _OF_RUN = ("image", "flags")
 
 def read_documents(path: Path) -> ReadResult:
     """Every result in a file; one that cannot be read is a problem, the others are records."""
-    records: list[MeasurementRecord] = []
-    problems: list[Problem] = []
-    formats: set[str] = set()
-    guessed: list[str] = []
-    logs: dict[str, MeasuredRequests] = {}
+    found = _Found()
     file = file_digest(path)
     for where, content in gathered(path.name, documents_of(path)):
         if isinstance(content, Problem):
-            problems.append(content)
-            continue
+            found.problems.append(content)
+        elif not (isinstance(content, dict) and _is_own(content, where, file, found)):
+            _read_into(found, content, where, path, file)
+    format_ = ", ".join(sorted(found.formats))
+    said = FileRead(
+        place=path.name,
+        format=format_,
+        count=len(found.records),
+        guessed=tuple(dict.fromkeys(found.guessed)),
+        predictions=found.predictions,
+    )
+    return ReadResult(
+        records=tuple(found.records),
+        problems=tuple(found.problems),
+        format=format_,
+        requests=found.logs,
+        files=(said,),
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """The yield of a file so far."""
+
+    records: list[MeasurementRecord] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    formats: set[str] = field(default_factory=set)
+    guessed: list[str] = field(default_factory=list)
+    logs: dict[str, MeasuredRequests] = field(default_factory=dict)
+    predictions: int = 0
+
+
+def _is_own(document: Document, where: str, file: str, found: _Found) -> bool:
+    """Whether a document is one that we wrote: a point as it was stored, or a prediction, which is none."""
+    client = _client_of(document)
+    made = None if client is None else carried_point(document, client.name, source=where, file=file)
+    if client is None or (made is None and not is_prediction(document)):
+        return False
+    found.formats.add(client.name)
+    if made is None:
+        found.predictions += 1
+    else:
+        found.records.append(made)
+    return True
+
+
+def _read_into(found: _Found, content: object, where: str, path: Path, file: str) -> None:
+    try:
+        source_format, items = _understood(content)
+    except BadItem as problem:
+        found.problems.append(Problem(where=where, what=str(problem)))
+        return
+    found.formats.add(source_format)
+    for suffix, item in items:
         try:
-            source_format, items = _understood(content)
+            filled = _filled(item, path)
+            made = record(filled, source=where + suffix, source_format=source_format, file=file)
         except BadItem as problem:
-            problems.append(Problem(where=where, what=str(problem)))
+            found.problems.append(Problem(where=where + suffix, what=str(problem)))
             continue
-        formats.add(source_format)
-        for suffix, item in items:
-            try:
-                filled = _filled(item, path)
-                made = record(filled, source=where + suffix, source_format=source_format, file=file)
-                records.append(made)
-                guessed += filled.guessed
-                if filled.requests is not None:
-                    logs[made.key] = filled.requests
-            except BadItem as problem:
-                problems.append(Problem(where=where + suffix, what=str(problem)))
-    format_ = ", ".join(sorted(formats))
-    said = FileRead(place=path.name, format=format_, count=len(records), guessed=tuple(dict.fromkeys(guessed)))
-    return ReadResult(records=tuple(records), problems=tuple(problems), format=format_, requests=logs, files=(said,))
+        found.records.append(made)
+        found.guessed += filled.guessed
+        if filled.requests is not None:
+            found.logs[made.key] = filled.requests
+
+
+def _client_of(document: Document) -> ResultFormat | None:
+    return next((client for client in CLIENTS if client.told(document)), None)
 
 
 def _understood(document: object) -> tuple[str, Sequence[tuple[str, Item]]]:
@@ -81,9 +134,9 @@ def _understood(document: object) -> tuple[str, Sequence[tuple[str, Item]]]:
         return document.source_format, [("", replace(item, requests=log))]
     if not isinstance(document, dict):
         raise BadItem("not a JSON object")
-    for client in CLIENTS:
-        if client.told(document):
-            return client.name, read_as(client, document)
+    client = _client_of(document)
+    if client is not None:
+        return client.name, read_as(client, document)
     if "error_type" in document and "error" in document:  # what vLLM's sweep leaves of a run that failed
         raise BadItem(f"the run itself failed: {document['error_type']}: {document['error']}")
     raise BadItem(f"a result of no client we know; it has {', '.join(map(str, list(document)[:6])) or 'no fields'}")

@@ -1,4 +1,4 @@
-"""The documents of a file of results: JSON, JSON lines, YAML, or AIPerf's CSV. What is no document is a problem.
+"""The documents of a file of results: JSON, JSON lines, YAML, or a client's CSV. What is no document is a problem.
 
 Not here: what the documents mean."""
 
@@ -11,9 +11,11 @@ from pathlib import Path
 from evaluator.inputs.yaml_file import parse_yaml
 from evaluator.ledger.readers.building import Problem
 from evaluator.ledger.readers.clients.aiperf import document_of_csv, is_aiperf_csv
+from evaluator.ledger.readers.clients.guidellm_csv import documents_of_guidellm_csv, is_guidellm_csv
 from evaluator.ledger.readers.packed import opened_text, plain_suffix
 from store.errors import InputError
 
+MOST_VALUES = 20_000_000  # of one document of JSON
 LARGEST_YAML_BYTES = 1 << 24
 
 
@@ -27,6 +29,10 @@ def documents_of(path: Path) -> Iterator[tuple[str, object]]:
         yield path.name, _of_yaml(path, text)
     elif is_aiperf_csv(text):
         yield path.name, document_of_csv(text)
+    elif is_guidellm_csv(text):
+        for line, document in documents_of_guidellm_csv(text):
+            where = f"{path.name}:{line}"
+            yield where, document or Problem(where=where, what="more or fewer fields than the header has")
     else:
         yield from _of_json(path, text)
 
@@ -42,7 +48,7 @@ def _of_yaml(path: Path, text: str) -> object:
 
 def _of_json(path: Path, text: str) -> Iterator[tuple[str, object]]:
     try:
-        content = json.loads(text)
+        content = _loaded(text)
     except (ValueError, RecursionError) as error:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
         if not all(line.lstrip().startswith("{") for _, line in lines) or len(lines) < 2:
@@ -60,12 +66,25 @@ def _of_json(path: Path, text: str) -> Iterator[tuple[str, object]]:
 
 def _parsed(line: str, where: str) -> object:
     try:
-        return json.loads(line)
+        return _loaded(line)
     except (ValueError, RecursionError) as error:
         return Problem(where=where, what=_why(error))
 
 
+class _TooManyError(ValueError):
+    """A document whose values would fill the memory."""
+
+
+def _loaded(text: str) -> object:
+    """A document of JSON. Each value takes some hundred bytes, however few it has in the file."""
+    if sum(map(text.count, ",[{")) > MOST_VALUES:
+        raise _TooManyError
+    return json.loads(text)
+
+
 def _why(error: Exception) -> str:
+    if isinstance(error, _TooManyError):
+        return f"more than {MOST_VALUES:,} values: import parts of it"
     if isinstance(error, RecursionError):
         return "not JSON that can be read: nested too deeply"
     cut = isinstance(error, json.JSONDecodeError) and (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +18,11 @@ from evaluator.ledger.readers.building import (
     ReadResult,
     moment,
     number,
-    read_rows,
     rest,
     text,
     whole,
 )
+from evaluator.ledger.readers.rows import ColumnReader, Columns, RecordOf, fits, read_rows
 from store.records import RunRecord, SideRecord
 
 OWN, AICONFIGURATOR = "sweepdb_csv", "aiconfigurator"
@@ -45,7 +45,23 @@ _DEFINITIONS = {"ttft_ms": TTFT, "tpot_exclusive_ms": TPOT_EXCLUSIVE, "tpot_incl
 
 def read_own_csv(path: Path) -> ReadResult:
     """One measured point a line: columns as the store names them, sizes of both sides or prefill_ and decode_ ones."""
-    return read_rows(path, OWN, OWN_COLUMNS, _own_item)
+    return read_rows(path, OWN, OWN_COLUMNS, _own_item, _by_columns)
+
+
+def _by_columns(path: Path, names: Sequence[str], record_of: RecordOf, escaped: bool) -> ColumnReader | None:
+    layout = _layout(tuple(names))
+    own = tuple(name for name in names if name not in layout.used)
+    columns = Columns(measured=layout.measured, setting=layout.setting, own=own)
+    if not fits(names, columns):
+        return None
+    return ColumnReader(
+        path=path, names=tuple(names), columns=columns, record_of=record_of, own_of=_own_columns, escaped=escaped
+    )
+
+
+def _own_columns(row: Mapping[str, str]) -> tuple[Mapping[str, Any], Circumstances]:
+    """Columns of the user's own as they are, and the point's name where one of them has it."""
+    return rest(row, ()), Circumstances(point_id=text(row, "id") or "") if "id" in row else AS_USUAL
 
 
 def _own_item(row: Mapping[str, str]) -> Item:
@@ -55,12 +71,14 @@ def _own_item(row: Mapping[str, str]) -> Item:
     }
     setting = _setting(layout, tuple(row[name] for name in layout.setting))
     same = {name: getattr(setting, name) for name in _OF_SETTING}
+    own = {name: row[name] for name in row if name not in layout.used} if layout.more else {}
+    extra, circumstances = _own_columns(own)
     return Item(
         **same,
         metrics=named,
         definitions=_definitions(tuple(named)),
-        extra=rest(row, layout.used) if layout.more else {},
-        circumstances=Circumstances(point_id=text(row, "id") or "") if "id" in row else AS_USUAL,
+        extra=extra,
+        circumstances=circumstances,
         measured_at=None if (at := text(row, "measured_at")) is None else moment("measured_at", at),
     )
 

@@ -50,9 +50,14 @@ def _unpacked(path: Path) -> bytes:
             content = _of_zstd(path)
         else:
             content = start + file.read(LARGEST_FILE_BYTES + 1 - len(start))
-    if len(content) > LARGEST_FILE_BYTES:
-        raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes", hint="import parts of it")
+    refuse_large(path, len(content))
     return content
+
+
+def refuse_large(path: Path, size_bytes: int) -> None:
+    """Refuse a file that is larger than what is held in memory, packed or not."""
+    if size_bytes > LARGEST_FILE_BYTES:
+        raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes", hint="import parts of it")
 
 
 def _of_zstd(path: Path) -> bytes:

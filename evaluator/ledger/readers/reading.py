@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, delimiter_of, file_digest
+from evaluator.ledger.readers.building import FileRead, Problem, ReadResult, file_digest
+from evaluator.ledger.readers.clients.guidellm_csv import GUIDELLM_COLUMNS
 from evaluator.ledger.readers.comparison_tables import (
     PUBLISHED,
     PUBLISHED_COLUMNS,
@@ -25,7 +26,8 @@ from evaluator.ledger.readers.own import (
     read_aiconfigurator,
     read_own_csv,
 )
-from evaluator.ledger.readers.packed import LARGEST_FILE_BYTES, opened_text, plain_suffix
+from evaluator.ledger.readers.packed import opened_text, plain_suffix, refuse_large
+from evaluator.ledger.readers.rows import LONGEST_LINE, delimiter_of
 from store.errors import InputError
 
 _CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
@@ -35,6 +37,7 @@ _CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
     (OWN_COLUMNS, read_own_csv),
     (("Metric", "avg"), read_documents),  # of AIPerf
     (("Metric", "Value"), read_documents),
+    (GUIDELLM_COLUMNS, read_documents),
 )
 FORMATS = (SERVING, PUBLISHED, OWN, AICONFIGURATOR, *DOCUMENT_FORMATS)
 _TABLES, _MARKED_UP = {".csv", ".tsv"}, {".yaml", ".yml"}
@@ -62,8 +65,7 @@ def read_measurements(path: Path) -> ReadResult:
         return _read_folder(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file or directory")
-    if path.stat().st_size > LARGEST_FILE_BYTES:
-        raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes", hint="import parts of it")
+    refuse_large(path, path.stat().st_size)
     _refuse_launch_files(path)
     found = _read_csv(path) if plain_suffix(path) in _TABLES else read_documents(path)
     return replace(
@@ -145,6 +147,8 @@ def _header(path: Path) -> list[str]:
     header = opened_text(path, errors="surrogateescape").partition("\n")[0]
     if not header.strip():
         raise InputError(f"{path}: the file is empty")
+    if len(header) > LONGEST_LINE:
+        raise InputError(f"{path}: the header has more than {LONGEST_LINE} characters")
     try:
         return next(csv.reader([header], delimiter=delimiter_of(header)))
     except csv.Error as error:

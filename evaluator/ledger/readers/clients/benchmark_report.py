@@ -80,7 +80,7 @@ def _devices(engine: Document) -> int | None:
 
 
 def _of_tool(reading: Reading, engine: Document) -> None:
-    tool, version = str(engine.get("tool") or "").lower(), text(engine, "tool_version")
+    tool, version = (text(engine, "tool") or "").lower(), text(engine, "tool_version")
     served = next((ours for name, ours in _SERVED_BY.items() if name in tool), tool or None)
     if served and served != tool:
         reading.guess("engine", served, f"from the tool {tool}")

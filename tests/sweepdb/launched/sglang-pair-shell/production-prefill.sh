@@ -2,6 +2,10 @@
 # prefill: SGLang 0.5.23 (image lmsysorg/sglang:v0.5.23)
 # To serve with: the plan, formats and token budget of row 1ee2f971:6, without its limits. Instances: 3.
 # Devices of one instance: tensor 4 x attention replicas 1 x pipeline 1 = 4.
+# Memory: the engine's own share, about 0.87; the row alone needs 0.11.
+# Length: as long as the model takes. --context-length 2560 is enough for the row's workload, and turns longer ones away.
+# Requests at once: the engine's own number; the row has --max-running-requests 6.
+# Prefix cache: on; the row was predicted without.
 set -euo pipefail
 exec python3 -m sglang.launch_server \
   --model-path Qwen/Qwen3-30B-A3B \

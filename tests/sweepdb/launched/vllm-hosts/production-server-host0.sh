@@ -2,6 +2,10 @@
 # server, host 0 of 2: vLLM 0.32.0 (image vllm/vllm-openai:v0.32.0)
 # To serve with: the plan, formats and token budget of row a396e5ab:6, without its limits. Instances: 1.
 # Devices of one instance: tensor 4 x pipeline 1 x data 4 = 16.
+# Memory: --gpu-memory-utilization 0.9; the row alone needs 0.04.
+# Length: as long as the model takes. --max-model-len 2560 is enough for the row's workload, and turns longer ones away.
+# Requests at once: the engine's own number; the row has --max-num-seqs 6.
+# Prefix cache: on; the row was predicted without.
 set -euo pipefail
 : "${MASTER_ADDR:?the address of host 0}"
 exec vllm serve Qwen/Qwen3-30B-A3B \

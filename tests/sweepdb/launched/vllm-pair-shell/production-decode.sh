@@ -2,6 +2,10 @@
 # decode: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
 # To serve with: the plan, formats and token budget of row a3c76844:6, without its limits. Instances: 2.
 # Devices of one instance: tensor 1 x pipeline 1 x data 8 = 8.
+# Memory: --gpu-memory-utilization 0.9; the row alone needs 0.08.
+# Length: as long as the model takes. --max-model-len 2560 is enough for the row's workload, and turns longer ones away.
+# Requests at once: the engine's own number; the row has --max-num-seqs 6.
+# Prefix cache: on; the row was predicted without.
 set -euo pipefail
 export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"
 export VLLM_NIXL_SIDE_CHANNEL_PORT="${VLLM_NIXL_SIDE_CHANNEL_PORT:-5600}"

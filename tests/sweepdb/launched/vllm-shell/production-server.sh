@@ -2,6 +2,10 @@
 # server: vLLM 0.33.0 (image vllm/vllm-openai:v0.33.0)
 # To serve with: the plan, formats and token budget of row 279cec5e:6, without its limits. Instances: 1.
 # Devices of one instance: tensor 2 x pipeline 1 x data 4 = 8.
+# Memory: --gpu-memory-utilization 0.9; the row alone needs 0.07.
+# Length: as long as the model takes. --max-model-len 2560 is enough for the row's workload, and turns longer ones away.
+# Requests at once: the engine's own number; the row has --max-num-seqs 6.
+# Prefix cache: on; the row was predicted without.
 set -euo pipefail
 exec vllm serve Qwen/Qwen3-30B-A3B \
   --port "${PORT:-8000}" \

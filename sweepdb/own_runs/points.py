@@ -4,8 +4,8 @@ Not here: what they say of stored rows (queries.learning)."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from evaluator.identity import model_record
 from evaluator.ledger import Deployment, Unmatched, central_metrics, deployment_of, failure_of, lengths_of, teaches
@@ -37,29 +37,21 @@ def plan_name(plan: PlanRecord) -> str:
     return " ".join(str(getattr(plan, size.name)) for size in OF_PLANS)
 
 
-_READ: OrderedDict[str, OwnPoint | str] = OrderedDict()  # by the key of a record: matching its names takes milliseconds
-_MOST_READ = 4096
+def points_of_records(records: Iterable[tuple[MeasurementRecord, int]]) -> OwnPoints:
+    """Records as points that answers are corrected by, and those that cannot teach, with the reason.
 
-
-def points_of_records(records: Sequence[MeasurementRecord]) -> OwnPoints:
-    """Records as the points that answers are corrected by, and those that cannot teach, with the reason."""
-    whys = [failure_of(record) for record in records]
-    failed = [(located(record), why) for record, why in zip(records, whys, strict=True) if why is not None]
-    measured = [record for record, why in zip(records, whys, strict=True) if why is None]
-    found = [(record, _remembered(record) if teaches(record) else LEFT_OUT) for record in measured]
-    return OwnPoints(
-        points=tuple(one for _, one in found if isinstance(one, OwnPoint)),
-        silent=tuple((record.source, one) for record, one in found if isinstance(one, str)),
-        failed=tuple((one, why) for one, why in failed if isinstance(one, OwnPoint)),
-    )
-
-
-def _remembered(record: MeasurementRecord) -> OwnPoint | str:
-    if record.key not in _READ:
-        _READ[record.key] = point_or_reason(record)
-        while len(_READ) > _MOST_READ:
-            _READ.popitem(last=False)
-    return _READ[record.key]
+    Beside each record stands the number of runs that it stands for."""
+    points, silent, failed = [], [], []
+    for record, repeats in records:
+        why = failure_of(record)
+        found = located(record) if why is not None else point_or_reason(record) if teaches(record) else LEFT_OUT
+        if isinstance(found, str):
+            silent += [(record.source, found)] if why is None else []
+        elif why is not None:
+            failed.append((found, why))
+        else:
+            points.append(replace(found, repeats=repeats))
+    return OwnPoints(points=tuple(points), silent=tuple(silent), failed=tuple(failed))
 
 
 LEFT_OUT = "left out: sweepdb measurements set POINT `learn` reads it again"

@@ -1,0 +1,102 @@
+"""Measured points of a large table in columns: what many points share is one record, and is checked and written once.
+
+Not here: reading tables (evaluator.ledger.readers) and storing points (measurements)."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, overload
+
+from store.records import MeasurementRecord
+
+Point = tuple[int, int, str, str, datetime | None, str]  # its setting, line, key, metrics, time and other fields
+
+
+@dataclass(slots=True, kw_only=True)
+class PointTable(Sequence[MeasurementRecord]):
+    """Points in the order of their lines. A record is made when it is asked for."""
+
+    name: str  # of the file
+    shared: list[MeasurementRecord] = field(default_factory=list)  # a record each of points that say the same
+    setting: array[int] = field(default_factory=lambda: array("L"))  # of each point, its place in `shared`
+    lines: array[int] = field(default_factory=lambda: array("L"))
+    keys: list[str] = field(default_factory=list)
+    metrics: list[str] = field(default_factory=list)  # JSON, as the store keeps them
+    measured_at: list[datetime | None] = field(default_factory=list)
+    extra: list[str] = field(default_factory=list)  # JSON
+
+    def extend(self, points: Iterable[Point]) -> None:
+        """Put points at the end."""
+        for column, values in zip(self._columns(), zip(*points, strict=True), strict=False):  # of no points no values
+            column.extend(values)
+
+    def _columns(self) -> tuple[Any, ...]:
+        return self.setting, self.lines, self.keys, self.metrics, self.measured_at, self.extra
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, place: int) -> MeasurementRecord: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[MeasurementRecord, ...]: ...
+    def __getitem__(self, place: int | slice) -> MeasurementRecord | tuple[MeasurementRecord, ...]:
+        """One point as a record, or several."""
+        if isinstance(place, slice):
+            return tuple(self[one] for one in range(*place.indices(len(self))))
+        return replace(
+            self.shared[self.setting[place]],
+            key=self.keys[place],
+            source=self.source(place),
+            metrics=json.loads(self.metrics[place]),
+            measured_at=self.measured_at[place],
+            extra=self.extra[place],
+        )
+
+    def source(self, place: int) -> str:
+        """File and line of a point."""
+        return f"{self.name}:{self.lines[place]}"
+
+    def first_of_each(self) -> PointTable:
+        """The points without those that an earlier line says already."""
+        if len({*self.keys}) == len(self.keys):
+            return self
+        first: dict[str, int] = {}
+        for place, key in enumerate(self.keys):
+            first.setdefault(key, place)
+        found = PointTable(name=self.name, shared=self.shared)
+        found.extend(zip(*([column[place] for place in first.values()] for column in self._columns()), strict=True))
+        return found
+
+    def with_shared(self, change: Callable[[MeasurementRecord], MeasurementRecord]) -> PointTable | None:
+        """The points with what is changed in all of them; None where that changes what a key says."""
+        made = [change(one) for one in self.shared]
+        if any(one.key != before.key for one, before in zip(made, self.shared, strict=True)):
+            return None
+        return replace(self, shared=made)
+
+
+def keys_of(records: Sequence[MeasurementRecord]) -> Collection[str]:
+    """The key of each point."""
+    return records.keys if isinstance(records, PointTable) else [one.key for one in records]
+
+
+def read_as(records: Sequence[MeasurementRecord]) -> dict[str, str]:
+    """Keys of points by the keys that their file alone gives them."""
+    if isinstance(records, PointTable):  # nobody states more of a single point of a table
+        return dict(zip(records.keys, records.keys, strict=True))
+    return {record.read_as or record.key: record.key for record in records}
+
+
+def told_apart(records: Sequence[MeasurementRecord]) -> Iterator[tuple[MeasurementRecord, int]]:
+    """Records of differing facts, and how many points have them: values of a point are those of any of them."""
+    if isinstance(records, PointTable):
+        for place, count in Counter(records.setting).items():
+            yield records.shared[place], count
+    else:
+        yield from ((one, 1) for one in records)

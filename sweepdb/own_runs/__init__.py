@@ -1,0 +1,16 @@
+"""Measured points of a store as answers read them, kept between questions, and what they say of one row.
+
+Not here: the statistics (queries.learning)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.own_runs.of_a_row import OwnRunsOfARow, own_runs_of_a_row, taught_of
+    from sweepdb.own_runs.points import group_of, point_or_reason, points_of_records
+    from sweepdb.own_runs.reading import own_points, read_own_points
+
+__getattr__, __dir__ = lazy_face(__name__)
