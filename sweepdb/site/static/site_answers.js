@@ -1,7 +1,7 @@
 // Answers of a site: documents that were written when it was published, with rows that DuckDB finds under the limits asked.
 import { Refused } from "./asking.js";
 import { LIMITS } from "./limits.js";
-import { Engine, rowsOf } from "./site_engine.js";
+import { Engine, rowsOf, together } from "./site_engine.js";
 
 const DATA = new URL("../data/", import.meta.url);
 const BUDGET = "num_devices";
@@ -92,10 +92,7 @@ export class Site {
     await made.connection.query(`UPDATE asked SET ${values}`);
     if (made.budget !== budget) {
       const within = `FROM lots_whole AS lot WHERE ${budget === null} OR lot.num_devices <= ${budget ?? 0}`;
-      await made.connection.query("DELETE FROM lots");
-      await made.connection.query(`INSERT INTO lots ${within}`);
-      await made.connection.query("DELETE FROM scope");
-      await made.connection.query(`INSERT INTO scope FROM scope_whole WHERE scenario_id IN (SELECT scenario_id ${within})`);
+      await made.connection.query(together(["DELETE FROM lots", `INSERT INTO lots ${within}`, "DELETE FROM scope", `INSERT INTO scope FROM scope_whole WHERE scenario_id IN (SELECT scenario_id ${within})`]));
       made.budget = budget;
     }
     return rowsOf(made, site.reports[name].sql, budgeted);

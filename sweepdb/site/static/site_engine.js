@@ -4,6 +4,13 @@ import { AsyncDuckDB, VoidLogger } from "../engine/duckdb.js";
 const HERE = new URL("../", import.meta.url);
 const NAME = "rows.duckdb";
 
+const WITHOUT_EXTENSIONS = ["autoinstall_known_extensions", "autoload_known_extensions"].map((name) => `SET ${name} = false`); // none is fetched
+
+// Statements as one text: each message to a worker waits for its turn.
+export function together(statements) {
+  return statements.map((one) => one.trim().replace(/;$/, "")).join(";\n");
+}
+
 // A value of a row as JSON has it: counts beyond 2^53 do not occur.
 function plain(value) {
   if (typeof value === "bigint") return Number(value);
@@ -50,8 +57,7 @@ export class Engine {
     if (this.connections.get(name)?.key === key) return this.connections.get(name);
     await this.close(name);
     const made = { key, connection: await (await this.start()).connect(), statement: null, planned: null, budget: null };
-    for (const setting of ["autoinstall_known_extensions", "autoload_known_extensions"]) await made.connection.query(`SET ${setting} = false`);
-    for (const statement of statements) await made.connection.query(statement);
+    await made.connection.query(together([...WITHOUT_EXTENSIONS, ...statements]));
     this.connections.set(name, made);
     return made;
   }
@@ -63,7 +69,7 @@ export async function rowsOf(made, sql, variables) {
   if (made.planned !== planned) {
     await made.statement?.close();
     made.planned = null;
-    for (const variable of variables) await made.connection.query(variable);
+    await made.connection.query(together(variables));
     made.statement = await made.connection.prepare(sql);
     made.planned = planned;
   }
