@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two installations at once would write into one folder.
 .NOTPARALLEL:
 
-.PHONY: demo test survival figures long attack check bench docs site release clean
+.PHONY: demo test survival engine catalogue figures long attack check bench docs site release clean
 
 # What is installed in full is not installed again in part.
 demo: $(or $(wildcard $(INSTALLED)),$(SMALL))
@@ -46,8 +46,17 @@ figures: $(INSTALLED)
 	NPY_DISABLE_CPU_FEATURES="$$without" $(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long" $(FIGURES)
 
 # Kills, servers, browsers and refits, and the further cases of tests whose first case is in `make test`. 13 min; all of .ci/run 21 min.
-survival: $(INSTALLED)
+survival: $(INSTALLED) engine
 	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "survival and not long"
+
+# DuckDB for browsers, as npm has it, in the user's cache: for `sweepdb publish --to FOLDER.site` and the tests of its page.
+engine: $(INSTALLED)
+	@$(BIN)/python -c "from sweepdb.site import find_engine; find_engine(None)" || echo "the tests of a published page will skip" >&2
+
+# The example that docs/howto/look-in-a-browser.md names: 20 models, 6 devices, 3 workloads.
+catalogue: $(INSTALLED)
+	$(BIN)/sweepdb evaluate --sweep docs/catalogue.yaml --store sqlite:///build/catalogue.sqlite
+	$(BIN)/sweepdb publish --to build/catalogue.site --store sqlite:///build/catalogue.sqlite
 
 # Hours. The long rounds: every kernel of every device fitted again, under other processors' arithmetic too; hundreds of kills;
 # new examples for every property.
@@ -73,6 +82,7 @@ docs: $(INSTALLED)
 	PYTHONPATH=. $(BIN)/python tests/readme_screen.py README.md
 	PYTHONPATH=.:tests $(BIN)/python tests/calibrate_screen.py
 	PYTHONPATH=.:tests $(BIN)/python tests/doc_pictures.py
+	$(BIN)/python -m tools.accuracy_picture docs/pictures/accuracy.svg
 
 # The documents as a site; a link that leads nowhere is an error.
 site: $(INSTALLED)

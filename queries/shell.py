@@ -61,7 +61,7 @@ def shell_statements(
     if "scenario" in raw:
         yield _inline("raw.numbered", (("scenario_id", "BIGINT"), ("scenario", "VARCHAR")), sorted(keys.items()))
     yield from (_relation(name, connection) for name in raw)
-    yield _scope(scope)
+    yield scope_statement(scope)
     yield from (file.sql.strip() for file in views)
     if confident:
         yield _copied("factors", connection)
@@ -119,7 +119,7 @@ def _inline(name: str, columns: Iterable[tuple[str, str]], rows: Sequence[Sequen
     return f"{created}\nINSERT INTO {name} VALUES\n{values};"
 
 
-def _scope(rows: Sequence[ScopeRow]) -> str:
+def scope_statement(rows: Sequence[ScopeRow]) -> str:
     """The scenarios that are looked at: a line for each run of numbers that are asked about alike."""
     alike: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for row in rows:

@@ -321,13 +321,19 @@ def import_(
 
 def publish(
     *,
-    to: Annotated[str, typer.Option(help="FILE.duckdb, FILE.sqlite, FOLDER.parquet or postgresql://...")],
+    to: Annotated[str, typer.Option(help="FILE.duckdb, FILE.sqlite, FOLDER.parquet, FOLDER.site or postgresql://...")],
+    engine: Annotated[
+        Path | None,
+        typer.Option(help="of a FOLDER.site: the folder of its DuckDB for browsers; npm fetches it otherwise"),
+    ] = None,
     store: StoreOption = None,
 ) -> int:
-    """Lay the public views down as tables that other programs read; again, only what changed is written."""
+    """Lay the public views down as tables that other programs read; again, only what changed is written.
+
+    FOLDER.site is the page Explore as files, which any host of files serves."""
     from sweepdb.sharing import publish as published
 
-    done = published(to, store=store)
+    done = published(to, engine=engine, store=store)
     changed = f"{done.added:,} added" + (f", {done.removed:,} removed" if done.removed else "")
     say(f"{done.target}: {counted(done.probes, 'probe')}, {changed}")
     return 0

@@ -82,7 +82,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "export profile --for dynamo --ttft-limit 2000 --tpot-limit 50 --output dynamo",
     ),
     "import": ("import bundle", "import bundle --store sqlite:///other.sqlite"),
-    "publish": ("publish --to probes.duckdb", "publish --to postgresql://user@host/published"),
+    "publish": ("publish --to probes.duckdb", "publish --to pages.site"),
     "init": ("db init", "db init --store postgresql://user@host/database"),
     "upgrade": ("db upgrade", "db upgrade --store sqlite:///old.sqlite"),
     "current": ("db current", "db current --store sqlite:///old.sqlite"),

@@ -50,6 +50,6 @@ if TYPE_CHECKING:
     from queries.asking.pictures import Json, picture_looks, picture_of, report_pictures
     from queries.asking.question import Answer, Question, question_of
     from queries.asking.report_keywords import Keyword, asked_reports, keywords_of
-    from queries.asking.variables import known_variables
+    from queries.asking.variables import known_variables, settings
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -34,7 +34,7 @@ _CHANGED = [("scenario_id", "BIGINT"), ("block_id", "BIGINT")]
 # Rows of a block never change; voiding hides some or all of them, which moves these figures.
 _STORED_BLOCKS = BLOCKS.format(probes="probe")
 _PROBES = "SELECT shown.* FROM ({select}) AS shown SEMI JOIN changed USING (scenario_id, block_id)"
-_KINDS = "FILE.duckdb, FILE.sqlite, FOLDER.parquet or postgresql://user@host/database"
+_KINDS = "FILE.duckdb, FILE.sqlite, FOLDER.parquet, FOLDER.site or postgresql://user@host/database"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,8 +46,19 @@ def import_bundle(folder: str | os.PathLike[str], *, store: str | None = None) -
         return add_bundle(opened, bundle, refuse_unbelievable)
 
 
-def publish(to: str | os.PathLike[str], *, store: str | None = None) -> Publication:
+def publish(
+    to: str | os.PathLike[str], *, engine: str | os.PathLike[str] | None = None, store: str | None = None
+) -> Publication:
     """Lay the public views of a store down at `to`, or bring what lies there up to date.
 
-    `to` is FILE.duckdb, FILE.sqlite, FOLDER.parquet or postgresql://...; blocks that lie there stay."""
-    return published(parse_url(store), os.fspath(to))
+    `to` is FILE.duckdb, FILE.sqlite, FOLDER.parquet or postgresql://...; blocks that lie there stay. FOLDER.site is a
+    page that any host of files serves, always written anew; `engine` is the folder of its DuckDB for browsers."""
+    target = os.fspath(to)
+    if not target.endswith(".site"):
+        if engine is not None:
+            raise InputError(f"`engine` is of a page, and {target} is none", hint="name a folder: `to=pages.site`")
+        return published(parse_url(store), target)
+    from sweepdb.site import publish_site
+
+    folder = None if engine is None else Path(engine)
+    return publish_site(parse_url(store), Path(target).expanduser(), engine=folder)

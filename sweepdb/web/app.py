@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
@@ -22,11 +21,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from queries.asking import limits_told
 from queries.scope_list import SHOWN_FIRST, stored_scopes
 from store.errors import SweepdbError
 from sweepdb.reporting import vega_script
 from sweepdb.web.asked import question_of_parameters
+from sweepdb.web.documents import limits_module
 from sweepdb.web.endpoints import Endpoints
 from sweepdb.web.guard import Guard
 from sweepdb.web.pool import SessionPool, UnknownPathError, status_of, told
@@ -99,8 +98,7 @@ async def _icon(_: Request) -> Response:
 
 
 async def _limits(_: Request) -> Response:
-    """The table of limits, as a module of the pages."""
-    return Response(f"export const LIMITS = {json.dumps(limits_told())};\n", media_type="text/javascript")
+    return Response(limits_module(), media_type="text/javascript")
 
 
 @cache

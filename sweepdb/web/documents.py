@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from queries.asking import (
     Answer,
     Report,
     given_options,
+    limits_told,
     picture_of,
     relaxed_to,
     report,
@@ -39,7 +41,7 @@ def answer_document(told: Told, *, picture: str | None = None, note: str | None 
         "report": answer.report,
         "summary": asked.summary,
         "state": told.state,
-        "columns": _columns(asked, answer.columns),
+        "columns": column_meanings(asked, answer.columns),
         "shown": shown_names(asked, _given(answer)),
         "rows": _cells(answer.rows[:MOST_ROWS]),
         "rows_left_out": max(0, len(answer.rows) - MOST_ROWS),
@@ -72,7 +74,7 @@ def _nearest(answer: Answer) -> dict[str, object]:
     for row in answer.nearest_dicts():
         value = relaxed_to(row, answer.question.limits)
         rows.append([value if name == "relax_to" else row[name] for name in answer.nearest_columns])
-    columns = _columns(report(NEAREST), answer.nearest_columns)
+    columns = column_meanings(report(NEAREST), answer.nearest_columns)
     shown = shown_names(report(NEAREST), _given(answer))
     return {"columns": columns, "rows": _cells(rows), "shown": shown}
 
@@ -94,7 +96,8 @@ def _plans(answer: Answer) -> dict[str, str]:
     return {label: short_plan(label) for label in sorted(label for label in found if isinstance(label, str))}
 
 
-def _columns(asked: Report, names: Collection[str]) -> list[dict[str, str]]:
+def column_meanings(asked: Report, names: Collection[str]) -> list[dict[str, str]]:
+    """Columns with their units and meanings."""
     known = {one.name: one for one in asked.columns}
     return [
         {"name": name, "unit": known[name].unit if name in known else "none",
@@ -123,6 +126,11 @@ def _column(values: Sequence[object]) -> Sequence[object]:
     if kinds <= _PLAIN or (kinds <= _NUMBERS and all(math.isfinite(one) for one in values if isinstance(one, float))):
         return values
     return [plain(value) for value in values]
+
+
+def limits_module() -> str:
+    """The table of limits, as a module of the pages."""
+    return f"export const LIMITS = {json.dumps(limits_told())};\n"
 
 
 def plain(value: object) -> object:

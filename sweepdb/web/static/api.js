@@ -1,14 +1,8 @@
 // Questions to this server, and nobody else. An error has the server's two sentences.
 import { queryOf } from "./address.js";
+import { Refused } from "./asking.js";
 
-export class Refused extends Error {
-  constructor(status, told) {
-    super(told.error ?? `status ${status}`);
-    this.status = status;
-    this.hint = told.hint;
-  }
-}
-
+export const SERVED = true; // by a server, which has other pages and other forms of an answer
 const BUSY_MS = 400;
 
 export async function get(path, parameters = {}) {
@@ -32,25 +26,4 @@ export async function get(path, parameters = {}) {
     }
     throw new Refused(response.status, await response.json().catch(() => ({})));
   }
-}
-
-// One question at a time: what was asked meanwhile is forgotten but for the last.
-export function latest(work) {
-  let running = false;
-  let again = false;
-  return async function asking() {
-    if (running) {
-      again = true;
-      return;
-    }
-    running = true;
-    try {
-      do {
-        again = false;
-        await work(() => again);
-      } while (again);
-    } finally {
-      running = false;
-    }
-  };
 }

@@ -1,7 +1,8 @@
 // Decide: the answer now, how sure it is, and the run worth most; measured points in the band of what is expected.
 import { h, fill, number } from "./dom.js";
 import { asked, change, queryOf } from "./address.js";
-import { get, latest } from "./api.js";
+import { get } from "./api.js";
+import { latest } from "./asking.js";
 import { LIMITS } from "./limits.js";
 import { Picture, fitted, warm } from "./draw.js";
 import { Asking, Moment, drawn, failure } from "./parts.js";

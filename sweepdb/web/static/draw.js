@@ -19,7 +19,7 @@ const SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"; // a name; not
 let bundle = null;
 
 function vega() {
-  bundle ??= import("/vega.js");
+  bundle ??= import("../vega.js");
   return bundle.then(() => window.vegaEmbed);
 }
 

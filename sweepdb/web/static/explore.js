@@ -1,7 +1,8 @@
 // Explore: move a limit, and the frontier, the best plans and the sentence follow.
 import { h, fill, number } from "./dom.js";
 import { asked, change } from "./address.js";
-import { get, latest } from "./api.js";
+import { get } from "./api.js";
+import { latest } from "./asking.js";
 import { LIMITS } from "./limits.js";
 import { Picture, fitted, warm } from "./draw.js";
 import { Asking, Folded, Moment, drawn, failure, tools, trust } from "./parts.js";

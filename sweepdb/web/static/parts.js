@@ -1,6 +1,6 @@
 // Parts that every page has: who asks whom, the offer of new data, the tools below an answer.
 import { h, fill } from "./dom.js";
-import { get } from "./api.js";
+import { SERVED, get } from "./api.js";
 import { queryOf } from "./address.js";
 import { command, errorLines, ruleLine, typed, versionLine } from "./words.js";
 
@@ -76,9 +76,8 @@ export function tools(report, parameters, answer, { picture = false } = {}) {
   return h("div", { class: "tools" },
     h("p", { class: "command" }, h("code", { "data-report": report }, line), " ", copied(line)),
     h("p", { class: "links" },
-      h("a", { href: at(".csv"), download: `${report}.csv` }, "CSV"), " ",
-      h("a", { href: at("") }, "JSON"), " ",
-      picture ? h("a", { href: at(".svg"), download: `${report}.svg` }, "SVG") : null, " ",
+      ...(SERVED ? [h("a", { href: at(".csv"), download: `${report}.csv` }, "CSV"), " ", h("a", { href: at("") }, "JSON"), " "] : []),
+      SERVED && picture ? h("a", { href: at(".svg"), download: `${report}.svg` }, "SVG") : null, " ",
       h("a", { href: location.href }, "link to this page")),
     h("details", {}, h("summary", {}, "SQL"), h("pre", {}, answer.sql), h("pre", {}, JSON.stringify(answer.parameters, null, 1))));
 }

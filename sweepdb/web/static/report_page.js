@@ -1,7 +1,8 @@
 // A page of one or more reports: a form of their parameters, a picture, a table, and what repeats each.
 import { h, fill } from "./dom.js";
 import { asked, change } from "./address.js";
-import { get, latest } from "./api.js";
+import { get } from "./api.js";
+import { latest } from "./asking.js";
 import { Picture, fitted, warm } from "./draw.js";
 import { Asking, Moment, drawn, failure, tools, trust } from "./parts.js";
 import { ScopeChoice } from "./scope.js";

@@ -1,5 +1,6 @@
 // Rows as a table that a screen reader can read and a person can sort by eye.
 import { fill, h, number } from "./dom.js";
+import { SERVED } from "./api.js";
 import { tick } from "./ticks.js";
 import { shortened } from "./words.js";
 
@@ -63,7 +64,7 @@ export function table(answer, rows, { columns = null, caption, explain = true, i
   const said = (name) => rows.map((row) => value(row, name)).filter((cell) => ![null, undefined, ""].includes(cell));
   const alike = (name) => name === "launchable" && rows.length > 1 && new Set(said(name)).size === 1;
   const names = chosen(answer, columns).filter((name) => name !== "question_group" && said(name).length && !alike(name));
-  const ticked = explain && names.includes("probe");
+  const ticked = SERVED && explain && names.includes("probe");
   const about = new Map(answer.columns.map((one) => [one.name, one]));
   const left = new Set(names.filter((name) => typeof rows.map((row) => value(row, name)).find((cell) => ![null, undefined].includes(cell)) !== "number"));
   const head = names.map((name) => {
@@ -75,7 +76,7 @@ export function table(answer, rows, { columns = null, caption, explain = true, i
   const body = rows.map((row) =>
     h("tr", {}, ticked ? h("td", { class: "tick" }, tick(row.probe)) : null, names.map((name) => {
       const cell = value(row, name);
-      const linked = explain && typeof cell === "string" && PROBE.test(cell);
+      const linked = SERVED && explain && typeof cell === "string" && PROBE.test(cell);
       const plan = name.endsWith("plan") ? answer.plans?.[cell] : name === "deployment" && typeof cell === "string" ? shortened(cell, answer.plans ?? {}) : undefined;
       const span = name === "ttft_ms" && cell !== null ? spans.get(row.probe) : undefined;
       if (span) return h("td", { title: "users in step, or apart" }, `${number(span.least_ms)}–${number(span.most_ms)}`);

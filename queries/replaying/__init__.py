@@ -1,0 +1,12 @@
+"""A report as statements that another DuckDB runs, such as one in a browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.replaying.recording import RecordingSession, asked_sql, limit_variables, limits_from_asked
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,118 @@
+"""The statements by which a session makes a report ready, written down for a DuckDB elsewhere.
+
+A browser then needs no SQL of its own: it runs these, and the report. Not here: which scopes (sweepdb.site)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from queries.asking.limits import limit_table
+from queries.asking.options import option_table
+from queries.asking.question import Question
+from queries.asking.variables import known_variables, literal
+from queries.narrow.scope_tables import ScopeTables
+from queries.session import Session
+from queries.shell import scope_statement
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from queries.asking.headers import Report
+    from queries.connect import StoreConnection
+    from store.location import StoreLocation
+
+_COMMENT = re.compile(r"^\s*--[^\n]*\n", re.MULTILINE)
+_MAKES = ("CREATE", "DROP")
+_SCOPE = re.compile(r"\bTEMP TABLE scope\b")
+_ASKED = "(SELECT asked.{} FROM asked)"
+_READ = re.compile(r"getvariable\('(\w+)'\)")
+
+
+class RecordingSession(Session):
+    """A session that takes down what makes its reports ready."""
+
+    def __init__(self, location: StoreLocation) -> None:
+        super().__init__(location)
+        self._recorder = _Recorder(self._connection)
+        self._tables = ScopeTables(cast("StoreConnection", self._recorder))
+        self.asked: list[tuple[str, dict[str, object]]] = []
+        """The reports that were run, with their variables: the nearest misses too, where an answer has no rows."""
+
+    def record(self, question: Question) -> list[str]:
+        """The statements by which a question that is asked again is made ready, after a table `scope`."""
+        self._recorder.duckdb.made.clear()
+        self.ask(question)
+        self.ask(question)  # what is asked again finds its rows in memory
+        return [text for text in self._recorder.duckdb.made if not _SCOPE.search(text)]
+
+    def _set(self, asked: Report, values: Mapping[str, object]) -> dict[str, object]:
+        read = super()._set(asked, values)
+        self.asked.append((asked.name, read))
+        return read
+
+    def scope_sql(self) -> str:
+        """The statement that makes the `scope` of the last question."""
+        return scope_statement(() if self._scope is None else self._scope.rows)
+
+    def scenario_ids(self) -> frozenset[int]:
+        """The scenarios of the last question, by number."""
+        return frozenset(row.scenario_id for row in (() if self._scope is None else self._scope.rows))
+
+    def kind(self) -> tuple[object, ...]:
+        """The serving models and phases, on which statements depend besides the report."""
+        scope = self._scope
+        return () if scope is None else (scope.serving_models, tuple(sorted(scope.phases)))
+
+    @property
+    def duckdb(self) -> duckdb.DuckDBPyConnection:
+        """The connection, which has the public views."""
+        return self._connection.duckdb
+
+
+class _Recorder:
+    """A connection whose DuckDB takes statements down."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._connection = connection
+        self.duckdb = _RecordedDuckdb(connection.duckdb)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+
+class _RecordedDuckdb:
+    def __init__(self, duckdb_: duckdb.DuckDBPyConnection) -> None:
+        self._duckdb = duckdb_
+        self.made: list[str] = []
+
+    def execute(self, sql: str, parameters: Mapping[str, object] | None = None) -> duckdb.DuckDBPyConnection:
+        """Run a statement, and keep it where it makes or drops something."""
+        if _COMMENT.sub("", sql).lstrip().startswith(_MAKES):
+            self.made.append(_written_out(sql, parameters or {}))
+        return self._duckdb.execute(sql, parameters)
+
+
+def _written_out(sql: str, parameters: Mapping[str, object]) -> str:
+    for name, value in parameters.items():
+        sql = sql.replace(f"${name}", literal(value))
+    return _COMMENT.sub("", sql)
+
+
+def limit_variables() -> dict[str, str]:
+    """The variable of each limit that a page moves, by keyword."""
+    options = option_table()
+    return {one.keyword: str(options[one.keyword].option.variable) for one in limit_table() if one.slider is not None}
+
+
+def limits_from_asked(sql: str) -> str:
+    """SQL that reads limits from the one row of `asked`: a statement is then planned once, not for each limit."""
+    limits = set(limit_variables().values())
+    return _READ.sub(lambda found: _ASKED.format(found[1]) if found[1] in limits else found[0], sql)
+
+
+def asked_sql() -> str:
+    """The statement that makes `asked`, with a column a limit."""
+    columns = ", ".join(f"NULL::{known_variables()[name].type} AS {name}" for name in limit_variables().values())
+    return f"CREATE OR REPLACE TEMP TABLE asked AS SELECT {columns}"

@@ -1,0 +1,207 @@
+"""Scopes that a page can choose, and everything of an answer that is no row: a document a scope.
+
+A browser adds the rows. Not here: statements that it runs (queries.replaying), files (sweepdb.site.site_folder)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from queries.asking import NEAREST, Answer, Question, limit_table, question_of, report, settings, shown_names
+from queries.replaying import RecordingSession, limit_variables, limits_from_asked
+from queries.scope_list import SHOWN_FIRST, ScopeEntry
+from store.errors import SweepdbError
+from store.location import StoreLocation
+from sweepdb.planning import short_plan
+from sweepdb.web.documents import PICTURE_SHAPE, answer_document, column_meanings
+from sweepdb.web.pool import Told, status_of, told
+
+Document = dict[str, object]
+# What the page asks besides limits; `sweepdb/web/static/explore.js` says the same of the served page.
+REPORTS: Mapping[str, Mapping[str, object]] = {"best": {"top": 10}, "pareto": {"max_points": 300}}
+_BUDGET = "num_devices"
+_OF_BROWSER = ("columns", "rows", "rows_left_out", "shown", "sql", "took_ms", "plans", "nearest")
+_NOTHING = 1e-9  # no row keeps a limit of so little
+_NEAREST_KIND = "nearest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Scenarios that one picture may show: the same but for devices and cost models."""
+
+    values: Mapping[str, str]
+    entries: tuple[ScopeEntry, ...]
+
+    def scopes(self) -> Iterator[tuple[str | None, str | None]]:
+        """Each device and cost model that a page can narrow it down to; None stands for all."""
+        devices = sorted({one.device for one in self.entries})
+        for device in (None, *devices):
+            families = sorted({one.family for one in self.entries if device in {None, one.device}})
+            for family in (None, *(families if len(families) > 1 else ())):
+                yield device, family
+
+    def devices(self, device: str | None) -> int:
+        """How many devices a scope is of."""
+        return 1 if device is not None else len({one.device for one in self.entries})
+
+
+def choices_of(entries: Iterable[ScopeEntry]) -> list[Choice]:
+    """Scopes of a store by what rows that are ranked together have in common."""
+
+    def common(one: ScopeEntry) -> tuple[str, ...]:
+        return tuple(str(getattr(one, name)) for name in SHOWN_FIRST)
+
+    return [
+        Choice(values=dict(zip(SHOWN_FIRST, values, strict=True)), entries=tuple(mine))
+        for values, mine in groupby(sorted(entries, key=common), common)
+    ]
+
+
+@dataclass(slots=True, kw_only=True)
+class Documents:
+    """Makes the documents of a store; statements that scopes have in common are kept once."""
+
+    location: StoreLocation
+    state: str
+    setups: list[list[str]] = field(default_factory=list)
+    reports: dict[str, Document] = field(default_factory=dict)
+    _places: dict[object, int] = field(default_factory=dict)
+    _refused: dict[object, Document] = field(default_factory=dict)
+    _nearests: dict[object, Document | None] = field(default_factory=dict)
+    _ids: set[int] = field(default_factory=set)
+
+    def of_choice(self, choice: Choice) -> tuple[list[Document], frozenset[int]]:
+        """A document a scope of a choice, and the scenarios that they are of."""
+        found: list[Document] = []
+        self._ids.clear()
+        with RecordingSession(self.location) as session:
+            for device, family in choice.scopes():
+                scope = {**choice.values, "device": device, "family": family}
+                given = {name: value for name, value in scope.items() if value is not None}
+                answers: Document = {}
+                for name, beside in REPORTS.items():
+                    by_device = {"by_device": True} if name == "pareto" and choice.devices(device) > 1 else {}
+                    asked = {**given, **beside, **by_device}
+                    answers[name] = self._answered(session, name, asked)
+                found.append({"device": device, "family": family, "answers": answers})
+        return found, frozenset(self._ids)
+
+    def _answered(self, session: RecordingSession, name: str, asked: Mapping[str, object]) -> Document:
+        """All of an answer that does not move with limits; or the error that every question of this scope is."""
+        session.asked.clear()
+        try:
+            answer = session.ask(question_of(name, asked))
+        except SweepdbError as error:
+            return _refused(error)
+        self._ids |= session.scenario_ids()
+        scope = session.scope_sql()
+        document = answer_document(Told(answer=answer, state=self.state, took_ms=0.0), picture=PICTURE_SHAPE)
+        self._describe(name, answer)
+        return {
+            **{key: value for key, value in document.items() if key not in _OF_BROWSER},
+            "scope": scope,
+            "variables": _variables(answer.parameters),
+            "setup": self._setup(name, session.kind(), question_of(name, asked)),
+            "refuses": self._refusals(name, session, asked),
+            "nearest": self._nearest(session, asked) if name == "best" else None,
+        }
+
+    def _describe(self, name: str, answer: Answer) -> None:
+        """Keep what is the same in every answer of a report."""
+        if name in self.reports and "columns" in self.reports[name]:
+            return
+        asked = report(name)
+        columns = [one for one in answer.columns if one != "basis"]
+        self.reports[name] = {
+            "sql": limits_from_asked(answer.sql), "told_sql": answer.sql, "columns": column_meanings(asked, columns),
+            "shown": shown_by_limit(name),
+        }  # fmt: skip
+
+    def _nearest(self, session: RecordingSession, asked: Mapping[str, object]) -> Document | None:
+        """How misses are looked up where nothing satisfies the limits."""
+        kind = session.kind()
+        if kind not in self._nearests:
+            self._nearests[kind] = self._looked_up(session, asked)
+        return self._nearests[kind]
+
+    def _looked_up(self, session: RecordingSession, asked: Mapping[str, object]) -> Document | None:
+        session.asked.clear()
+        question = question_of("best", {**asked, "tpot_limit": _NOTHING, "ttft_limit": _NOTHING})
+        try:
+            answer = session.ask(question)
+        except SweepdbError:  # a phase without one of these limits
+            question = question_of("best", {**asked, "ttft_limit": _NOTHING})
+            answer = session.ask(question)
+        looked_up = [values for name, values in session.asked if name == NEAREST]
+        if not looked_up:
+            return None
+        nearest = report(NEAREST)
+        self.reports.setdefault(NEAREST, {
+            "sql": nearest.sql, "columns": column_meanings(nearest, answer.nearest_columns),
+            "shown": shown_by_limit(NEAREST),
+        })  # fmt: skip
+        return {
+            "variables": [_variables(values) for values in looked_up],
+            "setup": self._setup(_NEAREST_KIND, session.kind(), question),
+        }
+
+    def _setup(self, name: str, kind: object, question: Question) -> int:
+        """The place of the statements that make a report ready."""
+        key = (name, kind)
+        if key not in self._places:
+            with RecordingSession(self.location) as session:
+                made = session.record(question)
+            if name != _NEAREST_KIND:  # whose columns refer to each other, as subqueries cannot
+                made = [limits_from_asked(text) for text in made]
+            if made not in self.setups:
+                self.setups.append(made)
+            self._places[key] = self.setups.index(made)
+        return self._places[key]
+
+    def _refusals(self, name: str, session: RecordingSession, asked: Mapping[str, object]) -> Document:
+        """The error of each limit that a report refuses here."""
+        key = (name, session.kind())
+        if key not in self._refused:
+            found = {}
+            for one in limit_table():
+                if one.slider is None:
+                    continue
+                given = {one.keyword: one.slider.low if one.least else one.slider.high}
+                try:
+                    session.ask(question_of(name, {**asked, **given}))
+                except SweepdbError as error:
+                    found[one.keyword] = _refused(error)
+            self._refused[key] = dict(found)
+        return self._refused[key]
+
+
+def _refused(error: SweepdbError) -> Document:
+    return {"refused": status_of(error), **told(error)}
+
+
+def _variables(parameters: Mapping[str, object]) -> list[str]:
+    """Statements that set what a report reads, limits aside."""
+    limits = set(limit_variables().values())
+    return [text for name, text in settings(parameters).items() if name not in limits and name != _BUDGET]
+
+
+def shown_by_limit(name: str) -> list[tuple[str, list[str] | None]] | None:
+    """The columns of a report's table; of those that only some limits show, these limits."""
+    asked = report(name)
+    keywords = [*limit_variables(), _BUDGET]
+    every, always = shown_names(asked, keywords), shown_names(asked, ())
+    if every is None or always is None:
+        return None
+    return [
+        (
+            column,
+            None if column in always else [one for one in keywords if column in (shown_names(asked, (one,)) or ())],
+        )
+        for column in every
+    ]
+
+
+def short_plans(labels: Sequence[str]) -> dict[str, str]:
+    """Plans as people write them."""
+    return {label: short_plan(label) for label in sorted(labels)}
