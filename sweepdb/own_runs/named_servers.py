@@ -14,7 +14,7 @@ from queries.measured_rows import NamedServer, StatedServer, as_stated
 from store.records import SideRecord
 
 if TYPE_CHECKING:
-    from evaluator.inputs.model import ModelSpec
+    from evaluator.inputs import ModelSpec
 
 
 @lru_cache(maxsize=4096)
