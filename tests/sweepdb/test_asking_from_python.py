@@ -43,8 +43,8 @@ def test_the_public_names():
     assert sweepdb.__all__ == [
         "Answer", "DaySchedule", "Decision", "DeploymentPlan", "Evaluation", "EvaluationError", "Explanation", "ExportedProfile", "InputError", "OpenStore",
         "PoolSchedule", "Progress", "RatePlan",
-        "ServerPlan", "SqlRows", "StoreError", "SweepdbError", "Validation", "calibrate", "calibrate_serving", "decide", "evaluate",
-        "export_bundle", "export_profile", "import_bundle", "open", "plan", "plan_server", "schedule", "schedule_pool", "validate",
+        "ServerPlan", "SqlRows", "StoreError", "SweepdbError", "Validation", "Watched", "calibrate", "calibrate_serving", "decide", "evaluate",
+        "export_bundle", "export_profile", "import_bundle", "open", "plan", "plan_server", "schedule", "schedule_pool", "validate", "watch",
     ]  # fmt: skip
     assert all(inspect.getdoc(getattr(sweepdb, name)) for name in sweepdb.__all__)
     assert set(sweepdb.__all__) <= set(dir(sweepdb))
