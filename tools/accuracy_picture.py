@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from queries.asking import Json, picture_looks
-from queries.errors import ANY, ENGINE, shipped_regions
+from queries.errors import ANY, ENGINE
 from sweepdb.reporting import drawn
+from tools.ledger_page import shipped_regions
 
 Cell: TypeAlias = dict[str, Json]
 METRICS = {"tpot_exclusive_ms": "TPOT", "ttft_ms": "TTFT", "output_tokens_per_s": "tokens/s"}
@@ -24,7 +25,7 @@ _STEP = 30  # pixels of a cell
 def cells() -> list[Cell]:
     """A cell a region: engines of aggregated servers, device by device, under the cost model that a question takes."""
     found: dict[tuple[str, str, str], Cell] = {}
-    for row in sorted(shipped_regions(), key=lambda one: one["family"], reverse=True):
+    for row in sorted(shipped_regions(), key=lambda one: str(one["family"]), reverse=True):
         wanted = all(row[name] == value for name, value in _ASKED.items()) and row["phase"] == "aggregated"
         if not wanted or row["engine"] == ANY or row["metric"] not in METRICS:
             continue

@@ -210,3 +210,8 @@ def number_or_none(value: object) -> float | None:
     if isinstance(value, float):  # nearly all of thousands
         return value
     return float(value) if isinstance(value, int) else None
+
+
+def is_measured(reference: object) -> bool:
+    """Whether a reference is that of a measured setting."""
+    return isinstance(reference, str) and ":" not in reference  # a stored row is scenario:batch size

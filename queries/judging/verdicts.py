@@ -15,13 +15,12 @@ from queries.asking.limits import predicted_limits
 from queries.asking.question import Answer, Question
 from queries.errors.basis import BASIS, DATA_SHEET, MEASURED, basis_of
 from queries.errors.expected import Subject
-from queries.judging.confidence import HELD, Factors, Predicted, number_or_none, with_holds
+from queries.judging.confidence import HELD, Factors, Predicted, is_measured, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.learned import MEASURED as OWN
 from queries.judging.learned import LearnedAnswer, own_factors, silent_notes, with_own_runs
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
-from queries.measured_rows.words import is_measured
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from queries.asking.limit_sql import with_limits
 from queries.asking.limits import Limits, predicted_limits
-from queries.judging.confidence import HELD
+from queries.judging.confidence import HELD, is_measured
 from queries.measured_rows.asked import MEASURED, PREDICTED
 
 if TYPE_CHECKING:
@@ -19,17 +19,11 @@ if TYPE_CHECKING:
     from queries.asking.question import Answer
 
 ROWS = "rows"  # the column that says which rows of an answer were measured
-_PREDICTED_OF = ":"  # in the reference of a stored row: scenario and batch size
 _UNSTATED = ("memory_free_bytes", "memory_change_bytes", "prefill_memory_free_bytes", "decode_memory_free_bytes")
 _COUNTS = ("batch_size", "concurrency", "prefill_batch_size", "decode_batch_size")
 _VALUES = with_limits("""
     SELECT DISTINCT probe, each_predicted_metric FROM measured_row WHERE probe IN (SELECT unnest($probes::VARCHAR[]))
 """)
-
-
-def is_measured(reference: object) -> bool:
-    """Whether a reference is that of a measured setting."""
-    return isinstance(reference, str) and _PREDICTED_OF not in reference
 
 
 def with_measured_words(answer: Answer, connection: duckdb.DuckDBPyConnection, notes: Sequence[str]) -> Answer:

@@ -27,8 +27,8 @@ from queries.asking.macros import (
 )
 from queries.asking.options import Definitions
 from queries.asking.variables import settings
-from queries.measured_rows.measured_pairs import PAIRED, judged_measured, of_both, of_predictions, pair_macros
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
+from queries.narrow.measured_pairs import PAIRED, judged_measured, of_both, of_predictions, pair_macros
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import dataclass
 from store.sealing import insert_rows

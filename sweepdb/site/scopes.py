@@ -27,7 +27,7 @@ _NEAREST_KIND = "nearest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class PageChoice:
     """Scenarios that one picture may show: the same but for devices and cost models."""
 
     values: Mapping[str, str]
@@ -46,14 +46,14 @@ class Choice:
         return 1 if device is not None else len({one.device for one in self.entries})
 
 
-def choices_of(entries: Iterable[ScopeEntry]) -> list[Choice]:
+def choices_of(entries: Iterable[ScopeEntry]) -> list[PageChoice]:
     """Scopes of a store by what rows that are ranked together have in common."""
 
     def common(one: ScopeEntry) -> tuple[str, ...]:
         return tuple(str(getattr(one, name)) for name in SHOWN_FIRST)
 
     return [
-        Choice(values=dict(zip(SHOWN_FIRST, values, strict=True)), entries=tuple(mine))
+        PageChoice(values=dict(zip(SHOWN_FIRST, values, strict=True)), entries=tuple(mine))
         for values, mine in groupby(sorted(entries, key=common), common)
     ]
 
@@ -71,7 +71,7 @@ class Documents:
     _nearests: dict[object, Document | None] = field(default_factory=dict)
     _ids: set[int] = field(default_factory=set)
 
-    def of_choice(self, choice: Choice) -> tuple[list[Document], frozenset[int]]:
+    def of_choice(self, choice: PageChoice) -> tuple[list[Document], frozenset[int]]:
         """A document a scope of a choice, and the scenarios that they are of."""
         found: list[Document] = []
         self._ids.clear()

@@ -24,7 +24,7 @@ from store.reading import read_state
 from store.whole_files import unwritable
 from sweepdb.reporting import vega_script
 from sweepdb.site.engine import find_engine, packed
-from sweepdb.site.scopes import Choice, Documents, choices_of, short_plans
+from sweepdb.site.scopes import Documents, PageChoice, choices_of, short_plans
 from sweepdb.web.documents import limits_module, table_document
 from sweepdb.web.listings import measured_listing
 
@@ -123,7 +123,7 @@ def write_data(location: StoreLocation, entries: list[ScopeEntry], data: Path) -
 
 
 def _described(
-    location: StoreLocation, documents: Documents, entries: list[ScopeEntry], choices: list[Choice]
+    location: StoreLocation, documents: Documents, entries: list[ScopeEntry], choices: list[PageChoice]
 ) -> dict[str, object]:
     return {
         "version": version("sweepdb"), "state": documents.state, "store": location.path.name if location.path else "",

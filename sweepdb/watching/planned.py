@@ -73,7 +73,7 @@ class Planned:
         return curve.times(*(self.corrected.at(metric, curve.in_flight) for metric in TIMES))
 
 
-def server_named(named: str | None, location: StoreLocation, *, engine: str, model: str, device: str | None) -> str:
+def watched_server(named: str | None, location: StoreLocation, *, engine: str, model: str, device: str | None) -> str:
     """The probe of a server: as it is named, of a folder that `launch` wrote, or the only one of a model and engine."""
     if named is None:
         return _only_server(location, engine=engine, model=model, device=device)

@@ -32,7 +32,7 @@ from sweepdb.watching.judging import (
 )
 from sweepdb.watching.keeping import keep as keep_point
 from sweepdb.watching.pages import readings_of
-from sweepdb.watching.planned import Planned, server_at, server_named, server_plan
+from sweepdb.watching.planned import Planned, server_at, server_plan, watched_server
 from sweepdb.watching.windows import Mean, Seen, seen_over
 
 _LIMITED = {"ttft_ms": "ttft_limit", "tpot_ms": "tpot_limit"}
@@ -116,7 +116,7 @@ def watch(
     )
     last, location = readings[-1], parse_url(store)
     name = model or (last.models[0] if last.models else "")
-    probe = server_named(
+    probe = watched_server(
         None if server is None else os.fspath(server), location, engine=last.engine, model=name, device=device
     )
     instance = server_at(location, probe, last.engine)
