@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from queries.asking.headers import Report, only_columns, told_columns
 from queries.asking.library import NEAREST, answering_for, names_below, report, variables_read
@@ -28,7 +28,8 @@ from queries.judging.ladders import LOADED, Ladders
 from queries.judging.learned import elsewhere_notes
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, with_expected_errors
-from queries.learning.own_points import OwnPoint, OwnPoints, PointReader, no_points
+from queries.learning.own_points import PointReader, no_points
+from queries.learning.session_runs import SessionRuns
 from queries.measured_rows import (
     MEASURED,
     PREDICTED,
@@ -46,18 +47,11 @@ from queries.measured_rows import (
 from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.question_scope import Pinned, check_serving_models, keyed_question, phases_kept
-from queries.scoping.scope import (
-    DEVICES_A_GROUP,
-    ResolvedScope,
-)
+from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from queries.thinned import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import machine_memory, read_transaction
-
-if TYPE_CHECKING:
-    from queries.learning.conditioning import Learned, Lessons
-    from store.reading import ReadTransaction
 
 _MACHINE_SHARE = 0.5
 _LEAST_BYTES = 2**30
@@ -79,8 +73,7 @@ class Session:
         """Open a store; `unsealed` scenarios, by content key, are read from the database alone and nothing else is.
 
         `own_points` reads the measured points that answers are corrected by, and `named` names servers of measured
-        settings as stored rows do. `memory_share` is what it may use and
-        keep probes in, of what a session by itself may: half of the machine."""
+        settings as stored rows do. `memory_share` is its share of half of the machine's memory."""
         self.location = location
         most_bytes = max(int(_MACHINE_SHARE * memory_share * machine_memory()), _LEAST_BYTES)
         self._connection = StoreConnection(location, unsealed=unsealed, most_bytes=most_bytes)
@@ -91,10 +84,7 @@ class Session:
         self._tables = ScopeTables(self._connection, memory_share)
         self._again = False  # whether the scope was asked about before
         self._known = KnownSubjects(location)
-        self._own_points = own_points
-        self._points: OwnPoints | None = None  # as they were when the store was first asked
-        self._learned: Learned | None = None  # what they say of the scope
-        self._elsewhere: tuple[OwnPoint, ...] = ()  # of its models and devices, under other engines
+        self._runs = SessionRuns(location, own_points)
         self._ran: Report | None = None
         self._ladders = Ladders(self._connection)
         self._measured = MeasuredRows(self._connection, named)
@@ -123,7 +113,7 @@ class Session:
         """Look at the store as it is now. Until then questions see one moment, unless one wants more of the store."""
         self._connection.refresh()
         self._scope = None
-        self._points = None
+        self._runs.forget()
         self._known = KnownSubjects(self.location)
 
     def ask(self, question: Question, *, pinned: Pinned | None = None, for_table: bool = False) -> Answer:
@@ -140,15 +130,12 @@ class Session:
         rows = self._scope.rows if self._scope is not None else ()
         ids = (row.scenario_id for row in rows)  # seldom looked at, and there may be many
         answer = with_expected_errors(
-            answer, self._known, self._connection.duckdb, ids, self._tables.create_macros, self._learned
+            answer, self._known, self._connection.duckdb, ids, self._tables.create_macros, self._runs.learned
         )
-        if question.options.rows == MEASURED:
-            return with_measured_words(answer, self._connection.duckdb, self._measured.notes())
-        notes = (*answer.notes, *elsewhere_notes(self._elsewhere))
+        answer = replace(answer, notes=(*answer.notes, *elsewhere_notes(self._runs.elsewhere)))
         if question.options.rows != PREDICTED:
-            answer = replace(answer, notes=notes)
             return with_measured_words(answer, self._connection.duckdb, self._measured.notes())
-        return replace(answer, notes=notes, verdict=tuple(self._verdict(question, answer, pinned)))
+        return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:
         """Sentences on which deployment wins."""
@@ -315,25 +302,12 @@ class Session:
         return read
 
     def _prepare(self, question: Question, pinned: Pinned | None, *, whole: bool) -> ResolvedScope:
-        kind = report(question.report).scope
-        options = question.options
-        budget = instance_budget(question)
-        asked = report(question.report)
+        asked, options = report(question.report), question.options
         of_probes = not asked.of_loads or options.mode == "pd" or bool(asked.needs)
         about = (
-            of_probes,
-            asked.of_loads,
-            kind,
-            report(question.report).by_device,
-            question.scope,
-            options.sweeps,
-            options.probes,
-            options.mix,
-            options.as_predicted,
-            options.rows,
-            pinned,
-            budget,
-        )
+            of_probes, asked.of_loads, asked.scope, asked.by_device, question.scope, options.sweeps, options.probes,
+            options.mix, options.as_predicted, options.rows, pinned, instance_budget(question),
+        )  # fmt: skip
         known = self._scope is not None and self._asked == about and self._serves(question, self._scope)
         if self._scope is not None and known and self._is_bound(question, self._scope, whole=whole):
             self._again = of_probes and options.rows == PREDICTED
@@ -346,7 +320,8 @@ class Session:
         with read_transaction(self.location) as transaction:
             scope = predicted_scope(transaction, question, pinned)
             taught = of_probes and not options.as_predicted and options.rows != MEASURED
-            lessons = self._lessons(transaction, scope) if taught else None
+            taught_of = (row.scenario_id for row in scope.rows if taught)
+            lessons = self._runs.lessons(transaction, taught_of)
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question)
         # Rows that can win as predicted need not be those that win as corrected.
@@ -354,13 +329,9 @@ class Session:
             (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),
             winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
         )
-        needed |= LOADED if report(question.report).of_loads else set()
+        needed |= LOADED if asked.of_loads else set()
         self._connection.provide(needed - unread(question))
-        self._learned, source = None, STORED
-        if lessons is not None:
-            from queries.learning.learned_rows import LEARNED, learn
-
-            self._learned, source = learn(self._connection.duckdb, lessons), LEARNED
+        source = self._runs.learn(self._connection.duckdb, lessons) or STORED
         if options.rows != PREDICTED:
             with read_transaction(self.location) as transaction:
                 scope, source = self._measured.place(transaction, question, scope, source)
@@ -373,25 +344,12 @@ class Session:
         self._read_limits(question, scope)
         return scope
 
-    def _lessons(self, transaction: ReadTransaction, scope: ResolvedScope) -> Lessons | None:
-        """The own runs that are of the servers of a scope; None where none is."""
-        self._elsewhere = ()
-        if self._points is None:
-            self._points = self._own_points(self.location)
-        if not self._points.points:
-            return None
-        from queries.learning.conditioning import lessons_of
-
-        found = lessons_of(transaction, self._points.points, frozenset(row.scenario_id for row in scope.rows))
-        self._elsewhere = () if found is None else found.elsewhere
-        return found if found is not None and found.scenarios else None
-
     def _read_limits(self, question: Question, scope: ResolvedScope) -> None:
         """Compare limits with predictions, or with what measured values stay within."""
         confident = question.limits.confidence is not None
         if confident:
             ids = [row.scenario_id for row in scope.rows]
-            read_with_confidence(question, self._known, self._connection.duckdb, ids, self._learned)
+            read_with_confidence(question, self._known, self._connection.duckdb, ids, self._runs.learned)
             if scope.of_measured:
                 self._measured.read_as_they_are()
         self._tables.read_with_factors(confident)

@@ -1,0 +1,57 @@
+"""The own runs that answers of one session read: the points of its store, and what they say of a scope.
+
+Not here: what they say (queries.learning.conditioning), and words about them (queries.judging.learned)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from queries.learning.own_points import OwnPoint, OwnPoints, PointReader
+from store.location import StoreLocation
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from queries.learning.conditioning import Learned, Lessons
+    from store.reading import ReadTransaction
+
+
+class SessionRuns:
+    """Points as they were when the store was first asked, until `forget`."""
+
+    def __init__(self, location: StoreLocation, reader: PointReader) -> None:
+        self._location = location
+        self._reader = reader
+        self._points: OwnPoints | None = None
+        self.learned: Learned | None = None  # of the scope
+        self.elsewhere: tuple[OwnPoint, ...] = ()  # of its models and devices, under other engines
+
+    def forget(self) -> None:
+        """Read the points again with the next question."""
+        self._points = None
+
+    def lessons(self, transaction: ReadTransaction, scenarios: Iterable[int]) -> Lessons | None:
+        """The runs that are of the servers of scenarios; None where none is."""
+        self.elsewhere, asked = (), frozenset(scenarios)
+        if not asked:
+            return None
+        if self._points is None:
+            self._points = self._reader(self._location)
+        if not self._points.points:
+            return None
+        from queries.learning.conditioning import lessons_of
+
+        found = lessons_of(transaction, self._points.points, asked)
+        self.elsewhere = () if found is None else found.elsewhere
+        return found if found is not None and found.scenarios else None
+
+    def learn(self, connection: duckdb.DuckDBPyConnection, lessons: Lessons | None) -> str | None:
+        """Make the relation of rows that runs correct, and name it; None where none does."""
+        self.learned = None
+        if lessons is None:
+            return None
+        from queries.learning.learned_rows import LEARNED, learn
+
+        self.learned = learn(connection, lessons)
+        return LEARNED
