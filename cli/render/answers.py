@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cli.derived import spelled
+from cli.output import counted
 from cli.render.expected_error import error_lines
 from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
 from sweepdb.asking import (
@@ -167,7 +168,8 @@ def bias_notes(answer: Answer) -> Iterator[str]:
 
 def header_lines(answer: Answer) -> Iterator[str]:
     """Lines about what was looked at: scope, limits, rules, versions."""
-    looked_at = f"{answer.probes_considered:,} {answer.counts} of {answer.scenarios_considered} scenarios"
+    kind = answer.counts.removesuffix("s")
+    looked_at = f"{counted(answer.probes_considered, kind)} of {counted(answer.scenarios_considered, 'scenario')}"
     yield f"{answer.report}: {looked_at} looked at\n"
     if answer.left_out is not None:
         yield Paragraph(answer.left_out, unbroken=True)

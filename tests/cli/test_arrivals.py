@@ -37,7 +37,7 @@ def test_answers_about_loads_count_loads(sqlite_url, capsys, tmp_path):
     capsys.readouterr()
     assert run(asked) == 0
     out = capsys.readouterr().out
-    assert "best by goodput: 3 loads of 1 scenarios looked at" in out
+    assert "best by goodput: 3 loads of 1 scenario looked at" in out
     assert "limits of 95 % of the requests: ttft <= 500 ms\n" in out
     assert run([*asked, "--tpot-limit", "20", "--marginal", "--attainment", "0.8"]) == 0
     said = "limits of 80 % of the requests: ttft <= 500 ms, tpot <= 20 ms, each limit by itself\n"
