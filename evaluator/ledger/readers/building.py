@@ -220,6 +220,7 @@ def _bounded(run: RunRecord) -> RunRecord:
     return replace(run, **cut) if cut else run
 
 
+_FEW_REQUESTS = 20
 MOST_RUNS = 2.0  # times its whole run that a mean request can take: clients count a run differently
 _THOUSAND = (600.0, 1700.0)  # a ratio that is one of units rather than of what was measured
 
@@ -240,12 +241,7 @@ def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
     rate = metrics.get("requests_per_s")
     if rate is None and item.output_length:
         rate = (metrics.get("output_tokens_per_s") or 0.0) / item.output_length
-    completed, longest_ms = item.run.completed_requests, max(whole_ms or 0.0, ttft or 0.0)
-    if completed and rate and longest_ms > MOST_RUNS * 1e3 * completed / rate:
-        raise BadItem(
-            f"a request takes {longest_ms:.4g} ms, but all {completed} of them {1e3 * completed / rate:.4g} ms at"
-            f" {rate:.4g} requests/s: are latencies a thousand times too large?"
-        )
+    completed = item.run.completed_requests
     few = completed is not None and completed < 2.0 * (item.concurrency or 0.0)
     if whole_ms and rate and item.concurrency and item.request_rate is None and not few:
         expected = 1e3 * item.concurrency / rate
@@ -257,6 +253,18 @@ def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
                 f"a request takes {whole_ms:.4g} ms, but {item.concurrency:g} users at {rate:.4g} requests/s make it"
                 f" {expected:.4g}: are latencies in {in_other}?"
             )
+    if item.concurrency is None and completed and rate:
+        _refuse_longer_than_its_run(max(whole_ms or 0.0, ttft or 0.0), completed, rate)
+
+
+def _refuse_longer_than_its_run(longest_ms: float, completed: int, rate: float) -> None:
+    """Raise where a mean request outlasts its whole run. Of a few requests the rate may be that of a larger run."""
+    run_ms = 1e3 * completed / rate
+    if completed >= _FEW_REQUESTS and longest_ms > MOST_RUNS * run_ms:
+        raise BadItem(
+            f"a request takes {longest_ms:.4g} ms, but all {completed} of them {run_ms:.4g} ms at {rate:.4g}"
+            " requests/s: are latencies a thousand times too large?"
+        )
 
 
 def _by_thousand(larger: float, smaller: float) -> bool:
