@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from queries.errors import shipped_regions
 from tools.accuracy_picture import cells
+from tools.ledger_page import shipped_regions
 
 DRAWN = Path(__file__).parents[1] / "docs" / "pictures" / "accuracy.svg"
 
