@@ -96,6 +96,13 @@ def production(command: ServerCommand) -> ServerCommand:
 
 def _explained(row: ServerCommand, served: ServerCommand) -> Iterator[str]:
     """A line for each limit that a server has otherwise than its row, with what the row needs."""
+    if row.engine in _LIMITS:  # else nobody wrote them down
+        yield from _limits_explained(row, served)
+    hits = row.instance.workload.kept_share()
+    yield f"Prefix cache: on; the row was predicted {f'with {hits:.0%} of a prompt in it' if hits else 'without'}."
+
+
+def _limits_explained(row: ServerCommand, served: ServerCommand) -> Iterator[str]:
     memory, length, number = _LIMITS[row.engine]
     now, before = _settings_of(served), _settings_of(row)
     own = f"{memory} {now[memory]}" if memory in now else f"the engine's own share, about {_share(row.engine):g}"
@@ -103,8 +110,6 @@ def _explained(row: ServerCommand, served: ServerCommand) -> Iterator[str]:
     held = f"{length} {now[length]}, which the cache holds" if length in now else "as long as the model takes"
     yield f"Length: {held}. {length} {before[length]} is enough for the row's workload, and turns longer ones away."
     yield f"Requests at once: the engine's own number; the row has {number} {before[number]}."
-    hits = row.instance.workload.kept_share()
-    yield f"Prefix cache: on; the row was predicted {f'with {hits:.0%} of a prompt in it' if hits else 'without'}."
 
 
 def _settings_of(command: ServerCommand) -> Mapping[str, object]:
