@@ -21,7 +21,7 @@ from queries.judging.known_subjects import KnownSubjects
 from queries.judging.learned import MEASURED as OWN
 from queries.judging.learned import LearnedAnswer, own_factors, silent_notes, with_own_runs
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
-from store.sealing import insert_rows
+from store.sealing import put_temporary
 
 if TYPE_CHECKING:
     import duckdb
@@ -165,19 +165,8 @@ def read_with_confidence(
     rows = [_row(one, factors[one.subject]) for one in found if one.scenario_id not in told]
     if learned is not None:
         rows += own_factors(learned, probability, len(limits.on_times))
-    _create(connection, "factors", _FACTORS, rows)
+    put_temporary(connection, "factors", _FACTORS, rows)
 
 
 def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:
     return one.scenario_id, *_EVERY_SIZE, *(getattr(factors, name) for name, _ in _FACTORS[3:])
-
-
-def _create(
-    connection: duckdb.DuckDBPyConnection,
-    name: str,
-    columns: Sequence[tuple[str, str]],
-    rows: Sequence[Sequence[object]],
-) -> None:
-    typed = ", ".join(f"{column} {type_}" for column, type_ in columns)
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({typed})")
-    insert_rows(connection, name, columns, rows)

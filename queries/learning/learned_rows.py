@@ -13,7 +13,7 @@ import numpy as np
 from queries.learning.conditioning import Learned, Lessons, Row
 from queries.learning.process import Setting
 from store.schema import STORED_PROBE, probe_select
-from store.sealing import insert_arrays, insert_rows
+from store.sealing import insert_arrays, put_temporary
 
 if TYPE_CHECKING:
     import duckdb
@@ -74,10 +74,8 @@ def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned) -> 
             of_group[base] = len(bases)
             bases.append((known.group, base))
         numbers.append((number, of_group[base]))
-    for table, columns in (("learned_scenario", _SCENARIOS), ("learned_factor", _FACTORS)):
-        declared = ", ".join(f"{name} {type_}" for name, type_ in columns)
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({declared})")
-    insert_rows(connection, "learned_scenario", _SCENARIOS, numbers, arrays=True)
+    put_temporary(connection, "learned_scenario", _SCENARIOS, numbers, arrays=True)
+    put_temporary(connection, "learned_factor", _FACTORS, ())
     sizes = np.array([size for (size,) in connection.execute(_SIZES).fetchall()], dtype=np.float64)
     for group, process in learned.processes.items():
         own = [(ladder, base) for ladder, (of, base) in enumerate(bases) if of == group]

@@ -21,7 +21,7 @@ from store.schema import (
     measured_select,
     probe_select,
 )
-from store.sealing import insert_rows
+from store.sealing import put_temporary
 
 if TYPE_CHECKING:
     import duckdb
@@ -141,8 +141,7 @@ def read_ladders(
     if not sides:
         connection.execute(_BASE, {"side": 0})
     for number, keys in enumerate(sides):
-        connection.execute("CREATE OR REPLACE TEMP TABLE side_run (key VARCHAR)")
-        insert_rows(connection, "side_run", [("key", "VARCHAR")], [(key,) for key in keys])
+        put_temporary(connection, "side_run", [("key", "VARCHAR")], [(key,) for key in keys])
         connection.execute(_OF_SIDE)
         try:
             connection.execute(_BASE, {"side": number})
@@ -166,8 +165,7 @@ def join_predicted(connection: duckdb.DuckDBPyConnection, predicted: str, subjec
     A session shows it under the name of the view `probe`, which it then cannot be made of."""
     if subjects:
         columns = [("scenario_id", "BIGINT"), ("subject", "VARCHAR")]
-        connection.execute("CREATE OR REPLACE TEMP TABLE measured_subject (scenario_id BIGINT, subject VARCHAR)")
-        insert_rows(connection, "measured_subject", columns, list(subjects.items()))
+        put_temporary(connection, "measured_subject", columns, list(subjects.items()))
         connection.execute(
             "UPDATE measured_row SET subject = measured_subject.subject FROM measured_subject"
             " WHERE measured_subject.scenario_id = measured_row.scenario_id"
@@ -195,7 +193,7 @@ def _name_servers(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> 
             numbers[apart] = len(names)
             names.append(found)
         rows.append((side, server, numbers[apart], *(getattr(found, name) for name in _OF_NAMES)))
-    _create(connection, "measured_server", _SERVER_COLUMNS, rows)
+    put_temporary(connection, "measured_server", _SERVER_COLUMNS, rows)
     return names
 
 
@@ -217,17 +215,6 @@ def _join_lengths(connection: duckdb.DuckDBPyConnection) -> list[tuple[float | N
         places[of_it] = len(centres)
         centres.append((rows[first][2], rows[first][3]))
         left &= ~of_it
-    _create(connection, "measured_length", _LENGTH_COLUMNS,
+    put_temporary(connection, "measured_length", _LENGTH_COLUMNS,
             [(side, number, int(place)) for (side, number, *_), place in zip(rows, places, strict=True)])  # fmt: skip
     return centres
-
-
-def _create(
-    connection: duckdb.DuckDBPyConnection,
-    name: str,
-    columns: Sequence[tuple[str, str]],
-    rows: Sequence[Sequence[object]],
-) -> None:
-    declared = ", ".join(f"{column} {type_}" for column, type_ in columns)
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({declared})")
-    insert_rows(connection, name, columns, rows)

@@ -21,9 +21,9 @@ from queries.publishing.targets import (
     Target,
     Typed,
     not_ours,
-    temporary_table,
 )
 from store.errors import InputError
+from store.sealing import put_temporary
 from store.whole_files import refuse_special, unwritable
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class DuckdbTarget(Target):
 
     def remove(self, blocks: Sequence[Block]) -> None:
         if blocks:
-            temporary_table(self._duckdb, "gone", _GONE, blocks)
+            put_temporary(self._duckdb, "gone", _GONE, blocks)
             self._duckdb.execute(
                 f"DELETE FROM published.{PROBES} AS p USING gone"
                 " WHERE p.scenario_id = gone.scenario_id AND p.block_id = gone.block_id"
@@ -177,7 +177,7 @@ class ParquetTarget(Target):
         """Write the files again that hold some of them."""
         if not blocks:
             return
-        temporary_table(self._duckdb, "gone", _GONE, blocks)
+        put_temporary(self._duckdb, "gone", _GONE, blocks)
         matched = "SELECT 1 FROM gone WHERE gone.scenario_id = p.scenario_id AND gone.block_id = p.block_id"
         for part in self._parts():
             held = self._duckdb.execute(
@@ -198,7 +198,7 @@ class ParquetTarget(Target):
         self._copy(f"SELECT {typed} FROM ({select}) AS shown", self._path / f"{name}.parquet")
 
     def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
-        temporary_table(self._duckdb, "stamped", _STAMPED, [(store_id, layout, moment, probes)])
+        put_temporary(self._duckdb, "stamped", _STAMPED, [(store_id, layout, moment, probes)])
         self.replace(STAMP, STAMP_COLUMNS, "SELECT * FROM stamped")
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:

@@ -21,10 +21,11 @@ from queries.publishing.public_tables import (
     published_relations,
 )
 from queries.publishing.row_targets import PostgresqlTarget, SqliteTarget
-from queries.publishing.targets import BLOCKS, Blocks, Target, temporary_table
+from queries.publishing.targets import BLOCKS, Blocks, Target
 from store.errors import InputError
 from store.location import StoreLocation
 from store.reading import read_store_id
+from store.sealing import put_temporary
 
 if TYPE_CHECKING:
     import duckdb
@@ -81,12 +82,12 @@ def _refreshed(duckdb: duckdb.DuckDBPyConnection, target: Target, known: Blocks,
     came = [place for place, figures in stored.items() if known.get(place) != figures]
     probes = published_relations()[0]
     target.remove(gone)
-    temporary_table(duckdb, "changed", _CHANGED, came)
+    put_temporary(duckdb, "changed", _CHANGED, came)
     if came:
         target.append([(column.name, column.type) for column in probes.columns], _PROBES.format(select=probes.select))
     for relation in published_relations()[1:]:
         target.replace(relation.name, [(column.name, column.type) for column in relation.columns], relation.select)
-    temporary_table(duckdb, "told", DICTIONARY_COLUMNS, dictionary_rows())
+    put_temporary(duckdb, "told", DICTIONARY_COLUMNS, dictionary_rows())
     target.replace(DICTIONARY, DICTIONARY_COLUMNS, "SELECT * FROM told")
     total = sum(figures[0] for figures in stored.values())
     target.stamp(stamp.store_id, stamp.layout, datetime.now(UTC).isoformat(timespec="seconds"), total)

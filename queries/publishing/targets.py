@@ -5,13 +5,12 @@ Not here: which rows come and go (queries.publishing.refreshing)."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from store.errors import InputError
-from store.sealing import insert_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -79,15 +78,6 @@ class Target(ABC):
     @abstractmethod
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
         """Say at each column what it means, where a database keeps comments."""
-
-
-def temporary_table(
-    duckdb: duckdb.DuckDBPyConnection, name: str, columns: Typed, rows: Iterable[Sequence[object]]
-) -> None:
-    """Put rows into a temporary table, which counts as no other database that is written."""
-    typed = ", ".join(f"{column} {type_}" for column, type_ in columns)
-    duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({typed})")
-    insert_rows(duckdb, name, list(columns), rows)
 
 
 def not_ours(display: str) -> InputError:

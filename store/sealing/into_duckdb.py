@@ -28,6 +28,15 @@ def create_table(connection: duckdb.DuckDBPyConnection, table: str, columns: Col
     connection.execute(f"CREATE TABLE {table} ({declared})")
 
 
+def put_temporary(
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Iterable[Row], *, arrays: bool = False
+) -> None:
+    """Create a temporary table, in place of one of its name, and insert every row."""
+    declared = ", ".join(f"{name} {type_}" for name, type_ in columns)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({declared})")
+    insert_rows(connection, table, columns, rows, arrays=arrays)
+
+
 def insert_rows(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Iterable[Row], *, arrays: bool = False
 ) -> int:

@@ -35,30 +35,33 @@ class Holding:
 
     usual_share: float = 0.9  # of memory
     room: Callable[[float, int, int, int], float] = _of_whole  # for keys: of (share, device, weights, activations)
-    seats_flag: str = "--max-num-seqs"
-    length_flag: str | None = None
-    share_flag: str | None = None  # one that has a share of its own where nothing is said
+    share: str | None = None  # what says the share of memory, by name: a flag, or a setting of its file
+    length: str | None = None  # the longest request
+    seats: str = "--max-num-seqs"  # requests at once
+    share_is_said: bool = False  # in production, too: where nothing is said it is another one
+
+    @property
+    def length_flag(self) -> str | None:
+        """The flag of the longest request; None where a file has it."""
+        return self.length if self.length is not None and self.length.startswith("--") else None
 
 
-# What limits memory, length and number of requests, by engine.
-_LIMITS: Mapping[Engine, tuple[str, str, str]] = {
-    "vllm": ("--gpu-memory-utilization", "--max-model-len", "--max-num-seqs"),
-    "sglang": ("--mem-fraction-static", "--context-length", "--max-running-requests"),
-    "trtllm": ("free_gpu_memory_fraction", "max_seq_len", "max_batch_size"),
-}
 # Shares are vLLM's and TensorRT-LLM's own, and about what SGLang works out on 80 GB. Rooms undo the shares of rows
 # (server_command).
 _HOLDING: Mapping[Engine, Holding] = {
-    "vllm": Holding(usual_share=0.92, length_flag="--max-model-len", share_flag="--gpu-memory-utilization"),
+    "vllm": Holding(usual_share=0.92, share="--gpu-memory-utilization", length="--max-model-len", share_is_said=True),
     "sglang": Holding(
         usual_share=0.87,
         room=lambda share, device, weights, _: share * device - weights,
-        seats_flag="--max-running-requests",
-        length_flag="--context-length",
+        share="--mem-fraction-static",
+        length="--context-length",
+        seats="--max-running-requests",
     ),
     "trtllm": Holding(
         room=lambda share, device, weights, activations: share * (device - weights - activations),
-        seats_flag="max_batch_size",
+        share="free_gpu_memory_fraction",
+        length="max_seq_len",
+        seats="max_batch_size",
     ),
 }
 
@@ -78,8 +81,8 @@ def production(command: ServerCommand) -> ServerCommand:
     instance, engine = command.instance, command.engine
     kept: dict[str, str | None] = {name: one for name, one in command.settings.items() if name not in OF_A_ROW}
     longest, held = longest_held(instance, engine), holding(engine)
-    if held.share_flag is not None:
-        kept[held.share_flag] = f"{_share(engine):g}"
+    if held.share is not None and held.share_is_said:
+        kept[held.share] = f"{_share(engine):g}"
     if longest is not None and held.length_flag is not None:
         kept[held.length_flag] = str(longest)
     config = None
@@ -96,14 +99,16 @@ def production(command: ServerCommand) -> ServerCommand:
 
 def _explained(row: ServerCommand, served: ServerCommand) -> Iterator[str]:
     """A line for each limit that a server has otherwise than its row, with what the row needs."""
-    if row.engine in _LIMITS:  # else nobody wrote them down
-        yield from _limits_explained(row, served)
+    held = holding(row.engine)
+    if held.share is not None and held.length is not None:  # else nobody wrote them down
+        yield from _limits_explained(row, served, held.share, held.length, held.seats)
     hits = row.instance.workload.kept_share()
     yield f"Prefix cache: on; the row was predicted {f'with {hits:.0%} of a prompt in it' if hits else 'without'}."
 
 
-def _limits_explained(row: ServerCommand, served: ServerCommand) -> Iterator[str]:
-    memory, length, number = _LIMITS[row.engine]
+def _limits_explained(
+    row: ServerCommand, served: ServerCommand, memory: str, length: str, number: str
+) -> Iterator[str]:
     now, before = _settings_of(served), _settings_of(row)
     own = f"{memory} {now[memory]}" if memory in now else f"the engine's own share, about {_share(row.engine):g}"
     yield f"Memory: {own}; the row alone needs {before[memory]}."

@@ -325,7 +325,7 @@ class _Asking:
         without = changed.without if self.server.compile else (*changed.without, *EAGER)
         each = math.ceil(number_of(row["users"]) / int(number_of(row["instances"])))
         if seats is not None and each > seats * self.server.dp:
-            changes[holding(engine).seats_flag] = str(each)
+            changes[holding(engine).seats] = str(each)
         if self.server.words and engine in LAUNCHERS:
             line = changed_line(self.server.words, changes, without, model)
         else:
