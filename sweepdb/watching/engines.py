@@ -22,7 +22,7 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineMetrics:
-    """The metrics of one engine: after its prefix, and a colon or underscore."""
+    """The metrics of one engine, without its prefix."""
 
     engine: str  # as engines are named here
     shown: str
@@ -44,6 +44,12 @@ class EngineMetrics:
     looked_up_tokens: tuple[str, ...]  # prompt tokens that the prefix cache was asked for
     room: tuple[str, ...]  # gauges whose product is the tokens that the cache holds
     room_labels: tuple[str, ...] = ()  # in place of gauges: labels of the one metric of `room`
+    joint: str = ":"  # between prefix and name
+    served_label: str = "model_name"  # that has the served model's name; empty where none has
+
+    def whole_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names as a page has them."""
+        return tuple(f"{self.prefix}{self.joint}{name}" for name in names)
 
 
 METRICS: tuple[EngineMetrics, ...] = (
@@ -83,6 +89,8 @@ METRICS: tuple[EngineMetrics, ...] = (
         engine="trtllm",
         shown="TensorRT-LLM",
         prefix="trtllm",
+        joint="_",
+        served_label="",
         cache_use=("kv_cache_utilization",),
         request_tpot=("time_per_output_token_seconds",),
         queued=("request_queue_time_seconds",),
@@ -184,9 +192,15 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(name[:_LONGEST_SHOWN] for name in names[:_MOST_SHOWN])
 
 
+def metrics_of(engine: str) -> EngineMetrics | None:
+    """The metrics of an engine by its name here; None where nobody wrote them down."""
+    return next((one for one in METRICS if one.engine == engine), None)
+
+
 def shown_engine(engine: str) -> str:
     """An engine as its makers write it."""
-    return next((one.shown for one in METRICS if one.engine == engine), engine)
+    found = metrics_of(engine)
+    return engine if found is None else found.shown
 
 
 def _of_model(samples: Iterable[MetricSample], model: str | None) -> list[MetricSample]:

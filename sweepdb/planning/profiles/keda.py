@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import yaml
 
 from store.errors import InputError
 from sweepdb.planning.profiles.held_load import held_load, threshold
 from sweepdb.planning.profiles.planner import REPLICAS, Planner, Profile, ProfileSource
+from sweepdb.watching import METRICS, EngineMetrics, metrics_of
 
 PROMETHEUS = "http://prometheus-operated.monitoring.svc:9090"
 
 
-@dataclass(frozen=True, slots=True)
-class _Metrics:
-    """An engine's gauges: requests that run and wait, and the share of the cache in use, newest name first."""
-
-    running: str
-    waiting: str
-    cache: tuple[str, ...]
-    label: str = ""  # that has the served model's name
-
-
-_METRICS: Mapping[str, _Metrics] = {
-    "vllm": _Metrics(
-        "vllm:num_requests_running",
-        "vllm:num_requests_waiting",
-        ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
-        label="model_name",
-    ),
-    "sglang": _Metrics("sglang:num_running_reqs", "sglang:num_queue_reqs", ("sglang:token_usage",), label="model_name"),
-    "trtllm": _Metrics("trtllm_num_requests_running", "trtllm_num_requests_waiting", ("trtllm_kv_cache_utilization",)),
-}
-
-
 def _profile(source: ProfileSource) -> Profile:
-    held, metrics = held_load(source), metrics_of(source)
-    chosen = f'{{{metrics.label}="{source.of_instances[0].model}"}}' if metrics.label else ""
-    in_flight = f"sum({metrics.running}{chosen}) + sum({metrics.waiting}{chosen})"
-    cache = f"avg({' or '.join(f'{name}{chosen}' for name in metrics.cache)})"
+    held, metrics = held_load(source), _metrics_of(source)
+    label = metrics.served_label
+    chosen = f'{{{label}="{source.of_instances[0].model}"}}' if label else ""
+    (running,), (waiting,) = (metrics.whole_names(names) for names in (metrics.running, metrics.waiting))
+    in_flight = f"sum({running}{chosen}) + sum({waiting}{chosen})"
+    cache = f"avg({' or '.join(f'{name}{chosen}' for name in metrics.whole_names(metrics.cache_use))})"
     document = scaled_object(
         source,
         [
@@ -51,15 +31,16 @@ def _profile(source: ProfileSource) -> Profile:
     return Profile(files={"scaledobject.yaml": as_yaml(document)}, unsaid=(unknown_places(source), *held.unsaid))
 
 
-def metrics_of(source: ProfileSource) -> _Metrics:
-    """The gauges of the engine that the rows are of."""
+def _metrics_of(source: ProfileSource) -> EngineMetrics:
+    """The metrics of the engine that the rows are of."""
     engine = source.of_instances[0].serving_model
-    if engine not in _METRICS:
+    found = metrics_of(engine)
+    if found is None:
         raise InputError(
             f"{engine} is no engine whose metrics are known",
-            hint=f"name rows of one: `serving_model={' or '.join(_METRICS)}`",
+            hint=f"name rows of one: `serving_model={' or '.join(one.engine for one in METRICS)}`",
         )
-    return _METRICS[engine]
+    return found
 
 
 def scaled_object(
