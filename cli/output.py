@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.derived import as_typed
-from cli.render.rows import rendered
+from cli.render.rows import counted, rendered
 from cli.visible import is_quiet, visible
 from store.errors import InputError, SweepdbError
 from sweepdb.stores import in_memory, is_device, is_standard_output, unwritable, written_whole
@@ -106,11 +106,6 @@ def _parquet_type(values: Sequence[object]) -> str:
     if {kind.__name__ for kind in kinds} == {"datetime"}:
         return "TIMESTAMP"
     return "VARCHAR"
-
-
-def counted(number: int, name: str) -> str:
-    """`1 sweep`, `2,230 probes`."""
-    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
 
 
 def say(text: str = "") -> None:

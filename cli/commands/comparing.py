@@ -13,8 +13,8 @@ from xml.sax.saxutils import quoteattr
 
 import typer
 
-from cli.output import FORMATS, check_format, counted, say, write_rows, write_text
-from cli.render.rows import markdown_lines, narrow_table
+from cli.output import FORMATS, check_format, say, write_rows, write_text
+from cli.render.rows import counted, markdown_lines, narrow_table
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import EvaluationError, InputError, Worsened
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.derived import as_typed, with_parameters
-from cli.output import check_format, counted, say, tell, write_rows, write_text
+from cli.output import check_format, say, tell, write_rows, write_text
+from cli.render.rows import counted
 from cli.shared_options import OUTPUT_SHAPE, FormatOption, OutputOption, StoreOption, output_path
 from store.errors import InputError, StoreError
 from sweepdb.planning import profile_options

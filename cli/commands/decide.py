@@ -13,7 +13,8 @@ import typer
 
 from cli.commands.planning import WRITTEN, asking
 from cli.derived import as_typed, with_parameters
-from cli.output import check_format, counted, say, write_rows, write_text
+from cli.output import check_format, say, write_rows, write_text
+from cli.render.rows import counted
 from cli.shared_options import FailEmptyOption, JobsOption, StoreOption, joined_numbers
 from store.errors import InputError, NothingFits
 from sweepdb.deciding import BUDGET, GAIN

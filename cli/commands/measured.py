@@ -14,8 +14,8 @@ import typer
 
 from cli.commands.database import export_points
 from cli.derived import as_typed
-from cli.output import check_format, counted, say, tell, write_rows, write_text
-from cli.render.rows import cell, narrow_table, table_lines
+from cli.output import check_format, say, tell, write_rows, write_text
+from cli.render.rows import cell, counted, narrow_table, table_lines
 from cli.shared_options import OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.output import check_format, counted, say, write_rows, write_text
-from cli.render.rows import table_lines
+from cli.output import check_format, say, write_rows, write_text
+from cli.render.rows import counted, table_lines
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cli.derived import spelled
-from cli.output import counted
 from cli.render.expected_error import error_lines
-from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
+from cli.render.rows import Aside, Paragraph, Table, cell, counted, table_lines
 from sweepdb.asking import (
     BASIS,
     HELD,
