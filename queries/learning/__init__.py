@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Process,
         Run,
         Setting,
+        deviation_of_median,
         median_percent,
         probability_of,
         without_strange_versions,

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from queries.learning.own_points import MOST_RUNS, OwnPoint, Server
+from queries.learning.own_points import MOST_RUNS, NEAR_LENGTHS, OwnPoint, Server
 from queries.learning.priors import Prior, prior_of
 from queries.learning.process import Posterior, Process, Run, Setting, without_strange_versions
 from store.light_dataclass import dataclass
@@ -30,7 +30,6 @@ _ABOUT = (
     + " || ' ' || ".join(f"p.{name}" for name in _SIZES)
     + f", p.dp, p.pp, p.ep FROM {SCENARIO_TABLES} WHERE sj.phase = 'aggregated' AND sc.status = 'ok' AND m.key IN "
 )
-_NEARLY = math.log(1.06)  # a benchmark's own count is a little off what was asked for; people state what they asked for
 
 
 class Known(NamedTuple):
@@ -267,5 +266,5 @@ def _nearest(point: OwnPoint, scenarios: Sequence[Known]) -> Known | None:
         lengths = ((one.input_length, point.setting.input_length), (one.output_length, point.setting.output_length))
         return max(abs(math.log(stored / measured)) for stored, measured in lengths)
 
-    near = [one for one in scenarios if one.plan == point.setting.plan and apart(one) <= _NEARLY]
+    near = [one for one in scenarios if one.plan == point.setting.plan and apart(one) <= math.log1p(NEAR_LENGTHS)]
     return min(near, key=lambda one: (apart(one), -one.id), default=None)

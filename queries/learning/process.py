@@ -363,3 +363,8 @@ def normal_below(values: npt.ArrayLike) -> FloatArray:
 def median_percent(spread: float) -> float:
     """The error that half of values stay below, of logarithms with this standard deviation."""
     return 100.0 * math.expm1(_MEDIAN * spread)
+
+
+def deviation_of_median(percent: float) -> float:
+    """The standard deviation of logarithms of which half are nearer than this error."""
+    return math.log1p(percent / 100.0) / _MEDIAN

@@ -15,9 +15,10 @@ from queries.asking.declaring import declared
 from queries.asking.options import Scope
 from queries.asking.parameters import instance_budget
 from queries.asking.question import Question
+from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED, PREDICTED, check_pairs, no_proof
 from queries.measured_rows.predicted import groups_of, subjects_of
-from queries.measured_rows.relation import NEAR, RELATIONS, Ladder, join_predicted, read_ladders
+from queries.measured_rows.relation import RELATIONS, Ladder, join_predicted, read_ladders
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of
 from queries.scoping.names import find_sweep, unknown
@@ -257,7 +258,7 @@ def _same(stored: str, asked: object) -> bool:
 
 
 def _near(measured: float | None, asked: object) -> bool:
-    return measured is not None and abs(measured - float(str(asked))) <= NEAR * float(str(asked))
+    return measured is not None and abs(measured - float(str(asked))) <= NEAR_LENGTHS * float(str(asked))
 
 
 # Filters that measured settings have, by the field of a scope.

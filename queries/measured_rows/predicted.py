@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from queries.measured_rows.relation import NEAR, Ladder
+from queries.learning.own_points import NEAR_LENGTHS
+from queries.measured_rows.relation import Ladder
 from queries.scoping.scope import ResolvedScope
 from store.reading import ReadTransaction
 from store.schema import FORMULA_MODELS, SCENARIO_TABLES
@@ -66,7 +67,7 @@ class StoredScenario(NamedTuple):
             )
             for share in (1.0, self.mean_length)
         )
-        return apart if apart <= math.log1p(NEAR) else None
+        return apart if apart <= math.log1p(NEAR_LENGTHS) else None
 
     def is_subject_of(self, one: Ladder) -> bool:
         """Whether a ladder is of the same device, plan and phase, too."""

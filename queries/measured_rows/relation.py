@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED
 from queries.measured_rows.servers import UNSTATED, NamedServer, ServerNamer, StatedServer
 from queries.narrow.scope_tables import STORED
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _ALONE, _BESIDE_PREDICTED = "measured_rows", "every_row"
 RELATIONS = {MEASURED: _ALONE, BOTH: _BESIDE_PREDICTED}  # by what a question asks of
-NEAR = 0.06  # of lengths: a client counts a little off what it was asked for, and people state what they asked for
 _NAMED = ("experts_quantization", "moe_tp", "moe_dp")  # beside what the view of settings has
 _STATED = ", ".join(StatedServer._fields)
 _BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", "decode_instances", "last_imported_at")
@@ -210,7 +210,7 @@ def _join_lengths(connection: duckdb.DuckDBPyConnection) -> list[tuple[float | N
     while left.any():
         first = int(np.argmax(left))
         apart = np.abs(logs - logs[first])
-        alike = (apart <= np.log1p(NEAR)) | (np.isnan(logs) & np.isnan(logs[first]))
+        alike = (apart <= np.log1p(NEAR_LENGTHS)) | (np.isnan(logs) & np.isnan(logs[first]))
         of_it = left & alike.all(axis=1)
         places[of_it] = len(centres)
         centres.append((rows[first][2], rows[first][3]))

@@ -13,6 +13,7 @@ import numpy as np
 from queries.asking import Answer, question_of
 from queries.connect import connect
 from queries.errors import OTHERS, OWN
+from queries.learning import deviation_of_median
 from queries.session import Session
 from store.errors import InputError
 from store.location import StoreLocation
@@ -21,7 +22,6 @@ from sweepdb.launching.stored_instance import StoredInstance, read_instance
 from sweepdb.watching.curves import TIMES, Arrivals, Curve, Lengths, Restored, restored_server
 from sweepdb.watching.engines import shown_engine
 
-_MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
 _MOST_BATCH = 2**31 - 2
 _MOST_LISTED = 6
 _CURVE = {"mode": "aggregated", "tpot_definition": "exclusive"}
@@ -160,16 +160,14 @@ def _spreads(answer: Answer) -> dict[str, float]:
     found: dict[str, float] = {}
     for metric, name in _TIMES.items():
         if answer.own_runs is not None and metric in answer.own_runs.percent:
-            found[name] = _deviation(answer.own_runs.percent[metric])
+            found[name] = deviation_of_median(answer.own_runs.percent[metric])
             continue
         errors = {one.servers: one for one in answer.expected_error if one.metric == metric}
         error = errors.get(OWN) or errors.get(OTHERS)
         if error is not None:
             parts = (error.common, error.rest)
             known = [one for one in parts if one is not None]
-            found[name] = math.hypot(*known) if len(known) == len(parts) else _deviation(error.median_ape_percent)
+            found[name] = (
+                math.hypot(*known) if len(known) == len(parts) else deviation_of_median(error.median_ape_percent)
+            )
     return found
-
-
-def _deviation(median_percent: float) -> float:
-    return math.log1p(median_percent / 100.0) / _MEDIAN
