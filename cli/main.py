@@ -82,8 +82,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "sweeps": ("sweeps", "show", "void", "unvoid"),
     "catalogue": ("models", "devices", "workloads", "support", "prices"),
     "calibrating": ("calibrate",),
-    "measured": ("measurements", "validate"),
-    "comparing": ("compare", "regress"),
+    "measured": ("measurements",),
+    "comparing": ("compare", "regress", "validate"),
     "database": ("export", "import", "publish"),  # and db, a group of its own
 }
 _NONE = ""  # of the commands: what lists them needs their names and summaries alone

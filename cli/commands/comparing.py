@@ -1,10 +1,12 @@
-"""compare and regress: measured files beside one another without a store, and two sides of the stored runs.
+"""compare, regress and validate: measured files side by side, two sides of stored runs, predictions beside points.
 
 Not here: comparing them (sweepdb.measuring), and predicted rows (query compare)."""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import astuple, fields
 from pathlib import Path
@@ -13,18 +15,21 @@ from xml.sax.saxutils import quoteattr
 
 import typer
 
+from cli.commands.measured import say_problems
 from cli.output import FORMATS, check_format, say, write_rows, write_text
 from cli.render.rows import counted, markdown_lines, narrow_table
-from cli.shared_options import OutputOption, StoreOption
+from cli.shared_options import OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError, Worsened
 
 if TYPE_CHECKING:
-    from sweepdb.measuring import Change, Regression, Side
+    from sweepdb.measuring import Change, Kept, Regression, Side, Validation
 
 
 _MARKDOWN = "markdown"  # for the comment of a pull request
 _SHOWN = ("verdict", "metric", "before", "after", "change", "interval", "runs", "setting")
 _MOST_SHOWN = 50
+PEERS = ("aic",)
+_OF_VALIDATION = ("table", "json", "html", "csv", "svg", "png", "pdf", "vl")
 _KNOWN = (*FORMATS, _MARKDOWN, "junit")
 
 
@@ -163,3 +168,77 @@ def _trend(model: str | None, device: str | None, format_: str, output: Path | N
         write_rows(Trend._fields, found, format_, output)
     say(f"{len(found)} steps; a step is a level that holds for three days or more, and is larger than chance makes one")
     return 0
+
+
+def validate(  # noqa: PLR0917  one parameter an option
+    measurements: Annotated[
+        str | None, typer.Option(help="files of measured points, stored on the way [default: every stored point]")
+    ] = None,
+    against: Annotated[str | None, typer.Option(help="a peer whose columns the file has: aic")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="predict with this engine for every point: a name, FILE.yaml, or a label such as vllm@0a239add"
+        ),
+    ] = None,
+    workers: WorkersOption = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="table, json, csv, html; a picture: svg, png, pdf, vl")
+    ] = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Predict measured points and say how far off the predictions are, by device, model, engine and region."""
+    from cli.pictures import check_picture
+
+    check_format(format_, output, known=_OF_VALIDATION)
+    check_picture(format_, output)
+    if against is not None and against not in PEERS:
+        raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
+    from cli.render.progress import ProgressLine
+    from sweepdb.measuring import validated
+
+    with ProgressLine(sys.stderr) as line:
+        done, kept = validated(
+            [Path(part) for part in (measurements or "").split(",") if part],
+            engine,
+            store,
+            workers=workers,
+            on_read=say_problems,
+            on_progress=lambda done, points: line.show(done, points, "scenarios of measured points evaluated"),
+            on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios stored"),
+        )
+    _write_validation(done, against, format_, output)
+    _say_kept(kept, engine is not None)
+    return 0
+
+
+def _write_validation(done: Validation, against: str | None, format_: str, output: Path | None) -> None:
+    from cli.pictures import PICTURES, write_specification
+    from cli.render.validation import as_document, flat_rows, table_text
+
+    if format_ == "json":
+        write_text([json.dumps(as_document(done, against=against), indent=1, allow_nan=False), "\n"], output)
+    elif format_ == "csv":
+        columns, rows = flat_rows(done, against=against)
+        write_rows(columns, rows, "csv", output)
+    elif format_ == "html":
+        from cli.render.validation import page
+
+        write_text([page(done, against=against)], output)
+    elif format_ in PICTURES:
+        from sweepdb.reporting import validated_picture
+
+        write_specification(validated_picture(done), format_, output)
+    else:
+        write_text(table_text(done, against=against), output)
+
+
+def _say_kept(kept: Kept, own_engine: bool) -> None:
+    if own_engine:
+        say("predicted with an engine of your own: nothing was stored")
+        return
+    say(
+        f"{kept.errors} errors stored, of {kept.scenarios} scenarios ({kept.probes} probes new);"
+        " next: sweepdb sql 'FROM validation LIMIT 10'"
+    )

@@ -1,11 +1,10 @@
-"""measurements and validate: measured points into the store, what becomes of them there, predictions beside them.
+"""measurements: measured points into the store, what becomes of them there, and out of it again.
 
 Not here: computing (sweepdb.measuring)."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,11 +15,11 @@ from cli.commands.database import export_points
 from cli.derived import as_typed
 from cli.output import check_format, say, tell, write_rows, write_text
 from cli.render.rows import cell, counted, narrow_table, table_lines
-from cli.shared_options import OutputOption, StoreOption, WorkersOption
+from cli.shared_options import OutputOption, StoreOption
 from store.errors import EvaluationError, InputError
 
 if TYPE_CHECKING:
-    from sweepdb.measuring import Imported, Kept, PointSelection, ReadFiles, ShownPoint, Validation
+    from sweepdb.measuring import Imported, PointSelection, ReadFiles, ShownPoint
 
 
 _MOST_LISTED = 1_000  # in a table
@@ -29,45 +28,51 @@ _TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
 
 
+_Points = Annotated[
+    list[str] | None, typer.Argument(metavar="[FILE|POINT]...", help="files or folders of points; or stored points")
+]
+_Model = Annotated[str | None, typer.Option(help="list, export, set, delete, suggest: a part of the model's name")]
+_Device = Annotated[str | None, typer.Option(help="list, export, set, delete, suggest: a part of the device's name")]
+_Source = Annotated[str | None, typer.Option(help="list, export, set, delete: a part of the file's name, or a format")]
+_Stated = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="import: what files lack; set: what is corrected (device=h100_sxm, decode_tp=8)"),
+]
+_Tags = Annotated[
+    list[str] | None, typer.Option(help="import: a tag of your own for what is read; list: points with this tag")
+]
+_Learn = Annotated[
+    bool | None, typer.Option("--learn/--no-learn", help="set: whether points correct answers about their server")
+]
+_Count = Annotated[int | None, typer.Option(min=1, help="suggest: how many settings to measure; 15 if not given")]
+_Engine = Annotated[str | None, typer.Option(help="suggest: the engine whose stored rows are meant")]
+_Rows = Annotated[str | None, typer.Option(help="export: measured (if not given), predicted or both")]
+_Sweep = Annotated[str | None, typer.Option(help="export: predictions of this sweep alone")]
+_Format = Annotated[
+    str,
+    typer.Option(
+        "--format", help="table, csv, json, jsonl or parquet; export: benchmark-report, inferencex or guidellm"
+    ),
+]
+
+
 def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter an option
     action: Annotated[
         str,
         typer.Argument(help="import FILE..., export, list, runs, show POINT, set POINT..., delete POINT..., suggest"),
     ] = "list",
-    named: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE|POINT]...", help="files or folders of points; or stored points")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="list, export, set, delete, suggest: a part of the model's name")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="list, export, set, delete, suggest: a part of the device's name")
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="list, export, set, delete: a part of the file's name, or a format")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="import: what files lack; set: what is corrected (device=h100_sxm, decode_tp=8)"),
-    ] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option(help="import: a tag of your own for what is read; list: points with this tag")
-    ] = None,
-    learn: Annotated[
-        bool | None, typer.Option("--learn/--no-learn", help="set: whether points correct answers about their server")
-    ] = None,
-    count: Annotated[
-        int | None, typer.Option(min=1, help="suggest: how many settings to measure; 15 if not given")
-    ] = None,
-    serving_model: Annotated[str | None, typer.Option(help="suggest: the engine whose stored rows are meant")] = None,
-    rows: Annotated[str | None, typer.Option(help="export: measured (if not given), predicted or both")] = None,
-    sweep: Annotated[str | None, typer.Option(help="export: predictions of this sweep alone")] = None,
-    format_: Annotated[
-        str,
-        typer.Option(
-            "--format", help="table, csv, json, jsonl or parquet; export: benchmark-report, inferencex or guidellm"
-        ),
-    ] = "table",
+    named: _Points = None,
+    model: _Model = None,
+    device: _Device = None,
+    source: _Source = None,
+    set_: _Stated = None,
+    tag: _Tags = None,
+    learn: _Learn = None,
+    count: _Count = None,
+    serving_model: _Engine = None,
+    rows: _Rows = None,
+    sweep: _Sweep = None,
+    format_: _Format = "table",
     output: OutputOption = None,
     store: StoreOption = None,
 ) -> int:
@@ -75,21 +80,16 @@ def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter
 
     `suggest` says which stored settings of a server are worth measuring, the one that says most of all others first."""
     points, filters = tuple(named or ()), {"model": model, "device": device, "source": source}
-    if action == "export":
-        _check(action, points, filters, set_ or [])
-        _check_marks(action, tagged=bool(tag), corrected=bool(set_), learn=learn)
-        return export_points({**filters, "points": points}, (rows, sweep), format_, output, store)
-    check_format(format_, output)
-    if rows is not None or sweep is not None:
-        option = "--rows" if sweep is None else "--sweep"
-        raise InputError(f"{option} belongs to measurements export", hint="sweepdb measurements --help")
+    if action != "export":
+        check_format(format_, output)
+        _refuse_strays("export", {"--sweep": sweep, "--rows": rows})
     if action == "suggest" and not points and source is None and not set_:
         return _suggest({"model": model, "device": device, "engine": serving_model}, count, format_, output, store)
-    if count is not None or serving_model is not None:
-        option = "--serving-model" if count is None else "--count"
-        raise InputError(f"{option} belongs to measurements suggest", hint="sweepdb measurements --help")
+    _refuse_strays("suggest", {"--count": count, "--serving-model": serving_model})
     _check(action, points, filters, set_ or [])
     _check_marks(action, tagged=bool(tag), corrected=bool(set_), learn=learn)
+    if action == "export":
+        return export_points({**filters, "points": points}, (rows, sweep), format_, output, store)
     if action == "import":
         return _import([Path(name) for name in points], set_ or [], tag or [], format_, output, store)
     if action == "list":
@@ -104,6 +104,13 @@ def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter
     if action == "delete":
         return _delete(selection, store)
     return _set(selection, set_ or [], store) if learn is None else _learn(selection, store, learn=learn)
+
+
+def _refuse_strays(owner: str, options: Mapping[str, object]) -> None:
+    """Refuse options that one action alone takes."""
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(f"{option} belongs to measurements {owner}", hint="sweepdb measurements --help")
 
 
 def _check_marks(action: str, *, tagged: bool, corrected: bool, learn: bool | None) -> None:
@@ -333,85 +340,7 @@ def _delete(selection: PointSelection, store: str | None) -> int:
     return 0
 
 
-PEERS = ("aic",)
-FORMATS = ("table", "json", "html", "csv", "svg", "png", "pdf", "vl")
-
-
 def say_problems(found: ReadFiles) -> None:
     """Name every line that could not be read."""
     for problem in found.problems:
         tell(as_typed(f"{problem.where}: {problem.what}"))
-
-
-def validate(  # noqa: PLR0917  one parameter an option
-    measurements: Annotated[
-        str | None, typer.Option(help="files of measured points, stored on the way [default: every stored point]")
-    ] = None,
-    against: Annotated[str | None, typer.Option(help="a peer whose columns the file has: aic")] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="predict with this engine for every point: a name, FILE.yaml, or a label such as vllm@0a239add"
-        ),
-    ] = None,
-    workers: WorkersOption = None,
-    format_: Annotated[
-        str, typer.Option("--format", help="table, json, csv, html; a picture: svg, png, pdf, vl")
-    ] = "table",
-    output: OutputOption = None,
-    store: StoreOption = None,
-) -> int:
-    """Predict measured points and say how far off the predictions are, by device, model, engine and region."""
-    from cli.pictures import check_picture
-
-    check_format(format_, output, known=FORMATS)
-    check_picture(format_, output)
-    if against is not None and against not in PEERS:
-        raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
-    from cli.render.progress import ProgressLine
-    from sweepdb.measuring import validated
-
-    with ProgressLine(sys.stderr) as line:
-        done, kept = validated(
-            [Path(part) for part in (measurements or "").split(",") if part],
-            engine,
-            store,
-            workers=workers,
-            on_read=say_problems,
-            on_progress=lambda done, points: line.show(done, points, "scenarios of measured points evaluated"),
-            on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios stored"),
-        )
-    _write(done, against, format_, output)
-    _say_kept(kept, engine is not None)
-    return 0
-
-
-def _write(done: Validation, against: str | None, format_: str, output: Path | None) -> None:
-    from cli.pictures import PICTURES, write_specification
-    from cli.render.validation import as_document, flat_rows, table_text
-
-    if format_ == "json":
-        write_text([json.dumps(as_document(done, against=against), indent=1, allow_nan=False), "\n"], output)
-    elif format_ == "csv":
-        columns, rows = flat_rows(done, against=against)
-        write_rows(columns, rows, "csv", output)
-    elif format_ == "html":
-        from cli.render.validation import page
-
-        write_text([page(done, against=against)], output)
-    elif format_ in PICTURES:
-        from sweepdb.reporting import validated_picture
-
-        write_specification(validated_picture(done), format_, output)
-    else:
-        write_text(table_text(done, against=against), output)
-
-
-def _say_kept(kept: Kept, own_engine: bool) -> None:
-    if own_engine:
-        say("predicted with an engine of your own: nothing was stored")
-        return
-    say(
-        f"{kept.errors} errors stored, of {kept.scenarios} scenarios ({kept.probes} probes new);"
-        " next: sweepdb sql 'FROM validation LIMIT 10'"
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from cli.derived import as_typed
 from cli.output import FORMATS, check_format, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import InputError
+
+if TYPE_CHECKING:
+    from sweepdb.scheduling import DaySchedule
 
 _COOL_DOWN = 10
 
@@ -49,7 +52,7 @@ def schedule(  # noqa: PLR0917  one of each option
     """Replicas by hour for a day, from stored loads: static, scheduled, and following the rate.
 
     The schedule with the fewest device-hours is simulated with the day's requests, and gets more where it misses."""
-    from cli.pictures import PICTURES, check_picture, write_specification
+    from cli.pictures import PICTURES, check_picture
 
     check_format(format_, output, known=(*FORMATS, *PICTURES))
     check_picture(format_, output)
@@ -67,7 +70,12 @@ def schedule(  # noqa: PLR0917  one of each option
         raise InputError("several traces share a pool of devices", hint="`pool=N`, and `trace=MODEL=FILE` for each")
     from sweepdb.scheduling import schedule as scheduled
 
-    found = scheduled(trace[0], **common, **alone)
+    return _show_day(scheduled(trace[0], **common, **alone), format_, output)
+
+
+def _show_day(found: DaySchedule, format_: str, output: Path | None) -> int:
+    from cli.pictures import PICTURES, write_specification
+
     if format_ == "table":
         from cli.render.schedules import schedule_lines
 
