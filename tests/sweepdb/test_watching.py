@@ -185,7 +185,7 @@ def test_a_baseline_of_a_quiet_hour_serves_a_busy_one(url, planned):
 
 
 @pytest.mark.parametrize("spread", [0.03, 0.1, 0.4, 1.0])
-@pytest.mark.parametrize("bounds", [BOUNDS["vllm"]["tpot"], BOUNDS["sglang"]["tpot"], FIRST_TOKENS], ids=str)
+@pytest.mark.parametrize("bounds", [BOUNDS["vllm"]["tpot"], BOUNDS["sglang"]["gap"], FIRST_TOKENS], ids=str)
 def test_the_spread_of_a_histogram_is_never_far_below_that_of_its_values(bounds, spread):
     width = math.sqrt(math.log1p(spread**2))
     for seed in range(5):
@@ -232,6 +232,44 @@ def test_replicas_add_up_and_ranks_of_one_replica_count_once():
     ranks = page_of(*(f'sglang:num_running_reqs{{dp_rank="{dp}",tp_rank="{tp}"}} {5 + dp}' for dp in (0, 1) for tp in (0, 1)),
                     *SGLANG_END)  # fmt: skip
     assert ranks.running == 5 + 6
+    # With priorities SGLang counts all together, too; of two front ends of vLLM one hears of no replica.
+    parts = page_of('sglang:num_running_reqs{priority=""} 14', 'sglang:num_running_reqs{priority="-1"} 4',
+                    'sglang:num_running_reqs{priority="0"} 10', *SGLANG_END)  # fmt: skip
+    assert parts.running == 14
+    fronts = page_of(*(f'vllm:kv_cache_usage_perc{{engine="{engine}",pid="{pid}"}} {0.2 * (engine + 1) * (pid == 71)}'
+                       for engine in (0, 1) for pid in (70, 71)), *END)  # fmt: skip
+    assert fronts.cache_use == pytest.approx(0.3)
+    sources = page_of('sglang:cached_tokens_total{cache_source="device"} 30', 'sglang:cached_tokens_total{cache_source="host"} 5',
+                      'sglang:cached_tokens_total{cache_source="total"} 7', *SGLANG_END)  # fmt: skip
+    assert sources.cached_tokens == 42  # of requests whose sources are not known, `total` is all
+
+
+def test_a_cache_has_the_tokens_that_the_page_says_before_those_of_its_blocks():
+    """Layers of two kinds share blocks of vLLM: 9,120 blocks of 64 tokens hold more than these."""
+    info = 'vllm:cache_config_info{{block_size="64",engine="{}",num_gpu_blocks="9120"{}}} 1.0'
+    said = page_of(*(info.format(engine, ',kv_cache_size_tokens="400000"') for engine in (0, 1)), *END)
+    assert said.room_tokens == 800_000
+    assert page_of(info.format(0, ""), *END).room_tokens == 9120 * 64
+    assert page_of(info.format(0, ',kv_cache_size_tokens="None"'), *END).room_tokens == 9120 * 64
+
+
+def test_the_served_name_is_the_model_and_the_checkpoint_is_not_another():
+    info = 'trtllm_model_config_info{dtype="auto",engine_type="pytorch",model="/models/qwen",model_name="qwen"} 1.0'
+    end = tuple(line.replace("vllm:", "trtllm_").replace("_sum", '_sum{model_name="qwen"}') for line in END)
+    assert page_of(info, *end).models == ("qwen",)
+
+
+def test_openmetrics_is_read_as_prometheus_text_is():
+    text = (
+        "# TYPE vllm:request_success counter\n"
+        'vllm:request_success_total{engine="0"} 3.0 1.7904e+09\nvllm:request_success_created{engine="0"} 1.7904e+09\n'
+        "# TYPE vllm:e2e_request_latency_seconds histogram\n"
+        'vllm:e2e_request_latency_seconds_bucket{le="1.0"} 2.0 # {trace_id="a\\"b"} 0.67 1790434112.5\n'
+        'vllm:e2e_request_latency_seconds_bucket{le="+Inf"} 3.0\n'
+        "vllm:e2e_request_latency_seconds_count 3.0\nvllm:e2e_request_latency_seconds_sum 4.5\n# EOF"
+    )
+    reading = reading_of(parse_page(text, "page"), "page", 0.0)
+    assert (reading.finished, reading.e2e.mean, reading.e2e.buckets[0]) == (3.0, 1.5, (1.0, 2.0))
 
 
 def test_what_a_line_of_the_format_may_hold():
@@ -250,7 +288,7 @@ def test_newer_names_come_first_and_drafts_make_gaps_no_times_of_tokens():
     old = histogram("vllm:time_per_output_token_seconds", "", [0.05] * 300, FIRST_TOKENS)
     whole = histogram("vllm:e2e_request_latency_seconds", "", [2.1] * 30, FIRST_TOKENS)
     first = histogram("vllm:time_to_first_token_seconds", "", [0.1] * 30, FIRST_TOKENS)
-    lengths = histogram("vllm:request_generation_tokens", "", [101] * 30, BOUNDS["vllm"]["lengths"])
+    lengths = histogram("vllm:request_generation_tokens", "", [101] * 30, BOUNDS["vllm"]["outputs"])
     reading = reading_of(parse_page((gaps + old + whole + first + lengths).replace("{,", "{"), "page"), "page", 0.0)
     assert seen_over([reading]).tpot_ms.value == pytest.approx(30.0)
     assert seen_over([reading], drafts=True).tpot_ms.value == pytest.approx(
@@ -475,10 +513,10 @@ def test_a_page_of_another_engine_or_a_load_beyond_the_rows(url, rows, tmp_path)
     path.write_text(PAGE, encoding="utf-8")
     with pytest.raises(InputError, match=r"the page is of vLLM, and .* of SGLang"):
         sweepdb.watch(path, rows["sglang"]["probe"], store=url)
-    path.write_text(PAGE.replace('engine="0"} 8\n', 'engine="0"} 80\n'), encoding="utf-8")
+    path.write_text(PAGE.replace('8B"} 8\n', '8B"} 80\n'), encoding="utf-8")
     with pytest.raises(InputError, match=r"80 requests are in flight, and rows of .* end at 24"):
         sweepdb.watch(path, rows["vllm"]["probe"], arrivals="users", store=url)
-    path.write_text(PAGE.replace('engine="0"} 8\n', 'engine="0"} 2000\n'), encoding="utf-8")
+    path.write_text(PAGE.replace('8B"} 8\n', '8B"} 2000\n'), encoding="utf-8")
     found = sweepdb.watch(path, rows["vllm"]["probe"], store=url)
     assert found.drifted
     assert next(found.sentences()).startswith("Overloaded: 2000 requests in flight; it keeps up with what arrives to ")
