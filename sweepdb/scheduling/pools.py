@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
+from sweepdb.scheduling.candidates import candidates_of
 from sweepdb.scheduling.day_schedule import Candidate
 from sweepdb.scheduling.pool_program import Allotted, Choice, Pool, allotted
 from sweepdb.scheduling.pool_schedule import Pooled, PoolSchedule
-from sweepdb.scheduling.scheduled import AskedDay, candidates_of, check_counts, day_of, shares_of
+from sweepdb.scheduling.scheduled import AskedDay, check_counts, day_of, shares_of
 
 if TYPE_CHECKING:
     from evaluator.arithmetic import FloatArray, Integers
@@ -67,7 +68,9 @@ def schedule_pool(
             name=model,
             asked=AskedDay(day, scaling, limits, attainment, seed),
             hours=hours,
-            candidates=_fitting(candidates_of({**scope, "model": model}, day.rates_per_s, scaling, store), pool),
+            candidates=_fitting(
+                candidates_of({**scope, "model": model}, day.rates_per_s, scaling, store, apart=False), pool
+            ),
             minimum=minimum,
         )
         for model, day in days.items()
