@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 _MOST = 10_000
 # Days whose rate is so much higher: instances of a side are counted in whole numbers, which then say its goodput.
 _MANY = 1_000
-_SIZES = "SELECT DISTINCT scenario, num_devices FROM scenario WHERE list_contains($keys::VARCHAR[], scenario) ORDER BY scenario"
+_SIZES = """
+    SELECT DISTINCT scenario, num_devices FROM scenario
+    WHERE list_contains($keys::VARCHAR[], scenario) ORDER BY scenario
+"""
 
 
 def candidates_of(
@@ -48,7 +51,7 @@ def candidates_of(
     return sorted(carrying, key=order_of(carrying))
 
 
-def _rows(scope: Mapping[str, object], rate: float, store: str | None) -> list[Row]:
+def _rows(scope: Mapping[str, object], rate: float, store: str | None) -> Sequence[Row]:
     """The rows of `capacity` on one device each, with the devices of one instance of each side."""
     with open_session(store) as session:
         rows = session.ask(question_of("capacity", {**scope, "rate": rate, "top": _MOST})).dicts()

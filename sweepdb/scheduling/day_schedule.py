@@ -101,8 +101,8 @@ class DaySchedule(Framed):
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """Candidate and hour, then replicas and shares of each way to scale."""
-        return ("rank", "role", "device", "plan", "scenario", "hour", "peak_rate", *(f"{kind}_replicas" for kind in self.kinds),
-                *(f"{kind}_attained" for kind in self.kinds))  # fmt: skip
+        return ("rank", "role", "device", "plan", "scenario", "hour", "peak_rate",
+                *(f"{kind}_replicas" for kind in self.kinds), *(f"{kind}_attained" for kind in self.kinds))  # fmt: skip
 
     @property
     def totals_columns(self) -> tuple[str, ...]:

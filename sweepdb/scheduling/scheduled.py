@@ -19,6 +19,7 @@ from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from sweepdb.scheduling.candidates import candidates_of, order_of, scaled_by
 from sweepdb.scheduling.day_schedule import Candidate, DaySchedule
+from sweepdb.scheduling.usual import USUAL
 
 if TYPE_CHECKING:
     from evaluator.arithmetic import FloatArray, Integers
@@ -36,18 +37,18 @@ def schedule(
     *,
     ttft_limit: float,
     tpot_limit: float,
-    attainment: float = 0.95,
+    attainment: float = USUAL.attainment,
     sweep: str | None = None,
     model: str | None = None,
     device: str | None = None,
-    start_up: int = 5,
-    cool_down: int = 10,
-    minimum: int = 1,
+    start_up: int = USUAL.start_up,
+    cool_down: int = USUAL.cool_down,
+    minimum: int = USUAL.minimum,
     maximum: int | None = None,
-    spare: int = 0,
+    spare: int = USUAL.spare,
     reactive: str | None = None,
-    trace_unit: str = "s",
-    seed: int = 1,
+    trace_unit: str = USUAL.trace_unit,
+    seed: int = USUAL.seed,
     store: str | None = None,
 ) -> DaySchedule:
     """Replicas by hour for a CSV of `minute,rate` or a log of requests: the fewest device-hours within limits.

@@ -52,7 +52,7 @@ def test_no_other_numbers_of_instances_that_keep_the_limits_take_less(url, path)
     found = sweepdb.schedule(path, store=url, cool_down=0, **LIMITS)
     best = found.candidates[0]
     player, limits = player_of(url, path, best), TimeLimits(ttft_ms=260.0, tpot_ms=2.6)
-    scaling, minutes = Scaling(cool_down=0), read_day(path).rates_per_s.size
+    scaling, minutes = Scaling(start_up=5, cool_down=0), read_day(path).rates_per_s.size
     paid = []
     for numbers in product(range(1, MOST + 1), repeat=4):
         sides = [scheduled(np.asarray(one), scaling, minutes) for one in (numbers[:2], numbers[2:])]

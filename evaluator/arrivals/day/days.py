@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.asked import in_order
@@ -105,7 +104,7 @@ class DayPlayer:
     def times(
         self, serving: Integers, *, come_s: FloatArray | None = None, admitted: FloatArray | None = None
     ) -> DayTimes:
-        """Times of each request on the replicas that serve in its minute: of when it comes, or comes here (`come_s`)."""
+        """Times of each request on the replicas of its minute: that in which it comes, or comes here (`come_s`)."""
         asked, minute, share = self._asked, self._minute, self._share
         if come_s is not None:
             minute = np.minimum(come_s // _MINUTE_S, self._minutes - 1).astype(np.int64)
