@@ -21,6 +21,11 @@ LOADS: Mapping[Phase, tuple[str, str]] = {  # what load is counted by, and its u
     "decode": ("in_flight", "requests"),
 }
 _SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
+_LENGTHS_SAID = {
+    "prompt_tokens": "prompts of {:,.0f} tokens, not {:,.0f}",
+    "output_tokens": "answers of {:,.0f} tokens, not {:,.0f}",
+    "cached_share": "{:.2f} of prompt tokens cached, not {:.2f}",
+}
 _SHAPE = 0.1  # by which log(measured / predicted) moves where load or a length is e times another: an assumption
 _LENGTHS = 2.0  # times the tolerance of times: benchmarks spread lengths below those that they name
 _LEAST_SHARE = 0.05  # of prompts, by which a cache holds more or less than planned
@@ -156,12 +161,10 @@ def said_of(judged: list[Judged], *, compared: bool) -> Iterator[str]:
         if one.measured is None or one.expected is None:
             continue
         if one.verdict == "other lengths":
-            shown = f"{one.measured:.2f}" if one.metric == "cached_share" else f"{one.measured:,.0f}"
-            planned = f"{one.planned:.2f}" if one.metric == "cached_share" else f"{one.planned:,.0f}"
-            yield f"Other lengths than planned: {one.metric} is {shown}, planned were {planned}."
+            yield f"Other lengths than planned: {_LENGTHS_SAID[one.metric].format(one.measured, one.planned)}."
         if one.metric not in TIMES:
             continue
-        what = f"{_SHOWN[one.metric]} is {one.measured:.4g} ms, expected were {one.expected:.4g} ms"
+        what = f"{_SHOWN[one.metric]} is {one.measured:.4g} ms, {one.expected:.4g} ms were expected"
         if one.verdict in {"slower", "faster"}:
             reach = f"{one.least_percent:+.0f} to {one.most_percent:+.0f} %"
             yield f"{one.verdict.capitalize()} by {abs(one.change_percent or 0):.0f} % ({reach}): {what}."

@@ -308,7 +308,8 @@ class _Judging:
             return
         pinned = [(str(row["scenario"]), 1, self.planned.batches[-1], 0)]
         own = self.session.ask(question_of("best", asked), pinned=pinned).dicts()
-        other = f"{best[0]['probe']} ({best[0]['plan']}, {best[0]['num_devices']} devices)"
+        devices = "1 device" if best[0]["num_devices"] == 1 else f"{best[0]['num_devices']} devices"
+        other = f"{best[0]['probe']} ({best[0]['plan']}, {devices})"
         if not own:
             yield f"{other} would keep the limits, and this plan keeps them at no load."
             return

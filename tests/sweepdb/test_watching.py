@@ -413,7 +413,7 @@ def test_another_plan_is_named_where_it_carries_more(url, rows, tmp_path):
         assert len(named) == (gain > TOLERANCE), said
         if named:
             assert named[0].startswith(
-                f"{most[1]['probe']} (tp1pp1dp1, 1 devices) would carry {100 * gain:.0f} % more a device"
+                f"{most[1]['probe']} (tp1pp1dp1, 1 device) would carry {100 * gain:.0f} % more a device"
             )
 
 
