@@ -48,7 +48,7 @@ def candidates_of(
             f"`maximum={most}` replicas are too few: the busiest hour needs {min(map(_busiest, found))}",
             hint="raise `maximum`",
         )
-    return sorted(carrying, key=order_of(carrying))
+    return sorted(carrying, key=by_cost(carrying))
 
 
 def _rows(scope: Mapping[str, object], rate: float, store: str | None) -> Sequence[Row]:
@@ -73,7 +73,7 @@ def _busiest(one: Candidate) -> int:
     return max(int(side.scaled["static"].ready.max()) for side in one.sides)
 
 
-def order_of(candidates: Sequence[Candidate]) -> Callable[[Candidate], tuple[float, float, str]]:
+def by_cost(candidates: Sequence[Candidate]) -> Callable[[Candidate], tuple[float, float, str]]:
     """The cheapest first where all have a price, else what takes the fewest device-hours."""
     by_money = all(one.usd_per_device_hour is not None for one in candidates)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from sweepdb.scheduling.candidates import candidates_of, order_of, scaled_by
+from sweepdb.scheduling.candidates import by_cost, candidates_of, scaled_by
 from sweepdb.scheduling.day_schedule import Candidate, DaySchedule
 from sweepdb.scheduling.usual import USUAL
 
@@ -127,7 +127,7 @@ class AskedDay:
 
     def answered(self, candidates: Sequence[Candidate], location: StoreLocation) -> DaySchedule:
         """The first candidates simulated, and others for as long as one of them comes first."""
-        order, found, done = order_of(candidates), list(candidates), dict[str, Candidate]()
+        order, found, done = by_cost(candidates), list(candidates), dict[str, Candidate]()
         while len(done) < _MOST_SIMULATED:
             waiting = [one for one in found[: 1 if len(done) >= _SIMULATED else _SIMULATED] if one.place not in done]
             if not waiting:

@@ -1,4 +1,4 @@
-"""What a schedule takes where nothing else is asked."""
+"""Values of a schedule where nothing else is asked."""
 
 from __future__ import annotations
 

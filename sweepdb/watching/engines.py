@@ -16,10 +16,11 @@ from statistics import fmean
 from typing import TypeVar
 
 from store.errors import InputError
+from store.schema import Phase
 from sweepdb.watching.prometheus import Histogram, MetricSample, Page, histogram_of, sums_of
 
 _RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")  # devices that serve the same requests: the first of them counts
-_SIDE, _SIDES = "engine_type", {"prefill", "decode"}  # as SGLang says it
+_SIDE = "engine_type"  # where SGLang says prefill and decode
 _PROCESS = "pid"  # of several front ends, of which those that do not hear of a replica say 0
 _MODEL = ("model_name", "model")  # the served name before the checkpoint's
 _MOST_SHOWN, _LONGEST_SHOWN = 5, 60  # names in an error
@@ -119,7 +120,7 @@ class Reading:
     engine: str
     models: tuple[str, ...]
     at: float  # seconds, of any clock
-    phase: str | None = None  # prefill or decode, where the page says it
+    phase: Phase | None = None  # prefill or decode, where the page says it
     running: float | None = None
     waiting: float | None = None
     cache_use: float | None = None
@@ -181,8 +182,8 @@ def reading_of(page: Page, where: str, at: float, model: str | None = None) -> R
             f"{where} has neither times to the first token nor whole times of requests",
             hint="SGLang states them where it was started with metrics enabled; a page that is cut lacks them, too",
         )
-    said = {one.labels.get(_SIDE) for samples in own.values() for one in samples} & _SIDES
-    phase = next(iter(said)) if len(said) == 1 else None
+    said = {one.labels.get(_SIDE) for samples in own.values() for one in samples}
+    phase: Phase | None = "prefill" if "prefill" in said else "decode" if "decode" in said else None
     return Reading(engine=metrics.engine, models=tuple(models), at=at, phase=phase, **values)  # type: ignore[arg-type]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from store.errors import InputError
+from store.schema import Phase
 from sweepdb.watching.engines import Reading, reading_of
 from sweepdb.watching.prometheus import parse_page
 
@@ -28,8 +29,8 @@ _WAIT: Callable[[float], None] = time.sleep
 
 
 def readings_by_side(
-    metrics: Mapping[str | None, Sequence[str]], *, every: float | None, during: float | None, served_as: str | None
-) -> dict[str | None, list[Reading]]:
+    metrics: Mapping[Phase | None, Sequence[str]], *, every: float | None, during: float | None, served_as: str | None
+) -> dict[Phase | None, list[Reading]]:
     """Readings of each side in the order in which they were made: of addresses together, `every` so many seconds.
 
     Files were read `every` so many seconds apart, else when they were last written."""
@@ -56,8 +57,8 @@ def _of_files(paths: Sequence[Path], every: float | None, served_as: str | None)
 
 
 def _read_again(
-    addresses: Mapping[str | None, str], every: float | None, during: float | None, served_as: str | None
-) -> dict[str | None, list[Reading]]:
+    addresses: Mapping[Phase | None, str], every: float | None, during: float | None, served_as: str | None
+) -> dict[Phase | None, list[Reading]]:
     """Readings at the start, each `every` seconds, and at the end."""
     for address in addresses.values():
         if urlsplit(address).scheme not in {"http", "https"}:

@@ -122,7 +122,7 @@ def _only_server(location: StoreLocation, *, engine: str, model: str, device: st
     return str(rows[0][-1])
 
 
-def server_at(location: StoreLocation, probe: str, engine: str, said: str | None = None) -> StoredInstance:
+def server_at(location: StoreLocation, probe: str, engine: str, said: Phase | None = None) -> StoredInstance:
     """The stored row that a server of an engine was started as; `said` is the phase that its page states."""
     instance = read_instance(location, probe)
     phase = instance.scenario.phase

@@ -135,11 +135,9 @@ def watch(
         arrivals="users" if arrivals == "users" else "poisson",
         keep=None if keep is None else Path(keep),
     )
-    by_phase: Mapping[str | None, _Pages] = dict(metrics) if isinstance(metrics, Mapping) else {None: metrics}
-    _check_phases(by_phase)
     read = readings_by_side(
         {phase: [os.fspath(one) for one in ([pages] if isinstance(pages, str | os.PathLike) else pages)]
-         for phase, pages in by_phase.items()},
+         for phase, pages in _by_phase(metrics).items()},
         every=every, during=during, served_as=served_as,
     )  # fmt: skip
     named = [] if server is None else [server] if isinstance(server, str | os.PathLike) else server
@@ -154,9 +152,15 @@ def watch(
     return found[0] if len(found) == 1 else replace(found[0], decode=found[1])
 
 
-def _check_phases(by_phase: Mapping[str | None, _Pages]) -> None:
-    if not set(by_phase) <= {None, "prefill", "decode"} or not by_phase:
-        raise InputError(f"`metrics` of {', '.join(map(str, by_phase))} are of no side", hint="`prefill` and `decode`")
+def _by_phase(metrics: _Pages | Mapping[str, _Pages]) -> dict[Phase | None, _Pages]:
+    if not isinstance(metrics, Mapping):
+        return {None: metrics}
+    sides: tuple[Phase, ...] = ("prefill", "decode")
+    if not metrics or not set(metrics) <= set(sides):
+        raise InputError(
+            f"`metrics` of {', '.join(metrics) or 'nothing'} are of no side", hint="`prefill` and `decode`"
+        )
+    return {side: metrics[side] for side in sides if side in metrics}
 
 
 def _watched(readings: Sequence[Reading], instance: StoredInstance, asked: _Asked, store: str | None) -> Watched:
