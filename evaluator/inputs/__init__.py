@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.drafts.speculation import (
         Speculation,
-        acceptance_table,
         draft_checkpoint,
-        list_acceptance,
         measured_for,
         missing_draft,
         speculation,
@@ -71,7 +69,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
     from evaluator.inputs.launchable import LAUNCHERS, launchable_by, launcher_of, rule_of
-    from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp
+    from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
     from evaluator.inputs.model_ids import catalogue_ids
     from evaluator.inputs.models import catalogued_model, list_models, load_model
     from evaluator.inputs.native_formats import BY_NAME
@@ -81,13 +79,13 @@ if TYPE_CHECKING:
     from evaluator.inputs.precision import Precision
     from evaluator.inputs.vision.images import ImageRequest, Images, check_images
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
-    from evaluator.inputs.workloads.cache_tiers import TIERS, CacheTier, cache_tiers
+    from evaluator.inputs.workloads.cache_tiers import TIERS, cache_tiers
     from evaluator.inputs.workloads.day_rates import Day, read_day
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
     from evaluator.inputs.workloads.traces import read_trace
     from evaluator.inputs.workloads.workload import LengthBin, Workload
     from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
     from evaluator.inputs.yaml_checking import checked_yaml
-    from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
+    from evaluator.inputs.yaml_file import read_text, shortened
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evaluator.ledger.fitting.engine_fit import fit_engine, huber
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
     from evaluator.ledger.fitting.near_fit import MOST_PLACES, worth_measuring
-    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, own_points, served_points
+    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, served_points
     from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
     from evaluator.ledger.predicting import (
         Asked,
@@ -41,13 +41,7 @@ if TYPE_CHECKING:
         values_of,
     )
     from evaluator.ledger.rankings import Choices, Standing, ranking_agreement, standing_of
-    from evaluator.ledger.readers.building import (
-        SERVER_FAILED,
-        FileRead,
-        Problem,
-        ReadResult,
-        circumstances_of,
-    )
+    from evaluator.ledger.readers.building import SERVER_FAILED, FileRead, Problem, ReadResult, circumstances_of
     from evaluator.ledger.readers.declared import device_or_nearest
     from evaluator.ledger.readers.documents import failure_of
     from evaluator.ledger.readers.reading import read_measurements

@@ -8,19 +8,9 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.errors.basis import BASIS, SEEN_PAIRS, kernels_lack
-    from queries.errors.expected import LEAST_POINTS, METRICS, NONE, PAIRED, ExpectedError
+    from queries.errors.expected import LEAST_POINTS, METRICS, PAIRED, ExpectedError
     from queries.errors.figures import LEVELS, QUANTILE_DIGITS, figures_of
-    from queries.errors.shipped import (
-        ANY,
-        ASKED,
-        DEVICES,
-        FOLDER,
-        KNOWN,
-        POINTS,
-        SUMMARY,
-        Region,
-        ShippedDevice,
-    )
+    from queries.errors.shipped import ANY, ASKED, DEVICES, FOLDER, KNOWN, POINTS, SUMMARY, Region, ShippedDevice
     from queries.errors.spreads import (
         CARRIED_STEPS,
         ENGINE,
@@ -36,7 +26,6 @@ if TYPE_CHECKING:
         Spread,
         Stated,
         family_of,
-        shipped_spreads,
         student,
     )
 
