@@ -79,11 +79,10 @@ if TYPE_CHECKING:
     from evaluator.inputs.precision import Precision
     from evaluator.inputs.vision.images import ImageRequest, Images, check_images
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
-    from evaluator.inputs.workloads.cache_tiers import TIERS, cache_tiers
     from evaluator.inputs.workloads.day_rates import Day, read_day
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
     from evaluator.inputs.workloads.traces import read_trace
-    from evaluator.inputs.workloads.workload import LengthBin, Workload
+    from evaluator.inputs.workloads.workload import TIERS, LengthBin, Workload, cache_tiers
     from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
     from evaluator.inputs.yaml_checking import checked_yaml
     from evaluator.inputs.yaml_file import read_text, shortened
