@@ -30,9 +30,9 @@ BASE = Scenario(
 SIZES = np.asarray([1, 2, 4, 7, 16, 100])
 
 
-def block(scenario=BASE, sizes=SIZES, **options):
+def block(scenario=BASE, sizes=SIZES):
     operators = both_traces(scenario.model, scenario.plan, linear=W8A8, convention=scenario.convention)
-    return evaluate_scenario(scenario, sizes, operators, **options)
+    return evaluate_scenario(scenario, sizes, operators)
 
 
 def changed(**changes):
