@@ -234,11 +234,6 @@ class Session:
             for row in self._scope.rows
         ]
 
-    def scope_of(self, question: Question) -> list[tuple[str, int, int, int]]:
-        """The scenarios that a question is about, as `pinned`; it is not asked."""
-        self._prepare(keyed_question(self.location, answered_instead(question)), None, whole=True)
-        return self.pinned()
-
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
         from queries.shell import shell_statements

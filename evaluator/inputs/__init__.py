@@ -8,7 +8,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.inputs.cache_parts import kept_parts, stated_format, with_parts
-    from evaluator.inputs.checkpoints import checkpoints_of, published_as, published_bytes
     from evaluator.inputs.devices.calibration_record import (
         Accuracy,
         Calibration,
@@ -71,7 +70,14 @@ if TYPE_CHECKING:
     from evaluator.inputs.launchable import LAUNCHERS, launchable_by, launcher_of, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
     from evaluator.inputs.model_ids import catalogue_ids
-    from evaluator.inputs.models import catalogued_model, list_models, load_model
+    from evaluator.inputs.models import (
+        catalogued_model,
+        checkpoints_of,
+        list_models,
+        load_model,
+        published_as,
+        published_bytes,
+    )
     from evaluator.inputs.native_formats import BY_NAME
     from evaluator.inputs.parameters import bytes_of_weights, parameter_count
     from evaluator.inputs.plan import Plan
