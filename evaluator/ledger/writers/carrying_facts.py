@@ -1,4 +1,4 @@
-"""The block that every format carries beside its own fields, so that a point or prediction comes back as the same one.
+"""The block that every format carries beside its own fields, by which a point or prediction comes back the same.
 
 A format has no place for the half of our facts. All of them stand in one block, of which a reader takes the point where
 the other fields still say the same (evaluator.ledger.readers.carried)."""
