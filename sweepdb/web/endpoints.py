@@ -28,7 +28,9 @@ from sweepdb.web.listings import (
     explained_listing,
     measured_listing,
     probe_listing,
+    regress_listing,
     sweeps_listing,
+    trend_listing,
 )
 from sweepdb.web.openapi import openapi_document, parameter_of
 from sweepdb.web.pool import SessionPool, UnknownPathError
@@ -37,6 +39,7 @@ from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 _OF_DECISIONS = ("budget", "gain")
 _OWN = {"state", "picture"}  # parameters of an address that are no option
 _FORMATS = ("csv", "svg", "vl")
+_DRAWN = ("sweeps", "measured", "regress", "trend")  # beside answers, what has these forms
 
 
 class Endpoints:
@@ -62,8 +65,10 @@ class Endpoints:
             "decide.sh": self.decide,
             "probe/{reference}": self.probe,
             "explain/{reference}": self.explain,
+            "regress": self.regress,
+            "trend": self.trend,
         }
-        found = {**found, **{f"{name}.{form}": found[name] for name in ("sweeps", "measured") for form in _FORMATS}}
+        found = {**found, **{f"{name}.{form}": found[name] for name in _DRAWN for form in _FORMATS}}
         routes = [Route(f"/api/v1/{path}", answered) for path, answered in found.items()]
         return [*routes, Route("/api/v1/sql", self.sql, methods=["POST"])] if self._sql else routes
 
@@ -152,6 +157,14 @@ class Endpoints:
         """Measured points of the store, and predictions of them."""
         metric = request.query_params.get("metric")
         return await self._listed(request, lambda location: measured_listing(location, metric))
+
+    async def regress(self, request: Request) -> Response:
+        """What got worse from `baseline` to `against`, setting by setting."""
+        return await self._listed(request, lambda location: regress_listing(location, request.query_params))
+
+    async def trend(self, request: Request) -> Response:
+        """Steps of measured settings over days."""
+        return await self._listed(request, lambda location: trend_listing(location, request.query_params))
 
     async def probe(self, request: Request) -> Response:
         """One stored row."""
