@@ -90,7 +90,7 @@ def predicted_otherwise(connection: StoreConnection, sweep: StoredSweep, one: Me
             listed = ", ".join(sorted({str(getattr(told, name)) for told in alike}))
             return f"{name} was {measured}, and is predicted for {listed or 'nothing'}"
         alike = same
-    return "the lengths or the requests in flight are others"
+    return "the shapes of the model, the lengths or the requests in flight are others"
 
 
 def predicted_at(

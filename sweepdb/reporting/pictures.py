@@ -189,8 +189,8 @@ def trend_picture(found: Trends) -> dict[str, Json]:
     shown = [one for one in found.series if one.steps][:_MOST_SERIES] or found.series[:_MOST_SERIES]
     stepped = sum(bool(one.steps) for one in found.series)
     said = f"{stepped} of {len(found.series)} metrics of settings stepped"
-    if len(shown) < max(stepped, 1):
-        said += f"; the worst {len(shown)} are drawn"
+    if len(shown) < (stepped or len(found.series)):
+        said += f"; {len(shown)} are drawn, the worst first"
     title: dict[str, Json] = {"text": "Measured over days", "subtitle": said, "offset": 16}
     spec = picture_with(_FOLDER / "trend.vl.json", [row for one in shown for row in _drawn_series(one)])
     names: list[Json] = [_series_name(one) for one in shown]

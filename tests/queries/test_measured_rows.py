@@ -19,17 +19,18 @@ from store.location import parse_url
 from store.opening import open_store
 from store.records import MeasurementRecord, PriceRecord, SideRecord
 from store.writing import put_measurements, put_prices
+from sweepdb.measuring import regressions
 
 MODEL, (PROMPT, OUTPUT, *_) = MODELS[4][0], WORKLOADS[0]
 VERSIONS = {"0.1": "base", "0.2": "new"}
 PRICES = {"H100_SXM": 3.0, "H200_SXM": 4.0}
 
 
-def point(number, *, device, tp, users, version="0.1", prompt=PROMPT, prefills=None, rate=None, **metrics):
+def point(number, *, device, tp, users, model=MODEL, version="0.1", prompt=PROMPT, prefills=None, rate=None, **metrics):
     """A measured point; with `prefills` instances of tp 1 beside one that decodes it is of a pair."""
     side = SideRecord(instances=1, tp=tp, pp=1, dp=1, ep=1)
     return MeasurementRecord(
-        key=hashlib.sha256(str(number).encode()).hexdigest(), source=f"file:{number}", source_format="test", model=MODEL,
+        key=hashlib.sha256(str(number).encode()).hexdigest(), source=f"file:{number}", source_format="test", model=model,
         device=device, engine="vllm", engine_version=version, mode="disaggregated" if prefills else "aggregated",
         precision="BF16", kv_precision=None, num_devices=tp + (prefills or 0), input_length=float(prompt),
         output_length=float(OUTPUT), concurrency=None if users is None else float(users), request_rate=rate,
@@ -365,6 +366,43 @@ def test_a_sweep_is_held_against_runs(both):
         change = 100 * (after["output_tokens_per_s"] / before["output_tokens_per_s"] - 1)
         assert row["throughput_change_percent"] == pytest.approx(change)
         assert row["rows"] == "predicted to measured"
+
+
+def test_regress_compares_runs_with_what_a_sweep_predicts(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    device, tp, model = "h100_sxm", PLANS[1][0], "acme/unlisted-8B"
+    made = scenario(
+        (model, *MODELS[4][1:]),
+        WORKLOADS[0],
+        (device, *DEVICES[0][1:]),
+        precision=PRECISIONS[0],
+        plan=PLANS[1],
+        phase="aggregated",
+    )
+    write_sweep(url, [changed(made, serving_model="vllm")], key="a", sizes=64)
+    predicted = {row["concurrency"]: row for row in asked(url, "curve", rows="predicted").dicts()}
+    points = [
+        point(f"{users}-{run}", model=model, device=device, tp=tp, users=users, version="0.21.0", ttft_ms_mean=base * run,
+              output_tokens_per_s=predicted[users]["output_tokens_per_s"] * 2)
+        for users in (4, 16) for base in [predicted[users]["ttft_ms"] * users] for run in (0.99, 1.0, 1.01)
+    ]  # fmt: skip
+    with open_store(url) as store:
+        put_measurements(
+            store,
+            [*points, point(9, model=model, device=device, tp=tp, users=1000, version="0.21.0", ttft_ms_mean=9.0)],
+        )
+    found = regressions(url, baseline="sweep a", against="0.21.0")
+    assert [(one.metric, one.verdict, round(one.change_percent), one.runs_before) for one in found.changes] == [
+        ("ttft_ms", "worse", 1500, 0), ("ttft_ms", "worse", 300, 0),
+        ("output_tokens_per_s", "better", 100, 0), ("output_tokens_per_s", "better", 100, 0),
+    ]  # fmt: skip
+    assert "concurrency=16" in found.changes[0].setting
+    assert [name.endswith("concurrency=1000") for name in found.only_after] == [True]
+    assert "sweep a is predicted: it has no interval of repeats" in found.verdict
+    (other, *_) = regressions(url, baseline="0.21.0", against="sweep a").changes
+    assert (other.metric, other.verdict, other.runs_after) == ("output_tokens_per_s", "worse", 0)
+    with pytest.raises(InputError, match="the same sweep"):
+        regressions(url, baseline="sweep a", against="a" * 32)
 
 
 def test_a_session_goes_from_one_kind_of_rows_to_the_other(both):
