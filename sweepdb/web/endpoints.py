@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from queries.asking import Json, asked_reports, keywords_of, old_name_note, picture_of, report_pictures
 from queries.dictionary import dictionary
-from queries.scope_list import ScopeEntry, stored_scopes
+from queries.scope_list import ScopeEntry, any_measured, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
 from sweepdb.deciding import REPORT
@@ -131,8 +131,10 @@ class Endpoints:
     async def scope(self, _: Request) -> Response:
         """Scopes that can be asked about, the newest first."""
         state = await self._pool.state()
-        rows = await self._pool.run(lambda: stored_scopes(self._pool.location))
-        document = {**table_document(ScopeEntry._fields, rows), "state": state}
+        rows, measured = await self._pool.run(
+            lambda: (stored_scopes(self._pool.location), any_measured(self._pool.location))
+        )
+        document = {**table_document(ScopeEntry._fields, rows), "state": state, "measured": measured}
         return JSONResponse({**document, "store": self._pool.location.display, "sql": self._sql})
 
     async def state(self, _: Request) -> Response:

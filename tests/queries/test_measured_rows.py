@@ -1,13 +1,12 @@
 """Reports over measured settings against plain arithmetic on the points, alone and beside predictions."""
 
-import hashlib
 import random
-from datetime import UTC, datetime
 from itertools import groupby
 from statistics import median
 
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
+from measured_points import MODEL, OUTPUT, PROMPT, point
 from queries_stores import changed, write_sweep
 
 from queries.asking.pictures import picture_of
@@ -17,26 +16,12 @@ from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
-from store.records import MeasurementRecord, PriceRecord, SideRecord
+from store.records import PriceRecord
 from store.writing import put_measurements, put_prices
 from sweepdb.measuring import regressions
 
-MODEL, (PROMPT, OUTPUT, *_) = MODELS[4][0], WORKLOADS[0]
 VERSIONS = {"0.1": "base", "0.2": "new"}
 PRICES = {"H100_SXM": 3.0, "H200_SXM": 4.0}
-
-
-def point(number, *, device, tp, users, model=MODEL, version="0.1", prompt=PROMPT, prefills=None, rate=None, **metrics):
-    """A measured point; with `prefills` instances of tp 1 beside one that decodes it is of a pair."""
-    side = SideRecord(instances=1, tp=tp, pp=1, dp=1, ep=1)
-    return MeasurementRecord(
-        key=hashlib.sha256(str(number).encode()).hexdigest(), source=f"file:{number}", source_format="test", model=model,
-        device=device, engine="vllm", engine_version=version, mode="disaggregated" if prefills else "aggregated",
-        precision="BF16", kv_precision=None, num_devices=tp + (prefills or 0), input_length=float(prompt),
-        output_length=float(OUTPUT), concurrency=None if users is None else float(users), request_rate=rate,
-        prefill=SideRecord(instances=prefills, tp=1) if prefills else side, decode=side, metrics=metrics,
-        measured_at=datetime(2026, 5, 1, tzinfo=UTC),
-    )  # fmt: skip
 
 
 def swept(seed=7):
