@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from measured_points import MODEL, OUTPUT, PROMPT, point
-from queries_stores import changed, write_sweep
+from queries_stores import changed, mission_records, write_sweep
 
 from queries.asking.pictures import picture_of
 from queries.asking.question import question_of
@@ -314,6 +314,41 @@ def test_every_report_has_both_kinds_of_rows(both):
                       for rows in ("predicted", "measured"))  # fmt: skip
         assert one.probes_considered == counted, report
         assert "rows" in one.columns
+
+
+@pytest.fixture(scope="module")
+def every_phase(tmp_path_factory):
+    """Predictions of every phase by formulas, and measured points: (url, measured settings)."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('phases')}/store.sqlite"
+    write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:2]), key="a", sizes=64)
+    points = swept()
+    with open_store(url) as store:
+        put_measurements(store, points)
+    return url, list(settings_of(points))
+
+
+@pytest.mark.parametrize("budget", [3, 8])
+def test_compare_of_both_has_the_better_of_predicted_and_measured_deployments(every_phase, budget):
+    url, rows = every_phase
+    told = {kind: {row["mode"]: row for row in asked(url, "compare", rows=kind, input_length=PROMPT, num_devices=budget).dicts()}
+            for kind in ("predicted", "both")}  # fmt: skip
+    assert told["predicted"].keys() == told["both"].keys() == {"aggregated", "pd"}
+    for mode, got in told["both"].items():
+        measured = max(
+            (budget // row["devices"] * row["qps"], row["probe"])
+            for row in short(rows, mode=mode)
+            if row["devices"] <= budget
+        )
+        predicted = told["predicted"][mode]["system_qps"]
+        assert got["system_qps"] == pytest.approx(max(measured[0], predicted))
+        assert got["rows"] == ("measured" if measured[0] > predicted else "predicted")
+    assert {row["rows"] for row in told["both"].values()} == {"predicted", "measured"}
+    gain = told["both"]["pd"]["system_qps"] / told["both"]["aggregated"]["system_qps"]
+    assert told["both"]["pd"]["gain"] == pytest.approx(gain)
+    picture = picture_of(asked(url, "compare", rows="both", input_length=PROMPT, num_devices=budget))
+    assert [(row["mode"], row["rows"], row["system_qps"]) for row in picture["data"]["values"]] == [
+        (mode, told["both"][mode]["rows"], told["both"][mode]["system_qps"]) for mode in ("aggregated", "pd")
+    ]
 
 
 def test_predicted_and_measured_settings_have_a_frontier_each(both):
