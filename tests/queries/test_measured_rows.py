@@ -178,6 +178,17 @@ def test_cost_is_of_measured_throughput(measured):
     assert [row["tokens_per_usd"] for row in got] == pytest.approx([worth for worth, _ in expected])
 
 
+def test_cost_of_pairs_is_of_what_was_measured_with_both_sides(measured):
+    url, rows = measured
+    got = asked(url, "cost", input_length=PROMPT, mode="pd").dicts()
+    best = best_of(short(rows, mode="pd"), "device", by="each")
+    expected = sorted(((3600 * row["each"] / PRICES[row["device"]], row["probe"]) for row in best), reverse=True)
+    assert [(row["probe"], row["prefill_probe"]) for row in got] == [(probe, probe) for _, probe in expected]
+    assert [row["tokens_per_usd"] for row in got] == pytest.approx([worth for worth, _ in expected])
+    assert {row["plan"] for row in got} == {"1 x tp1 + 1 x tp2pp1dp1"}
+    assert {row["num_devices"] for row in got} == {3}
+
+
 def test_a_curve_has_every_setting(measured):
     url, rows = measured
     got = asked(url, "curve", input_length=PROMPT).dicts()
@@ -260,7 +271,7 @@ def test_filters_mean_the_same_or_are_refused_by_name(measured, options, said):
     [
         ("decode", {}, "makes no use of `rows`"),
         ("best", {"by": "goodput", "ttft_limit": 9.0}, "makes no use of `rows`"),
-        ("devices", {"mode": "pd"}, "no sides to pair"),
+        ("devices", {"mode": "pd"}, "one rate of a deployment with both sides"),
         ("sensitivity", {"vary": "memory"}, "no memory to vary"),
         ("diff", {"sweeps": ("0.1", "0.9")}, "0.9 is no run's tag, version or day"),
     ],
