@@ -19,8 +19,10 @@ from queries_stores import mission_records, write_sweep
 from queries.publishing import publish
 from store.location import parse_url
 
-PAGE = Path(__file__).parents[2] / "docs/howto/read-with-other-tools.md"
-BLOCKS = re.findall(r"## ([^\n]+)\n(.*?)(?=\n## |\Z)", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+PAGE = Path(__file__).parents[2] / "docs/howto/ask-a-store.md"
+BLOCKS = re.findall(
+    r"### ([^\n]+)\n(.*?)(?=\n### |\Z)", PAGE.read_text(encoding="utf-8").partition("## Other tools\n")[2], re.DOTALL
+)
 
 
 def blocks(heading, language):
