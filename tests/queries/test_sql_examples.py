@@ -1,4 +1,4 @@
-"""The statements that docs/howto/sql.md shows are run as they stand."""
+"""The statements that docs/howto/ask-a-store.md shows are run as they stand."""
 
 from __future__ import annotations
 
