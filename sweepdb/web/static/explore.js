@@ -215,7 +215,7 @@ export async function explore(main) {
 
   function said(top, plan, price) {
     const cost = price === null ? "" : `, $${number(top.usd_per_million_tokens)} a million tokens`;
-    return [h("strong", {}, `${plan} on ${top.device}`), `: ${top.rows === "measured" ? "measured, " : ""}a batch of ${number(top.batch_size)} yields `, h("strong", {}, `${number(top.output_tokens_per_s_per_device)} tokens/s per device`),
+    return [h("strong", {}, `${plan} on ${top.device}`), `: ${top.rows === "measured" ? "measured, " : ""}${number(top.concurrency)} users get `, h("strong", {}, `${number(top.output_tokens_per_s_per_device)} tokens/s per device`),
       `, TTFT ${number(top.ttft_ms)} ms, TPOT ${number(top.tpot_ms)} ms${cost}.`];
   }
 
