@@ -30,6 +30,16 @@ class Server(NamedTuple):
     attention: str
 
 
+class Apart(NamedTuple):
+    """What a point says of instances that take prompts alone, where its setting is that of those that decode."""
+
+    plan: str
+    instances: int
+    decoding: int  # instances that decode
+    requests_per_s: float  # of all of them, as measured
+    answer_ms: float  # from the first token to the last
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPoint:
     """One measured point that can teach. `users` of its setting are those of a stored row of as many requests."""
@@ -42,6 +52,7 @@ class OwnPoint:
     measured: Mapping[str, float]  # ttft_ms, tpot_exclusive_ms, e2e_ms, output_tokens_per_s
     version: str | None = None
     repeats: int = 1  # runs whose mean it is
+    prompts: Apart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
