@@ -33,7 +33,7 @@ MOST_RUNS = 60  # of a group: larger ones are thinned, so that none outweighs th
 DEGREES = 4.0
 DIGITS = 4
 _Z80 = 1.2815515655446004
-_START = Prior(common=(0.4, 0.13), common_correlation=0.0, shape=(0.6, 0.19), shape_correlation=0.0, own=(0.15, 0.05),
+START = Prior(common=(0.4, 0.13), common_correlation=0.0, shape=(0.6, 0.19), shape_correlation=0.0, own=(0.15, 0.05),
                own_correlation=0.0, noise=(0.1, 0.03), length=1.0, degrees=DEGREES, bare=(1.0, 1.0))  # fmt: skip
 
 _Group = tuple[str, ...]
@@ -130,7 +130,7 @@ def with_bare(groups: Sequence[Sequence[Run]], prior: Prior) -> Prior:
 
 def settled_prior(groups: Sequence[Sequence[Run]]) -> Prior:
     """The prior of one laboratory's servers, of which many settings were measured."""
-    return with_bare(groups, fit(groups, _START, _FITTED))
+    return with_bare(groups, fit(groups, START, _FITTED))
 
 
 def with_region(base: Prior, groups: Sequence[Sequence[Run]]) -> Prior:
@@ -151,11 +151,14 @@ def priors_of(known: Groups, data_sheet: Groups, foreign: Groups, apart: Groups)
     )
     other = with_region(base, list(foreign.values()))
     by_data_sheet = fit(list(data_sheet.values()), base, _OF_REGION)
-    others_apart = _wider(apart_prior(apart, _START), base, other)
+    others_apart = _wider(apart_prior(apart, START), base, other)
     return {
-        "known": base, "foreign": other, "data_sheet": _wider(other, base, by_data_sheet), "apart": others_apart,
+        "known": base,
+        "foreign": other,
+        "data_sheet": _wider(other, base, by_data_sheet),
+        "apart": others_apart,
         "apart_data_sheet": _wider(others_apart, base, by_data_sheet),
-    }  # fmt: skip
+    }
 
 
 def _wider(other: Prior, narrow: Prior, wide: Prior) -> Prior:
