@@ -22,10 +22,27 @@ if TYPE_CHECKING:
     import duckdb
 
 LEARNED = "learned_probe"
+# Of each point the rows of its ladder that lie nearest, on both sides.
 _ROWS = """
-    SELECT scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce(e2e_ms, 0)
-    FROM main.probe
-    WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[]))
+    WITH nearest AS (
+        SELECT
+            max_by(told, batch_size) FILTER (WHERE batch_size <= wanted) AS low,
+            min_by(told, batch_size) FILTER (WHERE batch_size >= wanted) AS high
+        FROM (
+            SELECT
+                batch_size, size AS wanted, point.scenario_id,
+                {'scenario_id': probe.scenario_id, 'batch_size': batch_size, 'ttft': coalesce(ttft_ms, 0),
+                    'tpot': coalesce(tpot_exclusive_ms, 0), 'e2e': coalesce(e2e_ms, 0)} AS told
+            FROM main.probe AS probe
+            JOIN (SELECT unnest($points::STRUCT(scenario_id BIGINT, size BIGINT)[], recursive := TRUE)) AS point
+                ON point.scenario_id = probe.scenario_id
+            WHERE probe.scenario_id IN (SELECT unnest($scenarios::BIGINT[]))
+        )
+        GROUP BY scenario_id, wanted
+    )
+    SELECT DISTINCT unnest(told)
+    FROM (SELECT low AS told FROM nearest UNION ALL SELECT high FROM nearest)
+    WHERE told IS NOT NULL
 """
 _SIZES = """
     SELECT DISTINCT batch_size FROM main.probe WHERE scenario_id IN (SELECT scenario_id FROM learned_scenario)
@@ -60,7 +77,9 @@ _CORRECTED = f"""
 
 def taught_by(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
     """What points teach beside the stored rows that predict them."""
-    cursor = connection.execute(_ROWS, {"scenarios": list(lessons.predicting)})
+    points = sorted({(known.id, point.batch_size) for some in lessons.matched.values() for point, known, _ in some})
+    asked = [{"scenario_id": number, "size": size} for number, size in points]
+    cursor = connection.execute(_ROWS, {"points": asked, "scenarios": sorted({number for number, _ in points})})
     return lessons.taught([Row(*row) for row in cursor.fetchall()], dict(_longer_prompts(connection, lessons)))
 
 
