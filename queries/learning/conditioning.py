@@ -13,7 +13,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
-from queries.learning.own_points import MOST_RUNS, NEAR_LENGTHS, OwnPoint, Server
+from queries.learning.own_points import MOST_RUNS, NEAR_LENGTHS, Kind, OwnPoint, Server
 from queries.learning.priors import Prior, Region, prior_of
 from queries.learning.process import Posterior, Process, Run, Setting, without_strange_versions
 from store.light_dataclass import dataclass
@@ -288,18 +288,26 @@ class Learned:
         }
 
 
-def lessons_of(transaction: ReadTransaction, points: Sequence[OwnPoint], asked: Collection[int]) -> Lessons | None:
-    """The points that say something of scenarios that are asked about, or would under their engine; None where none."""
-    by_kind: dict[tuple[Server, bool], list[OwnPoint]] = defaultdict(list)
+def lessons_of(
+    transaction: ReadTransaction, points: Sequence[OwnPoint], asked: Collection[int], *, at_rates: bool = False
+) -> Lessons | None:
+    """The points that say something of scenarios that are asked about, or would under their engine; None where none.
+
+    `at_rates` asks about simulated loads in place of stored rows."""
+
+    def kind_of(one: Known) -> Kind | None:
+        return ("apart" if one.apart else "whole") if not at_rates else None if one.apart else "at a rate"
+
+    by_kind: dict[tuple[Server, Kind | None], list[OwnPoint]] = defaultdict(list)
     for point in points:
-        by_kind[point.server, point.prompts is not None].append(point)
+        by_kind[point.server, point.kind].append(point)
     if not by_kind:
         return None
     models = sorted({server.model_key for server, _ in by_kind})
     marks = ", ".join("?" for _ in models)
     stored = list(transaction.rows(Known, f"{_ABOUT}({marks})", models))
     elsewhere = _elsewhere(points, {one.server for one in stored if one.id in asked})
-    known = [one for one in stored if (one.server, one.apart) in by_kind]
+    known = [one for one in stored if (one.server, kind_of(one)) in by_kind]
     scope = {one.id: one for one in known if one.id in asked}
     wanted = {one.group for one in scope.values()}
     if not wanted and not elsewhere:
@@ -312,7 +320,7 @@ def lessons_of(transaction: ReadTransaction, points: Sequence[OwnPoint], asked: 
     unpredicted: dict[str, OwnPoint] = {}
     for group in sorted(wanted, key=str):
         first = next(one for one in scope.values() if one.group == group)
-        for point in by_kind[first.server, first.apart]:
+        for point in by_kind[first.server, kind_of(first)]:
             found = _matched(point, plain[group])
             if found is None:
                 unpredicted[point.key] = point

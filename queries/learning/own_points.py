@@ -5,7 +5,7 @@ Not here: making them of stored records (sweepdb.own_runs.points), and what they
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from store.light_dataclass import dataclass
 from store.location import StoreLocation
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # A client counts a little off what it was asked for, and people state what they asked for.
 NEAR_LENGTHS = 0.06
 MOST_RUNS = 200  # of one server, the newest: the time of an answer grows by their square
+
+
+Kind = Literal["whole", "apart", "at a rate"]
 
 
 class Server(NamedTuple):
@@ -53,6 +56,12 @@ class OwnPoint:
     version: str | None = None
     repeats: int = 1  # runs whose mean it is
     prompts: Apart | None = None
+    requests_per_s: float | None = None  # that arrive at one instance, whoever waits
+
+    @property
+    def kind(self) -> Kind:
+        """The rows that it is a run of."""
+        return "apart" if self.prompts else "at a rate" if self.requests_per_s else "whole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from evaluator.identity import model_record
-from evaluator.ledger import Deployment, Unmatched, central_metrics, deployment_of, failure_of, lengths_of, teaches
+from evaluator.ledger import (
+    OPEN_LOOP,
+    Deployment,
+    Unmatched,
+    central_metrics,
+    deployment_of,
+    failure_of,
+    lengths_of,
+    teaches,
+)
 from queries.learning import Apart, OwnPoint, OwnPoints, Server, Setting
 from store.records import MeasurementRecord
 from store.schema import OF_PLANS, PlanRecord
@@ -75,7 +84,7 @@ def located(record: MeasurementRecord) -> OwnPoint | str:
     try:
         one = deployment_of(record)
     except Unmatched as reason:
-        return reason.rule
+        return _at_rate(record) if reason.rule == OPEN_LOOP else reason.rule
     if one.mode not in {"aggregated", APART} or one.batched or one.engine is None:
         return "not a closed loop of whole requests under an engine we know"
     measured = central_metrics(record.metrics)
@@ -103,6 +112,21 @@ def _taught_apart(record: MeasurementRecord, one: Deployment, taught: Mapping[st
     times = {"ttft_ms": ttft, "tpot_exclusive_ms": tpot}
     whole = replace(_point(record, one, times, size), prompts=prompts)
     return replace(whole, setting=whole.setting._replace(num_devices=float(plan.num_devices)))
+
+
+def _at_rate(record: MeasurementRecord) -> OwnPoint | str:
+    """A run of requests that arrive at a rate, of which each instance takes its part."""
+    try:
+        one = deployment_of(replace(record, concurrency=1.0))
+    except Unmatched as reason:
+        return reason.rule
+    tpot = central_metrics(record.metrics).get("tpot_exclusive_ms", 0.0)
+    if one.mode != "aggregated" or one.engine is None or not record.request_rate:
+        return "not requests at a rate under an engine we know, to instances that do both"
+    if not tpot:
+        return "requests at a rate, and no TPOT was measured"
+    found = _point(record, one, {"tpot_exclusive_ms": tpot}, 1)
+    return replace(found, requests_per_s=record.request_rate / one.instances)
 
 
 def _point(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float], size: int) -> OwnPoint:
