@@ -34,7 +34,7 @@ def with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
     runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
     said = OwnRuns(
         lines=(f"steps +-{error:.0f} %, from {runs} of yours at a rate; +-{bare:.0f} % without",), points=tuple(keys),
-        percent={_TPOT: error}, percent_without={_TPOT: bare}, corrected=sum(one is not None for one in found),
+        percent={_TPOT: error}, corrected=sum(one is not None for one in found),
         shown=len(found),
     )  # fmt: skip
     answer = replace(answer, own_runs=said)

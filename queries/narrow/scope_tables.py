@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,7 +29,6 @@ from queries.asking.macros import (
 from queries.asking.options import Definitions
 from queries.asking.variables import settings
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
-from queries.narrow.measured_pairs import PAIRED, judged_measured, of_both, of_predictions, pair_macros
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import dataclass
 from store.sealing import insert_rows
@@ -37,6 +37,43 @@ if TYPE_CHECKING:
     from queries.asking.headers import Report
     from queries.connect import StoreConnection
     from queries.scoping.scope import ScopeRow
+
+
+PAIRED = "measured_pairs"
+_OF_PREDICTIONS = "predicted_"
+_FRONTIER = "frontier_of(device)"
+
+
+@cache
+def pair_macros() -> Mapping[str, Macro]:
+    """Macros in place of those of the same names."""
+    return read_macros(read_sql(_FOLDER / "measured_pairs.sql"))
+
+
+def of_predictions(macro: str, sql: str) -> tuple[str, str]:
+    """A macro that a measured one stands in place of: its name from there on, and its text."""
+    name = f"{_OF_PREDICTIONS}{macro}"
+    return name, sql.replace(f"MACRO {macro}(", f"MACRO {name}(", 1)
+
+
+def of_both(macro: Macro) -> Macro:
+    """A macro where measured settings are among the rows: these have a frontier of their own, beside the predicted."""
+    if macro.name != "unbeaten_points":
+        return macro
+    beside = f"concat({_FRONTIER}, CASE WHEN NOT contains(point, ':') THEN ', measured' END)"
+    return replace(macro, sql=macro.sql.replace(f"{_FRONTIER} AS", f"{beside} AS", 1))
+
+
+@cache
+def judged_measured() -> str:
+    """The view of judged rows. A server that ran had memory enough: what is not known counts as none left."""
+    text = macros()[JUDGED].sql
+    before, _, select = text.partition(f"VIEW {JUDGED} AS\n")
+    return (
+        f"{before}VIEW {JUDGED} AS\nSELECT * REPLACE (CASE WHEN scenario_id < 0 THEN 0 ELSE memory_free_bytes END"
+        f" AS memory_free_bytes) FROM (\n{select.rstrip().rstrip(';')}\n);"
+    )
+
 
 STORED = "main.probe"
 _PART_BYTES = 33  # a probe, in a part
