@@ -26,7 +26,7 @@ from queries.connect import StoreConnection, elsewhere_note
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.learned import elsewhere_notes
-from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
+from queries.judging.separation import goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, with_expected_errors
 from queries.learning.own_points import PointReader, no_points
 from queries.learning.session_runs import SessionRuns
@@ -130,7 +130,7 @@ class Session:
         rows = self._scope.rows if self._scope is not None else ()
         ids = (row.scenario_id for row in rows)  # seldom looked at, and there may be many
         answer = with_expected_errors(
-            answer, self._known, self._connection.duckdb, ids, self._tables.create_macros, self._runs.learned
+            answer, self._known, self._connection.duckdb, ids, self._tables.ready, self._runs.learned
         )
         answer = replace(answer, notes=(*answer.notes, *elsewhere_notes(self._runs.elsewhere)))
         if question.options.rows != PREDICTED:
@@ -145,15 +145,16 @@ class Session:
         if kind == "goodputs":
             return goodput_verdicts(answer)
         if kind == "separation" and question.options.mode == "pd":
-            self._tables.create_macros(SEPARATION)
-            return separation_lines(answer, self._connection.duckdb)
+            return separation_lines(answer, self._connection.duckdb, self._tables.ready)
         if kind == "changes" and self._scope is not None:
-            from queries.judging.changes import WINNERS, change_lines
+            from queries.judging.changes import change_lines
 
-            self._tables.create_macros(WINNERS)
             groups = [(row.scenario_id, row.question_group) for row in self._scope.rows]
             with read_transaction(self.location) as transaction:
-                return list(change_lines(transaction, self._connection.duckdb, groups, question.options.sweeps))
+                found = change_lines(
+                    transaction, self._connection.duckdb, groups, question.options.sweeps, self._tables.ready
+                )
+                return list(found)
         return ()
 
     def _surely(self, question: Question, pinned: Pinned | None) -> Answer | None:
@@ -269,10 +270,11 @@ class Session:
         self._ran = asked
         choosing = self._ladders.choosing(asked)
         asked_of = AskedOf(phases=phases, served=by_engine(scope.serving_models), again=self._again)
-        self._tables.provide_macros(asked, question.definitions, values, asked_of, more=choosing)
+        self._tables.look_at(asked, question.definitions, values, asked_of)
         if choosing:
-            self._connection.duckdb.execute(choosing)
-        cursor = self._connection.duckdb.execute(asked.sql if told is None else only_columns(asked.sql, told))
+            self._connection.duckdb.execute(self._tables.ready(choosing))
+        sql = asked.sql if told is None else only_columns(asked.sql, told)
+        cursor = self._connection.duckdb.execute(self._tables.ready(sql))
         columns = tuple(str(item[0]) for item in cursor.description or ())
         rows = tuple(cursor.fetchall())
         return Answer(
@@ -375,8 +377,8 @@ class Session:
             values = {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase}
             self._set(nearest, values)
             asked_of = AskedOf(phases=(phase,), served=served, again=self._again)
-            self._tables.provide_macros(nearest, answer.question.definitions, values, asked_of)
-            cursor = self._connection.duckdb.execute(nearest.sql)
+            self._tables.look_at(nearest, answer.question.definitions, values, asked_of)
+            cursor = self._connection.duckdb.execute(self._tables.ready(nearest.sql))
             columns = tuple(str(item[0]) for item in cursor.description or ())
             group = columns.index("question_group")
             rows += [(*row[:group], row[group] // divisor, *row[group + 1 :]) for row in cursor.fetchall()]

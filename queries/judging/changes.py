@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _HERE = Path(__file__).parent
-WINNERS = _HERE.joinpath("winners.sql").read_text(encoding="utf-8")
+_WINNERS = _HERE.joinpath("winners.sql").read_text(encoding="utf-8")
 _ROWS_OF_EACH = _HERE.joinpath("rows_of_each.sql").read_text(encoding="utf-8")
 _MOST = 12  # lines of a kind
 _FITTED = "calibration"  # the part of a profile that a fit writes
@@ -70,10 +70,11 @@ def change_lines(
     connection: duckdb.DuckDBPyConnection,
     groups: Iterable[tuple[int, int]],
     sweeps: Sequence[str],
+    ready: Callable[[str], str],
 ) -> Iterator[str]:
     """Winners before and after, then everything that is another in the second sweep: `groups` are scenarios with the
     number of their sweep."""
-    yield from _shortened(list(_winner_lines(connection)), "winners")
+    yield from _shortened(list(_winner_lines(connection, ready(_WINNERS))), "winners")
     first, second = _sides(transaction, groups)
     yield from _profile_lines(first, second)
     if first.formula_versions != second.formula_versions:
@@ -84,8 +85,8 @@ def change_lines(
     yield from _row_counts(connection)
 
 
-def _winner_lines(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    cursor = connection.execute(WINNERS)
+def _winner_lines(connection: duckdb.DuckDBPyConnection, winners: str) -> Iterator[str]:
+    cursor = connection.execute(winners)
     names = [str(item[0]) for item in cursor.description or ()]
     for values in cursor.fetchall():
         row = dict(zip(names, values, strict=True))

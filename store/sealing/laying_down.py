@@ -301,7 +301,7 @@ def _open_lock(directories: Sequence[Path]) -> tuple[Path, TextIOWrapper]:
 
 @contextmanager
 def _disk_faults(directory: Path) -> Iterator[None]:
-    import duckdb
+    from store.reading.duckdb_core import duckdb
 
     try:
         yield

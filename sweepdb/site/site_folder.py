@@ -12,15 +12,13 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-import duckdb
-
 from queries.connect import StoreConnection
 from queries.publishing import Publication
 from queries.replaying import asked_sql, limit_variables
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
-from store.reading import read_state
+from store.reading import duckdb, read_state
 from store.whole_files import unwritable
 from sweepdb.reporting import vega_script
 from sweepdb.site.engine import find_engine, packed

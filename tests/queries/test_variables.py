@@ -70,7 +70,7 @@ def url(tmp_path_factory):
 def test_a_limit_is_compared_while_the_file_is_read(url):
     with Session(parse_url(url)) as session:
         answer = session.ask(question_of("prefill", {"ttft_limit": 300.0}))
-        ((_, plan),) = session._connection.duckdb.execute(f"EXPLAIN {answer.sql}").fetchall()
+        ((_, plan),) = session._connection.duckdb.execute(f"EXPLAIN {session._tables.ready(answer.sql)}").fetchall()
     flat = " ".join(plan.replace("\u2502", " ").split())
     assert "ttft_ms <= 300.0" in flat or "ttft_ms<=300.0" in flat, plan
 
