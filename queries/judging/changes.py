@@ -82,7 +82,7 @@ def change_lines(
     if first.serving_models != second.serving_models:
         yield f"Served by: {_listed(first.serving_models)} -> {_listed(second.serving_models)}."
     yield from _between(transaction, sweeps)
-    yield from _row_counts(connection)
+    yield from _row_counts(connection, ready(_ROWS_OF_EACH))
 
 
 def _winner_lines(connection: duckdb.DuckDBPyConnection, winners: str) -> Iterator[str]:
@@ -183,8 +183,8 @@ def _between(transaction: ReadTransaction, sweeps: Sequence[str]) -> Iterator[st
         yield f"Price of {price.device} from {price.effective_from} on: {said}."
 
 
-def _row_counts(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    counts = connection.execute(_ROWS_OF_EACH).fetchone() or (0, 0, 0)
+def _row_counts(connection: duckdb.DuckDBPyConnection, rows_of_each: str) -> Iterator[str]:
+    counts = connection.execute(rows_of_each).fetchone() or (0, 0, 0)
     both, first, second = (int(count) for count in counts)
     yield f"Rows of both sweeps: {both:,}; of the first alone: {first:,}; of the second alone: {second:,}."
 

@@ -50,35 +50,34 @@ class _Table(NamedTuple):
 
 
 @cache
-def _definitions(look: Look) -> Mapping[str, str]:
-    """The statement that would create each macro or view."""
-    known: dict[str, Macro] = dict(macros(of_loads=look.of_loads))
+def _macros(look: Look) -> Mapping[str, Macro]:
+    """Macros by name, as they are where rows are of such a kind."""
+    known = dict(macros(of_loads=look.of_loads))
+    if not look.served:
+        known |= read_macros((_FOLDER / "unserved.sql").read_text(encoding="utf-8"))
     if look.measured:
         known = {name: of_both(macro) for name, macro in known.items()}
-    texts = {name: macro.sql for name, macro in known.items()}
-    if not look.served:
-        texts |= {name: macro.sql for name, macro in _unserved().items()}
-    if look.measured:
-        texts |= dict(of_predictions(name, texts[name]) for name in SERVED)
-        texts |= {name: macro.sql for name, macro in pair_macros().items()}
-    texts[SCOPED] = scoped_view(confident=look.confident)
-    if look.narrow:
-        texts[JUDGED] = read_sql(_FOLDER / "judged.sql", confident=look.confident)
-    elif look.measured:
-        texts[JUDGED] = judged_measured()
-    return texts
+        known |= {of_predictions(name): known[name] for name in SERVED}
+        known |= pair_macros()
+    return known
+
+
+def _text(name: str, look: Look) -> str:
+    """The statement that would create a macro or a view."""
+    if name == SCOPED:
+        return scoped_view(confident=look.confident)
+    if name == JUDGED and look.narrow:
+        return read_sql(_FOLDER / "judged.sql", confident=look.confident)
+    if name == JUDGED and look.measured:
+        return judged_measured()
+    return _macros(look)[name].sql
 
 
 @cache
-def _unserved() -> Mapping[str, Macro]:
-    return read_macros(read_sql(_FOLDER / "unserved.sql"))
-
-
-@cache
-def _table(name: str, look: Look) -> _Table | None:
-    found = _DEFINITION.search(without_comments(_definitions(look)[name]))
+def _table(name: str, look: Look) -> _Table:
+    found = _DEFINITION.search(without_comments(_text(name, look)))
     if found is None:
-        return None
+        raise ValueError(f"{name} is no table")
     named = (one.partition(":=") for one in (found["parameters"] or "").split(",") if one.strip())
     return _Table(found["body"], {name.strip(): default.strip() for name, _, default in named})
 
@@ -86,8 +85,8 @@ def _table(name: str, look: Look) -> _Table | None:
 @cache
 def _called(look: Look) -> re.Pattern[str]:
     """Calls of tables, and views that are selected from."""
-    names = sorted(name for name in _definitions(look) if name not in {SCOPED, JUDGED} and _table(name, look))
-    return re.compile(rf"'[^']*'|\b({'|'.join(names)})\s*\(|\b(?:FROM|JOIN)\s+({SCOPED}|{JUDGED})\b(?!\s*\()")
+    names = "|".join(name for name, macro in _macros(look).items() if macro.is_table)
+    return re.compile(rf"'[^']*'|\b({names})\s*\(|\b(?:FROM|JOIN)\s+({SCOPED}|{JUDGED})\b(?!\s*\()")
 
 
 @lru_cache(maxsize=512)  # of the same texts at every question
@@ -99,19 +98,18 @@ def written_out(sql: str, look: Look) -> str:
 @lru_cache(maxsize=512)
 def functions_of(written: str, *, of_loads: bool) -> list[Macro]:
     """Macros of values that a statement calls after its tables were written out, each after those it calls."""
-    look = Look(of_loads=of_loads)
-    return [macro for macro in macros_of(written, of_loads=of_loads) if _table(macro.name, look) is None]
+    return [one for one in macros_of(written, of_loads=of_loads) if not (one.is_table or one.name in {SCOPED, JUDGED})]
 
 
 def _pieces(text: str, look: Look) -> Iterator[str]:
     end = 0
     while (found := _called(look).search(text, end)) is not None:
         name = found[1] or found[2]
-        table = name and _table(name, look)
-        if not table:
+        if not name:
             yield text[end : found.end()]
             end = found.end()
             continue
+        table = _table(name, look)
         given, after = _arguments(text, found.end()) if found[1] else ({}, found.end())
         yield text[end : found.start(1 if found[1] else 2)]
         yield f"({''.join(_pieces(_substituted(table, given), look))})"

@@ -22,10 +22,9 @@ def pair_macros() -> Mapping[str, Macro]:
     return read_macros(read_sql(Path(__file__).with_suffix(".sql")))
 
 
-def of_predictions(macro: str, sql: str) -> tuple[str, str]:
-    """A macro that a measured one stands in place of: its name from there on, and its text."""
-    name = f"{_OF_PREDICTIONS}{macro}"
-    return name, sql.replace(f"MACRO {macro}(", f"MACRO {name}(", 1)
+def of_predictions(macro: str) -> str:
+    """The name, from there on, of a macro that a measured one stands in place of."""
+    return f"{_OF_PREDICTIONS}{macro}"
 
 
 def of_both(macro: Macro) -> Macro:
@@ -33,7 +32,7 @@ def of_both(macro: Macro) -> Macro:
     if macro.name != "unbeaten_points":
         return macro
     beside = f"concat({_FRONTIER}, CASE WHEN NOT contains(point, ':') THEN ', measured' END)"
-    return replace(macro, sql=macro.sql.replace(f"{_FRONTIER} AS", f"{beside} AS", 1))
+    return replace(macro, text=macro.text.replace(f"{_FRONTIER} AS", f"{beside} AS", 1))
 
 
 @cache

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queries_stores import mission_records, write_sweep
 
-from queries.asking.macros import macros, shared_sql
+from queries.asking.macros import macros, shared_text
 from queries.asking.question import question_of
+from queries.asking.limit_sql import with_limits
 from queries.asking.variables import known_variables, settings
 from queries.session import Session
 from store.location import parse_url
+from store.schema import filled
 
 
 def held(connection, name, value):
@@ -47,7 +49,7 @@ def test_a_variable_has_its_type_whatever_it_holds(name, value, type_):
 
 def test_every_statement_of_the_shared_files_is_known_by_name_and_comes_after_those_it_calls():
     with duckdb.connect() as connection:
-        statements = connection.extract_statements(shared_sql())
+        statements = connection.extract_statements(with_limits(filled(shared_text())))
     assert len(statements) == len(macros())
     known: set[str] = set()
     for name, macro in macros().items():
