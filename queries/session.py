@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from queries.asking.headers import Report, only_columns, told_columns
 from queries.asking.library import NEAREST, answering_for, names_below, report, variables_read
@@ -33,25 +34,31 @@ from queries.learning.session_runs import SessionRuns
 from queries.measured_rows import (
     MEASURED,
     PREDICTED,
-    MeasuredRows,
     ServerNamer,
     as_stated,
     brought_in,
     check_rows,
     no_proof,
     no_shell,
-    predicted_scope,
     unread,
-    with_measured_words,
 )
 from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
-from queries.scoping.question_scope import Pinned, check_serving_models, keyed_question, phases_kept
+from queries.scoping.question_scope import (
+    Pinned,
+    check_serving_models,
+    keyed_question,
+    phases_kept,
+    resolve_question,
+)
 from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from queries.thinned import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.reading import machine_memory, read_transaction
+from store.reading import ReadTransaction, machine_memory, read_transaction
+
+if TYPE_CHECKING:
+    from queries.measured_rows import MeasuredRows
 
 _MACHINE_SHARE = 0.5
 _LEAST_BYTES = 2**30
@@ -87,7 +94,7 @@ class Session:
         self._runs = SessionRuns(location, own_points)
         self._ran: Report | None = None
         self._ladders = Ladders(self._connection)
-        self._measured = MeasuredRows(self._connection, named)
+        self._named = named
 
     def __enter__(self) -> Self:
         return self
@@ -99,6 +106,12 @@ class Session:
 
     def close(self) -> None:
         self._connection.close()
+
+    @cached_property
+    def _measured(self) -> MeasuredRows:
+        from queries.measured_rows import MeasuredRows
+
+        return MeasuredRows(self._connection, self._named)
 
     def interrupt(self) -> None:
         """Stop the question that another thread asks here; the session is of no more use."""
@@ -134,6 +147,8 @@ class Session:
         )
         answer = replace(answer, notes=(*answer.notes, *elsewhere_notes(self._runs.elsewhere)))
         if question.options.rows != PREDICTED:
+            from queries.measured_rows import with_measured_words
+
             return with_measured_words(answer, self._connection.duckdb, self._measured.notes())
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
@@ -320,7 +335,7 @@ class Session:
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
-            scope = predicted_scope(transaction, question, pinned)
+            scope = _scope_of(transaction, question, pinned)
             taught = of_probes and not options.as_predicted and options.rows != MEASURED
             taught_of = (row.scenario_id for row in scope.rows if taught)
             lessons = self._runs.lessons(transaction, taught_of)
@@ -383,6 +398,14 @@ class Session:
             group = columns.index("question_group")
             rows += [(*row[:group], row[group] // divisor, *row[group + 1 :]) for row in cursor.fetchall()]
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
+
+
+def _scope_of(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
+    if question.options.rows == PREDICTED:
+        return resolve_question(transaction, question, pinned)
+    from queries.measured_rows import scope_beside_measured
+
+    return scope_beside_measured(transaction, question, pinned)
 
 
 def _has_nearest(question: Question) -> bool:

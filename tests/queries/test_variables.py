@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queries_stores import mission_records, write_sweep
 
+from queries.asking.limit_sql import with_limits
 from queries.asking.macros import macros, shared_text
 from queries.asking.question import question_of
-from queries.asking.limit_sql import with_limits
 from queries.asking.variables import known_variables, settings
 from queries.session import Session
 from store.location import parse_url
