@@ -115,7 +115,7 @@ def write_data(location: StoreLocation, entries: list[ScopeEntry], data: Path) -
         probes = _write_parquet(connection.duckdb, data / "probes.parquet")
     measured = measured_listing(location)
     _dump(data / "measured.json", {**table_document(measured.columns, measured.rows), "state": documents.state})
-    _dump(data / "setups.json", documents.setups)
+    _dump(data / "setups.json", [one._asdict() for one in documents.setups])
     _dump(data / _MARK, _described(location, documents, entries, choices))
     return probes
 
