@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from queries.asking.headers import Report, only_columns, told_columns
@@ -99,9 +98,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -252,11 +249,6 @@ class Session:
             (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group)
             for row in self._scope.rows
         ]
-
-    def scope_of(self, question: Question) -> list[tuple[str, int, int, int]]:
-        """The scenarios that a question is about, as `pinned`; it is not asked."""
-        self._prepare(keyed_question(self.location, answered_instead(question)), None, whole=True)
-        return self.pinned()
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""

@@ -1,4 +1,4 @@
-"""Thinned files: beside each part one with the rows alone that can win, written, and compared with what can win again.
+"""Thinned files: beside each part one with the rows alone that can win, written, and compared again.
 
 Not here: which rows these are (queries.thinned), and naming files in the store (store.parts.naming)."""
 

@@ -32,7 +32,7 @@ from metric_pages import Server
 from more_client_files import GUIDELLM_CSV
 from restated import config_of
 
-from evaluator.calibration.figures import figures_of
+from evaluator.calibration.forms.base import figures_of
 from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.tables import read_tables
 from evaluator.canonical import content_key

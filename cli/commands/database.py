@@ -1,4 +1,4 @@
-"""db: create, upgrade, check, seal and compact a store; export, import and publish: rows for other stores and programs.
+"""db: create, upgrade, check, seal and compact a store; export, import and publish its rows.
 
 Not here: formats (queries.bundles, queries.publishing)."""
 

@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from evaluator.arrivals.histograms import edges_ms
     from evaluator.arrivals.load_rows import arrival_record, is_stream, load_key
     from evaluator.arrivals.loads import SEATS, PlaySettings, unplayable
-    from evaluator.arrivals.play_rules import Dispatch, KvAdmission
     from evaluator.arrivals.playing import has_compiled_play
-    from evaluator.arrivals.prefix_pools import PoolSettings, PrefillPolicy
+    from evaluator.arrivals.prefix_pools import PoolSettings
     from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
     from evaluator.arrivals.sweeping import ArrivalRequest, replayed_times, scenario_loads
-    from evaluator.arrivals.trace_caches import CacheRoom, prefix_tokens
+    from evaluator.arrivals.trace_caches import CacheRoom
 
 __getattr__, __dir__ = lazy_face(__name__)

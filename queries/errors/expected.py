@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from queries.errors.basis import DATA_SHEET, FITTED_BASIS, MEASURED, device_basis, seldom_measured
-from queries.errors.figures import ErrorFigures, figures_of
 from queries.errors.shipped import ANY, ASKED, REGION_NAMES, Key, devices, summary
 from queries.errors.spreads import (
     CARRIED_STEPS,
@@ -20,6 +19,8 @@ from queries.errors.spreads import (
     OWN,
     TUNED,
     UNKNOWN_STEPS,
+    ErrorFigures,
+    figures_of,
     parts_of,
     shipped_spreads,
 )

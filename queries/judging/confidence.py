@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from queries.asking.limits import Limits, predicted_limits
 from queries.errors.expected import ExpectedError, Stored, Subject, in_pairs, nearest_error
-from queries.errors.figures import LEVELS
+from queries.errors.spreads import LEVELS
 from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:

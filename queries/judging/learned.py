@@ -36,7 +36,6 @@ class OwnRuns:
     lines: tuple[str, ...]
     points: tuple[str, ...]  # keys of all that were read for the question
     percent: Mapping[str, float]  # median error of the rows shown, by metric
-    percent_without: Mapping[str, float]
     corrected: int  # of the probes shown
     shown: int
 
@@ -123,7 +122,7 @@ class LearnedAnswer:
         groups = list(self.posteriors)
         keys = {run.key for group, *_ in groups for run in self._learned.processes[group].runs}
         if not keys:
-            return OwnRuns(lines=(), points=tuple(read), percent={}, percent_without={}, corrected=0,
+            return OwnRuns(lines=(), points=tuple(read), percent={}, corrected=0,
                            shown=self._probes)  # fmt: skip
         spreads = [spread for _, _, found in groups for spread in found.sd.tolist()]
         before = [
@@ -140,7 +139,7 @@ class LearnedAnswer:
         runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
         return OwnRuns(
             lines=(f"{line}, from {runs} of yours; {bare} without", *self._warnings(group for group, *_ in groups)),
-            points=tuple(read), percent=percent, percent_without=without, corrected=len(spreads),
+            points=tuple(read), percent=percent, corrected=len(spreads),
             shown=self._probes,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Brings expected errors to an answer: the figures beside it, whether limits hold, and limits read with a confidence.
+"""Brings expected errors to an answer: figures beside it, whether limits hold, and limits read with a confidence.
 
 Not here: running reports (queries.session), and the arithmetic (queries.judging.confidence)."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,6 @@ from queries.asking.macros import (
     scoped_view,
     without_comments,
 )
-from queries.narrow.measured_pairs import judged_measured, of_both, of_predictions, pair_macros
 
 _FOLDER = Path(__file__).parent
 _DEFINITION = re.compile(
@@ -31,6 +31,7 @@ _DEFINITION = re.compile(
 )
 _PLACES = re.compile(r"'[^']*'|[()\[\]{},]")
 _NAMED_ARGUMENT = re.compile(r"\s*(\w+)\s*:=(.*)", re.DOTALL)
+_FRONTIER = "frontier_of(device)"
 _ALIAS = re.compile(r"\s+AS\b")
 
 
@@ -56,10 +57,29 @@ def _macros(look: Look) -> Mapping[str, Macro]:
     if not look.served:
         known |= read_macros((_FOLDER / "unserved.sql").read_text(encoding="utf-8"))
     if look.measured:
-        known = {name: of_both(macro) for name, macro in known.items()}
-        known |= {of_predictions(name): known[name] for name in SERVED}
-        known |= pair_macros()
+        known = {name: _of_both(macro) for name, macro in known.items()}
+        known |= {f"predicted_{name}": known[name] for name in SERVED}  # that measured ones stand in place of
+        known |= read_macros((_FOLDER / "measured_pairs.sql").read_text(encoding="utf-8"))
     return known
+
+
+def _of_both(macro: Macro) -> Macro:
+    """A macro where measured settings are among the rows: these have a frontier of their own, beside the predicted."""
+    if macro.name != "unbeaten_points":
+        return macro
+    beside = f"concat({_FRONTIER}, CASE WHEN NOT contains(point, ':') THEN ', measured' END)"
+    return replace(macro, text=macro.text.replace(f"{_FRONTIER} AS", f"{beside} AS", 1))
+
+
+@cache
+def _judged_measured() -> str:
+    """The view of judged rows. A server that ran had memory enough: what is not known counts as none left."""
+    text = macros()[JUDGED].sql
+    before, _, select = text.partition(f"VIEW {JUDGED} AS\n")
+    return (
+        f"{before}VIEW {JUDGED} AS\nSELECT * REPLACE (CASE WHEN scenario_id < 0 THEN 0 ELSE memory_free_bytes END"
+        f" AS memory_free_bytes) FROM (\n{select.rstrip().rstrip(';')}\n);"
+    )
 
 
 def _text(name: str, look: Look) -> str:
@@ -69,7 +89,7 @@ def _text(name: str, look: Look) -> str:
     if name == JUDGED and look.narrow:
         return read_sql(_FOLDER / "judged.sql", confident=look.confident)
     if name == JUDGED and look.measured:
-        return judged_measured()
+        return _judged_measured()
     return _macros(look)[name].sql
 
 

@@ -323,23 +323,9 @@ def _forget(connection: Connection, keys: Collection[str]) -> None:
         connection.execute(delete(VALIDATION).where(VALIDATION.c.measurement_id.in_(ids)))
 
 
-def get_measurements(
-    store: Store,
-    *,
-    model: str | None = None,
-    device: str | None = None,
-    source_format: str | None = None,
-    newest: int | None = None,
-) -> list[MeasurementRecord]:
-    """Return measured points in the order of their import, those of a model, device or format when given."""
+def get_measurements(store: Store, *, newest: int | None = None) -> list[MeasurementRecord]:
+    """Return measured points in the order of their import."""
     query = select(MEASUREMENT).order_by(MEASUREMENT.c.id.desc()).limit(newest)
-    for column, value in (
-        (MEASUREMENT.c.model, model),
-        (MEASUREMENT.c.device, device),
-        (MEASUREMENT.c.source_format, source_format),
-    ):
-        if value is not None:
-            query = query.where(column == value)
     with store.reading() as connection:
         return [_record(row) for row in connection.execute(query).mappings()][::-1]
 

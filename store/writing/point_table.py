@@ -1,4 +1,4 @@
-"""Measured points of a large table in columns: what many points share is one record, and is checked and written once.
+"""Measured points of a large table in columns: what many share is one record, checked and written once.
 
 Not here: reading tables (evaluator.ledger.readers) and storing points (measurements)."""
 

@@ -1,16 +1,34 @@
-"""Flags of a stored row apart from its plan: a server to run has others, and two rows differ in the rest.
+"""The command of a stored row, and its flags apart from the plan: a server to run has others, and two rows differ.
 
 Not here: which flags a row has (vllm_flags, sglang_flags, trtllm_config)."""
 
 from __future__ import annotations
 
+import functools
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
 
 from store.location import StoreLocation
-from sweepdb.launching.engine_commands import command_of
-from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, ServerCommand
+from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, Role, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
+
+
+def command_of(
+    engine: Engine, instance: StoredInstance, role: Role, instances: int, version: str | None
+) -> ServerCommand:
+    """The command that starts an instance under an engine, in a version or the newest."""
+    return _by_engine()[engine](instance, role, instances, version)
+
+
+@functools.cache
+def _by_engine() -> Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]]:
+    package = __name__.rpartition(".")[0]
+    modules = (import_module(f"{package}.{item.name}") for item in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return {name: write for module in modules for name, write in getattr(module, "COMMANDS", {}).items()}
+
 
 # Flags that bind a server to the row: its users, the longest of its requests, their memory, and no cache of prompts.
 OF_A_ROW = {

@@ -1,4 +1,4 @@
-"""The parts of a report in words: the answer, what moves it, what it costs, how far off it may be, where it comes from.
+"""The parts of a report in words: the answer, what moves it, its cost, how far off it may be, where it comes from.
 
 Not here: the file around them (sweepdb.reporting.page_file), and asking (sweepdb.reporting.contents)."""
 

@@ -12,7 +12,7 @@ from store.errors import InputError
 from store.location import StoreLocation
 from store.whole_files import written_whole
 from sweepdb.launching.benchmark_script import stated_circumstances
-from sweepdb.launching.engine_commands import command_of
+from sweepdb.launching.flags_of_rows import command_of
 from sweepdb.launching.server_command import ENGINES
 from sweepdb.launching.stored_instance import StoredInstance
 from sweepdb.measuring import PointSelection, import_measurements, let_measurements_teach

@@ -24,8 +24,8 @@ from store.location import StoreLocation
 from store.reading import read_store_id
 from store.texts import escaped
 from sweepdb.deciding import BUDGET, GAIN, REPORT
-from sweepdb.web.decisions import decision_document
 from sweepdb.web.documents import answer_document, table_document
+from sweepdb.web.listings import decision_document
 from sweepdb.web.pool import SessionPool
 from sweepdb.web.statements_apart import rows_apart
 

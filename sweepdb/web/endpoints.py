@@ -21,10 +21,11 @@ from store.location import StoreLocation
 from sweepdb.deciding import REPORT
 from sweepdb.reporting import drawn
 from sweepdb.web.asked import question_of_parameters
-from sweepdb.web.decisions import decision_document, decision_script
 from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, plain, table_document
 from sweepdb.web.listings import (
     Listing,
+    decision_document,
+    decision_script,
     explained_listing,
     measured_listing,
     probe_listing,

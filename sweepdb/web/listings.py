@@ -1,6 +1,6 @@
-"""Tables of pages that are no answer of a report: sweeps, measured points, operators of a step, one stored row.
+"""Documents that are no answer of a report: decisions, and tables of sweeps, measured points, a step or a stored row.
 
-Each is a table with the statement and the command that give it again, and a picture where one says more.
+A table comes with the statement and the command that give it again, and a picture where one says more.
 Not here: addresses (sweepdb.web.endpoints)."""
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from queries.asking import Question, shown
 from queries.measured import measured_points
 from queries.probes import find_probe
-from store.errors import InputError
+from store.errors import InputError, NothingFits
 from store.location import StoreLocation
 from store.sweep_list import list_sweeps
+from sweepdb.deciding import BUDGET, GAIN, Decision, decided, document
 from sweepdb.reporting import explained_picture, picture_with
+from sweepdb.sessions import open_session
 from sweepdb.web.documents import plain
 
 Picture: TypeAlias = dict[str, Any]  # Vega-Lite
@@ -126,3 +129,33 @@ def _spoken(metric: str) -> str:
 
 def _positive(value: object) -> float:
     return float(value) if isinstance(value, int | float) and value > 0 else 0.0
+
+
+def decision_document(location: StoreLocation, question: Question, own: Mapping[str, object]) -> dict[str, object]:
+    return {name: plain(value) for name, value in document(_asked(location, question, own)).items()}
+
+
+def decision_script(location: StoreLocation, question: Question, own: Mapping[str, object]) -> str:
+    start = _asked(location, question, own).next_start
+    if start is None:
+        raise NothingFits("no run is worth it")
+    from sweepdb.launching import launch_files, one_script
+
+    ladder = [one.concurrency for one in start.ladder]
+    files, _ = launch_files(start.probe, store=location.url, ladder=ladder)
+    return one_script(files, f"run-{start.scenario}")
+
+
+def _asked(location: StoreLocation, question: Question, own: Mapping[str, object]) -> Decision:
+    budget, gain = _number(own, "budget", BUDGET), _number(own, "gain", GAIN)
+    if budget != int(budget):
+        raise InputError(f"`budget={budget:g}` is not a whole number of starts")
+    with open_session(location.url) as session:
+        return decided(session, question, budget=int(budget), gain=gain)
+
+
+def _number(own: Mapping[str, object], name: str, default: float) -> float:
+    try:
+        return float(str(own.get(name, default)))
+    except ValueError:
+        raise InputError(f"`{name}` is a number, not {shown(own[name])}") from None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import sweepdb
 from store.location import parse_url
-from sweepdb.planning import to_buy
+from sweepdb.planning.arriving import to_buy
 from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
 
 MODEL = "Qwen/Qwen3-0.6B"
