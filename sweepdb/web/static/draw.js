@@ -1,4 +1,5 @@
 // Pictures: Vega-Lite specifications of the server, drawn by the Vega that it serves. No text is ever evaluated as code.
+import { number } from "./dom.js";
 import { shortened } from "./words.js";
 
 const STYLE = {
@@ -83,7 +84,7 @@ function withRows(layer, lists) {
 
 function tooltipText(lists, row, safe) {
   const list = lists.find((one) => one.some(({ field }) => field in row)) ?? Object.keys(row).map((field) => ({ field }));
-  const lines = list.map(({ field, title }) => `<tr><td class="key">${safe(title ?? field)}</td><td class="value">${safe(String(row[field]))}</td></tr>`);
+  const lines = list.map(({ field, title }) => `<tr><td class="key">${safe(title ?? field)}</td><td class="value">${safe(number(row[field]))}</td></tr>`);
   return `<table><tbody>${lines.join("")}</tbody></table>`;
 }
 

@@ -140,7 +140,7 @@ export async function explore(main) {
     if (figure.hidden) { picture.clear(); return; }
     const points = await measuredPoints();
     const { layer, encoding, ...rest } = fit;
-    const band = { mark: { type: "area", interpolate: "step-before", opacity: 0.14, tooltip: false }, encoding: { y: { field: "low", type: "quantitative", title: encoding.y.title }, y2: { field: "high" } } };
+    const band = { mark: { type: "area", interpolate: "step-before", opacity: 0.14, tooltip: false }, encoding: { detail: { field: "mode" }, y: { field: "low", type: "quantitative", title: encoding.y.title }, y2: { field: "high" } } };
     const over = { data: { values: points }, mark: { type: "point", shape: "diamond", size: 70, strokeWidth: 1.6, color: "#c2185b", filled: false }, encoding: { x: { field: "user", type: "quantitative" }, y: { field: "device_rate", type: "quantitative" }, color: { value: "#d0306e" }, tooltip: [{ field: "source" }, { field: "concurrency" }, { field: "user" }, { field: "device_rate" }] } };
     await picture.show({ ...rest, encoding, layer: [...(error ? [band] : []), ...layer, ...(points.length ? [over] : [])] },
       "The frontier of tokens a second of one device over tokens a second of one user, as steps");
