@@ -1,6 +1,4 @@
-"""Expected errors as lines for a person, one a region; notes on batches too small for every length bin.
-
-Not here: which region is nearest (queries.errors.expected), and what batches hold (queries.composition)."""
+"""Expected errors as lines for a person, one a region; notes on batches too small for every length bin."""
 
 from __future__ import annotations
 
@@ -25,7 +23,6 @@ _NAMES = {
 
 
 def error_lines(answer: Answer) -> Iterator[str]:
-    """Lines on how own runs changed the errors of an answer, and on the errors that are expected without them."""
     if answer.own_runs is not None:
         yield from answer.own_runs.lines
         if answer.own_runs.corrected == answer.own_runs.shown:
@@ -89,7 +86,6 @@ _SAID_ONE_BY_ONE = 4
 
 
 def bias_note(mean: RealisedMean) -> Iterator[str]:
-    """A sentence where the mean prompt is off by more than 5 %."""
     if abs(mean.bias) > NOTED_BIAS:
         yield (
             f"note: the batch of {mean.probe} has a mean prompt of {mean.realised:.0f} tokens,"

@@ -1,6 +1,4 @@
-"""The face of a feature: what it refuses, what a reader should know, and how well each part of it is known.
-
-Not here: who asks all of them (evaluator.features)."""
+"""The face of a feature: what it refuses, what a reader should know, and how well each part of it is known."""
 
 from __future__ import annotations
 
@@ -21,8 +19,6 @@ State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportPart:
-    """One part of a model, device or engine, and how well it is known."""
-
     part: str
     state: State
     how: str
