@@ -24,6 +24,8 @@ What = Literal["begin", "start", "process", "ladder", "measured", "failed", "imp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
+    """The load that one rung of a ladder puts on a server."""
+
     concurrency: int
     rate: float | None = None
 
@@ -37,6 +39,8 @@ class Load:
 
 @dataclass(slots=True, kw_only=True)
 class Begun:
+    """One start as the journal knows it."""
+
     number: int
     probe: str
     scenario: str

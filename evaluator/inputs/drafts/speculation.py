@@ -56,6 +56,8 @@ class AcceptanceTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculation:
+    """A table with a number of drafts."""
+
     table: AcceptanceTable
     drafts: int
 
