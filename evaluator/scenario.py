@@ -26,8 +26,6 @@ BALANCED_FROM = 8  # ranks of experts, from which decode instances with attentio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Everything that determines the numbers of a scenario, but the batch sizes."""
-
     model: ModelSpec
     device: DeviceProfile
     precision: Precision

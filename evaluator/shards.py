@@ -40,8 +40,6 @@ WantedT = TypeVar("WantedT", bound=Wanted)
 
 @dataclass(frozen=True, slots=True)
 class Cut(Generic[WantedT]):
-    """Scenarios that are evaluated together, under a content key."""
-
     number: int
     key: str
     items: tuple[WantedT, ...]

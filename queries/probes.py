@@ -16,8 +16,6 @@ _REFERENCE = re.compile(r"([0-9a-f]{6,64}):([1-9][0-9]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReference:
-    """The start of a scenario's key, and a batch size."""
-
     scenario: str
     batch_size: int
 

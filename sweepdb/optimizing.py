@@ -40,8 +40,6 @@ from sweepdb.evaluating.workloads import stored_workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerOptions:
-    """The options given to the seeds' command."""
-
     model: str
     devices: tuple[str, ...]
     num_devices: int | None
@@ -190,8 +188,6 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRun:
-    """The outcome of one device's run: what it stored and answered."""
-
     device: DeviceProfile
     sweep: SweepReport
     tables: tuple[Table, ...]

@@ -18,8 +18,6 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A table column: its heading (lines broken by a newline), and how a row's text is made."""
-
     heading: str
     text: str  # a format string over the row
 

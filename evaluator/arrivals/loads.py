@@ -64,8 +64,6 @@ _FIRST, _EVEN_FROM, _BEND, _LAST = 0.025, 0.22, 0.9, 0.99  # of the saturation t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaySettings:
-    """How the loads of a scenario are played, beside the scenario itself."""
-
     process: ArrivalProcess
     seats: int = SEATS
     kv_admission: KvAdmission = "current"

@@ -21,8 +21,6 @@ _LENGTHS, _REPLICAS, _SHORTENED = 1, 2, 3  # streams of random numbers beside th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalProcess:
-    """How requests arrive at one a second: how many, by which process, from which seed."""
-
     kind: ArrivalKind
     requests: int = 20_000
     seed: int = 1

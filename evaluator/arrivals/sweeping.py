@@ -39,8 +39,6 @@ class ArrivalRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioLoads:
-    """A scenario ready to be played, with the keys of its loads by rate."""
-
     player: LoadPlayer | PoolPlayer
     settings: PlaySettings
     common: str

@@ -131,8 +131,6 @@ def narrow_product(bench: Bench, rows: int, columns: int, inner: int) -> list[Ke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
-    """Query and KV heads of one attention and their size."""
-
     query: int
     kv: int
     size: int
@@ -202,8 +200,6 @@ def wall_seconds(kernel: Kernel, devices: int, repeats: int = 20) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The properties of the device, as its driver states them."""
-
     name: str
     memory_bytes: int
     compute_units: int  # streaming multiprocessors, or CPU threads

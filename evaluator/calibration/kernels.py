@@ -26,8 +26,6 @@ Words = npt.NDArray[np.str_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSet:
-    """Measured rows that share one set of coefficients."""
-
     name: str
     form: str
     inputs: Mapping[str, Array]

@@ -19,8 +19,6 @@ State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportPart:
-    """One part of a model, device or engine, and how well it is known."""
-
     part: str
     state: State
     how: str

@@ -15,8 +15,6 @@ _SHARES = frozenset({"dcp", "redundant_experts", "pcp", "micro_batches", "encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """An engine that launch files are written for, and what it does in its own way."""
-
     title: str
     rule: Rule
     words: str  # of the rule

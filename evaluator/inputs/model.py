@@ -213,8 +213,6 @@ class MoeMlp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerGroup:
-    """`count` identical decoder layers."""
-
     count: int
     attention: Mixer | None  # what mixes tokens; None in a layer that has none
     mlp: DenseMlp | MoeMlp | None
@@ -250,8 +248,6 @@ class LayerGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """Everything that determines a model's operators and weights."""
-
     architecture: str  # the Hugging Face model_type, for display and errors
     hidden_size: int
     vocab_size: int

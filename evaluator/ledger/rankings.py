@@ -41,8 +41,6 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The end-to-end milliseconds of one point, measured and predicted."""
-
     point: Comparison
     measured_ms: float
     predicted_ms: float

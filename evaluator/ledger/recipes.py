@@ -17,8 +17,6 @@ FILE = "recipes.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """The features of a point that choose its recipe's flags."""
-
     point_id: str
     engine: str | None
     model: str
@@ -33,8 +31,6 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """The flags that a recipe sets; None is the engine's own choice."""
-
     client: Client | None = None
     token_budget: int | None = None
     narrow_keys: bool = False  # keys and values in eight bits

@@ -124,8 +124,6 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usable:
-    """The records that count, and how many each rule took out."""
-
     records: tuple[MeasurementRecord, ...]
     excluded: tuple[Exclusion, ...]
     noisy_twins: int = 0  # pairs of equal settings whose values lie more than TWIN_RATIO apart; kept

@@ -223,8 +223,6 @@ class _Alike:
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
-    """Operators by what decides their time: those that attend, and those of one extent."""
-
     attention: tuple[Operator, ...]
     alike: tuple[_Alike, ...]
 

@@ -81,8 +81,6 @@ def half_output(output_length: float, convention: Convention) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedLengths:
-    """Every request has the same lengths. `replicas` matter to upstream alone, which schedules them as one."""
-
     input_length: int
     output_length: float
     hit_rate: float

@@ -24,8 +24,6 @@ Columns = Mapping[str, NDArray[Any]]  # of a probe block, by name; what a phase 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A scenario with what prices it and the batch sizes asked for."""
-
     scenario: Scenario
     operators: Mapping[str, OperatorSet]
     source: BatchSource

@@ -28,8 +28,6 @@ def kv_cache_bits(precision: Precision) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBytes:
-    """Bytes on the fullest device, by batch size."""
-
     weights: int
     kv_full: FloatArray
     kv_mean: FloatArray

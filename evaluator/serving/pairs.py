@@ -31,8 +31,6 @@ class PrefillSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeSide:
-    """The decode instances: how many requests decode in all of them together, and their exclusive TPOT."""
-
     decoding: float
     tpot_ms: float
     tokens_per_step: float = 1.0

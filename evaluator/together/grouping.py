@@ -23,8 +23,6 @@ _shared = attrgetter(*(item.name for item in fields(Workload) if item.name not i
 
 @dataclass(frozen=True, slots=True)
 class AskedSizes:
-    """A scenario, its operators by trace, and the first and last batch size to evaluate."""
-
     scenario: Scenario
     operators: Mapping[str, OperatorSet]
     first: int

@@ -26,8 +26,6 @@ _MOST_SAID = 4096
 
 @dataclass(frozen=True, slots=True)
 class ReadyScenario:
-    """A scenario with its operators and the batch sizes asked for; or its failure."""
-
     planned: PlannedScenario
     record: ScenarioRecord
     operators: Mapping[str, OperatorSet]
@@ -37,8 +35,6 @@ class ReadyScenario:
 
 @dataclass(slots=True, kw_only=True)
 class Readying:
-    """Makes the scenarios of a sweep ready, and keeps what many of them share."""
-
     store: Store
     records: RecordBuilder = field(default_factory=RecordBuilder)
     operators: dict[str, OperatorSet] = field(default_factory=dict)

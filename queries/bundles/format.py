@@ -51,8 +51,6 @@ Row = dict[str, Any]  # a line of a bundle, by the names of records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSummary:
-    """The contents of a bundle, in numbers."""
-
     sweeps: int
     scenarios: int
     probes: int

@@ -56,8 +56,6 @@ class _Price(NamedTuple):
 
 @dataclass(slots=True)
 class _Side:
-    """Facts of one sweep's scenarios."""
-
     profiles: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # by device and key
     formula_versions: set[int] = field(default_factory=set)
     serving_models: set[str] = field(default_factory=set)

@@ -28,8 +28,6 @@ BLOCKS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """The store that tables were published of, and the layout that they have."""
-
     store_id: str
     layout: str
 

@@ -81,8 +81,6 @@ def forget_state(connection: Connection, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinnedFile:
-    """A thinned file that was written and that no part has yet."""
-
     folder: str  # the address of its shelf
     name: str
     bytes: int

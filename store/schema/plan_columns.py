@@ -41,8 +41,6 @@ def _share(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRecord:
-    """Parallel sizes of one instance."""
-
     tp: int = field(metadata=_size("devices", "tensor parallel size", "tp"))
     pp: int = field(metadata=_size("devices", "pipeline stages", "pp"))
     dp: int = field(metadata=_size("replicas", "data parallel replicas", "dp"))

@@ -68,8 +68,6 @@ def _check_composition(sizes: np.ndarray, batch: np.ndarray, bins: np.ndarray, s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingRows:
-    """The parts of a block that a scenario has no rows of yet."""
-
     scenario_id: int
     record: BlockRecord
     intervals: Sequence[tuple[int, int]]

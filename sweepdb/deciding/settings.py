@@ -53,8 +53,6 @@ class Server(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A server at so many users, and what is predicted of it."""
-
     probe: str
     server: Server
     plan: str

@@ -18,8 +18,6 @@ _METRICS = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRun:
-    """A measured point of one of the question's servers."""
-
     measurement: str
     server: Server
     users: float

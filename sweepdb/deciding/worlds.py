@@ -38,8 +38,6 @@ _TIE = 1e-3  # of what more requests/s are worth where the devices are the same
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The limits to keep and the load to carry."""
-
     limits: Limits
     pairs: PairOptions
     prices: Mapping[str, float]  # of an hour of each device that has one

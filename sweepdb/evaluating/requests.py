@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltRequest:
-    """The request of a command: products that one sweep evaluates, and notes that a reader should know."""
-
     parts: tuple[SweepRequest, ...]
     notes: tuple[str, ...] = ()
     arrivals: ArrivalRequest | None = None

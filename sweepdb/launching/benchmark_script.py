@@ -142,8 +142,6 @@ done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """Requests of a benchmark: users at once, and lengths that are spread evenly around their means."""
-
     users: int
     prompt: float  # of text
     output: float

@@ -37,8 +37,6 @@ _Values = Mapping[str, str | int | float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedRole:
-    """One side of what was launched."""
-
     role: Role
     probe: str
     instances: int

@@ -15,8 +15,6 @@ FOLDER = Path(__file__).parent / "flags"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One flag: its names, what kind of value it takes, and which values where these are few."""
-
     names: tuple[str, ...]
     takes: str  # nothing, int, float, str, text (JSON or a type of the engine's own); with s: several
     choices: tuple[str, ...] | None = None
@@ -38,8 +36,6 @@ class Flag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagTable:
-    """The flags of one engine in one version."""
-
     engine: str
     version: str
     flags: Mapping[str, Flag]  # by every name

@@ -36,8 +36,6 @@ _SPARE_TOKENS, _BLOCK_TOKENS = 32, 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredInstance:
-    """One stored row, restored."""
-
     probe: str
     scenario: Scenario
     model_name: str

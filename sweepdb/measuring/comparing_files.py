@@ -26,8 +26,6 @@ Asked = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One file or folder: what all its points were measured on, and how many there are."""
-
     name: str
     points: int
     served: Facts

@@ -43,8 +43,6 @@ ENGINE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFit:
-    """A fit that was written to a file and stored."""
-
     fit: OwnFit
     output: Path
     version: int

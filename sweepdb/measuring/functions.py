@@ -25,8 +25,6 @@ _LONGEST_S = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptCalibration:
-    """A fit of a device that was written to a file and stored."""
-
     fit: Calibrated
     output: Path
     version: int

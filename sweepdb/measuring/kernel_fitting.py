@@ -49,8 +49,6 @@ KERNEL_COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """A profile with its fit, and the measurements it was fitted to."""
-
     profile: DeviceProfile
     calibration: Calibration
     tables: tuple[KernelTable, ...]

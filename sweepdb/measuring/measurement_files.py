@@ -72,8 +72,6 @@ _SETTINGS = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFiles:
-    """The points that some files hold, each once, and the problems of what could not be read."""
-
     records: Sequence[MeasurementRecord]
     problems: tuple[Problem, ...]
     formats: tuple[str, ...]

@@ -202,8 +202,6 @@ def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> Validati
 
 @dataclass(slots=True, kw_only=True)
 class _Keeper:
-    """The probes of one validation on their way into the store."""
-
     store: Store
     sweep_id: int
     captured: LookUp

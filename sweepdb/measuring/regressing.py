@@ -59,8 +59,6 @@ class Trend(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """Changes, the worst first, and what only one side has."""
-
     changes: tuple[Change, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]

@@ -45,8 +45,6 @@ class PointComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPoint:
-    """One stored point with everything that its source said, and the predictions it was compared with."""
-
     record: MeasurementRecord
     comparisons: tuple[PointComparison, ...]
 

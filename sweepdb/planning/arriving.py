@@ -22,8 +22,6 @@ _SAME = 0.005  # of devices or money
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Longer:
-    """The same question with one limit that is longer."""
-
     about: Limit
     limit: float
     best: Row | None

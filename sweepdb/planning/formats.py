@@ -35,8 +35,6 @@ _AS_NARROW = 1.05  # of what quantising at load leaves: a checkpoint of so many 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """The weights as published, beside one node of a device."""
-
     title: str  # as groups of rows name their formats
     weight_bytes: float
     node_devices: int

@@ -37,8 +37,6 @@ _SPAN = 4.0  # a range without a row at its other end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """Everything that a report shows. `stops` is None where nothing satisfies any limit."""
-
     plan: DeploymentPlan
     frontier: Answer
     stops: Stops | None

@@ -31,8 +31,6 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A command that runs under its watchdog."""
-
     mark: Mark
     process: subprocess.Popen[bytes]
 

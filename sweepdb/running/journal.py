@@ -24,8 +24,6 @@ What = Literal["begin", "start", "process", "ladder", "measured", "failed", "imp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The load that one rung of a ladder puts on a server."""
-
     concurrency: int
     rate: float | None = None
 
@@ -39,8 +37,6 @@ class Load:
 
 @dataclass(slots=True, kw_only=True)
 class Begun:
-    """One start as the journal knows it."""
-
     number: int
     probe: str
     scenario: str

@@ -32,8 +32,6 @@ _UNCLEAR_IN_A_ROW = 2  # starts that failed, not for want of memory: it may be t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HowToRun:
-    """How servers are started and asked."""
-
     budget: int = 1
     client: str | None = None
     ready_s: float = READY_S

@@ -39,8 +39,6 @@ _APART = ((1, 1.0), (2, 1.2), (3, 1 / 1.2))  # layers of lines, and how far pred
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A table, what gives it again, and its picture where rows make one."""
-
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     sql: str

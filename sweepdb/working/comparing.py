@@ -141,8 +141,6 @@ def _until_done(engine: ShardEngine) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
-    """A scenario of measured points, as shards are cut of them."""
-
     number: int
     scenario: Scenario
     sizes: Sequence[int]

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A scenario that is ready, as shards are cut of them."""
-
     ready: ReadyScenario
 
     @property

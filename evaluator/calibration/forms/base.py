@@ -99,8 +99,6 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A kind of kernel: what it needs to know, what is fitted, and the time it takes."""
-
     name: str
     inputs: tuple[str, ...]
     parameters: tuple[Parameter, ...]

@@ -21,8 +21,6 @@ HALF = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Everything a block needs to trace itself at one point."""
-
     request: CaptureRequest
     recorder: Recorder
     point: Point

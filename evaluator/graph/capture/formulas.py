@@ -48,8 +48,6 @@ class Work:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """An intercepted call: arguments, result, and the number formats by name."""
-
     args: tuple[Any, ...]
     result: Any
     formats: dict[str, Format]

@@ -20,8 +20,6 @@ from store.schema import Convention
 
 @dataclass(slots=True)
 class Scope:
-    """Where in the model the next calls belong."""
-
     label: str = ""
     counts: tuple[int, ...] = (1,)
     draft: bool = False

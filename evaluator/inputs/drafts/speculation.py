@@ -56,8 +56,6 @@ class AcceptanceTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculation:
-    """A table with a number of drafts."""
-
     table: AcceptanceTable
     drafts: int
 

@@ -28,8 +28,6 @@ _BINS = "columns `minute,rate,input_length,output_length`, a line for each bin o
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LengthBins:
-    """Rates of requests of the same lengths, minute by minute."""
-
     minute: Integers
     rate_per_s: FloatArray
     input_length: Integers

@@ -85,8 +85,6 @@ def _keys(text: str, path: Path) -> LengthKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A file that was read, for errors about several bins of it."""
-
     path: Path
     text: str
 

@@ -74,8 +74,6 @@ def read_trace(path: Path, *, input_bins: int = 16) -> TraceSummary:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Requests by their number, and how much of each belongs here."""
-
     members: Integers
     weights: FloatArray
 

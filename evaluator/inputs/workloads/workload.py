@@ -61,8 +61,6 @@ LARGEST_LENGTH = 16_777_216  # tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthBin:
-    """One bin of a joint length distribution: representative lengths, probability, an own hit rate if given."""
-
     input_length: float
     output_length: float
     weight: float

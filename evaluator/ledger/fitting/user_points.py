@@ -31,8 +31,6 @@ SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedPoints:
-    """Closed-loop points of one engine, ordered by setting, and what rules took out."""
-
     engine: str
     records: tuple[MeasurementRecord, ...]
     deployments: tuple[Deployment, ...]

@@ -83,8 +83,6 @@ TPOT_INCLUSIVE = "e2e / output tokens"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A line or item that could not be read; the others of its file were."""
-
     where: str
     what: str
 
@@ -116,8 +114,6 @@ class BadItem(Exception):  # noqa: N818  becomes a Problem, never seen outside t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One point of a file, before its content key is known."""
-
     model: str | None = None
     device: str | None = None
     engine: str | None = None

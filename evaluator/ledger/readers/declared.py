@@ -109,8 +109,6 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultFormat:
-    """How one benchmark client writes its results."""
-
     name: str
     told: Callable[[Document], bool]  # whether a document is this client's
     facts: Mapping[str, str]  # ours -> where it stands

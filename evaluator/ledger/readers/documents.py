@@ -101,8 +101,6 @@ def read_documents(path: Path) -> ReadResult:
 
 @dataclass(slots=True)
 class _Found:
-    """The yield of a file so far."""
-
     records: list[MeasurementRecord] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     formats: set[str] = field(default_factory=set)

@@ -36,8 +36,6 @@ _TO_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRequest:
-    """One request of a log, in seconds; without `e2e_s` it failed."""
-
     sent_s: float | None = None
     prompt: float | None = None
     answer: float | None = None
@@ -47,8 +45,6 @@ class LoggedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDocument:
-    """The requests of one file that has nothing else."""
-
     source_format: str
     requests: tuple[Document, ...]
 

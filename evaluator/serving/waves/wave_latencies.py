@@ -31,8 +31,6 @@ from store.schema import FORMULA_MODELS, Convention
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveTimes:
-    """Times of one wave of a stage: through all pipeline stages, and through the slowest of them."""
-
     total: FloatArray
     slowest_stage: FloatArray
 
@@ -86,8 +84,6 @@ def pipeline_period(step: StepTimes, pipeline_stages: int, convention: Conventio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTimes:
-    """Latencies of a request, by batch size."""
-
     e2e: FloatArray
     tpot_inclusive: FloatArray
     tpot_exclusive: FloatArray
