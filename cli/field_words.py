@@ -1,4 +1,6 @@
-"""Other programs' words for options, and what an unknown option is answered with: one that means the same."""
+"""Other programs' words for options, and what an unknown option is answered with: one that means the same.
+
+Not here: the options themselves."""
 
 from __future__ import annotations
 
@@ -80,6 +82,7 @@ def _first(wanted: tuple[str, ...], known: Mapping[str, str]) -> Iterator[str]:
 
 
 def _options(command: Any) -> Mapping[str, str]:  # noqa: ANN401  Typer's own
+    """Options of a command by their names without dashes, each with its help."""
     return {
         name.lstrip("-"): (getattr(each, "help", None) or "").partition(" [")[0]
         for each in command.params

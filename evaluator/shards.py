@@ -1,6 +1,6 @@
 """Cuts a sweep into shards, and evaluates one: the same shards however many workers there are, and whatever is stored.
 
-Pure: nothing here opens a store."""
+Pure: nothing here opens a store. Not here: who runs shards and where rows go (sweepdb.working)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Wanted(Protocol):
     def key(self) -> str: ...
 
     @property
-    def interval(self) -> tuple[int, int] | None: ...
+    def interval(self) -> tuple[int, int] | None:
+        """The batch sizes asked for; None where it cannot be evaluated."""
+        ...
 
 
 WantedT = TypeVar("WantedT", bound=Wanted)
@@ -40,6 +42,8 @@ WantedT = TypeVar("WantedT", bound=Wanted)
 
 @dataclass(frozen=True, slots=True)
 class Cut(Generic[WantedT]):
+    """Scenarios that are evaluated together, under a content key."""
+
     number: int
     key: str
     items: tuple[WantedT, ...]

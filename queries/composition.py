@@ -1,4 +1,6 @@
-"""Which requests of a length distribution a probe's batch holds: the rows that stand beside it in the store."""
+"""Which requests of a length distribution a probe's batch holds: the rows that stand beside it in the store.
+
+Not here: how batches are composed (evaluator.serving.waves.packing)."""
 
 from __future__ import annotations
 
@@ -87,6 +89,7 @@ class RealisedMean:
 
     @property
     def bias(self) -> float:
+        """How far off it is, as a share."""
         return self.realised / self.wanted - 1
 
 

@@ -1,4 +1,6 @@
-"""Questions from Python: one method a report, keywords named as the command's options. For notebooks."""
+"""Questions from Python: one method a report, keywords named as the command's options. For notebooks.
+
+Not here: the methods themselves (queries.asking.report_methods), and evaluating (sweepdb)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reads statements with DuckDB's own parser, without binding them: what they refer to and what they would do."""
+"""Reads statements with DuckDB's own parser, without binding them: what they refer to and what they would do.
+
+Not here: running them."""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ from store.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSelect:
+    """The names that one SELECT statement refers to, in lower case."""
+
     tables: frozenset[str]  # relations, common table expressions among them
     functions: frozenset[str]  # scalar and table functions, macros among them
     table_functions: frozenset[str]
@@ -24,6 +28,7 @@ class ParsedSelect:
 
 
 def parse_select(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSelect | None:
+    """Parse one SELECT statement; None for any other statement and for what does not parse."""
     row = connection.execute(
         "SELECT json_serialize_sql($sql, skip_null := true, skip_empty := true)", {"sql": sql}
     ).fetchone()

@@ -1,4 +1,4 @@
-"""One stored probe by its short reference, with every column."""
+"""One stored probe by its short reference, with every column. Not here: what its numbers consist of."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _REFERENCE = re.compile(r"([0-9a-f]{6,64}):([1-9][0-9]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReference:
+    """The start of a scenario's key, and a batch size."""
+
     scenario: str
     batch_size: int
 
@@ -32,6 +34,7 @@ def parse_reference(text: str) -> ProbeReference:
 
 
 def find_probe(location: StoreLocation, text: str) -> tuple[tuple[str, ...], tuple[object, ...]]:
+    """Names and values of a probe's columns, as the view `probe` has them."""
     reference = parse_reference(text)
     scenario_id = find_scenario(location, reference.scenario)
     with StoreConnection(location) as connection:

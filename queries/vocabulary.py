@@ -1,4 +1,6 @@
-"""The public names: the views and macros that queries/views/*.sql create, and what each of them is built on."""
+"""The public names: the views and macros that queries/views/*.sql create, and what each of them is built on.
+
+Not here: their headers (queries.asking.library) and creating them (queries.connect)."""
 
 from __future__ import annotations
 
@@ -47,6 +49,7 @@ def vocabulary() -> dict[str, VocabularyFile]:
 
 
 def files_for(names: Iterable[str]) -> list[VocabularyFile]:
+    """Return the files that define public names, each after the files it is built on."""
     known = vocabulary()
     ordered: list[VocabularyFile] = []
 

@@ -1,4 +1,6 @@
-"""Faces of packages and folders: the names that others import from them, each loaded when it is first used."""
+"""Faces of packages and folders: the names that others import from them, each loaded when it is first used.
+
+Not here: which names those are. A face lists them under `if TYPE_CHECKING`, as the type checker reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Turns what the drivers raise into store errors that say what happened, where, and what to do next."""
+"""Turns what the drivers raise into store errors that say what happened, where, and what to do next.
+
+Not here: programming mistakes (a wrong statement, a broken constraint); those stay as they are and count as bugs."""
 
 from __future__ import annotations
 

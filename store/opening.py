@@ -1,4 +1,7 @@
-"""Opens a store for writing: its transactions, and the checks before anything is done."""
+"""Opens a store for writing: its transactions, and the checks before anything is done.
+
+Not here: engines, creating and migrating (store.migrating), and reading without SQLAlchemy
+(store.reading)."""
 
 from __future__ import annotations
 
@@ -92,6 +95,7 @@ class Store:
 
 
 def open_store(url: str | None, *, create: bool = False, read_only: bool = False) -> Store:
+    """Open a store after checking that it is one, at this program's revision; `create` makes a missing one first."""
     location = parse_url(url)
     if create and not read_only:
         create_if_missing(location)

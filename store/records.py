@@ -260,6 +260,8 @@ class CalibrationRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceRecord:
+    """The price of a device and the power that it draws, from a date on."""
+
     device_name: str
     effective_from: str  # ISO date
     usd_per_device_hour: float | None

@@ -1,4 +1,6 @@
-"""How long writers wait for each other, and whom they tell: one setting a process, a command's or the environment's."""
+"""How long writers wait for each other, and whom they tell: one setting a process, a command's or the environment's.
+
+Not here: which lock is waited for (store.migrating)."""
 
 from __future__ import annotations
 
@@ -34,6 +36,7 @@ def wait_at_most(limit_s: float | None, tell: Callable[[float, float], None] | N
 
 
 def limit_s() -> float:
+    """The longest that a writer waits for others, in seconds."""
     if _SETTING.limit_s is not None:
         return _SETTING.limit_s
     text = os.environ.get(VARIABLE)
@@ -53,6 +56,7 @@ def _check(limit: float, what: str) -> None:
 
 
 def patiently(connection: sqlite3.Connection, statement: str) -> None:
+    """Run a statement that takes a lock, again and again until the limit while others hold it."""
     started, limit = time.monotonic(), limit_s()
     (usual_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout = {int(1000 * min(_ATTEMPT_S, limit))}")

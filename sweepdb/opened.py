@@ -1,4 +1,6 @@
-"""A store open for questions from Python, and for evaluating into it. Reports as methods: queries.notebook."""
+"""A store open for questions from Python, and for evaluating into it. Reports as methods: queries.notebook.
+
+Not here: functions that need no open store (sweepdb.evaluating.running, sweepdb.measuring.functions)."""
 
 from __future__ import annotations
 

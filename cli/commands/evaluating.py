@@ -1,4 +1,6 @@
-"""evaluate, explain and launch: options into a request, a report into lines, a stored row into files that start it."""
+"""evaluate, explain and launch: options into a request, a report into lines, a stored row into files that start it.
+
+Not here: evaluating (evaluator.sweep), and what files say (sweepdb.launching)."""
 
 from __future__ import annotations
 

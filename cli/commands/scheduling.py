@@ -1,4 +1,4 @@
-"""schedule: replicas by hour for a day's rate."""
+"""schedule: replicas by hour for a day's rate. Not here: the schedule (sweepdb.scheduling)."""
 
 from __future__ import annotations
 
@@ -90,6 +90,7 @@ def _show_day(found: DaySchedule, format_: str, output: Path | None) -> int:
 
 
 def _check_pool(format_: str, alone: Mapping[str, object]) -> None:
+    """Refuse what only a day of one model has."""
     usual = {"cool_down": _COOL_DOWN, "spare": 0}
     for keyword, value in alone.items():
         if value != usual.get(keyword):

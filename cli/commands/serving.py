@@ -1,4 +1,6 @@
-"""serve: a page over the stored probes. mcp: the same questions as tools. watch: a server that runs beside its row."""
+"""serve: a page over the stored probes. mcp: the same questions as tools. watch: a server that runs beside its row.
+
+Not here: what is served (sweepdb.web), and the comparison (sweepdb.watching)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports that read no store: logs in files, and closed forms."""
+"""Reports that read no store: logs in files, and closed forms. Not here: questions about stored rows (questions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Two examples of each command, as its help shows them; a test runs them through the parser."""
+"""Two examples of each command, as its help shows them; a test runs them through the parser.
+
+Not here: what commands do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A decision as text: the answer, how sure it is, what comes next, the best load of each server, runs read."""
+"""A decision as text: the answer, how sure it is, what comes next, the best load of each server, runs read.
+
+Not here: what is decided (sweepdb.deciding)."""
 
 from __future__ import annotations
 

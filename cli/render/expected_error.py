@@ -1,4 +1,6 @@
-"""Expected errors as lines for a person, one a region; notes on batches too small for every length bin."""
+"""Expected errors as lines for a person, one a region; notes on batches too small for every length bin.
+
+Not here: which region is nearest (queries.errors.expected), and what batches hold (queries.composition)."""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ _NAMES = {
 
 
 def error_lines(answer: Answer) -> Iterator[str]:
+    """Lines on how own runs changed the errors of an answer, and on the errors that are expected without them."""
     if answer.own_runs is not None:
         yield from answer.own_runs.lines
         if answer.own_runs.corrected == answer.own_runs.shown:
@@ -86,6 +89,7 @@ _SAID_ONE_BY_ONE = 4
 
 
 def bias_note(mean: RealisedMean) -> Iterator[str]:
+    """A sentence where the mean prompt is off by more than 5 %."""
     if abs(mean.bias) > NOTED_BIAS:
         yield (
             f"note: the batch of {mean.probe} has a mean prompt of {mean.realised:.0f} tokens,"

@@ -1,6 +1,6 @@
 """A scenario played at a ladder of rates: distributions of its latencies, from which every limit is read later.
 
-Pure: a run and a process in, loads out."""
+Pure: a run and a process in, loads out. Not here: rows (evaluator.arrivals.load_rows), and questions (queries)."""
 
 from __future__ import annotations
 
@@ -64,6 +64,8 @@ _FIRST, _EVEN_FROM, _BEND, _LAST = 0.025, 0.22, 0.9, 0.99  # of the saturation t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaySettings:
+    """How the loads of a scenario are played, beside the scenario itself."""
+
     process: ArrivalProcess
     seats: int = SEATS
     kv_admission: KvAdmission = "current"
@@ -258,6 +260,7 @@ class LoadPlayer:
         )
 
     def played(self, rules: PlayRules, asked: AskedRequests, *, each: bool = False) -> PlayedRequests:
+        """The play from when the scheduler sees each request, in the order in which it does."""
         ready = when_ready(asked, self.before)
         order = np.argsort(ready.arrive_s, kind="stable")
         if np.array_equal(order, np.arange(asked.count)):
@@ -285,6 +288,7 @@ class LoadPlayer:
         }
 
     def times(self, asked: AskedRequests, played: PlayedRequests, first: int) -> RequestTimesMs:
+        """Times of the requests from the `first` on, without what no step takes."""
         arrive, begun, ended = asked.arrive_s[first:], played.first_s[first:], played.end_s[first:]
         gained = (asked.steps[first:] - 1) * self.gain
         tpot = np.where(gained > 0.0, 1e3 * (ended - begun) / np.maximum(gained, 1.0), 0.0)
@@ -331,6 +335,7 @@ def prices_of_trace(run: Run, engine: EngineProfile, seats: int, trace: TracedAr
 
 
 def kv_room(run: Run, kinds: Sequence[RequestKind], seats: int) -> float:
+    """Keys that fit beside weights and activations on the fullest device, in tokens of one replica."""
     scenario = run.scenario
     used = memory_bytes(replace(run, batch_sizes=np.asarray([-(-seats // scenario.plan.pp)])), mean_only=True)
     room = scenario.device.memory_bytes - RESERVED_BYTES - used.weights - float(used.activations[0])

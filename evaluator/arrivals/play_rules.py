@@ -1,4 +1,6 @@
-"""Rules of an instance, seconds of its steps and requests, which a play needs; and the times that it gives."""
+"""Rules of an instance, seconds of its steps and requests, which a play needs; and the times that it gives.
+
+Not here: the play itself (evaluator.arrivals.playing)."""
 
 from __future__ import annotations
 

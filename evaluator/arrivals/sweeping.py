@@ -1,6 +1,6 @@
 """The loads of a sweep's scenarios: which of them the store lacks, and playing those; a log replayed at its own times.
 
-Pure but for the time it takes."""
+Pure but for the time it takes. Not here: writing (evaluator.sweep, store.writing)."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ class ArrivalRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioLoads:
+    """A scenario ready to be played, with the keys of its loads by rate."""
+
     player: LoadPlayer | PoolPlayer
     settings: PlaySettings
     common: str
@@ -46,6 +48,7 @@ class ScenarioLoads:
     keep_requests: bool = False
 
     def play(self, known: Collection[str]) -> list[LoadRecord]:
+        """The loads whose keys are not known, all rates of the scenario together."""
         return [
             load_record(self.player.load(rate, keep_requests=self.keep_requests), self.settings, self.common)
             for key, rate in self.keys.items()

@@ -93,6 +93,7 @@ class Bench:
 
 
 def opened(kind: Kind) -> Bench:
+    """A bench with its pool filled."""
     return Bench(kind=kind, pool=torch.randn(POOL_BYTES[kind] // 2, device=kind, dtype=torch.bfloat16))
 
 
@@ -131,12 +132,15 @@ def narrow_product(bench: Bench, rows: int, columns: int, inner: int) -> list[Ke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
+    """Query and KV heads of one attention and their size."""
+
     query: int
     kv: int
     size: int
 
 
 def prefill(bench: Bench, batch: int, length: int, heads: Heads) -> list[Kernel]:
+    """Causal attention over new tokens only."""
     query = bench.tensor(batch, heads.query, length, heads.size)
     key, value = (bench.tensor(batch, heads.kv, length, heads.size) for _ in range(2))
     attend = functional.scaled_dot_product_attention
@@ -151,6 +155,7 @@ def decode(bench: Bench, batch: int, length: int, heads: Heads) -> list[Kernel]:
 
 
 def elementwise(bench: Bench, operation: str, rows: int, width: int) -> list[Kernel]:
+    """A memory-bound operation on [rows, width] numbers of 16 bits."""
     x, y, weight = bench.tensor(rows, width), bench.tensor(rows, width), bench.tensor(width)
     ids = torch.arange(rows, device=bench.device)
     half = width // 2
@@ -182,6 +187,8 @@ def collective(operation: str, group: int, message_bytes: int) -> Kernel:
 
 
 def wall_seconds(kernel: Kernel, devices: int, repeats: int = 20) -> float:
+    """Median seconds of a call that several devices take part in, all of them waited for."""
+
     def wait() -> None:
         for index in range(devices):
             torch.cuda.synchronize(index)
@@ -200,6 +207,8 @@ def wall_seconds(kernel: Kernel, devices: int, repeats: int = 20) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
+    """The properties of the device, as its driver states them."""
+
     name: str
     memory_bytes: int
     compute_units: int  # streaming multiprocessors, or CPU threads
@@ -207,6 +216,7 @@ class Machine:
 
 
 def machine(kind: Kind) -> Machine:
+    """The device measured: the first GPU, or the CPU with the threads torch uses now."""
     if kind == "cuda":
         about = torch.cuda.get_device_properties(0)
         return Machine(

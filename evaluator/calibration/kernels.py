@@ -26,6 +26,8 @@ Words = npt.NDArray[np.str_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSet:
+    """Measured rows that share one set of coefficients."""
+
     name: str
     form: str
     inputs: Mapping[str, Array]
@@ -94,6 +96,7 @@ def _subset(name: str, form: str, keep: npt.NDArray[np.bool_], latency: Array, *
 
 
 def _groups(*columns: Words) -> Iterator[tuple[tuple[str, ...], npt.NDArray[np.bool_]]]:
+    """Each distinct combination of words, with the rows that have it."""
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
     keys = np.array(["\x1f".join(row) for row in rows])
     for key in np.unique(keys).tolist():

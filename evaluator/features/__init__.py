@@ -1,4 +1,6 @@
-"""Features of serving: each says what it refuses, what a reader should know, and how well it is known."""
+"""Features of serving: each says what it refuses, what a reader should know, and how well it is known.
+
+Not here: refusals of plans (evaluator.inputs.plan_search), and of serving models (evaluator.serving.models)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How tokens fall on experts."""
+"""How tokens fall on experts.
+
+Not here: what it costs (evaluator.pricing.routing)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The face of a feature: what it refuses, what a reader should know, and how well each part of it is known."""
+"""The face of a feature: what it refuses, what a reader should know, and how well each part of it is known.
+
+Not here: who asks all of them (evaluator.features)."""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportPart:
+    """One part of a model, device or engine, and how well it is known."""
+
     part: str
     state: State
     how: str

@@ -1,4 +1,6 @@
-"""Images of requests, encoded inside an instance or on devices of their own."""
+"""Images of requests, encoded inside an instance or on devices of their own.
+
+Not here: what encoding costs (evaluator.serving.encoding, evaluator.serving.engine.encoders_apart)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Keys and values in the hosts' memory, on SSDs or in a remote store."""
+"""Keys and values in the hosts' memory, on SSDs or in a remote store.
+
+Not here: what reading them costs (evaluator.serving.engine.tier_loads)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Ways of serving that are sizes of a plan: shares of a context or a prompt, copies of experts, halves of a batch."""
+"""Ways of serving that are sizes of a plan: shares of a context or a prompt, copies of experts, halves of a batch.
+
+Not here: which plans are legal for a model (evaluator.inputs.plan_search), encoders apart (image_requests)."""
 
 from __future__ import annotations
 

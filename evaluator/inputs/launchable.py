@@ -1,4 +1,6 @@
-"""Which engines can launch a plan as one server: one rule an engine, from its documentation."""
+"""Which engines can launch a plan as one server: one rule an engine, from its documentation.
+
+Not here: whether a plan is legal for a model (evaluator.inputs.plan_search), and the flags of a launch file."""
 
 from __future__ import annotations
 
@@ -15,6 +17,8 @@ _SHARES = frozenset({"dcp", "redundant_experts", "pcp", "micro_batches", "encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
+    """An engine that launch files are written for, and what it does in its own way."""
+
     title: str
     rule: Rule
     words: str  # of the rule
@@ -94,6 +98,7 @@ def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
 
 
 def launches(engine: str, plan: Plan, *, routed: bool) -> bool:
+    """Whether an engine can launch a plan as one server, by its rule and the shares that it has."""
     launcher = LAUNCHERS[engine]
     return launcher.rule(plan, routed) and plan.shares.keys() <= launcher.shares
 
@@ -106,6 +111,7 @@ def rule_of(serving_model: str) -> str | None:
 
 
 def launcher_of(serving_model: str) -> Launcher | None:
+    """The engine whose rule holds for a serving model, as its launch files know it."""
     name = rule_of(serving_model)
     return None if name is None else LAUNCHERS[name]
 

@@ -55,6 +55,7 @@ class GroupedQueryAttention:
 
     @property
     def value_width(self) -> int:
+        """Numbers of one head's value."""
         return self.value_head_dim or self.head_dim
 
     @property
@@ -201,18 +202,23 @@ class MoeMlp:
 
     @property
     def scored(self) -> int:
+        """Experts that a router scores, idle ones among them."""
         return self.experts + self.idle_experts
 
     @property
     def chosen(self) -> int:
+        """Experts that a token chooses, idle ones among them."""
         return self.experts_per_token * self.scored // self.experts
 
     def expert_weights(self, hidden_size: int) -> int:
+        """Weights of one routed expert, without biases."""
         return (3 if self.gated else 2) * (self.latent_size or hidden_size) * self.intermediate_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerGroup:
+    """`count` identical decoder layers."""
+
     count: int
     attention: Mixer | None  # what mixes tokens; None in a layer that has none
     mlp: DenseMlp | MoeMlp | None
@@ -225,11 +231,13 @@ class LayerGroup:
 
     @property
     def blocks(self) -> int:
+        """Parts that read a norm of their own."""
         parts = sum(part is not None for part in (self.attention, self.mlp))
         return min(parts, 1) if self.parallel_mlp else parts
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
+        """Parts that mix tokens in this layer: none, one, or two side by side."""
         return tuple(one for one in (self.attention, self.beside) if one is not None)
 
     @property
@@ -248,6 +256,8 @@ class LayerGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
+    """Everything that determines a model's operators and weights."""
+
     architecture: str  # the Hugging Face model_type, for display and errors
     hidden_size: int
     vocab_size: int
@@ -307,6 +317,7 @@ class ModelSpec:
 
     @property
     def draft_groups(self) -> tuple[LayerGroup, ...]:
+        """Groups of layers of what drafts beside the model; none where its own layers do."""
         if self.draft_model is not None:
             return self.draft_model.layers
         return () if self.draft_layer is None else (self.draft_layer,)
@@ -331,4 +342,5 @@ class ModelSpec:
 
     @property
     def routed(self) -> bool:
+        """Whether tokens are routed to experts."""
         return any(isinstance(group.mlp, MoeMlp) for group in self.layers)

@@ -1,4 +1,6 @@
-"""Ids of the model catalogue without what they stand for: a shell that completes a word waits for them."""
+"""Ids of the model catalogue without what they stand for: a shell that completes a word waits for them.
+
+Not here: the entries (evaluator.inputs.models)."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ class Plan(PlanRecord):
 
     @property
     def language_devices(self) -> int:
+        """Devices that hold the language model."""
         return self.stage_devices * self.pp
 
     @property
@@ -35,6 +36,7 @@ class Plan(PlanRecord):
 
     @property
     def replica_devices(self) -> int:
+        """Devices of one data parallel replica."""
         return self.tp * self.pp * self.pcp
 
     @property

@@ -1,4 +1,6 @@
-"""Models and number formats as measurements name them, in the catalogue's names. Nothing is downloaded."""
+"""Models and number formats as measurements name them, in the catalogue's names. Nothing is downloaded.
+
+Not here: plans and users of a measured point (evaluator.ledger.deployments)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The value of predictions for a choice: end-to-end errors, orders of deployments, and what choosing by them costs."""
+"""The value of predictions for a choice: end-to-end errors, orders of deployments, and what choosing by them costs.
+
+Not here: errors of single metrics and which points count (evaluator.ledger.scoring)."""
 
 from __future__ import annotations
 
@@ -41,6 +43,8 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
+    """The end-to-end milliseconds of one point, measured and predicted."""
+
     point: Comparison
     measured_ms: float
     predicted_ms: float

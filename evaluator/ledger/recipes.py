@@ -1,4 +1,6 @@
-"""Launch flags and clients behind measured points, where the recipe of a source is public: recipes.yaml."""
+"""Launch flags and clients behind measured points, where the recipe of a source is public: recipes.yaml.
+
+Not here: matching points (evaluator.ledger.deployments), and what a flag does to latencies (evaluator.serving)."""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ FILE = "recipes.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
+    """The features of a point that choose its recipe's flags."""
+
     point_id: str
     engine: str | None
     model: str
@@ -31,6 +35,8 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
+    """The flags that a recipe sets; None is the engine's own choice."""
+
     client: Client | None = None
     token_budget: int | None = None
     narrow_keys: bool = False  # keys and values in eight bits
@@ -39,6 +45,7 @@ class Flags:
 
 
 def has_recipe(point_id: str) -> bool:
+    """Whether the launch behind a point is among the public recipes."""
     return re.match(_recipes()["point_ids"], point_id) is not None
 
 
@@ -82,6 +89,7 @@ def _setting(name: str, served: Served) -> float | None:
 
 
 def _first(rules: Sequence[Mapping[str, Any]], served: Served) -> float | None:
+    """The value of the first rule whose conditions hold; None where no rule does."""
     return next((_value(rule, served) for rule in rules if _applies(rule, served)), None)
 
 
@@ -103,6 +111,7 @@ def _applies(rule: Mapping[str, Any], served: Served) -> bool:
 
 
 def _value(rule: Mapping[str, Any], served: Served) -> float:
+    """The stated value, or the sum of what it is made of."""
     if "value" in rule:
         return float(rule["value"])
     shares = {"users": served.users, "inputs": served.input_length, "outputs": served.output_length}

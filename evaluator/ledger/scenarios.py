@@ -1,4 +1,6 @@
-"""The one translation of a measured point into scenarios: as somebody would ask about it, and as much as is known."""
+"""The one translation of a measured point into scenarios: as somebody would ask about it, and as much as is known.
+
+Not here: evaluating them (evaluator.ledger.predicting), and where deployments come from (deployments)."""
 
 from __future__ import annotations
 
@@ -40,6 +42,7 @@ def scenario_of(
 def prompts_scenario_of(
     deployment: Deployment, knowledge: Knowledge, *, engine: EngineProfile | None = None
 ) -> Scenario | None:
+    """The instances that take prompts, where sides are apart."""
     if deployment.prefill_plan is None:
         return None
     return _scenario(deployment, knowledge, engine, None, "prefill", deployment.prefill_plan)
@@ -52,6 +55,7 @@ def lengths_of(deployment: Deployment, knowledge: Knowledge) -> tuple[int, int]:
 
 
 def mean_output_of(deployment: Deployment, knowledge: Knowledge) -> float:
+    """The mean answer that was measured, beside the one that the scenario states."""
     return lengths_of(deployment, knowledge)[1] * (_mean_share(deployment) if knowledge == "known" else 1.0)
 
 

@@ -1,6 +1,7 @@
 """Errors of predictions against measured points: which points count, figures of errors, regions, rankings.
 
-Exclusions are rules with names and counts. None of them looks at a prediction."""
+Exclusions are rules with names and counts. None of them looks at a prediction. Not here: predicting
+(evaluator.ledger.predicting), and showing (cli)."""
 
 from __future__ import annotations
 
@@ -60,6 +61,7 @@ class Comparison:
 
     @property
     def error(self) -> float:
+        """(predicted - measured) / measured."""
         return self.predicted / self.measured - 1.0
 
     @property
@@ -80,11 +82,13 @@ class Comparison:
 
     @property
     def region(self) -> str:
+        """All of these as one text, for people to read."""
         parts = (self.device, self.kind, self.engine, self.mode, self.batch_region, self.length_region)
         return ", ".join(parts)
 
 
 def region_of(value: float, regions: Sequence[tuple[int, str]], last: str) -> str:
+    """The name of the first region whose largest value reaches `value`."""
     return next((name for largest, name in regions if value <= largest), last)
 
 
@@ -100,6 +104,7 @@ class Figures:
 
 
 def figures(errors: Iterable[float]) -> Figures | None:
+    """Figures of signed relative errors; None where there are none."""
     signed = 100.0 * np.asarray(list(errors), dtype=np.float64)
     if not signed.size:
         return None
@@ -124,6 +129,8 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usable:
+    """The records that count, and how many each rule took out."""
+
     records: tuple[MeasurementRecord, ...]
     excluded: tuple[Exclusion, ...]
     noisy_twins: int = 0  # pairs of equal settings whose values lie more than TWIN_RATIO apart; kept
@@ -182,6 +189,7 @@ def _rule_against(record: MeasurementRecord, seen: Seen) -> str | None:
 
 
 def _drafted(record: MeasurementRecord) -> bool:
+    """Whether a run of one of the builds that also ran with drafts."""
     build = (record.engine or "", record.engine_version or "")
     aggregated = record.model == SPECULATIVE_MODEL and record.mode == "aggregated"
     return aggregated and (record.decode.tp or 1) * (record.decode.dp or 1) >= SPECULATIVE_BUILDS.get(build, math.inf)
@@ -231,6 +239,7 @@ def _twins(records: Sequence[MeasurementRecord]) -> tuple[int, int]:
 
 
 def plan_label(deployment: Deployment) -> str:
+    """The plan and its number of replicas, short; prefill instances before decode instances where they are apart."""
     decode = _plan_label(deployment.plan, deployment.moe)
     if deployment.prefill_plan is None:
         return decode

@@ -1,4 +1,6 @@
-"""Measured points whose prefill and decode instances are apart: one probe of each side, joined in closed form."""
+"""Measured points whose prefill and decode instances are apart: one probe of each side, joined in closed form.
+
+Not here: the closed form (evaluator.serving.pairs), and points that one instance serves (predicting)."""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ Values = dict[str, float]
 
 
 class Probe(Protocol):
-    def value(self, column: str, batch_size: int) -> float: ...
+    """Something that knows the numbers of a scenario's probes."""
+
+    def value(self, column: str, batch_size: int) -> float:
+        """A number of the probe of this batch size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,7 @@ def values_of_sides(deployment: Deployment, lengths: Sequence[int], sides: Sides
 
 
 def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> tuple[int, PairTimes]:
+    """(batch size that decodes, times of the pair) at the point's number of users."""
     prompts, tokens = sides.prompts, sides.tokens
     engine = _engine(sides)
     replicas = deployment.instances * deployment.plan.dp
@@ -92,6 +98,7 @@ def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) ->
 
 
 def mean_length(client: Client) -> float:
+    """Mean length of a client's requests over nominal."""
     return (1.0 + client.shortest) / 2
 
 

@@ -18,6 +18,8 @@ from store.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLink:
+    """The link that joins a group: effective bytes/s of one device, and the latency of one hop."""
+
     bandwidth_bytes_per_s: float
     latency_s: float
 

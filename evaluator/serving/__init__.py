@@ -1,4 +1,6 @@
-"""Serving formulas: from step times to TTFT, TPOT, makespan."""
+"""Serving formulas: from step times to TTFT, TPOT, makespan.
+
+Not here: step times (evaluator.pricing.step), workload files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Memory of a scenario by batch size: weights, KV cache of what is in flight, peak activations of its steps."""
+"""Memory of a scenario by batch size: weights, KV cache of what is in flight, peak activations of its steps.
+
+Not here: how many bytes one token or one operator takes (evaluator.pricing.memory), and whether it fits."""
 
 from __future__ import annotations
 
@@ -23,21 +25,26 @@ Charge = Literal["full", "mean"]
 
 
 def kv_cache_bits(precision: Precision) -> int:
+    """Bits of one number in the KV cache."""
     return 16 if precision.cache == "DISABLED" else 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBytes:
+    """Bytes on the fullest device, by batch size."""
+
     weights: int
     kv_full: FloatArray
     kv_mean: FloatArray
     activations: FloatArray
 
     def used(self, charge: Charge) -> FloatArray:
+        """Everything, with the KV cache at this charge."""
         return np.asarray(self.weights + self.activations + (self.kv_full if charge == "full" else self.kv_mean))
 
 
 def seats_of(scenario: Scenario) -> int | None:
+    """Requests that a replica serves at once; None where as many as there are. Only loops of engines have seats."""
     looped = scenario.phase == "aggregated" and serving_model_of(scenario).engine(scenario) is not None
     return scenario.launch.seats if looped else None
 
@@ -122,6 +129,7 @@ def _largest_steps(run: Run) -> Sequence[WaveStage]:
 
 
 def _step_cache(run: Run, sums: BatchSums) -> FloatArray:
+    """Bytes that a step's requests have cached, with a slot of one token each."""
     scenario = run.scenario
     return kv_bytes(
         scenario.model,

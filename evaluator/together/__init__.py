@@ -1,4 +1,6 @@
-"""Scenarios that differ in their workload alone, evaluated side by side: the same numbers in fewer calls."""
+"""Scenarios that differ in their workload alone, evaluated side by side: the same numbers in fewer calls.
+
+Not here: one scenario (evaluator.evaluate), and which scenarios a sweep has (evaluator.request)."""
 
 from __future__ import annotations
 

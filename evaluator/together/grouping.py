@@ -1,4 +1,6 @@
-"""Which scenarios may stand side by side: the same operators, prices and phase, one prompt length each."""
+"""Which scenarios may stand side by side: the same operators, prices and phase, one prompt length each.
+
+Not here: evaluating them (evaluator.together.side_evaluation)."""
 
 from __future__ import annotations
 
@@ -23,6 +25,8 @@ _shared = attrgetter(*(item.name for item in fields(Workload) if item.name not i
 
 @dataclass(frozen=True, slots=True)
 class AskedSizes:
+    """A scenario, its operators by trace, and the first and last batch size to evaluate."""
+
     scenario: Scenario
     operators: Mapping[str, OperatorSet]
     first: int

@@ -1,4 +1,6 @@
-"""Batch sizes that are worth storing: every one that fits, and an eighth beyond."""
+"""Batch sizes that are worth storing: every one that fits, and an eighth beyond.
+
+Not here: many scenarios at once (evaluator.together.side_evaluation), and what memory they take (evaluator.serving)."""
 
 from __future__ import annotations
 
@@ -54,6 +56,7 @@ def batch_range(
 
 
 def most_worth(scenario: Scenario, source: BatchSource, ceiling: int | None) -> int:
+    """The largest batch size worth storing if all fit."""
     if ceiling is None:
         seats = seats_of(scenario)
         ceiling = LARGEST_BATCH if seats is None else USERS_A_SEAT * seats
@@ -65,6 +68,7 @@ def most_worth(scenario: Scenario, source: BatchSource, ceiling: int | None) -> 
 
 
 def range_up_to(most: int, fitting: int) -> BatchRange:
+    """The range of a scenario of which so many fit."""
     return BatchRange(largest_fitting=fitting, last=min(most, max(1, fitting + -(-fitting // 8))))
 
 

@@ -1,4 +1,6 @@
-"""Rows with their columns as tables of other libraries, and as HTML for notebooks."""
+"""Rows with their columns as tables of other libraries, and as HTML for notebooks.
+
+Not here: which rows (queries.asking.question), and tables of a terminal (cli.render)."""
 
 from __future__ import annotations
 

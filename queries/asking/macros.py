@@ -1,4 +1,6 @@
-"""The macros that reports are built on, one by one: what each calls, and which variables it reads."""
+"""The macros that reports are built on, one by one: what each calls, and which variables it reads.
+
+Not here: their text (queries/*.sql), and creating them (queries.session)."""
 
 from __future__ import annotations
 
@@ -88,6 +90,7 @@ def macros(*, of_loads: bool = False) -> Mapping[str, Macro]:
 
 
 def read_macros(text: str) -> dict[str, Macro]:
+    """The macros that a text of SQL creates, by name."""
     found = {match[1]: match[0] for match in _STATEMENT.finditer(text)}
     names = frozenset(found)
     return {name: Macro(name=name, sql=sql, beside=names) for name, sql in found.items()}
@@ -116,5 +119,6 @@ def macros_of(sql: str, *, of_loads: bool = False, closed: frozenset[str] = froz
 
 
 def variables_of(sql: str, *, of_loads: bool = False) -> frozenset[str]:
+    """The variables that a text of SQL reads, itself and through macros."""
     texts = (sql, *(macro.sql for macro in macros_of(sql, of_loads=of_loads)))
     return frozenset().union(*(read_in(without_comments(text)) for text in texts))

@@ -1,4 +1,6 @@
-"""The errors that ship: regions of the benchmarks' laboratories, and whose kernels a device's calibration stands on."""
+"""The errors that ship: regions of the benchmarks' laboratories, and whose kernels a device's calibration stands on.
+
+Not here: the region of an answer (queries.errors.expected), and servers nobody measured (queries.errors.spreads)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Sentences on two sweeps: which winners changed, and what may have changed them."""
+"""Sentences on two sweeps: which winners changed, and what may have changed them.
+
+Not here: the rows themselves (queries/reports/diff.sql)."""
 
 from __future__ import annotations
 
@@ -56,6 +58,8 @@ class _Price(NamedTuple):
 
 @dataclass(slots=True)
 class _Side:
+    """Facts of one sweep's scenarios."""
+
     profiles: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # by device and key
     formula_versions: set[int] = field(default_factory=set)
     serving_models: set[str] = field(default_factory=set)
@@ -164,6 +168,7 @@ def _said(value: object) -> str:
 
 
 def _between(transaction: ReadTransaction, sweeps: Sequence[str]) -> Iterator[str]:
+    """The program, and prices that came between the two sweeps."""
     first, second = (next(transaction.rows(_Sweep, _SWEEPS, (find_sweep(transaction, name),))) for name in sweeps)
     if first.program_version != second.program_version:
         yield f"Program: {first.program_version} -> {second.program_version}."

@@ -1,4 +1,6 @@
-"""Own runs in an answer: a word beside each row, whether limits hold together, and the line of the header."""
+"""Own runs in an answer: a word beside each row, whether limits hold together, and the line of the header.
+
+Not here: what runs say (queries.learning), and the errors that are expected without them (queries.errors)."""
 
 from __future__ import annotations
 
@@ -45,6 +47,7 @@ class _Shown(NamedTuple):
 
 
 def _references(answer: Answer) -> Iterator[str]:
+    """The probes that an answer shows: in its rows, in those nearest, and those that it was asked about."""
     for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)):
         if "probe" in columns:
             place = columns.index("probe")
@@ -73,6 +76,7 @@ class LearnedAnswer:
             yield group, [self._shown.references[place] for place in places], found
 
     def words(self) -> dict[str, str]:
+        """How each row stands to the runs, by its reference."""
         return {
             reference: MEASURED if own else near_runs(int(near), len(self._learned.processes[group].runs))
             for group, references, found in self.posteriors
@@ -189,6 +193,7 @@ def _inverse(rate: float | None) -> float | None:
 
 
 def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
+    """An answer that says of each row how it stands to own runs, and in its header what they changed."""
     words, said = found.words(), found.said()
     told = replace(answer, own_runs=said)
     if "probe" not in answer.columns or not words:
@@ -205,6 +210,7 @@ def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
 
 
 def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
+    """A note of points of these servers that nothing stored predicts, and the command that changes it."""
     if not points:
         return ()
     one = points[0].setting
@@ -217,6 +223,7 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
 
 
 def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
+    """A note on runs of the model and device under another engine or format, and what asks about theirs."""
     by_server: Counter[Server] = Counter()
     for one in points:
         by_server[one.server] += one.repeats

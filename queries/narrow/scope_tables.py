@@ -2,7 +2,9 @@
 
 `probe` is the public view, or what is kept in place of it; `scoped` are its rows within the scope; `judged_rows` what
 limits and ranks read of these, from a narrow table where there is one; what engines make of them is empty where none
-serves anything. Other macros are created once and never again: they look at whatever has the name."""
+serves anything. Other macros are created once and never again: they look at whatever has the name.
+Not here: what is kept (queries.narrow.kept_rows), which scope a question has (queries.scoping), running reports
+(queries.session)."""
 
 from __future__ import annotations
 
@@ -156,6 +158,7 @@ class ScopeTables:
         self._kept.forget()
 
     def read_with_factors(self, confident: bool) -> None:
+        """Compare limits with bounds of measured values, by the table `factors`, or with predictions."""
         self._confident = confident
 
     def keep_where_scattered(self, phases: Collection[str]) -> None:
@@ -226,6 +229,7 @@ class ScopeTables:
         return Rows.KEPT if self._is_kept() else Rows.STORED
 
     def set_variables(self, values: Mapping[str, object]) -> None:
+        """Set variables that SQL reads, where they hold something else."""
         wanted = settings(values)
         if changed := wanted.items() - self._variables.items():  # each takes 0.3 ms
             self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
@@ -267,6 +271,7 @@ class ScopeTables:
         return frozenset() if self._served else SERVED
 
     def _show_shape(self, view: Macro) -> None:
+        """Have an empty table seen under the name of a view."""
         if view.name not in self._shapes:
             self._relate(view.name, view.sql)
             self._connection.duckdb.execute(f"CREATE TEMP TABLE {view.name}_shape AS FROM {view.name} LIMIT 0")
@@ -294,11 +299,13 @@ class ScopeTables:
             self._relate(JUDGED, judged_measured() if self._measured else macros()[JUDGED].sql)
 
     def _relate(self, name: str, statement: str) -> None:
+        """Make a view, unless it is there."""
         if self._relations.get(name) != statement:
             self._connection.duckdb.execute(statement)
             self._relations[name] = statement
 
     def considered(self, phases: Collection[str]) -> int:
+        """How many probes of the scope a question looks at, those among them that cannot win."""
         if not self._counts:
             if self._measured:
                 self._counts = self._counted(_COUNT_MEASURED.format(source=self._source))
@@ -310,6 +317,7 @@ class ScopeTables:
         return sum(self._counts.values() if self._measured else (self._counts[phase] for phase in phases))
 
     def _there(self, phases: Collection[str]) -> int:
+        """How many of them can be read."""
         if not self._connection.thinned:
             return self.considered(phases)
         there = self._counted(_COUNT_DISTINCT)

@@ -1,6 +1,6 @@
 """Reads an answer that was kept in a file, and compares everything in it with the answer given again.
 
-The answer is written again in the file's format, and both are read alike."""
+The answer is written again in the file's format, and both are read alike. Not here: writing answers (cli.output)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ _TABLES = ("rows", "nearest")
 
 
 class KeptAnswer(NamedTuple):
+    """A file with an answer, and how answers are written."""
+
     path: Path
     written: Written
 

@@ -1,4 +1,6 @@
-"""JSON in one spelling: what a file holds decides every byte of it, and a file in another spelling is seen."""
+"""JSON in one spelling: what a file holds decides every byte of it, and a file in another spelling is seen.
+
+Not here: what proofs hold (queries.proofs.document)."""
 
 from __future__ import annotations
 
@@ -42,6 +44,7 @@ def plain(value: object, *, digits: int | None = None) -> Any:  # noqa: ANN401  
 
 
 def first_difference(said: object, now: object, place: str = "") -> tuple[str, object, object] | None:
+    """Where two values differ first, and what stands there in each; None where they are spelled alike."""
     if spelled(said) == spelled(now):
         return None
     if isinstance(said, dict) and isinstance(now, dict):

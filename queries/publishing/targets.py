@@ -1,4 +1,6 @@
-"""The abilities that every target of publishing has, and what its tables are called."""
+"""The abilities that every target of publishing has, and what its tables are called.
+
+Not here: which rows come and go (queries.publishing.refreshing)."""
 
 from __future__ import annotations
 
@@ -28,6 +30,8 @@ BLOCKS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
+    """The store that tables were published of, and the layout that they have."""
+
     store_id: str
     layout: str
 
@@ -52,16 +56,20 @@ class Target(ABC):
         """Drop what was published, and create an empty table of probes."""
 
     @abstractmethod
-    def blocks(self) -> Blocks: ...
+    def blocks(self) -> Blocks:
+        """The blocks of probes that lie there."""
 
     @abstractmethod
-    def remove(self, blocks: Sequence[Block]) -> None: ...
+    def remove(self, blocks: Sequence[Block]) -> None:
+        """Remove the probes of blocks."""
 
     @abstractmethod
-    def append(self, columns: Typed, select: str) -> None: ...
+    def append(self, columns: Typed, select: str) -> None:
+        """Add the probes that a SELECT over the views yields."""
 
     @abstractmethod
-    def replace(self, name: str, columns: Typed, select: str) -> None: ...
+    def replace(self, name: str, columns: Typed, select: str) -> None:
+        """Lay a small table down anew."""
 
     @abstractmethod
     def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
@@ -73,6 +81,7 @@ class Target(ABC):
 
 
 def not_ours(display: str) -> InputError:
+    """The error of a place that holds something that was not published."""
     return InputError(
         f"{display} holds something that `sweepdb publish` did not write, which is never replaced",
         hint="name a place that is not there yet",

@@ -1,4 +1,4 @@
-"""Which stored scenarios a question is about, and how they are grouped."""
+"""Which stored scenarios a question is about, and how they are grouped. Not here: what is asked of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The workloads of a blend: names into content keys, weights normalised, and the scenarios that are about them."""
+"""The workloads of a blend: names into content keys, weights normalised, and the scenarios that are about them.
+
+Not here: how a blend is served (queries/reports/mix.sql)."""
 
 from __future__ import annotations
 

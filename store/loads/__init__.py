@@ -1,4 +1,6 @@
-"""Keeps what requests at a rate leave: loads, distributions, requests of plays and logs, digests."""
+"""Keeps what requests at a rate leave: loads, distributions, requests of plays and logs, digests.
+
+Not here: tables (store.schema), writing (store.writing)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rows of small whole numbers as few bytes: what a load keeps of its distributions."""
+"""Rows of small whole numbers as few bytes: what a load keeps of its distributions.
+
+Not here: which rows these are (store.loads.load_records)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Parts that stand in place of rows: files of probes that the store names, written by any worker, registered whole."""
+"""Parts that stand in place of rows: files of probes that the store names, written by any worker, registered whole.
+
+Not here: snapshots, which are made again from the store (store.sealing)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Names files in the store: a part with its blocks and what it is about, and thinned files beside parts."""
+"""Names files in the store: a part with its blocks and what it is about, and thinned files beside parts.
+
+Not here: which rows a thinned file holds (queries.thinned), and the transactions of whoever registers or compacts."""
 
 from __future__ import annotations
 
@@ -25,6 +27,8 @@ _SUBJECTS = text(
 
 
 class File(Protocol):
+    """A file that is to be a part."""
+
     @property
     def folder(self) -> str: ...
 
@@ -81,6 +85,8 @@ def forget_state(connection: Connection, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinnedFile:
+    """A thinned file that was written and that no part has yet."""
+
     folder: str  # the address of its shelf
     name: str
     bytes: int

@@ -1,7 +1,8 @@
 """Shelves of parts: a folder that every machine sees, or a bucket. A file never changes under its name.
 
 A file waits under another name until a database is about to name it. What waits may be deleted when nobody comes for
-it; what has its name may be in some database, a copy or a backup, and is not deleted for being unknown here."""
+it; what has its name may be in some database, a copy or a backup, and is not deleted for being unknown here. Not here:
+which shelf is a store's (store.placing.folders), buckets (store.placing.buckets)."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class Shelf(ABC):
     """A folder of this machine, for files that are not finished."""
 
     @abstractmethod
-    def below(self, home: str) -> Shelf: ...
+    def below(self, home: str) -> Shelf:
+        """The shelf of this name in this one."""
 
     @abstractmethod
     def put(self, temporary: Path, name: str) -> None:
@@ -57,14 +59,16 @@ class Shelf(ABC):
         """Give a file that waits its name, and say how it is then; what has it already is left alone."""
 
     @abstractmethod
-    def has(self, name: str) -> bool: ...
+    def has(self, name: str) -> bool:
+        """Whether a file of this name is there."""
 
     @abstractmethod
     def fetched(self, name: str, size: int, sha256: str) -> Path:
         """The file as one of this machine, to be read. That it is what was written is compared where it was copied."""
 
     @abstractmethod
-    def sha256(self, name: str) -> str: ...
+    def sha256(self, name: str) -> str:
+        """The digest of what lies there now."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -76,10 +80,12 @@ class Shelf(ABC):
         some."""
 
     @abstractmethod
-    def named(self) -> list[str]: ...
+    def named(self) -> list[str]:
+        """Files of parts that some database may have named."""
 
     @abstractmethod
-    def note(self, name: str) -> str | None: ...
+    def note(self, name: str) -> str | None:
+        """The text of a small file; None where there is none."""
 
     @abstractmethod
     def put_note(self, name: str, text: str) -> None:
@@ -92,6 +98,8 @@ class Shelf(ABC):
 
 
 class Folder(Shelf):
+    """A folder of this machine, or one that it shares with others."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.address = str(path)
@@ -104,6 +112,7 @@ class Folder(Shelf):
         temporary.replace(self.path / f"{WAITING}{name}")
 
     def settle(self, name: str) -> FileTimes:
+        """Rename it, and have that flushed."""
         path = self.path / name
         try:
             (self.path / f"{WAITING}{name}").replace(path)
@@ -146,6 +155,7 @@ class Folder(Shelf):
             return None
 
     def put_note(self, name: str, text: str) -> None:
+        """Write it beside, and rename it."""
         temporary = self.path / f".{name}.{secrets.token_hex(4)}"
         try:
             with temporary.open("w", encoding="utf-8") as file:

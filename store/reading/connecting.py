@@ -1,4 +1,6 @@
-"""Opens a store for reading with the plain driver, and makes the checks every opening makes."""
+"""Opens a store for reading with the plain driver, and makes the checks every opening makes.
+
+Not here: writing, and anything that imports SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -58,6 +60,7 @@ def read_store_id(location: StoreLocation) -> str:
 
 
 def identity_of(location: StoreLocation, rows: Sequence[Sequence[object]]) -> str:
+    """The identity of a store from the rows of its table, which are one."""
     if len(rows) != 1:
         raise NotAStoreError(
             f"{location.display} is damaged: it has {len(rows)} identities instead of one.",

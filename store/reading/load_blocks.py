@@ -1,4 +1,6 @@
-"""Loads as they were committed together, from the database: rows of a block and its digests, said and made again."""
+"""Loads as they were committed together, from the database: rows of a block and its digests, said and made again.
+
+Not here: parts of them (store.sealing), and what differs (store.upkeep)."""
 
 from __future__ import annotations
 
@@ -69,6 +71,7 @@ class StoredLoads:
 
     @property
     def unchanged(self) -> bool:
+        """Whether the loads are those that were committed, and requests those that were kept."""
         return (
             len(self.loads) == self.load_count
             and self.made == self.digest

@@ -1,4 +1,4 @@
-"""DuckDB of this process alone, in memory."""
+"""DuckDB of this process alone, in memory. Not here: what is read into it (store.sealing, queries.connect)."""
 
 from __future__ import annotations
 

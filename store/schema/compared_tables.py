@@ -1,4 +1,6 @@
-"""Tables of what is compared with evaluations or said about them: fits, measured points, validations, prices, voids."""
+"""Tables of what is compared with evaluations or said about them: fits, measured points, validations, prices, voids.
+
+Not here: every other table (store.schema.tables)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The words that tables and columns are declared in, and those that a column may hold and no others: no SQLAlchemy."""
+"""The words that tables and columns are declared in, and those that a column may hold and no others: no SQLAlchemy.
+
+Not here: which tables there are (store.schema.tables)."""
 
 from __future__ import annotations
 
@@ -173,6 +175,7 @@ def identifier(meaning: str = "integer key") -> Column:
 
 
 def content_key(meaning: str = "content key") -> Column:
+    """Declare the key that tells equal content."""
     return Column("key", DIGEST, "sha256", meaning, unique=True)
 
 

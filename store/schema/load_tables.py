@@ -1,4 +1,6 @@
-"""Tables of requests that arrive: streams, the loads that scenarios were played at, and distributions of each."""
+"""Tables of requests that arrive: streams, the loads that scenarios were played at, and distributions of each.
+
+Not here: every other table (store.schema.tables)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tables of parts: Parquet files that hold the probes of blocks in place of rows, and the shards that wrote them."""
+"""Tables of parts: Parquet files that hold the probes of blocks in place of rows, and the shards that wrote them.
+
+Not here: every other table (store.schema.tables)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The sizes that make a plan, once: what a record has, a database keeps, a label says and a reader is told."""
+"""The sizes that make a plan, once: what a record has, a database keeps, a label says and a reader is told.
+
+Not here: what they mean for a step (evaluator.inputs.plan), and which are legal (evaluator.inputs.plan_search)."""
 
 from __future__ import annotations
 
@@ -41,6 +43,8 @@ def _share(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRecord:
+    """Parallel sizes of one instance."""
+
     tp: int = field(metadata=_size("devices", "tensor parallel size", "tp"))
     pp: int = field(metadata=_size("devices", "pipeline stages", "pp"))
     dp: int = field(metadata=_size("replicas", "data parallel replicas", "dp"))
@@ -107,6 +111,7 @@ class PlanRecord:
 
     @property
     def shares(self) -> Mapping[str, int]:
+        """The sizes that are not at their default, by name."""
         return {one.name: size for one in SHARES if (size := getattr(self, one.name)) != one.usual}
 
 

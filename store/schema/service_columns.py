@@ -1,6 +1,8 @@
 """Fields of subjects about client, launch and routing, each said once.
 
-Record, columns, filters and titles of groups follow."""
+Record, columns, filters and titles of groups follow.
+
+Not here: which serving model reads which of them (evaluator.identity)."""
 
 from __future__ import annotations
 

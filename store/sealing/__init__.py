@@ -1,4 +1,6 @@
-"""Snapshots of a store: laying committed blocks down as Parquet, reading them back, and blocks that none holds yet."""
+"""Snapshots of a store: laying committed blocks down as Parquet, reading them back, and blocks that none holds yet.
+
+Not here: questions over them (queries.connect)."""
 
 from __future__ import annotations
 

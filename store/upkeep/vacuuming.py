@@ -1,4 +1,6 @@
-"""Gives back unused space and refreshes the planner's statistics; of rows only kept requests of voided loads go."""
+"""Gives back unused space and refreshes the planner's statistics; of rows only kept requests of voided loads go.
+
+Not here: checking (store.upkeep)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Stores measured points, and the predictions they were compared with."""
+"""Stores measured points, and the predictions they were compared with.
+
+Not here: reading files of measurements and matching them (sweepdb.measuring)."""
 
 from __future__ import annotations
 
@@ -89,6 +91,7 @@ _MANY = 20_000  # points, from which on all that is stored is looked at in one r
 def _stored(
     connection: Connection, keys: Collection[str], read_as: Collection[str], files: Collection[str]
 ) -> list[Any]:
+    """Stored points that are of these keys or files, with what decides whether they stay."""
     query = select(*(MEASUREMENT.c[name] for name in _COMPARED))
     if connection.execute(select(MEASUREMENT.c.id).limit(1)).first() is None:
         return []
@@ -132,6 +135,7 @@ _LEAST_AT_ONCE = 100  # points, from which on rows go to the driver as they are
 
 
 def _insert(connection: Connection, records: Sequence[MeasurementRecord], places: Sequence[int]) -> None:
+    """Store the records at these places, in this order."""
     if connection.dialect.name != "sqlite" or len(places) < _LEAST_AT_ONCE:
         insert_missing(connection, MEASUREMENT, [_row(records[place]) for place in places])
         return
@@ -169,6 +173,7 @@ _OF_A_POINT = ("key", "source", "extra", "metrics", "measured_at")  # what point
 
 
 def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[Sequence[int]], list[Row]]]:
+    """The columns of a table's rows, and the rows of points by their places."""
     shared = [
         tuple(value for name, value in zip(_ALL_COLUMNS, _tuple(one, now), strict=True) if name not in _OF_A_POINT)
         for one in table.shared
@@ -209,6 +214,7 @@ _plain = operator.attrgetter(*(name if name in _SAME_NAME else f"run.{name}" for
 
 
 def _tuple(record: MeasurementRecord, now: str) -> tuple[Any, ...]:
+    """The row of a point as SQLite's driver takes it, in the order of the columns."""
     for name, value in zip(_PLAIN, _plain(record), strict=True):
         if value is not None:
             _check_once(name, value)
@@ -240,6 +246,7 @@ def _as_sqlite(moment: datetime) -> str:
 
 
 def corrected_of(store: Store, files: Collection[str]) -> list[MeasurementRecord]:
+    """Stored points of these files that a person has corrected."""
     found: list[MeasurementRecord] = []
     with store.reading() as connection:
         for chunk in chunks(sorted(files)):
@@ -268,6 +275,7 @@ def _put_requests(connection: Connection, requests: Mapping[str, MeasuredRequest
 
 
 def get_requests(store: Store, keys: Collection[str]) -> dict[str, MeasuredRequests]:
+    """The logs of these measured points, by key, of those that have one."""
     found: dict[str, MeasuredRequests] = {}
     joined = select(MEASUREMENT.c.key, MEASURED_REQUESTS.c.requests).join(
         MEASURED_REQUESTS, MEASURED_REQUESTS.c.measurement_id == MEASUREMENT.c.id
@@ -316,6 +324,7 @@ def _forget(connection: Connection, keys: Collection[str]) -> None:
 
 
 def get_measurements(store: Store, *, newest: int | None = None) -> list[MeasurementRecord]:
+    """Return measured points in the order of their import."""
     query = select(MEASUREMENT).order_by(MEASUREMENT.c.id.desc()).limit(newest)
     with store.reading() as connection:
         return [_record(row) for row in connection.execute(query).mappings()][::-1]
@@ -341,6 +350,7 @@ def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
 
 
 def forget_validations(store: Store, measurement_keys: Collection[str]) -> None:
+    """Remove the comparisons of measured points that are compared no longer, since a rule takes them out."""
     with store.writing() as connection:
         _forget(connection, measurement_keys)
 

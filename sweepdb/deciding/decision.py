@@ -1,4 +1,6 @@
-"""The answer of `decide`: the deployment to take now, the start to make next, and what its outcomes would change."""
+"""The answer of `decide`: the deployment to take now, the start to make next, and what its outcomes would change.
+
+Not here: which start is worth most (sweepdb.deciding.choosing), and sentences (sweepdb.deciding.saying)."""
 
 from __future__ import annotations
 
@@ -18,6 +20,8 @@ GAIN, BUDGET = 0.02, 1  # below which a run is not worth it, as a share; and sta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
+    """A load of one started server, and what is expected of it, own runs read."""
+
     probe: str
     concurrency: int  # requests in flight in one instance: USERS of bench.sh
     rate: float | None  # requests/s to send in place of it, where the question is about a rate
@@ -52,6 +56,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
+    """One server to start, and the loads to ask it for."""
+
     probe: str  # as `launch` takes it: the most users of the ladder
     scenario: str  # what `ruled_out` names
     device: str

@@ -1,4 +1,6 @@
-"""A decision in sentences and as a document, for the command line, pages and tools alike."""
+"""A decision in sentences and as a document, for the command line, pages and tools alike.
+
+Not here: tables of a terminal (cli.render.decisions)."""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ _DISAGREEING = 1.25  # times between two runs of one setting from which both are
 
 
 def sentences(found: Decision) -> Iterator[str]:
+    """The answer now, what was read for it, and the start to make next."""
     yield _answer(found)
     if found.curve.question.pairs.target_qps is not None:
         yield (

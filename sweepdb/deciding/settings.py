@@ -1,4 +1,6 @@
-"""The settings among which a question decides: stored aggregated rows, as many of each server as a ladder may need."""
+"""The settings among which a question decides: stored aggregated rows, as many of each server as a ladder may need.
+
+Not here: what is known of their errors (sweepdb.deciding.worlds)."""
 
 from __future__ import annotations
 
@@ -32,6 +34,8 @@ GROUP BY left(scenario, 8)
 
 
 class Server(NamedTuple):
+    """A stored scenario: what one started server is."""
+
     scenario: str
     scenario_id: int
     model: str
@@ -48,11 +52,14 @@ class Server(NamedTuple):
 
     @property
     def group(self) -> tuple[str, ...]:
+        """The servers that are off alike: of one model, device, engine and format."""
         return self.model, self.device, self.engine, self.quantization
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
+    """A server at so many users, and what is predicted of it."""
+
     probe: str
     server: Server
     plan: str
@@ -63,10 +70,12 @@ class Setting:
 
     @property
     def e2e_ms(self) -> float:
+        """A whole request."""
         return self.ttft_ms + (self.server.output_length - 1.0) * self.tpot_ms
 
 
 def stored_settings(session: Session, question: Question) -> tuple[Answer, list[Setting]]:
+    """The curve of a question as predicted, and every row of it as a setting."""
     curve = session.ask(
         Question(
             report=CURVE,
@@ -111,6 +120,7 @@ def _servers(session: Session, probes: Sequence[str]) -> dict[str, Server]:
 
 
 def rungs(settings: Iterable[Setting], kept: Collection[str]) -> Iterator[Setting]:
+    """Of each server settings at evenly growing numbers of users, the largest, and those that are `kept`."""
     ordered = sorted(settings, key=lambda one: (one.server.scenario, one.concurrency))
     for _, of_server in groupby(ordered, key=lambda one: one.server.scenario):
         ladder, next_users = list(of_server), 0.0

@@ -1,4 +1,6 @@
-"""The measured points of a store that say something of the settings of a question, and servers that failed."""
+"""The measured points of a store that say something of the settings of a question, and servers that failed.
+
+Not here: what they say (queries.learning)."""
 
 from __future__ import annotations
 
@@ -18,6 +20,8 @@ _METRICS = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRun:
+    """A measured point of one of the question's servers."""
+
     measurement: str
     server: Server
     users: float
@@ -33,6 +37,7 @@ class Teaching:
     versions_left_out: tuple[str, ...] = ()  # of engines, whose runs disagree with the others
 
     def group_of(self, one: Setting) -> Hashable:
+        """Settings of one group are off alike."""
         known = self.known.get(one.server.scenario_id)
         return one.server.group if known is None else known.group
 
@@ -40,6 +45,7 @@ class Teaching:
         return self.processes.get(group) or Process((), self.prior)
 
     def located(self, one: Setting) -> Located:
+        """Where a setting lies in its group."""
         server, known = one.server, self.known.get(one.server.scenario_id)
         if known is not None:
             return known.setting(one.batch_size)
@@ -52,6 +58,7 @@ class Teaching:
 def own_runs(
     location: StoreLocation, points: Sequence[OwnPoint], settings: Iterable[Setting], prior: Prior
 ) -> tuple[tuple[OwnRun, ...], Teaching]:
+    """The measured points of these settings' servers, and what all points of their groups teach."""
     of_scenarios: dict[int, list[Setting]] = defaultdict(list)
     for one in settings:
         of_scenarios[one.server.scenario_id].append(one)

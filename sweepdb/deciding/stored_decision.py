@@ -1,4 +1,6 @@
-"""`decide` as a function: stored rows and measured points in, a Decision out. Starts nothing."""
+"""`decide` as a function: stored rows and measured points in, a Decision out. Starts nothing.
+
+Not here: which start is worth most (sweepdb.deciding.choosing), and words (sweepdb.deciding.saying)."""
 
 from __future__ import annotations
 
@@ -134,10 +136,12 @@ class _Deciding:
 
     @property
     def answer(self) -> Chosen | None:
+        """The deployment to take now."""
         place = self.worlds.chosen if self.known.settings else None
         return None if place is None else self.chosen(place)
 
     def others(self) -> Sequence[Chosen]:
+        """The most promising setting of each server, the one that is measured best first."""
         worth = self.worlds.worth.mean(axis=0)
         best: dict[int, int] = {}
         first = self.worlds.chosen if self.known.settings else None
@@ -146,6 +150,7 @@ class _Deciding:
         return [self.chosen(place) for place in best.values()]
 
     def decided(self) -> str | None:
+        """Why no further run is worth it."""
         if not self.known.settings:
             return "no stored setting can keep the limits, or carry so much on so few devices"
         if self._hopeless():
@@ -168,6 +173,7 @@ class _Deciding:
         return found
 
     def _hopeless(self) -> bool:
+        """Whether no setting is likely to keep the limits."""
         if not self.known.settings:
             return True
         kept = (self.worlds.worth > 0.0).any(axis=1).mean()
@@ -235,6 +241,7 @@ class _Deciding:
         return replace(self.worlds, measured=measured).promising(worlds)
 
     def chosen(self, place: int) -> Chosen:
+        """A setting as a whole deployment."""
         one = self.known.settings[place]
         ttft, tpot = self._times(place)
         per_s = one.concurrency * 1e3 / (ttft + (one.server.output_length - 1.0) * tpot)
@@ -259,6 +266,7 @@ class _Deciding:
         )
 
     def _times(self, place: int) -> tuple[float, float]:
+        """TTFT and TPOT: of its own runs where it was measured, else what is expected."""
         own = self.known.of_runs(self.known.settings[place])
         ttft, tpot = (own.get(*one) for one in zip(METRICS, self.known.expected(place), strict=True))
         return ttft, tpot

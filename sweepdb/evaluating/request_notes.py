@@ -1,4 +1,6 @@
-"""Notes for the reader of a request, before it runs: which defaults were taken, and what will be slow."""
+"""Notes for the reader of a request, before it runs: which defaults were taken, and what will be slow.
+
+Not here: taking the defaults (sweepdb.evaluating.requests)."""
 
 from __future__ import annotations
 
@@ -19,6 +21,7 @@ def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tu
 
 
 def said_of_drafts(drafts: Speculation | None) -> tuple[str, ...]:
+    """A line about measured drafts: what they gain, and where that was measured."""
     if drafts is None:
         return ()
     table, head = (
@@ -67,6 +70,7 @@ def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
 
 
 def _launches_none(part: SweepRequest, engine: str) -> bool:
+    """Whether legal plans were asked for in some phase, and the engine launches none of them."""
     for phase in part.phases:
         for model in part.models:
             found = choices_of_sizes(model.spec, part.instance_sizes(phase), part.search)

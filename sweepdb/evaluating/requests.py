@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltRequest:
+    """The request of a command: products that one sweep evaluates, and notes that a reader should know."""
+
     parts: tuple[SweepRequest, ...]
     notes: tuple[str, ...] = ()
     arrivals: ArrivalRequest | None = None
@@ -79,6 +81,7 @@ def build_request(
 
 
 def _same_arrivals(sets: Sequence[SweepOptions]) -> ArrivalRequest | None:
+    """The requests that arrive at all products of a sweep file, which are the same."""
     asked = list(dict.fromkeys(map(arrivals_of, sets)))
     if len(asked) > 1:
         raise InputError("the parts of a sweep file name different `arrivals`", hint="one file for each")
@@ -116,6 +119,7 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
 
 
 def _drafting(options: SweepOptions, drafts: Speculation) -> SweepOptions:
+    """The same options with the drafts and rates of a table, which nothing else may state."""
     for keyword, given in (
         ("num_mtp_tokens", options.mtp_tokens != 0),
         ("workload", bool(options.workload_names)),
@@ -158,6 +162,7 @@ def _product(
 def _by_serving_model(
     options: SweepOptions, devices: Sequence[DeviceProfile], convention: Convention
 ) -> dict[str, list[DeviceProfile]]:
+    """The devices that each serving model serves: all by those that were named, or each by its usual one."""
     if options.serving_models:
         return {name: list(devices) for name in options.serving_models}
     served: dict[str, list[DeviceProfile]] = {}
@@ -184,6 +189,7 @@ def _search(options: SweepOptions, serving: Serving, convention: Convention) -> 
 def _by_precision(
     options: SweepOptions, models: Sequence[NamedModel], convention: Convention
 ) -> dict[Precision, tuple[NamedModel, ...]]:
+    """The models that each precision is for: published formats differ between models."""
     found: dict[Precision, tuple[NamedModel, ...]] = {}
     for linear in options.linear or (None,):
         for model in models:
@@ -245,6 +251,7 @@ def _published(model: str, name: str, native: str) -> str:
 
 
 def _devices(options: SweepOptions) -> tuple[int, ...] | None:
+    """Sizes of one instance: as named, or every size that divides the total."""
     if options.total_devices is not None:
         if options.num_devices:
             raise InputError("give `num_devices` or `total_devices`, not both")

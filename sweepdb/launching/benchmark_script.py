@@ -1,4 +1,6 @@
-"""The script that measures what a stored row predicts, and brings the result back into the store."""
+"""The script that measures what a stored row predicts, and brings the result back into the store.
+
+Not here: starting servers (shell_target)."""
 
 from __future__ import annotations
 
@@ -27,6 +29,7 @@ def seats_taken(commands: list[ServerCommand]) -> int:
 
 
 def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int | float]:
+    """Facts that a client's result does not state, and a comparison with the row needs."""
     first = commands[0]
     stated: dict[str, str | int | float] = {
         "mode": "aggregated" if len(commands) == 1 else "disaggregated",
@@ -119,6 +122,7 @@ done
 
 
 def one_script(files: Mapping[str, str], folder: str) -> str:
+    """The script: writes the files, starts server.sh, waits until it answers, measures the ladder, stops the server."""
     if _SERVER not in files or LADDER not in files:
         raise InputError("one script is of one server on one host", hint="`output` writes a folder that says the rest")
     written = "".join(
@@ -142,12 +146,15 @@ done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
+    """Requests of a benchmark: users at once, and lengths that are spread evenly around their means."""
+
     users: int
     prompt: float  # of text
     output: float
     spread: float  # half of the range, as a share of the mean
 
     def between(self, mean: float) -> tuple[int, int]:
+        """The shortest and the longest length of a mean."""
         return math.floor(mean * (1.0 - self.spread)), math.ceil(mean * (1.0 + self.spread))
 
 

@@ -37,6 +37,8 @@ _Values = Mapping[str, str | int | float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedRole:
+    """One side of what was launched."""
+
     role: Role
     probe: str
     instances: int
@@ -49,6 +51,7 @@ class LaunchedRole:
 
 
 def launched_roles(folder: Path) -> tuple[LaunchedRole, ...]:
+    """The sides that a folder of `launch` starts."""
     said = _read(folder)
     try:
         names = LaunchedRole.__slots__[1:-1]
@@ -120,6 +123,7 @@ class WholeDeployment:
 
 
 def mean_share(instance: StoredInstance) -> float:
+    """Mean length of the client's requests over nominal."""
     shortest = instance.values["shortest_length"]
     return (1.0 + (float(shortest) if isinstance(shortest, int | float) else 1.0)) / 2.0
 

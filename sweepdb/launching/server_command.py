@@ -1,4 +1,6 @@
-"""How a server is started, whatever its engine: a program, flags, a file of settings, and what none of them says."""
+"""How a server is started, whatever its engine: a program, flags, a file of settings, and what none of them says.
+
+Not here: which flags an engine takes for a plan, and manifests (targets)."""
 
 from __future__ import annotations
 
@@ -50,9 +52,11 @@ class ServerCommand:
 
     @property
     def several(self) -> bool:
+        """Whether it is one of several that do both, which start.sh starts behind a router."""
         return self.role == "server" and self.instances > 1
 
     def words(self, node: int = 0) -> list[tuple[str, str | None]]:
+        """Flags with values, in the order in which they are written."""
         of_node = self.of_nodes[node] if self.of_nodes else {}
         return [*self.settings.items(), *of_node.items()]
 
@@ -63,6 +67,7 @@ class ServerCommand:
 
 
 def one_by_one(flags: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Flags and their values as words of a command line."""
     return [word for name, value in flags for word in ([name] if value is None else [name, value])]
 
 
@@ -81,6 +86,7 @@ class Flags:
 
 
 def check_launchable(engine: Engine, instance: StoredInstance) -> None:
+    """Refuse a plan that the engine cannot start as one server."""
     if engine not in launchable_by(instance.model, instance.plan):
         plan = instance.values["plan"]
         raise InputError(
@@ -165,6 +171,7 @@ def caches_prompts(instance: StoredInstance) -> bool:
 
 
 def outside_bytes(instance: StoredInstance) -> int:
+    """Bytes of what lies outside the devices of the prompts that one replica has in flight."""
     share = sum(tier.hit_rate for tier in instance.workload.tiers)
     in_flight = instance.concurrency / instance.plan.dp
     return math.ceil(share * in_flight * instance.bytes_a_prompt)

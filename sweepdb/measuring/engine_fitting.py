@@ -43,6 +43,8 @@ ENGINE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFit:
+    """A fit that was written to a file and stored."""
+
     fit: OwnFit
     output: Path
     version: int
@@ -51,6 +53,7 @@ class KeptFit:
 
     @property
     def label(self) -> str:
+        """The label that scenarios will give to the profile."""
         return label_of_engine(self.fit.profile)
 
     def rows(self) -> list[list[object]]:
@@ -64,6 +67,7 @@ class KeptFit:
         return None if stage == "before" else "no" if stage in self.fit.unconverged else "yes"
 
     def changes(self) -> list[tuple[str, float, float]]:
+        """(number, before, after) of those that the fit moved."""
         before, after = self.fit.start, self.fit.profile
         moved = [name for name in NUMBERS if getattr(before, name) != getattr(after, name)]
         return [(name, getattr(before, name), getattr(after, name)) for name in moved]

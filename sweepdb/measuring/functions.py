@@ -1,4 +1,6 @@
-"""Validating and calibrating as functions of Python: plain arguments in, typed reports out, nothing printed."""
+"""Validating and calibrating as functions of Python: plain arguments in, typed reports out, nothing printed.
+
+Not here: predicting, fitting and keeping (the other modules of this folder)."""
 
 from __future__ import annotations
 
@@ -25,6 +27,8 @@ _LONGEST_S = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptCalibration:
+    """A fit of a device that was written to a file and stored."""
+
     fit: Calibrated
     output: Path
     version: int
@@ -133,12 +137,14 @@ def calibrate_serving(
 
 
 def _new_profile(device: str, profile: PathName | None) -> Path:
+    """The file that a fit of a device is written to; it must not be there yet."""
     output = Path(f"{Path(_text('device', device)).stem}-calibrated.yaml" if profile is None else profile)
     refuse_existing(output)
     return output
 
 
 def engine_named(name: str, store: str | None) -> EngineProfile:
+    """An engine by name, as a profile's file, or by the label under which this store holds it."""
     if "@" in _text("engine", name) and not Path(name).suffix:
         from evaluator.serving import stored_engine
         from store.opening import open_store
@@ -162,4 +168,5 @@ def _text(keyword: str, value: object) -> str:
     return value
 
 
-def _silent(*_: object) -> None: ...
+def _silent(*_: object) -> None:
+    """Say nothing."""

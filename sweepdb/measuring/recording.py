@@ -1,4 +1,6 @@
-"""Keeps comparisons: the scenarios that were compared, their probes, and the signed errors of these probes."""
+"""Keeps comparisons: the scenarios that were compared, their probes, and the signed errors of these probes.
+
+Not here: comparing (sweepdb.measuring.validating)."""
 
 from __future__ import annotations
 
@@ -148,6 +150,7 @@ def keep_comparison(
 
 
 def _sides(validation: Validation) -> dict[tuple[Knowledge, str, str], Scenario]:
+    """The scenarios of each point: what generates, and what takes its prompts where sides are apart."""
     found: dict[tuple[Knowledge, str, str], Scenario] = {}
     for (knowledge, key), asked in validation.asked.items():
         if asked.scenario in validation.probes:
@@ -202,6 +205,8 @@ def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> Validati
 
 @dataclass(slots=True, kw_only=True)
 class _Keeper:
+    """The probes of one validation on their way into the store."""
+
     store: Store
     sweep_id: int
     captured: LookUp
@@ -212,6 +217,7 @@ class _Keeper:
     def put(
         self, sides: Mapping[tuple[Knowledge, str, str], Scenario], validation: Validation, on_kept: Progress
     ) -> None:
+        """Store every scenario, and the probes that the store lacks."""
         builder = RecordBuilder()
         names = {scenario: validation.points[key].model_name for (_, key, _), scenario in sides.items()}
         for scenario, model_name in names.items():
@@ -223,6 +229,7 @@ class _Keeper:
             on_kept(done, len(refs))
 
     def _put_probes(self, ref: ScenarioRef, block: ProbeBlock) -> None:
+        """Blocks are of neighbouring batch sizes; what is there stays as it is."""
         for part in block.stretches():
             first, last = int(part.batch_size[0]), int(part.batch_size[-1])
             missing = missing_intervals((first, last), ref.known)
@@ -235,6 +242,7 @@ class _Keeper:
 
 
 def remembered(store: Store) -> LookUp:
+    """Operators from the store; what it lacks ships or is captured, and is stored."""
     known: dict[str, OperatorSet] = {}
 
     def look_up(request: CaptureRequest) -> OperatorSet:

@@ -1,4 +1,6 @@
-"""Compare two sides of the measured runs, and find where a setting's level stepped over time."""
+"""Compare two sides of the measured runs, and find where a setting's level stepped over time.
+
+Not here: the statistics (evaluator.ledger.regressions, evaluator.ledger.steps)."""
 
 from __future__ import annotations
 
@@ -59,15 +61,19 @@ class Trend(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
+    """Changes, the worst first, and what only one side has."""
+
     changes: tuple[Change, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
 
     def worse(self, percent: float = 0.0) -> list[Change]:
+        """Changes that are surely worse, by more than so many percent."""
         return [one for one in self.changes if one.verdict == "worse" and one.worse_percent > percent]
 
     @property
     def verdict(self) -> str:
+        """One sentence."""
         count = {kind: sum(one.verdict == kind for one in self.changes) for kind in ("worse", "better", "unknown")}
         settings = len({one.setting for one in self.changes})
         said = f"{settings} settings, {len(self.changes)} numbers compared: {count['worse']} surely worse"
@@ -106,6 +112,7 @@ def regressions(
 
 
 def trends(store_url: str | None, *, model: str | None = None, device: str | None = None) -> list[Trend]:
+    """Every step of every setting and metric over the days on which it was measured, the newest first."""
     series: defaultdict[tuple[str, str], defaultdict[date, list[tuple[float, str]]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -157,6 +164,7 @@ def _run(row: Mapping[str, Any]) -> _Run:
 
 
 def _named(row: Mapping[str, Any]) -> str:
+    """A setting in words: what is not known is left out."""
     given = {name: f"{row[name]:g}" if isinstance(row[name], float) else row[name] for name in _SETTING}
     text = " ".join(str(given.pop(name)) for name in ("model", "device", "engine", "mode") if given[name] is not None)
     lengths = [given.pop(name) for name in ("input_length", "output_length")]

@@ -1,4 +1,6 @@
-"""The answer of `plan`: rows of whole deployments, and in words what wins, what holds it back and what to ask next."""
+"""The answer of `plan`: rows of whole deployments, and in words what wins, what holds it back and what to ask next.
+
+Not here: asking (sweepdb.planning.answering), and tables (cli.render.plans)."""
 
 from __future__ import annotations
 
@@ -23,6 +25,8 @@ _CLOSE = 0.9  # share of a limit from which on it is called near
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxed:
+    """The same question with one limit that is longer."""
+
     about: Limit
     limit: float
     answer: Answer
@@ -30,6 +34,8 @@ class Relaxed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextCommand:
+    """A command with its options by keyword."""
+
     words: tuple[str, ...]
     options: Mapping[str, object] = field(default_factory=dict)
 
@@ -144,6 +150,7 @@ class DeploymentPlan(Framed):
         yield NextCommand(words=("query", "pareto"), options=scope)
 
     def _rows(self) -> tuple[str, ...]:
+        """The rows of the best deployment as `launch` takes them."""
         best = self.best or {}
         if best.get("mode") != "pd":
             return counted_row(best.get("instances"), best.get("probe"))
@@ -221,6 +228,7 @@ class DeploymentPlan(Framed):
         yield f"Next comes {described(second)}, with {times:.2f} x {of_what}: {judged(worse, errors)}."
 
     def _times(self, row: Row, best: Row) -> tuple[float, str]:
+        """The ranked measure of a row as a multiple of the best's, and its name."""
         hourly = "usd_per_hour" if best["carries_target"] else "usd_per_million_output_tokens"
         measure, what = {
             "cost": (hourly, "the money"),
@@ -239,6 +247,7 @@ class DeploymentPlan(Framed):
         ]
 
     def _held_back(self, best: Row) -> Iterator[str]:
+        """The gain from one longer limit, and another deployment where that wins then."""
         for one in self.relaxed if self.ranking != "latency" else ():  # longer limits make no request shorter
             wider = self._first(one.answer)
             if wider is None:

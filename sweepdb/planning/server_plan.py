@@ -1,4 +1,6 @@
-"""The answer about a server that somebody starts: what it does for numbers of users, and what better flags would do."""
+"""The answer about a server that somebody starts: what it does for numbers of users, and what better flags would do.
+
+Not here: evaluating and asking (sweepdb.planning.server_answering), and tables (cli.render.plans)."""
 
 from __future__ import annotations
 

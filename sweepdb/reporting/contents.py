@@ -1,4 +1,6 @@
-"""The contents of a report: the deployments of a question, its frontier, and what moved limits bring."""
+"""The contents of a report: the deployments of a question, its frontier, and what moved limits bring.
+
+Not here: how it looks (sweepdb.reporting.page_file)."""
 
 from __future__ import annotations
 
@@ -37,6 +39,8 @@ _SPAN = 4.0  # a range without a row at its other end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
+    """Everything that a report shows. `stops` is None where nothing satisfies any limit."""
+
     plan: DeploymentPlan
     frontier: Answer
     stops: Stops | None
@@ -60,6 +64,7 @@ def contents_of(given: Mapping[str, object], store: str | None = None) -> Conten
 
 
 def of_plan(plan: DeploymentPlan) -> Contents:
+    """The same of a plan that was made."""
     values = _given(plan)
     with open_session(plan.store.url) as session:
         plan, values = _in_one_format(session, plan, values)
@@ -108,10 +113,12 @@ def _stored_row(session: Session, won: Mapping[str, object] | None) -> dict[str,
 
 
 def _named(row: Mapping[str, object]) -> dict[str, str]:
+    """The subject of a row as the filters that narrow a question down to it."""
     return {keyword: str(row[column]) for keyword, column in _SUBJECT.items()} if row else {}
 
 
 def _assumed(session: Session, answer: Answer) -> Iterator[str]:
+    """The assumptions of the rows of an answer, each sentence once."""
     probes = dict.fromkeys(str(row[name]) for row in answer.dicts() for name in _PROBES if row[name] is not None)
     scenarios = dict.fromkeys(find_scenario(session.location, one.partition(":")[0]) for one in probes)
     found: dict[str, None] = {}
@@ -151,6 +158,7 @@ def _of_frontier(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _given(plan: DeploymentPlan) -> dict[str, object]:
+    """The keywords of the question that a plan asked."""
     question = plan.answer.question
     parts = {"scope": question.scope, "limits": question.limits, "definitions": question.definitions,
              "pairs": question.pairs, "options": question.options}  # fmt: skip

@@ -24,11 +24,14 @@ What = Literal["begin", "start", "process", "ladder", "measured", "failed", "imp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
+    """The load that one rung of a ladder puts on a server."""
+
     concurrency: int
     rate: float | None = None
 
     @property
     def name(self) -> str:
+        """How files call it, as bench.sh does."""
         return str(self.concurrency) if self.rate is None else f"rate-{self.rate:g}"
 
     def __str__(self) -> str:
@@ -37,6 +40,8 @@ class Load:
 
 @dataclass(slots=True, kw_only=True)
 class Begun:
+    """One start as the journal knows it."""
+
     number: int
     probe: str
     scenario: str
@@ -51,6 +56,7 @@ class Begun:
 
     @property
     def left(self) -> list[Load]:
+        """Loads that were not measured yet."""
         return [load for load in self.ladder if load.name not in self.measured]
 
     @property
@@ -82,11 +88,13 @@ class Journal:
         self._read(line)
 
     def begin(self, start: Begun) -> None:
+        """Note a start before anything of it is there."""
         said = asdict(start)
         self.write("start", **{name: said[name] for name in _OF_START}, ladder=said["ladder"])
 
     @property
     def under_way(self) -> Begun | None:
+        """The start that was neither stopped nor given up."""
         return self.starts[-1] if self.starts and not self.starts[-1].stopped else None
 
     def _read(self, line: Mapping[str, Any]) -> None:
@@ -118,6 +126,7 @@ _OF_START = ("number", "probe", "scenario", "plan", "device", "folder")
 
 @contextmanager
 def open_journal(folder: Path) -> Iterator[Journal]:
+    """The journal of a folder, locked until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / JOURNAL).open("a+", encoding="utf-8") as file:
         try:

@@ -1,4 +1,6 @@
-"""Carrying rows between stores and publishing them, as functions of Python."""
+"""Carrying rows between stores and publishing them, as functions of Python.
+
+Not here: formats (queries.bundles, queries.publishing)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Documents that are no answer of a report: decisions, and tables of sweeps, measured points, a step or a stored row.
 
-A table comes with the statement and the command that give it again, and a picture where one says more."""
+A table comes with the statement and the command that give it again, and a picture where one says more.
+Not here: addresses (sweepdb.web.endpoints)."""
 
 from __future__ import annotations
 
@@ -39,6 +40,8 @@ _APART = ((1, 1.0), (2, 1.2), (3, 1 / 1.2))  # layers of lines, and how far pred
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
+    """A table, what gives it again, and its picture where rows make one."""
+
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     sql: str
@@ -48,12 +51,14 @@ class Listing:
 
 
 def sweeps_listing(location: StoreLocation) -> Listing:
+    """Requests to evaluate, validations and imports, the newest first."""
     rows = [[getattr(one, name) for name in _SWEEP] for one in list_sweeps(location, limit=_MOST_SWEEPS)]
     picture = _drawn("sweeps", [dict(zip(_SWEEP, row, strict=True)) for row in rows]) if rows else None
     return Listing(columns=_SWEEP, rows=rows, sql=_SWEEPS_SQL, command="sweepdb sweeps", picture=picture)
 
 
 def measured_listing(location: StoreLocation, metric: str | None = None) -> Listing:
+    """Measured points with predictions of them; of one metric, a picture as well."""
     found = measured_points(location)
     rows = found.rows
     picture = None
@@ -68,6 +73,7 @@ def measured_listing(location: StoreLocation, metric: str | None = None) -> List
 
 
 def explained_listing(location: StoreLocation, reference: str, step: str | None = None) -> Listing:
+    """The operators of a stored step, the longest first; of two probes, side by side."""
     from sweepdb.explaining import explain_probes
 
     references = reference.split(",")
@@ -85,12 +91,14 @@ def explained_listing(location: StoreLocation, reference: str, step: str | None 
 
 
 def probe_listing(location: StoreLocation, reference: str) -> Listing:
+    """One stored row with every column."""
     columns, row = find_probe(location, reference)
     sql = _ROW_SQL.format(*reference.strip().lower().split(":"))
     return Listing(columns=columns, rows=[row], sql=sql, command=f"sweepdb show {reference}")
 
 
 def _compared(metric: str, rows: Sequence[Mapping[str, object]]) -> Picture | None:
+    """Predicted over measured values, with the lines of equal ones and of those a fifth apart."""
     known = [row for row in rows if _positive(row["measured"]) and _positive(row["predicted"])]
     values = [value for row in known for value in (_positive(row["measured"]), _positive(row["predicted"]))]
     if not values:
@@ -106,11 +114,13 @@ def _compared(metric: str, rows: Sequence[Mapping[str, object]]) -> Picture | No
 
 
 def _drawn(name: str, rows: Sequence[Mapping[str, object]]) -> Picture:
+    """A picture of pages with its rows."""
     values: list[Any] = [{key: plain(value) for key, value in row.items()} for row in rows]
     return picture_with(_PICTURES / f"{name}.vl.json", values)
 
 
 def _spoken(metric: str) -> str:
+    """`ttft_ms` as an axis says it."""
     if not metric.endswith("_ms"):
         return metric.replace("_per_s", "/s").replace("_", " ")
     words = metric.removesuffix("_ms").split("_")

@@ -1,4 +1,6 @@
-"""The OpenAPI document of the REST interface, made of headers of reports and declarations of options."""
+"""The OpenAPI document of the REST interface, made of headers of reports and declarations of options.
+
+Not here: answering (sweepdb.web.endpoints)."""
 
 from __future__ import annotations
 
@@ -36,6 +38,7 @@ _ERRORS = {
 
 
 def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
+    """Every path with its parameters."""
     paths: dict[str, object] = {
         "/api/v1/reports": _path("Reports and the parameters that each takes", "reports"),
         "/api/v1/scope": _path("Models, devices, workloads and formats that are stored", "scope"),
@@ -66,6 +69,7 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
 
 
 def _decided() -> list[dict[str, object]]:
+    """The parameters of a decision: those of its report, and its own."""
     own = (
         Keyword(name="budget", hint=int, default=BUDGET, help="starts of a server to plan for"),
         Keyword(name="gain", hint=float, default=GAIN, help="share of the answer below which a run is not worth it"),
@@ -74,6 +78,7 @@ def _decided() -> list[dict[str, object]]:
 
 
 def parameter_of(keyword: Keyword) -> dict[str, object]:
+    """A keyword as a parameter of an address."""
     found: dict[str, object] = {
         "name": keyword.name,
         "in": "query",

@@ -1,4 +1,6 @@
-"""Sweeps on many workers: a coordinator plans, captures and cuts; workers evaluate, write parts and register them."""
+"""Sweeps on many workers: a coordinator plans, captures and cuts; workers evaluate, write parts and register them.
+
+Not here: what a shard is (evaluator.shards), what a part is (store.parts)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Coordinates a sweep on workers: plans, captures once, reserves scenarios, hands out shards and takes their outcomes.
 
-What is stored rests on content keys and on the one transaction that registers a part, never on the engine."""
+What is stored rests on content keys and on the one transaction that registers a part, never on the engine. Not here:
+engines, and evaluating (evaluator.shards)."""
 
 from __future__ import annotations
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
+    """A scenario that is ready, as shards are cut of them."""
+
     ready: ReadyScenario
 
     @property
@@ -53,6 +56,7 @@ class _Item:
 
 
 def engine_of(workers: Workers) -> ShardEngine:
+    """The engine that an option names."""
     if workers.kind == "share":
         return InlineEngine()
     if workers.kind == "processes":
@@ -127,6 +131,7 @@ class _Coordinating:
     _waiting: dict[str, tuple[Cut[_Item], Mapping[int, ReadyScenario]]] = field(default_factory=dict)
 
     def run(self) -> None:
+        """Hand out every shard, and take every outcome."""
         for cut in cut_shards(self._ready(), played=None if self.arrivals is None else content_key(self.arrivals)):
             if self.workers.kind == "share" and cut.number % self.workers.count != self.workers.share:
                 continue
@@ -141,6 +146,7 @@ class _Coordinating:
             self._take_one()
 
     def _ready(self) -> Iterator[_Item]:
+        """Every scenario with its operators and batch sizes; what is not captured yet is captured here, once."""
         readying = Readying(store=self.store)
         for chunk in in_lists(self.planned, SCENARIOS_AT_ONCE):
             ready = readying.ready(chunk)
@@ -179,6 +185,7 @@ class _Coordinating:
         )
 
     def _plays(self, items: Sequence[ShardScenario]) -> Plays | None:
+        """The requests to play against scenarios, with the loads that need not be played again."""
         if self.arrivals is None:
             return None
         from sweepdb.working.playing import Plays
@@ -202,6 +209,7 @@ class _Coordinating:
         )
 
     def _record_known(self, ready: Sequence[ReadyScenario], refs: Sequence[ScenarioRef]) -> None:
+        """Record that the sweep asked for what was there already."""
         there = []
         for item, ref in zip(ready, refs, strict=True):
             if item.interval is not None:
@@ -245,6 +253,7 @@ class _Coordinating:
         self._ended(cut)
 
     def _keep_loads(self, task: ShardTask, outcome: ShardOutcome) -> None:
+        """Store the loads that a worker has played where it could not, and count."""
         if outcome.played is None or task.plays is None:
             return
         from sweepdb.working.playing import store_loads

@@ -1,4 +1,6 @@
-"""The work of one shard, in any process: evaluate, write a part, register it where the store takes many writers."""
+"""The work of one shard, in any process: evaluate, write a part, register it where the store takes many writers.
+
+Not here: engines, and what happens to outcomes (sweepdb.working.coordinating)."""
 
 from __future__ import annotations
 
@@ -59,9 +61,13 @@ class ShardEngine(Protocol):
     """Whatever runs shards. Whether each runs once, twice or dies half-way makes no difference to what is stored."""
 
     @property
-    def busy(self) -> bool: ...
+    def busy(self) -> bool:
+        """Whether it has as much as it should be given."""
+        ...
 
-    def submit(self, task: ShardTask) -> None: ...
+    def submit(self, task: ShardTask) -> None:
+        """Take a shard."""
+        ...
 
     def results(self) -> Iterator[Result]:
         """Yield what has been submitted as it ends, in any order; an error where a shard's worker failed or died."""
@@ -93,6 +99,7 @@ def ended_shards(engine: ShardEngine, tasks: Iterable[ShardTask]) -> Iterator[tu
 
 
 def _ended(engine: ShardEngine) -> Iterator[tuple[ShardTask, ShardOutcome | str]]:
+    """Take one outcome; nothing where its shard is tried again."""
     task, outcome = next(engine.results())
     if isinstance(outcome, ShardOutcome):
         yield task, outcome
@@ -103,6 +110,7 @@ def _ended(engine: ShardEngine) -> Iterator[tuple[ShardTask, ShardOutcome | str]
 
 
 def reason_of(error: Exception) -> str:
+    """The first line of an error."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
@@ -110,6 +118,7 @@ _OPERATORS: dict[str, OperatorSet] = {}  # of this worker: shards of one model s
 
 
 def run_shard(task: ShardTask) -> ShardOutcome:
+    """Do a shard's work; idempotent."""
     for key, text in task.operators.items():
         if key not in _OPERATORS:
             _OPERATORS[key] = operators_from_json(text)

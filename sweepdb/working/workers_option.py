@@ -1,4 +1,6 @@
-"""The option `workers`: which engine runs the shards of a sweep."""
+"""The option `workers`: which engine runs the shards of a sweep.
+
+Not here: the engines themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The parts of a kernel form: named parameters with units, a device's figures, a function from shapes to seconds."""
+"""The parts of a kernel form: named parameters with units, a device's figures, a function from shapes to seconds.
+
+Not here: any form of its own (the modules beside this one)."""
 
 from __future__ import annotations
 
@@ -38,6 +40,7 @@ class DeviceFigures:
         return dict(self.matrix_flops_per_s)[self.native(dtype)]
 
     def native(self, dtype: str) -> str:
+        """The dtype the device really computes in."""
         have = {name for name, _ in self.matrix_flops_per_s}
         seen = dtype
         for _ in WIDER:
@@ -99,12 +102,15 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
+    """A kind of kernel: what it needs to know, what is fitted, and the time it takes."""
+
     name: str
     inputs: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     parts: Callable[[Values, Inputs, DeviceFigures], Parts]
 
     def holds(self, values: Values) -> bool:
+        """Whether coefficients are of this form."""
         return values.keys() == {parameter.name for parameter in self.parameters}
 
     def seconds(self, values: Values, inputs: Inputs, figures: DeviceFigures) -> Array:

@@ -1,4 +1,7 @@
-"""Records the operators of a traced step: one record a call, with its work at the traced point, and what was alive."""
+"""Records the operators of a traced step: one record a call, with its work at the traced point, and what was alive.
+
+Not here: the work of an operator (evaluator.graph.capture.formulas) and the affine fit over points
+(evaluator.graph.capture.affine_fit)."""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from store.schema import Convention
 
 @dataclass(slots=True)
 class Scope:
+    """Where in the model the next calls belong."""
+
     label: str = ""
     counts: tuple[int, ...] = (1,)
     draft: bool = False
@@ -44,6 +49,8 @@ class Record:
 
 
 class Recorder:
+    """Turns the calls of operators inside it into records, in order."""
+
     def __init__(self, formats: dict[str, Format], convention: Convention = "physical") -> None:
         self.formats, self.convention = formats, convention
         self.scope = Scope()
@@ -104,6 +111,7 @@ class Recorder:
         self.records.append(Record(label=label, scope=scope, work=work, alive=self._alive))
 
     def hold(self, tensor: Tensor) -> Tensor:
+        """A tensor that no operator of the step made, alive from now on."""
         self._note(tensor)
         return tensor
 

@@ -11,6 +11,8 @@ from store.schema import Family
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
+    """One level of the interconnect grid."""
+
     bandwidth_bytes_per_s: float
     latency_s: float
     efficiency: float

@@ -1,4 +1,6 @@
-"""An image encoder as the evaluator sees it: hyper-parameters, and how a processor cuts images into patches."""
+"""An image encoder as the evaluator sees it: hyper-parameters, and how a processor cuts images into patches.
+
+Not here: the files that they come from (evaluator.inputs.architectures.towers)."""
 
 from __future__ import annotations
 

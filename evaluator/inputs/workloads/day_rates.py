@@ -1,4 +1,6 @@
-"""A day of requests: its rate minute by minute, with bins of lengths or without, or a log of them."""
+"""A day of requests: its rate minute by minute, with bins of lengths or without, or a log of them.
+
+Not here: reading a log (evaluator.inputs.workloads.arrival_times)."""
 
 from __future__ import annotations
 
@@ -28,6 +30,8 @@ _BINS = "columns `minute,rate,input_length,output_length`, a line for each bin o
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LengthBins:
+    """Rates of requests of the same lengths, minute by minute."""
+
     minute: Integers
     rate_per_s: FloatArray
     input_length: Integers
@@ -47,6 +51,7 @@ class Day:
 
     @property
     def requests(self) -> int:
+        """How many come in all minutes together."""
         return max(1, round(60 * float(self.rates_per_s.sum())))
 
 

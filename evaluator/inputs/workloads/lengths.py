@@ -1,4 +1,6 @@
-"""Length distributions from YAML files: reading, checking bins against each other, and normalising."""
+"""Length distributions from YAML files: reading, checking bins against each other, and normalising.
+
+Not here: the keys of a file (length_file), traces, and how a batch is composed."""
 
 from __future__ import annotations
 
@@ -52,6 +54,7 @@ def load_distribution(path: Path, *, output_length: float | None) -> tuple[Lengt
 
 
 def normalised(bins: Sequence[LengthBin]) -> tuple[LengthBin, ...]:
+    """The same bins with weights that sum to 1."""
     total = math.fsum(bin_.weight for bin_ in bins)
     return tuple(
         LengthBin(
@@ -85,10 +88,13 @@ def _keys(text: str, path: Path) -> LengthKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
+    """A file that was read, for errors about several bins of it."""
+
     path: Path
     text: str
 
     def refused(self, key: str, index: int, said: str) -> InputError:
+        """The error about one bin, with its line."""
         return InputError(f"{self.path}: line {line_of(self.text, (key, index))}: {key}[{index}]{said}")
 
 

@@ -61,6 +61,8 @@ LARGEST_LENGTH = 16_777_216  # tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthBin:
+    """One bin of a joint length distribution: representative lengths, probability, an own hit rate if given."""
+
     input_length: float
     output_length: float
     weight: float
@@ -111,6 +113,7 @@ def with_images(workload: Workload, asked: ImageRequest, model: ModelSpec) -> Wo
 
 
 def _longer(bin_: LengthBin, tokens: int) -> LengthBin:
+    """A bin whose prompts have so many tokens more."""
     return replace(
         bin_,
         input_length=bin_.input_length + tokens,

@@ -1,4 +1,6 @@
-"""Files of measured serving points as typed records: pure readers, one a format."""
+"""Files of measured serving points as typed records: pure readers, one a format.
+
+Not here: storing records (store.writing.measurements), and comparing them (evaluator.ledger.scoring)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The documents of a file of results: JSON, JSON lines, YAML, or a client's CSV. What is no document is a problem."""
+"""The documents of a file of results: JSON, JSON lines, YAML, or a client's CSV. What is no document is a problem.
+
+Not here: what the documents mean."""
 
 from __future__ import annotations
 

@@ -36,6 +36,8 @@ _TO_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRequest:
+    """One request of a log, in seconds; without `e2e_s` it failed."""
+
     sent_s: float | None = None
     prompt: float | None = None
     answer: float | None = None
@@ -45,6 +47,8 @@ class LoggedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDocument:
+    """The requests of one file that has nothing else."""
+
     source_format: str
     requests: tuple[Document, ...]
 
@@ -73,6 +77,7 @@ def _kind_of(content: object) -> str | None:
 
 
 def read_requests(document: RequestDocument) -> tuple[Item, MeasuredRequests]:
+    """The point that a file of requests is, with what its requests say of it."""
     reader = _of_aiperf if document.source_format == AIPERF_REQUESTS else _of_inference_perf
     found = [one for one in map(reader, document.requests) if one is not None]
     log = as_log(found)
@@ -108,6 +113,7 @@ def latencies_of(log: MeasuredRequests) -> dict[str, float | None]:
 
 
 def as_log(found: Sequence[LoggedRequest], *, duration_s: float | None = None) -> MeasuredRequests:
+    """Requests as whole microseconds, in the order in which they were sent where the log says when."""
     timed = all(one.sent_s is not None for one in found)
     first = min((one.sent_s for one in found if one.sent_s is not None), default=0.0)
     if timed:
@@ -146,6 +152,9 @@ def _tokens(count: float | None) -> int:
 
 
 def vllm_log(document: Document) -> MeasuredRequests | None:
+    """The lists that `--save-detailed` writes, with a place for each request; None without them.
+
+    A request that failed has an error and a TTFT of 0. Until 0.11 nothing says when requests were sent."""
     names = ("input_lens", "output_lens", "ttfts", "itls")
     lists = {name: document.get(name) for name in (*names, "errors", "start_times")}
     if not all(isinstance(lists[name], list) and lists[name] for name in names):
@@ -254,6 +263,7 @@ def _of_inference_perf(row: Document) -> LoggedRequest:
 
 
 def _model_of(requests: Sequence[Document]) -> str | None:
+    """The model that the first request asks for, where its body is kept."""
     body = requests[0].get("request")
     try:
         asked = json.loads(body) if isinstance(body, str) else body

@@ -1,6 +1,7 @@
 """Serving by an engine's scheduler: a closed loop of users, or one phase alone, over tables of step times.
 
-Every shipped engine is a serving model of its name; a profile of the user's own is served the same way."""
+Every shipped engine is a serving model of its name; a profile of the user's own is served the same way. Not here: the
+loop (evaluator.serving.engine.closed_run), and what engines are like (evaluator.inputs.engines.engine_profiles)."""
 
 from __future__ import annotations
 
@@ -50,6 +51,7 @@ class Engine:
     """The scheduler of the scenario's engine: its own profile, or the shipped one of the serving model's name."""
 
     def engine(self, scenario: Scenario) -> EngineProfile:
+        """The profile under the scenario's client and the token budget of its workload."""
         profile = scenario.engine or engine_profile(scenario.serving_model)
         client = scenario.client or profile.client
         if profile.admission == "mixed":  # looks for requests at every step, whoever asks

@@ -7,7 +7,7 @@ whole-prompt waves.
 Keys from outside the devices: no engine is named, so the order is the formulas' own. Prompts are all there, and links
 read one prompt after another from the start on, layer by layer beside computing. Steps of equal prompts that follow
 each other then take the longer of both each, which is exact; of several lengths a step reads what its tokens read in
-the mean."""
+the mean. Not here: what a link carries (evaluator.serving.engine.tier_loads)."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from store.schema import FORMULA_MODELS, Convention
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveTimes:
+    """Times of one wave of a stage: through all pipeline stages, and through the slowest of them."""
+
     total: FloatArray
     slowest_stage: FloatArray
 
@@ -84,6 +86,8 @@ def pipeline_period(step: StepTimes, pipeline_stages: int, convention: Conventio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTimes:
+    """Latencies of a request, by batch size."""
+
     e2e: FloatArray
     tpot_inclusive: FloatArray
     tpot_exclusive: FloatArray
@@ -129,6 +133,7 @@ def with_reading(run: Run, step: StepTimes, sums: BatchSums) -> StepTimes:
 
 
 def said_of_reading(scenario: Scenario, source: BatchSource) -> tuple[str, ...]:
+    """A sentence on what the mean prompt reads."""
     return said_of_loads(scenario, _kinds(source)) if scenario.workload.tiers and scenario.phase != "decode" else ()
 
 
