@@ -18,10 +18,11 @@ from queries.dictionary import dictionary
 from queries.scope_list import ScopeEntry, any_measured, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
+from store.texts import plain
 from sweepdb.deciding import REPORT
 from sweepdb.reporting import drawn
 from sweepdb.web.asked import question_of_parameters
-from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, plain, table_document
+from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, table_document
 from sweepdb.web.listings import (
     Listing,
     decision_document,
