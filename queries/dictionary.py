@@ -149,7 +149,7 @@ def _kind(column: DictionaryColumn) -> str:
 _PAGE_HEAD = """# Views and columns
 
 `sweepdb sql --schema` prints the same. How to ask:
-[SQL](../howto/sql.md). How it is read: [how a store is read](../explanation/scale.md).
+[SQL](../howto/ask-a-store.md). How it is read: [how a store is read](scale.md).
 
 Missing is NULL, never 0. A unit in the name is the unit of the value.
 """

@@ -142,6 +142,10 @@ class Session:
         answer = with_expected_errors(
             answer, self._known, self._connection.duckdb, ids, self._tables.ready, self._runs.learned
         )
+        if self._runs.at_rates is not None:
+            from queries.judging.learned_loads import with_runs_at_rates
+
+            answer = with_runs_at_rates(answer, self._runs.at_rates)
         answer = replace(answer, notes=(*answer.notes, *elsewhere_notes(self._runs.elsewhere)))
         if question.options.rows != PREDICTED:
             from queries.measured_rows import with_measured_words
@@ -227,7 +231,8 @@ class Session:
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
         """Make the tables of loads ready, and say which phases of them the report looks at."""
         self._tables.show_every_row()
-        self._ladders.provide(scope, [row.scenario_id for row in scope.rows])
+        longer = {} if self._runs.at_rates is None else self._runs.at_rates.steps
+        self._ladders.provide(scope, [row.scenario_id for row in scope.rows], longer)
         phases = self._ladders.played(question.report, report(question.report).needs or [phases])
         if {"prefill", "decode"} <= set(phases):
             self._ladders.check_pairs()
@@ -331,6 +336,8 @@ class Session:
             taught = of_probes and not options.as_predicted and options.rows != MEASURED
             taught_of = (row.scenario_id for row in scope.rows if taught)
             lessons = self._runs.lessons(transaction, taught_of)
+            if asked.of_loads and not options.as_predicted:
+                self._runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question)
         # Rows that can win as predicted need not be those that win as corrected.

@@ -66,7 +66,7 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
         return answer
     known_ones = known.predictions(answer.question.definitions.tpot)
     predicted = _predicted(answer, connection, found, ready, known_ones)
-    held = {} if own is None else own.held(predicted, answer.question.limits)
+    held = None if own is None else own.held(predicted, answer.question.limits)
 
     def factors(subject: Subject, probability: float) -> Factors:
         return errors.factors(subject, probability, answer.question.limits.servers)

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from queries.measured_rows.placing import MeasuredRows, scope_beside_measured
     from queries.measured_rows.servers import NamedServer, ServerNamer, StatedServer, as_stated
     from queries.measured_rows.sides import side_of
+    from queries.measured_rows.sweep_side import (
+        MeasuredSetting,
+        StoredSweep,
+        Values,
+        predicted_at,
+        predicted_otherwise,
+        predicted_settings,
+        sweep_named,
+    )
     from queries.measured_rows.words import with_measured_words
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -9,10 +9,10 @@ from queries.narrow.inlining import Look, functions_of, written_out
 SPLIT = "SELECT * FROM picked('split', 'qps', every_row := getvariable('all_pairs')) AS picks"
 
 
-PLAIN = Look()
+PROBES = Look()
 
 
-def flat(sql, look=PLAIN):
+def flat(sql, look=PROBES):
     return " ".join(written_out(sql, look).split())
 
 

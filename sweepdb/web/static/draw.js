@@ -34,7 +34,8 @@ export function isDark() {
 // The specification of one group among several, with the page's width and colours.
 export function fitted(spec, { group = null, height = 340, title = false, plans = {} } = {}) {
   const { vconcat, ...outer } = spec;
-  const inner = vconcat ? { ...outer, ...vconcat[0], transform: (vconcat[0].transform ?? []).slice(1) } : { ...outer };
+  const mineOf = vconcat?.find((one) => one.title === group) ?? vconcat?.[0]; // measured rows have layers of their own
+  const inner = vconcat ? { ...outer, ...mineOf, transform: (mineOf.transform ?? []).slice(1) } : { ...outer };
   if (!title) delete inner.title;
   const values = spec.data.values;
   const mine = group === null ? values : values.filter((row) => row.group === group);

@@ -19,7 +19,6 @@ const SHORT = {
   e2e_ms: "end to end ms",
   memory_free_gib: "free GiB",
   num_devices: "devices",
-  concurrency: "in flight",
   tokens_per_s_per_user: "tokens/s/user",
   output_tokens_per_s_per_device: "tokens/s/device",
   usd_per_million_tokens: "$/M tokens",
