@@ -11,7 +11,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.measured_rows.asked import MEASURED, PREDICTED, brought_in, check_rows, no_proof, no_shell, unread
-    from queries.measured_rows.placing import MeasuredRows, predicted_scope
+    from queries.measured_rows.placing import MeasuredRows, scope_beside_measured
     from queries.measured_rows.servers import NamedServer, ServerNamer, StatedServer, as_stated
     from queries.measured_rows.sides import side_of
     from queries.measured_rows.sweep_side import (

@@ -16,7 +16,7 @@ from queries.asking.options import Scope
 from queries.asking.parameters import instance_budget
 from queries.asking.question import Question
 from queries.learning.own_points import NEAR_LENGTHS
-from queries.measured_rows.asked import BOTH, MEASURED, PREDICTED, check_pairs, no_proof
+from queries.measured_rows.asked import BOTH, MEASURED, check_pairs, no_proof
 from queries.measured_rows.predicted import groups_of, subjects_of
 from queries.measured_rows.relation import RELATIONS, Ladder, join_predicted, read_ladders
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
@@ -131,11 +131,9 @@ class MeasuredRows:
             )
 
 
-def predicted_scope(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
-    """The scenarios that a question is about; none where measured settings alone are asked of."""
+def scope_beside_measured(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
+    """The scenarios that a question of measured settings is about, too; none where these alone are asked of."""
     rows, sides = question.options.rows, question.options.sweeps
-    if rows == PREDICTED:
-        return resolve_question(transaction, question, pinned)
     if pinned is not None:
         raise no_proof()
     if rows == MEASURED:

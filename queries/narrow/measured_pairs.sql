@@ -1,5 +1,8 @@
 -- Pairs of an engine, and beside them deployments with prefill and decode apart that were measured as one: rows of phase `pd`.
--- What is predicted of pairs has the names of macros with `predicted_` before them (queries/measured_rows/measured_pairs.py).
+-- What is predicted of pairs has the names of macros with `predicted_` before them (queries/narrow/inlining.py).
+CREATE OR REPLACE TEMP MACRO engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective) AS TABLE
+SELECT * FROM predicted_engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective);
+
 -- Measured pairs that keep the limits, with the counts and sizes of their sides.
 CREATE OR REPLACE TEMP MACRO measured_pairs() AS TABLE
 SELECT

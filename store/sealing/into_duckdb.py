@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ Columns = Sequence[tuple[str, str]]  # name and DuckDB type
 _FEW_ROWS = 4_000  # importing numpy costs as much as handing over this many rows as JSON; also the rows of one document
 _MANY_ROWS = 50_000
 _COMBINATION = ("combination", "BIGINT")
+_LEAST_ROWS = 4  # DuckDB plans a document in as long as it takes as many rows of parameters
 _NUMERIC = {"INTEGER": "int64", "BIGINT": "int64", "DOUBLE": "float64", "FLOAT": "float64"}
 
 
@@ -43,6 +44,8 @@ def insert_rows(
     """Insert every row and return how many there were; `arrays` allows numpy, where rows are many and all numbers."""
     iterator = iter(rows)
     first = list(islice(iterator, _FEW_ROWS + 1))
+    if 0 < len(first) <= _LEAST_ROWS:
+        return _insert_values(connection, table, columns, first)
     if len(first) <= _FEW_ROWS or not arrays:
         return _insert_json(connection, table, columns, first) + sum(
             _insert_json(connection, table, columns, chunk) for chunk in _chunks(iterator, _FEW_ROWS)
@@ -87,6 +90,14 @@ def fetched_arrays(cursor: duckdb.DuckDBPyConnection) -> dict[str, np.ndarray]:
 def _chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
     while chunk := list(islice(rows, size)):
         yield chunk
+
+
+def _insert_values(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:
+    marks = f"({', '.join(f'?::{type_}' for _, type_ in columns)})"
+    values = zip(*(_plain(given, type_) for (_, type_), given in _turned(columns, rows)), strict=True)
+    statement = f"INSERT INTO {table} VALUES {', '.join([marks] * len(rows))}"  # noqa: S608 - our names
+    connection.execute(statement, list(chain.from_iterable(values)))
+    return len(rows)
 
 
 def _insert_json(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:

@@ -158,18 +158,25 @@ def scheduled_picture(found: DaySchedule) -> dict[str, Json]:
     best = found.candidates[0]
     rows: list[Json] = [{"of": "target", "value": found.attainment}]
     rows += [{"of": "rate", "hour": hour, "value": rate} for hour, rate in _steps(found.rates_per_s)]
-    for kind, scaled in best.scaled.items():
+    for kind in best.scaled:
         rows += [
-            {"of": "replicas", "scaling": kind, "hour": hour, "value": int(count)}
-            for hour, count in _steps(scaled.ready.tolist())
+            {"of": "replicas", "scaling": kind, "role": role, "hour": hour, "value": int(count)}
+            for role, side in zip(best.roles, best.sides, strict=True)
+            for hour, count in _steps(side.scaled[kind].ready.tolist())
         ]
         rows += [
             {"of": "attained", "scaling": kind, "hour": hour + 0.5, "value": share,
              "hour_is": "kept" if share >= found.attainment else "missed"}
             for hour, share in enumerate(found.attained[kind]) if share is not None
         ]  # fmt: skip
-    title: dict[str, Json] = {"text": f"{best.plan} on {best.device}", "subtitle": next(found.sentences())}
-    return {**picture_with(_FOLDER / "scheduled.vl.json", rows), "title": title}
+    plans = " and ".join(one.plan for one in best.sides)
+    title: dict[str, Json] = {"text": f"{plans} on {best.device}", "subtitle": next(found.sentences())}
+    spec = picture_with(_FOLDER / "scheduled.vl.json", rows)
+    if best.decode is not None:
+        parts = spec["vconcat"]
+        drawn = _mapping(_mapping(parts[1] if isinstance(parts, list) else {})["encoding"])
+        drawn["strokeDash"] = {"field": "role", "type": "nominal", "sort": None, "title": "instances"}
+    return {**spec, "title": title}
 
 
 def _steps(minutes: Sequence[float]) -> Iterator[tuple[float, float]]:

@@ -23,23 +23,11 @@ from sweepdb.launching import RESULTS, deployed, write_launch
 from sweepdb.measuring import import_measurements
 from sweepdb.running.clients import installed_client, measure
 from sweepdb.running.guarded import Mark, end_marked
+from sweepdb.running.how import HowToRun
 from sweepdb.running.journal import Begun, Journal, Load, open_journal
 from sweepdb.running.servers import RunningServer, ServerFailed, started_server
 
-READY_S, CLIENT_S = 1800.0, 3600.0
 _UNCLEAR_IN_A_ROW = 2  # starts that failed, not for want of memory: it may be the machine
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HowToRun:
-    """How servers are started and asked."""
-
-    budget: int = 1
-    client: str | None = None
-    ready_s: float = READY_S
-    client_s: float = CLIENT_S
-    engine: str | None = None
-    engine_version: str | None = None
 
 
 class WantedLoad(Protocol):

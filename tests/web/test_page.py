@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 import urllib.error
@@ -224,6 +225,20 @@ def test_several_devices_have_a_frontier_and_a_colour_each(watched):
     assert "--by-device " in page.locator("code[data-report='pareto']").inner_text()
     colours = {one.get_attribute("stroke") for one in page.locator("#picture svg .mark-line path").all()}
     assert len(colours) == len(known) == 2
+
+
+def test_a_mark_says_whose_it_is_when_it_is_looked_at(watched):
+    watched.open("/?limits=none")
+    page = watched.page
+    marks = page.locator("#picture svg .mark-symbol.role-mark path")
+    points = int(re.search(r"(\d+) points", page.locator("#twin summary").inner_text())[1])
+    assert 2 <= marks.count() <= points  # those that lie on each other are drawn once
+    marks.last.hover(force=True)
+    told = page.locator("#vg-tooltip-element.visible tr")
+    told.first.wait_for()
+    lines = dict(line.split("\t") for line in told.all_inner_texts())
+    assert list(lines)[:3] == ["plan", "device", "concurrency"]
+    assert lines["device"] in page.locator("#device option").all_inner_texts()
 
 
 def test_cells_of_a_heat_map_say_their_numbers(watched):

@@ -4,7 +4,7 @@ import { asked, change } from "./address.js";
 import { get } from "./api.js";
 import { latest } from "./asking.js";
 import { LIMITS } from "./limits.js";
-import { Picture, fitted, warm } from "./draw.js";
+import { Picture, apart, fitted, warm } from "./draw.js";
 import { Asking, Folded, Moment, drawn, failure, tools, trust } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
 import { Slider } from "./slider.js";
@@ -12,6 +12,7 @@ import { objects, table } from "./table.js";
 import { askedLine } from "./words.js";
 
 const MOST_POINTS = 300; // a mode: one for each three pixels of the picture
+const APART = 0.01; // of the picture's width or height: nearer marks lie on each other
 const TOP = 10;
 const ROWS = ["predicted", "both", "measured"];
 const HOUR_S = 3600;
@@ -82,8 +83,9 @@ export async function explore(main) {
       beside?.catch(() => null); // told where it is awaited
       const ranked = await get("answer/best", { ...asks.best, state: moment.wanted }).catch((error) => ({ failed: error }));
       if (!ranked.failed && !moment.admits(ranked)) return;
+      let found; // in which group
       if (!isStale()) {
-        rank(ranked, asks);
+        found = { group: groupAsked(), any: rank(ranked, asks) };
         asking.done(sentence, best, about, misses);
       }
       const frontier = await (beside ?? drawing(moment.wanted));
@@ -92,7 +94,7 @@ export async function explore(main) {
       asking.done(figure);
       if (isStale()) return;
       shown = { frontier, ranked, asks };
-      tell(group(frontier));
+      tell(group(frontier), found?.group === group(frontier) ? found.any : undefined);
       asking.done();
     } catch (error) {
       asking.done();
@@ -125,8 +127,12 @@ export async function explore(main) {
     fill(kinds, h("label", { class: "field" }, h("span", {}, "Rows"), select));
   }
 
+  function groupAsked() {
+    return Number(asked().group ?? 0);
+  }
+
   function group(frontier) {
-    const wanted = Number(asked().group ?? 0);
+    const wanted = groupAsked();
     const count = frontier.groups.length;
     return wanted < count ? wanted : 0;
   }
@@ -138,13 +144,14 @@ export async function explore(main) {
     const many = frontier.groups.length > 1;
     const errors = bandsOf(frontier);
     const fit = fitted(spec, { group: many ? frontier.groups[number_] : null, height: 360 });
-    fit.data.values = objects(frontier).filter((row) => row.question_group === number_).map((row) => withBand(row, errors));
+    const mine = objects(frontier).filter((row) => row.question_group === number_);
+    fit.data.values = apart(mine, { x: "tokens_per_s_per_user", y: "output_tokens_per_s_per_device", series: ["frontier_of", "mode"] }, APART).map((row) => withBand(row, errors));
     const error = Math.max(0, ...errors.values());
     figure.hidden = !fit.data.values.length;
     if (figure.hidden) { picture.clear(); return; }
     const points = asked().rows ? [] : await measuredPoints(); // else they are rows of the answer
     const { layer, encoding, ...rest } = fit;
-    const band = { mark: { type: "area", interpolate: "step-before", opacity: 0.14, tooltip: false }, encoding: { y: { field: "low", type: "quantitative", title: encoding.y.title }, y2: { field: "high" } } };
+    const band = { mark: { type: "area", interpolate: "step-before", opacity: 0.14, tooltip: false }, encoding: { detail: { field: "mode" }, y: { field: "low", type: "quantitative", title: encoding.y.title }, y2: { field: "high" } } };
     const over = { data: { values: points }, mark: { type: "point", shape: "diamond", size: 70, strokeWidth: 1.6, color: "#c2185b", filled: false }, encoding: { x: { field: "user", type: "quantitative" }, y: { field: "device_rate", type: "quantitative" }, color: { value: "#d0306e" }, tooltip: [{ field: "source" }, { field: "concurrency" }, { field: "user" }, { field: "device_rate" }] } };
     await picture.show({ ...rest, encoding, layer: [...(error ? [band] : []), ...layer, ...(points.length ? [over] : [])] },
       "The frontier of tokens a second of one device over tokens a second of one user, as steps");
@@ -188,7 +195,7 @@ export async function explore(main) {
   }
 
   // The sentence, the table and how far to trust them: of the first group until it is known how many there are.
-  function rank(ranked, asks, number_ = Number(asked().group ?? 0)) {
+  function rank(ranked, asks, number_ = groupAsked()) {
     const price = Number(asked().price ?? 0) || null;
     const found = ranked.failed ? [] : objects(ranked).filter((row) => row.question_group === number_);
     for (const row of found) row.usd_per_million_tokens = price === null ? null : (price / (row.output_tokens_per_s_per_device * HOUR_S)) * MILLION;
@@ -201,11 +208,11 @@ export async function explore(main) {
     return found.length > 0;
   }
 
-  // All that stands beside the picture.
-  function tell(number_) {
+  // All that stands beside the picture; `found` where the table is there already.
+  function tell(number_, found) {
     const { frontier, ranked, asks } = shown;
     fill(groups, frontier.groups.length > 1 ? groupChoice(frontier, number_) : null);
-    const found = rank(ranked, asks, number_);
+    found ??= rank(ranked, asks, number_);
     if (ranked.failed) fill(about, trust(frontier));
     const points = objects(frontier).filter((row) => row.question_group === number_);
     twin.show(`The picture's ${points.length} points as a table`, () => table(frontier, points, { caption: "Points of the frontier" }));
@@ -215,7 +222,7 @@ export async function explore(main) {
 
   function said(top, plan, price) {
     const cost = price === null ? "" : `, $${number(top.usd_per_million_tokens)} a million tokens`;
-    return [h("strong", {}, `${plan} on ${top.device}`), `: ${top.rows === "measured" ? "measured, " : ""}a batch of ${number(top.batch_size)} yields `, h("strong", {}, `${number(top.output_tokens_per_s_per_device)} tokens/s per device`),
+    return [h("strong", {}, `${plan} on ${top.device}`), `: ${top.rows === "measured" ? "measured, " : ""}${number(top.concurrency)} users get `, h("strong", {}, `${number(top.output_tokens_per_s_per_device)} tokens/s per device`),
       `, TTFT ${number(top.ttft_ms)} ms, TPOT ${number(top.tpot_ms)} ms${cost}.`];
   }
 
