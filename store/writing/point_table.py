@@ -95,7 +95,7 @@ class BesideKey(NamedTuple):
 
 
 def beside_key(records: Sequence[MeasurementRecord], place: int) -> BesideKey:
-    """Facts of the point at this place that are in no key; of a table no record is made for it."""
+    """Facts of the point at this place that are in no key; of a table without making a record."""
     if isinstance(records, PointTable):
         setting = records.setting[place]
         return BesideKey(records.shared[setting], records.extra[place], setting)
