@@ -163,7 +163,7 @@ class Endpoints:
         return await self._listed(request, lambda location: measured_listing(location, metric))
 
     async def regress(self, request: Request) -> Response:
-        """What got worse from `baseline` to `against`, setting by setting."""
+        """Changes from `baseline` to `against`, the surely worse first."""
         return await self._listed(request, lambda location: regress_listing(location, request.query_params))
 
     async def trend(self, request: Request) -> Response:

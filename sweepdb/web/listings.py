@@ -104,7 +104,7 @@ _SIDES = ("baseline", "against")
 
 
 def regress_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
-    """What changed between two sides, the worst first: runs by tag, version or days, or a sweep."""
+    """Changes between two sides, the worst first: runs by tag, version or days, or a sweep."""
     from sweepdb.measuring import Change, regressions
 
     given = _checked(asked, {*_OF_RUNS, *_SIDES})
