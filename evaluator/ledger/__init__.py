@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         with_launched,
         with_stated,
     )
-    from evaluator.ledger.regressions import Change, changes_of
+    from evaluator.ledger.regressions import Change, changes_of, is_rate
     from evaluator.ledger.replaying import (
         MeasuredLog,
         PlayedLog,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     )
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, mean_output_of, scenario_of
     from evaluator.ledger.scoring import Comparison, Exclusion, Figures, Usable, figures, plan_label, usable
-    from evaluator.ledger.sides import Probe, Values, values_of_sides
+    from evaluator.ledger.sides import Probe, Sides, Values, prefill_side_of, values_of_sides
     from evaluator.ledger.steps import level_steps
     from evaluator.ledger.writers.carrying_facts import point_of_prediction, rows_of_kind
     from evaluator.ledger.writers.guidellm_writer import cells_of_guidellm, headers_of_guidellm

@@ -157,7 +157,7 @@ attained AS (
     GROUP BY question_group, rank
 ),
 saturated AS (
-    SELECT played.ladder, any_value(raw.load.saturation_per_s) AS saturation_per_s
+    SELECT played.ladder, any_value(raw.load.saturation_per_s / step_factor) AS saturation_per_s
     FROM played JOIN raw.load ON raw.load.id = played.load_id
     WHERE phase = 'aggregated'
     GROUP BY played.ladder
