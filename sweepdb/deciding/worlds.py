@@ -179,10 +179,10 @@ class OwnSettings:
         )
 
     def of_runs(self, one: Setting) -> dict[str, float]:
-        """The times of a setting's own runs, the middle of several; a metric that none measured is missing."""
+        """The times of a setting's own runs, the geometric mean of several; a metric that none measured is missing."""
         runs = [run.measured for run in self.runs if run.setting == one]
         values = {name: [run[name] for run in runs if name in run] for name in METRICS}
-        return {name: float(np.median(some)) for name, some in values.items() if some}
+        return {name: float(np.exp(np.log(some).mean())) for name, some in values.items() if some}
 
     def measured(self) -> Floats:
         """The worth of each setting in its runs; NaN where there was none of both metrics."""
