@@ -8,7 +8,6 @@ from cli.derived import spelled
 from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
 from cli.render.expected_error import error_lines
 from cli.render.rows import Paragraph, table_lines
-from queries.learning import NOT_STARTED
 from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, RatePlan, ServerPlan, holds_of, readable_row
 
 _PROBES = ("probe", "prefill_probe", "decode_probe")
@@ -124,7 +123,7 @@ def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
 def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:
     """The prices that costs lack, servers that did not start, and with `explain` what the rows assume."""
     yield from dict.fromkeys(price_notes(plan.answer))
-    for note in dict.fromkeys(one for one in plan.answer.notes if explain or NOT_STARTED in one):
+    for note in dict.fromkeys(plan.answer.notes if explain else plan.not_started):
         yield note if note.startswith("note:") else f"assumed: {note}"
 
 

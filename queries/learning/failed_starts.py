@@ -14,7 +14,7 @@ from store.reading import ReadTransaction
 def failed_scenarios(
     transaction: ReadTransaction, failed: Sequence[FailedStart], asked: Collection[int]
 ) -> Mapping[str, FailedStart]:
-    """Those among scenarios that are of failed plans, by content key, with the failure."""
+    """The scenarios that are of failed plans, by content key, with the failure."""
     whys = {one.point.key: one for one in failed}
     lessons = lessons_of(transaction, [one.point for one in failed], asked)
     if lessons is None:

@@ -35,7 +35,7 @@ class Server(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """What a point says of instances that take prompts alone, where its setting is that of those that decode."""
+    """The instances of a point that take prompts alone; its setting is that of those that decode."""
 
     plan: str
     instances: int
