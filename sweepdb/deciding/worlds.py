@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -198,7 +199,7 @@ class OwnSettings:
         """The times of a setting's own runs, the geometric mean of several; a metric that none measured is missing."""
         runs = [run.measured for run in self.runs if run.setting == one]
         values = {name: [run[name] for run in runs if name in run] for name in METRICS}
-        return {name: float(np.exp(np.log(some).mean())) for name, some in values.items() if some}
+        return {name: some[0] if len(some) == 1 else geometric_mean(some) for name, some in values.items() if some}
 
     def measured(self) -> Floats:
         """The worth of each setting in its runs; NaN where there was none of both metrics."""
