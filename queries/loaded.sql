@@ -12,7 +12,7 @@ CREATE OR REPLACE TEMP MACRO bin_place(limit_ms) AS
 CREATE OR REPLACE TEMP MACRO bin_share(place, bin) AS
     (bin < floor(place))::TINYINT + (bin = floor(place))::TINYINT * (place - floor(place));
 
--- Where a place would be if its bin held requests evenly: `below` says how many lie below each of its 16 parts, and in all;
+-- Where a place would be if its bin held requests evenly: `below` says how many lie below each of its 16 parts, and in all,
 -- NULL where they do lie evenly. Requests that nobody else was beside take the same time, to the digit.
 CREATE OR REPLACE TEMP MACRO part_of(place) AS least(floor(16 * (place - floor(place))), 15)::INTEGER;
 CREATE OR REPLACE TEMP MACRO even_place(place, below) AS

@@ -117,7 +117,7 @@ def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> Thinn
 
 def winner_faults(location: StoreLocation) -> Iterator[str]:
     """Thinned files that hold other rows than can win. Those by rules of before hold more, or are not read."""
-    import duckdb
+    from store.reading import duckdb
 
     with read_transaction(location) as transaction:
         rows = [row for row in thinned_in_use(transaction) if row.rules == RULES and is_registered(location, row)]

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         with_launched,
         with_stated,
     )
-    from evaluator.ledger.regressions import Change, changes_of
+    from evaluator.ledger.regressions import Change, changes_of, is_rate
     from evaluator.ledger.replaying import (
         MeasuredLog,
         PlayedLog,

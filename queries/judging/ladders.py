@@ -182,13 +182,13 @@ class Ladders:
         bursts, keeping = self._connection.duckdb.execute(_BURSTS).fetchall()[0]
         if keeping:
             yield (
-                "bursts: sides that keep every request are joined by its number; decode sides had the bursts"
+                "bursts: pools that keep every request are joined by its number; decode instances had the bursts"
                 " themselves, which prefill instances smooth, so that goodput is rather too low"
             )
         if bursts > keeping:
             yield (
-                "bursts: shares of sides multiply as if TTFT and TPOT had nothing to do with each other; read"
-                " goodput_least and goodput_most of `best`, or evaluate with `keep_requests` to join requests"
+                "bursts: the shares of both pools are multiplied, as if TTFT and TPOT were independent; the report best"
+                " has goodput_least and goodput_most, and `keep_requests` joins requests"
             )
 
     def statements(self, asked: Report) -> LoadStatements:

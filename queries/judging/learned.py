@@ -191,6 +191,7 @@ class LearnedAnswer:
 
     def said(self) -> OwnRuns:
         """The words of the header: none where no row shown is corrected."""
+
         from queries.learning.process import median_percent
 
         read = sorted({run.key for group in self._learned.groups.values() for run in group.runs})
@@ -242,6 +243,8 @@ def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[t
 
     All limits are kept together with the probability: each of k misses with (1 - p) / k at most (Bonferroni). Between
     the sizes that are looked at, the larger of both ends counts."""
+    from statistics import NormalDist
+
     deviations = NormalDist().inv_cdf(1.0 - (1.0 - probability) / max(limits, 1))
     for group, process in learned.processes.items():
         own = [known for known in learned.told.values() if known.group == group]

@@ -10,6 +10,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.reading.connecting import read_store_id
+    from store.reading.duckdb_core import duckdb
     from store.reading.interrupts import InterruptBell, interrupts_held, interrupts_noticed
     from store.reading.known_names import NameKind, StoredName, stored_names
     from store.reading.load_blocks import LOAD_VALUES, stored_loads

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from sweepdb.measuring.open_loops import AtRate
     from sweepdb.measuring.recording import Kept, compare_and_keep
-    from sweepdb.measuring.regressing import Regression, Trend, regressions, trends
+    from sweepdb.measuring.regressing import Regression, regressions
     from sweepdb.measuring.stored_points import (
         PointSelection,
         ShownPoint,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         shown_measurement,
     )
     from sweepdb.measuring.suggesting import USUAL_COUNT, Suggested, suggested_points
+    from sweepdb.measuring.trending import Series, Trend, Trends, trends
     from sweepdb.measuring.validating import PEER_FIELDS, Group, Validation
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -5,8 +5,9 @@ Not here: addresses (sweepdb.web.endpoints)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -95,6 +96,55 @@ def probe_listing(location: StoreLocation, reference: str) -> Listing:
     columns, row = find_probe(location, reference)
     sql = _ROW_SQL.format(*reference.strip().lower().split(":"))
     return Listing(columns=columns, rows=[row], sql=sql, command=f"sweepdb show {reference}")
+
+
+_RUNS_SQL = "SELECT * FROM measurement WHERE family = 'measured' ORDER BY measured_at, key;"
+_OF_RUNS = frozenset({"model", "device"})
+_SIDES = ("baseline", "against")
+
+
+def regress_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
+    """What changed between two sides, the worst first: runs by tag, version or days, or a sweep."""
+    from sweepdb.measuring import Change, regressions
+
+    given = _checked(asked, {*_OF_RUNS, *_SIDES})
+    if lacking := [name for name in _SIDES if name not in given]:
+        raise InputError(f"`{lacking[0]}` is missing", hint="a tag, an engine's version, days or a sweep")
+    found = regressions(location.url, **given)
+    return Listing(
+        columns=(*(item.name for item in fields(Change)), "worse_percent"),
+        rows=[(*astuple(one), one.worse_percent) for one in found.changes],
+        sql=_RUNS_SQL,
+        command=_typed("sweepdb regress", given),
+        told=(found.verdict,),
+    )
+
+
+def trend_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
+    """The steps of measured settings over days, the newest first, with values and versions as a picture."""
+    from sweepdb.measuring import Trend, trends
+    from sweepdb.reporting import trend_picture
+
+    given = _checked(asked, _OF_RUNS)
+    found = trends(location.url, **given)
+    return Listing(
+        columns=Trend._fields,
+        rows=found.steps,
+        sql=_RUNS_SQL,
+        command=_typed("sweepdb regress --trend", given),
+        picture=trend_picture(found),
+        told=(f"{len(found.steps)} steps in {len(found.series)} metrics of settings",),
+    )
+
+
+def _checked(asked: Mapping[str, str], known: Collection[str]) -> Mapping[str, str]:
+    if odd := sorted(asked.keys() - set(known)):
+        raise InputError(f"there is no parameter {odd[0]!r}", hint=f"parameters: {', '.join(sorted(known))}")
+    return {name: value for name, value in asked.items() if value}
+
+
+def _typed(command: str, given: Mapping[str, str]) -> str:
+    return " ".join([command, *(f"--{name} {shlex.quote(value)}" for name, value in given.items())])
 
 
 def _compared(metric: str, rows: Sequence[Mapping[str, object]]) -> Picture | None:

@@ -1,4 +1,4 @@
-"""The second tier of docs/explanation/accuracy.md: errors where a dozen points of a server were measured.
+"""The second tier of docs/reference/accuracy.md: errors where a dozen points of a server were measured.
 
     python tests/benchmark/own_server.py FOLDER      # holds serving.csv; minutes of one core
 

@@ -162,7 +162,7 @@ class ConfigReader:
     def refuse(self, part: str) -> InputError:
         return InputError(
             f"{self.where}: {part} is not covered by the evaluator, and it is never approximated silently",
-            hint="sweepdb models lists what is; docs/howto/extend.md says how to add an architecture",
+            hint="sweepdb models lists what is; CONTRIBUTING.md says how to add an architecture",
         )
 
 
@@ -174,7 +174,7 @@ def refuse_unread(reader: ConfigReader) -> None:
         raise InputError(
             f"{reader.where}: {named}{more}: not read by the evaluator for model_type"
             f" {shortened(reader.config.get('model_type'))}, and they may change what is computed",
-            hint="take out of the file what changes no operator and no weight; docs/howto/extend.md",
+            hint="take out of the file what changes no operator and no weight; docs/howto/describe-what-you-serve.md",
         )
 
 
