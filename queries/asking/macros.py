@@ -89,7 +89,7 @@ def scoped_view(*, confident: bool) -> str:
 
 @cache
 def shared_text(*, of_loads: bool = False) -> str:
-    """What reports about probes, or about loads, are built on: rows of the question's scope, and pairs of them.
+    """The text that reports of probes, or of loads, are built on: rows of the question's scope, and pairs of them.
 
     Macros of points have the same names for both (queries/points)."""
     *before, points = FILES

@@ -37,7 +37,7 @@ _ALIAS = re.compile(r"\s+AS\b")
 
 
 class Look(NamedTuple):
-    """What relations of a scope are to show."""
+    """The rows that relations of a scope show."""
 
     of_loads: bool = False  # points are loads rather than probes
     served: bool = True  # engines serve some of the scope

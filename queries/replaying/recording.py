@@ -31,7 +31,7 @@ _READ = re.compile(r"getvariable\('(\w+)'\)")
 
 
 class Recorded(NamedTuple):
-    """What makes a report ready, and the report."""
+    """Statements that make a report ready, and the report."""
 
     statements: list[str]
     sql: str
