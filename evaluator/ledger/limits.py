@@ -132,7 +132,7 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
 
 
 def seats_in_memory(deployment: Deployment) -> int | None:
-    """Requests of one replica that its memory holds at once, where more are asked; None where all of them are held.
+    """Requests of one replica that its memory holds at once, where more are asked; None where it holds all.
 
     Engines admit requests while blocks are left, so one counts at its mean length; those of a batch, which all end
     together, at their last. Weights that do not fit say nothing, and nor does TensorRT-LLM, whose checkpoints bring
