@@ -53,7 +53,7 @@ survival: $(INSTALLED) engine
 engine: $(INSTALLED)
 	@$(BIN)/python -c "from sweepdb.site import find_engine; find_engine(None)" || echo "the tests of a published page will skip" >&2
 
-# The example that docs/howto/look-in-a-browser.md names: 20 models, 6 devices, 3 workloads.
+# The example that docs/howto/look-and-draw.md names: 20 models, 6 devices, 3 workloads.
 catalogue: $(INSTALLED)
 	$(BIN)/sweepdb evaluate --sweep docs/catalogue.yaml --store sqlite:///build/catalogue.sqlite
 	$(BIN)/sweepdb publish --to build/catalogue.site --store sqlite:///build/catalogue.sqlite

@@ -1,4 +1,4 @@
-"""Options of a command from their declaration: parameters that Typer reads, and names in errors as the user typed them.
+"""Options of a command from their declaration: parameters for Typer, and names in errors as the user typed them.
 
 Not here: what options mean (queries.asking.options)."""
 

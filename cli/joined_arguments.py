@@ -59,7 +59,7 @@ def joined(arguments: Sequence[str]) -> list[str]:
 
 
 def root_options_first(arguments: Sequence[str]) -> list[str]:
-    """Options of `sweepdb` itself may stand anywhere: they go before the command."""
+    """Options of `sweepdb` itself may stand anywhere: they go before the command. `query regress` is `regress`."""
     first: list[str] = []
     rest: list[str] = []
     position = 0
@@ -72,7 +72,7 @@ def root_options_first(arguments: Sequence[str]) -> list[str]:
         width = 1 if alone else 2 if argument == "--wait" else 0
         (first if width else rest).extend(arguments[position : position + (width or 1)])
         position += width or 1
-    return [*first, *rest]
+    return [*first, *(rest[1:] if rest[:2] == ["query", "regress"] else rest)]
 
 
 def _one_value_each(arguments: Sequence[str]) -> bool:

@@ -64,6 +64,7 @@ SUMMARIES = {
     "export": "Write a store as a bundle of files, or the profile that a planner reads.",
     "publish": "Lay public views down for other programs.",
     "import": "Bring a bundle into this store.",
+    "db": "Create, upgrade, check, seal and compact a store.",
 }
 
 
@@ -115,8 +116,10 @@ def build_app(only: str | None = None) -> typer.Typer:
             elif only in {None, name}:
                 function = getattr(import_module(f"cli.commands.{module}"), "import_" if name == "import" else name)
                 app.command(name, short_help=SUMMARIES[name])(function)
-    if only in {None, _NONE}:
-        import_module("cli.commands.database").register(app)
+    if only == _NONE:
+        app.command("db", short_help=SUMMARIES["db"])(_listed)
+    elif only in {None, "db"}:
+        import_module("cli.commands.database").register(app, SUMMARIES["db"])
     for group in (app, *(one.typer_instance for one in app.registered_groups if one.typer_instance)):
         for command in group.registered_commands:
             command.cls = DescribedCommand

@@ -72,7 +72,7 @@ def write_text(pieces: Iterable[str], output: Path | None = None, *, exact: bool
 
 def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], output: Path) -> None:
     """Write rows to a Parquet file; column types are those of the first value that is there."""
-    import duckdb
+    from sweepdb.stores import duckdb
 
     held = [tuple(row) for row in rows]
     types = [_parquet_type([row[index] for row in held]) for index in range(len(columns))]

@@ -152,12 +152,10 @@ def cost_model(
     return calibrated_cost(device, routing=measured, load=load, expert_rows=expert_rows)
 
 
-def assumptions_of(
-    scenario: Scenario, operators: Mapping[str, OperatorSet], *, cost: CostModel | None = None
-) -> tuple[str, ...]:
+def assumptions_of(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> tuple[str, ...]:
     """Sentences that a reader of the numbers should know, such as dtypes the device lacks, operators without a
     formula."""
-    model = cost or cost_of(scenario)
+    model = cost_of(scenario)
     sets = [operators[trace] for trace in (*traces_of(scenario.phase), "encoder") if trace in operators]
     sentences = (
         *model.assumptions,
@@ -191,22 +189,14 @@ def unsupported(scenario: Scenario) -> InputError | None:
     return model.refusal(scenario, model.source(scenario))
 
 
-def evaluate_scenario(
-    scenario: Scenario,
-    batch_sizes: Integers,
-    operators: Mapping[str, OperatorSet],
-    *,
-    source: BatchSource | None = None,
-    cost: CostModel | None = None,
-) -> ProbeBlock:
+def evaluate_scenario(scenario: Scenario, batch_sizes: Integers, operators: Mapping[str, OperatorSet]) -> ProbeBlock:
     """The probes of a scenario. `operators` holds the sets of `traces_of(phase)` by trace."""
-    model = serving_model_of(scenario)
     return evaluate_run(
         Run(
             scenario=scenario,
             operators=operators,
-            source=source or model.source(scenario),
-            cost=cost or cost_of(scenario),
+            source=batch_source(scenario),
+            cost=cost_of(scenario),
             batch_sizes=np.asarray(batch_sizes, dtype=np.int64),
         )
     )

@@ -17,7 +17,6 @@ from evaluator.pricing.micro_batches import LEAST_TOKENS, hidden, layers_of
 from evaluator.pricing.occurrence import operator_seconds, seen_by
 from evaluator.pricing.routing import expert_loads, touched_experts
 from evaluator.scenario import Scenario
-from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import MS
 from evaluator.serving.encoding import encoded_images, encoding, image_sums
 from evaluator.serving.engine.encoders_apart import EncoderStage, busiest_encoder, encoder_stage
@@ -61,13 +60,7 @@ class _Row:
 
 
 def explain_step(
-    scenario: Scenario,
-    batch_size: int,
-    operators: Mapping[str, OperatorSet],
-    step: Step,
-    *,
-    source: BatchSource | None = None,
-    cost: CostModel | None = None,
+    scenario: Scenario, batch_size: int, operators: Mapping[str, OperatorSet], step: Step
 ) -> tuple[ExplainedOperator, ...]:
     """The operators of a step, most expensive first. Prefill is a full wave, encode the images of a prompt."""
     if step == "encode" and scenario.workload.images is None:
@@ -77,8 +70,8 @@ def explain_step(
     run = Run(
         scenario=scenario,
         operators=operators,
-        source=source or batch_source(scenario),
-        cost=cost or cost_of(scenario),
+        source=batch_source(scenario),
+        cost=cost_of(scenario),
         batch_sizes=np.asarray([batch_size], dtype=np.int64),
     )
     rows = _ROWS[step](run)

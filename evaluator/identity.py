@@ -19,8 +19,7 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.workloads.cache_tiers import TIERS, hit_rate_of
-from evaluator.inputs.workloads.workload import Workload
+from evaluator.inputs.workloads.workload import TIERS, Workload, hit_rate_of
 from evaluator.inputs.workloads.workload_labels import label_of
 from evaluator.scenario import Scenario, default_routing
 from evaluator.serving.models import serving_model_of

@@ -28,8 +28,7 @@ from evaluator.inputs.model import (
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
-from evaluator.inputs.workloads.cache_tiers import CacheTier
-from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload
 from store.errors import InputError, StoreError
 from store.opening import Store
 from store.records import CalibrationRecord

@@ -13,8 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-import duckdb
-
 from queries.parsing import ParsedSelect, parse_select
 from queries.scoping.voided import read_hidden
 from queries.thinned import THINNED, Intervals, ThinnedBlocks
@@ -22,7 +20,7 @@ from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import InputError, StoreError
 from store.location import StoreLocation, parse_url
 from store.placing import parts_elsewhere, places_of
-from store.reading import Cells, ReadTransaction, in_memory, machine_memory, read_store_id, read_transaction
+from store.reading import Cells, ReadTransaction, duckdb, in_memory, machine_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
 from store.schema import (
     ALIASES,

@@ -74,7 +74,7 @@ SELECT
 FROM engine_prefill_front() AS p
 JOIN engine_decode_side() AS d ON p.question_group = d.question_group;
 
--- The fewest devices of each row of a pair that carry the target, as many decodes as it takes and prefills until it holds;
+-- The fewest devices of each row of a pair that carry the target, as many decodes as it takes and prefills until it holds,
 -- NULL of each group besides.
 CREATE OR REPLACE TEMP MACRO engine_enough(target_qps) AS TABLE
 WITH engine_rows AS (

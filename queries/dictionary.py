@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import duckdb
-
 from queries.asking.headers import HeaderColumn, read_header
 from queries.connect import create_shape
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
-from store.reading import in_memory
+from store.reading import duckdb, in_memory
 from store.schema import PROBE_COLUMNS, RAW_TABLES, STORED_PROBE, VIEW_COLUMNS, ReadColumn, measured_select
 
 _REPEATED = "probe"
@@ -151,7 +149,7 @@ def _kind(column: DictionaryColumn) -> str:
 _PAGE_HEAD = """# Views and columns
 
 `sweepdb sql --schema` prints the same. How to ask:
-[SQL](../howto/sql.md). How it is read: [how a store is read](../explanation/scale.md).
+[SQL](../howto/ask-a-store.md). How it is read: [how a store is read](scale.md).
 
 Missing is NULL, never 0. A unit in the name is the unit of the value.
 """

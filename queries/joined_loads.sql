@@ -20,8 +20,8 @@ bursts AS (
 loads AS MATERIALIZED (
     SELECT
         question_group, rank, side, reading, load_id, copies * arrivals_per_s / c AS rate, counted_requests,
-        CASE WHEN side = 'prefill' THEN 1000 * ttft_of_steps(outside_ms, beside_ms) / c END AS ttft_limit_us,
-        CASE WHEN side = 'decode' THEN 1000 * getvariable('tpot_limit_ms') / c END AS tpot_limit_us
+        CASE WHEN side = 'prefill' THEN 1000 * ttft_of_steps(outside_ms, beside_ms, step_factor) / c END AS ttft_limit_us,
+        CASE WHEN side = 'decode' THEN 1000 * getvariable('tpot_limit_ms') / step_factor / c END AS tpot_limit_us
     FROM bursts
     JOIN played USING (ladder)
     JOIN (VALUES ('predicted', 0), ('slower', 1), ('faster', -1)) AS readings (reading, sign)

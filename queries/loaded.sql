@@ -12,7 +12,7 @@ CREATE OR REPLACE TEMP MACRO bin_place(limit_ms) AS
 CREATE OR REPLACE TEMP MACRO bin_share(place, bin) AS
     (bin < floor(place))::TINYINT + (bin = floor(place))::TINYINT * (place - floor(place));
 
--- Where a place would be if its bin held requests evenly: `below` says how many lie below each of its 16 parts, and in all;
+-- Where a place would be if its bin held requests evenly: `below` says how many lie below each of its 16 parts, and in all,
 -- NULL where they do lie evenly. Requests that nobody else was beside take the same time, to the digit.
 CREATE OR REPLACE TEMP MACRO part_of(place) AS least(floor(16 * (place - floor(place))), 15)::INTEGER;
 CREATE OR REPLACE TEMP MACRO even_place(place, below) AS
@@ -39,19 +39,19 @@ CREATE OR REPLACE TEMP MACRO rate_between(wanted, before_rate, before_share, rat
 CREATE OR REPLACE TEMP MACRO share_between(at_rate, before_rate, before_share, rate, share) AS
     unbent(bent(before_share) + (at_rate - before_rate) / (rate - before_rate) * (bent(share) - bent(before_share)));
 
--- The limit of TTFT that is left for steps.
-CREATE OR REPLACE TEMP MACRO ttft_of_steps(outside_ms, beside_ms) AS
-    getvariable('ttft_limit_ms') - outside_ms - beside_ms;
+-- The limit of TTFT that is left for steps, as they were played.
+CREATE OR REPLACE TEMP MACRO ttft_of_steps(outside_ms, beside_ms, step_factor) AS
+    (getvariable('ttft_limit_ms') - outside_ms - beside_ms) / step_factor;
 
 -- The share of times between tokens within their limit, with steps as predicted, longer and shorter; no row without a limit.
 -- They are counted by time, not by request: this share alone has to reach the wanted one.
 CREATE OR REPLACE TEMP MACRO token_shares(wanted_phase) AS TABLE
 SELECT
     load_token.load_id,
-    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms')), gap_bin)) / sum(gaps) AS of_tbt,
-    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / (1 + step_error)), gap_bin)) / sum(gaps) AS slower_of_tbt,
-    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / (1 - step_error)), gap_bin)) / sum(gaps) AS faster_of_tbt
-FROM (SELECT DISTINCT load_id, step_error FROM played WHERE phase = wanted_phase) AS loads
+    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / step_factor), gap_bin)) / sum(gaps) AS of_tbt,
+    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / step_factor / (1 + step_error)), gap_bin)) / sum(gaps) AS slower_of_tbt,
+    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / step_factor / (1 - step_error)), gap_bin)) / sum(gaps) AS faster_of_tbt
+FROM (SELECT DISTINCT load_id, step_error, step_factor FROM played WHERE phase = wanted_phase) AS loads
 JOIN raw.load_token AS load_token ON load_token.load_id = loads.load_id
 WHERE getvariable('tbt_limit_ms') IS NOT NULL
 GROUP BY load_token.load_id;
@@ -63,7 +63,8 @@ CREATE OR REPLACE TEMP MACRO load_shares(wanted_phase, marginal) AS TABLE
 WITH loads AS MATERIALIZED (
     SELECT
         ladder, place, load_id, counted_requests, arrivals_per_s, 1 + step_error AS slower, 1 - step_error AS faster,
-        CASE WHEN phase = 'decode' THEN NULL ELSE ttft_of_steps(outside_ms, beside_ms) END AS ttft_ms
+        CASE WHEN phase = 'decode' THEN NULL ELSE ttft_of_steps(outside_ms, beside_ms, step_factor) END AS ttft_ms,
+        getvariable('tpot_limit_ms') / step_factor AS tpot_ms
     FROM played JOIN chosen USING (ladder)
     WHERE phase = wanted_phase
 ),
@@ -71,12 +72,12 @@ limited AS (
     SELECT DISTINCT load_id, reading, metric, bin_place(limit_ms / coalesce(c, 1)) AS place
     FROM (
         SELECT
-            load_id, ttft_ms, unnest([
+            load_id, ttft_ms, tpot_ms, unnest([
                 {'reading': 'predicted', 'c': 1.0}, {'reading': 'slower', 'c': slower}, {'reading': 'faster', 'c': faster}
             ], recursive := TRUE)
         FROM loads
     )
-    CROSS JOIN LATERAL (VALUES (0, ttft_ms), (1, getvariable('tpot_limit_ms'))) AS limits (metric, limit_ms)
+    CROSS JOIN LATERAL (VALUES (0, ttft_ms), (1, tpot_ms)) AS limits (metric, limit_ms)
 ),
 placed AS (
     SELECT
@@ -211,8 +212,10 @@ firsts AS (
 ),
 found AS (
     SELECT
-        firsts.load_id, firsts.metric, q, 0.01 * power(10, (firsts.bin + place_inside(inside, part.below)) / 32) AS found_ms
+        firsts.load_id, firsts.metric, q,
+        step_factor * 0.01 * power(10, (firsts.bin + place_inside(inside, part.below)) / 32) AS found_ms
     FROM firsts
+    JOIN (SELECT DISTINCT load_id, step_factor FROM played) AS steps ON steps.load_id = firsts.load_id
     LEFT JOIN raw.load_uneven AS part ON part.metric = CASE firsts.metric WHEN 'ttft' THEN 0 ELSE 1 END
         AND part.bin = firsts.bin AND part.load_id = firsts.load_id
 )

@@ -7,9 +7,9 @@ WITH placed AS (
     SELECT
         ladder, place, load_id, counted_requests, arrivals_per_s, reading, c,
         least(greatest(
-            CASE WHEN phase = 'decode' THEN 1e9 ELSE bin_place(ttft_of_steps(outside_ms, beside_ms) / c) END, ttft_first
+            CASE WHEN phase = 'decode' THEN 1e9 ELSE bin_place(ttft_of_steps(outside_ms, beside_ms, step_factor) / c) END, ttft_first
         ), ttft_end) AS ttft_place,
-        least(greatest(bin_place(getvariable('tpot_limit_ms') / c), tpot_first), tpot_end) AS tpot_place
+        least(greatest(bin_place(getvariable('tpot_limit_ms') / step_factor / c), tpot_first), tpot_end) AS tpot_place
     FROM (
         SELECT *, 'predicted' AS reading, 1.0 AS c FROM played WHERE phase = wanted_phase
         UNION ALL

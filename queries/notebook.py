@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from queries.asking.library import OLD_NAMES, old_name_note, question_report, reports
@@ -30,9 +29,7 @@ class Notebook(ReportMethods):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

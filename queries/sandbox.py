@@ -15,14 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
 from queries.connect import StoreConnection
 from queries.parsing import ParsedSelect, parse_select
 from queries.vocabulary import vocabulary
 from store.errors import InputError
 from store.location import StoreLocation
-from store.reading import InterruptBell, interrupts_noticed, machine_memory
+from store.reading import InterruptBell, duckdb, interrupts_noticed, machine_memory
 from store.whole_files import number_of, unwritable, written_whole
 
 # A WITH clause of DuckDB 2.0 may hold COPY, INSERT and others in a statement that still counts as a SELECT; only these

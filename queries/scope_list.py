@@ -56,3 +56,9 @@ def stored_scopes(location: StoreLocation) -> list[ScopeEntry]:
     """Every combination that has numbers, what the newest request was about first."""
     with read_transaction(location) as transaction:
         return list(transaction.rows(ScopeEntry, _STATEMENT))
+
+
+def any_measured(location: StoreLocation) -> bool:
+    """Whether a store holds measured points."""
+    with read_transaction(location) as transaction:
+        return any(transaction.values(int, "SELECT 1 FROM measurement LIMIT 1"))

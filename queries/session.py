@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 from queries.asking.headers import Report, only_columns, told_columns
 from queries.asking.library import NEAREST, answering_for, names_below, report, variables_read
@@ -26,32 +26,38 @@ from queries.connect import StoreConnection, elsewhere_note
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.learned import elsewhere_notes
-from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
+from queries.judging.separation import goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, with_expected_errors
 from queries.learning.own_points import PointReader, no_points
 from queries.learning.session_runs import SessionRuns
 from queries.measured_rows import (
     MEASURED,
     PREDICTED,
-    MeasuredRows,
     ServerNamer,
     as_stated,
     brought_in,
     check_rows,
     no_proof,
     no_shell,
-    predicted_scope,
     unread,
-    with_measured_words,
 )
 from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
-from queries.scoping.question_scope import Pinned, check_serving_models, keyed_question, phases_kept
+from queries.scoping.question_scope import (
+    Pinned,
+    check_serving_models,
+    keyed_question,
+    phases_kept,
+    resolve_question,
+)
 from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from queries.thinned import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.reading import machine_memory, read_transaction
+from store.reading import ReadTransaction, machine_memory, read_transaction
+
+if TYPE_CHECKING:
+    from queries.measured_rows import MeasuredRows
 
 _MACHINE_SHARE = 0.5
 _LEAST_BYTES = 2**30
@@ -87,18 +93,22 @@ class Session:
         self._runs = SessionRuns(location, own_points)
         self._ran: Report | None = None
         self._ladders = Ladders(self._connection)
-        self._measured = MeasuredRows(self._connection, named)
+        self._named = named
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         self._connection.close()
+
+    @cached_property
+    def _measured(self) -> MeasuredRows:
+        from queries.measured_rows import MeasuredRows
+
+        return MeasuredRows(self._connection, self._named)
 
     def interrupt(self) -> None:
         """Stop the question that another thread asks here; the session is of no more use."""
@@ -130,10 +140,16 @@ class Session:
         rows = self._scope.rows if self._scope is not None else ()
         ids = (row.scenario_id for row in rows)  # seldom looked at, and there may be many
         answer = with_expected_errors(
-            answer, self._known, self._connection.duckdb, ids, self._tables.create_macros, self._runs.learned
+            answer, self._known, self._connection.duckdb, ids, self._tables.ready, self._runs.learned
         )
+        if self._runs.at_rates is not None:
+            from queries.judging.learned_loads import with_runs_at_rates
+
+            answer = with_runs_at_rates(answer, self._runs.at_rates)
         answer = replace(answer, notes=(*answer.notes, *elsewhere_notes(self._runs.elsewhere)))
         if question.options.rows != PREDICTED:
+            from queries.measured_rows import with_measured_words
+
             return with_measured_words(answer, self._connection.duckdb, self._measured.notes())
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
@@ -145,15 +161,16 @@ class Session:
         if kind == "goodputs":
             return goodput_verdicts(answer)
         if kind == "separation" and question.options.mode == "pd":
-            self._tables.create_macros(SEPARATION)
-            return separation_lines(answer, self._connection.duckdb)
+            return separation_lines(answer, self._connection.duckdb, self._tables.ready)
         if kind == "changes" and self._scope is not None:
-            from queries.judging.changes import WINNERS, change_lines
+            from queries.judging.changes import change_lines
 
-            self._tables.create_macros(WINNERS)
             groups = [(row.scenario_id, row.question_group) for row in self._scope.rows]
             with read_transaction(self.location) as transaction:
-                return list(change_lines(transaction, self._connection.duckdb, groups, question.options.sweeps))
+                found = change_lines(
+                    transaction, self._connection.duckdb, groups, question.options.sweeps, self._tables.ready
+                )
+                return list(found)
         return ()
 
     def _surely(self, question: Question, pinned: Pinned | None) -> Answer | None:
@@ -214,7 +231,8 @@ class Session:
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
         """Make the tables of loads ready, and say which phases of them the report looks at."""
         self._tables.show_every_row()
-        self._ladders.provide(scope, [row.scenario_id for row in scope.rows])
+        longer = {} if self._runs.at_rates is None else self._runs.at_rates.steps
+        self._ladders.provide(scope, [row.scenario_id for row in scope.rows], longer)
         phases = self._ladders.played(question.report, report(question.report).needs or [phases])
         if {"prefill", "decode"} <= set(phases):
             self._ladders.check_pairs()
@@ -236,11 +254,6 @@ class Session:
             (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group)
             for row in self._scope.rows
         ]
-
-    def scope_of(self, question: Question) -> list[tuple[str, int, int, int]]:
-        """The scenarios that a question is about, as `pinned`; it is not asked."""
-        self._prepare(keyed_question(self.location, answered_instead(question)), None, whole=True)
-        return self.pinned()
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
@@ -269,10 +282,11 @@ class Session:
         self._ran = asked
         choosing = self._ladders.choosing(asked)
         asked_of = AskedOf(phases=phases, served=by_engine(scope.serving_models), again=self._again)
-        self._tables.provide_macros(asked, question.definitions, values, asked_of, more=choosing)
+        self._tables.look_at(asked, question.definitions, values, asked_of)
         if choosing:
-            self._connection.duckdb.execute(choosing)
-        cursor = self._connection.duckdb.execute(asked.sql if told is None else only_columns(asked.sql, told))
+            self._connection.duckdb.execute(self._tables.ready(choosing))
+        sql = asked.sql if told is None else only_columns(asked.sql, told)
+        cursor = self._connection.duckdb.execute(self._tables.ready(sql))
         columns = tuple(str(item[0]) for item in cursor.description or ())
         rows = tuple(cursor.fetchall())
         return Answer(
@@ -318,10 +332,12 @@ class Session:
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
-            scope = predicted_scope(transaction, question, pinned)
+            scope = _scope_of(transaction, question, pinned)
             taught = of_probes and not options.as_predicted and options.rows != MEASURED
             taught_of = (row.scenario_id for row in scope.rows if taught)
             lessons = self._runs.lessons(transaction, taught_of)
+            if asked.of_loads and not options.as_predicted:
+                self._runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question)
         # Rows that can win as predicted need not be those that win as corrected.
@@ -375,12 +391,20 @@ class Session:
             values = {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase}
             self._set(nearest, values)
             asked_of = AskedOf(phases=(phase,), served=served, again=self._again)
-            self._tables.provide_macros(nearest, answer.question.definitions, values, asked_of)
-            cursor = self._connection.duckdb.execute(nearest.sql)
+            self._tables.look_at(nearest, answer.question.definitions, values, asked_of)
+            cursor = self._connection.duckdb.execute(self._tables.ready(nearest.sql))
             columns = tuple(str(item[0]) for item in cursor.description or ())
             group = columns.index("question_group")
             rows += [(*row[:group], row[group] // divisor, *row[group + 1 :]) for row in cursor.fetchall()]
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
+
+
+def _scope_of(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
+    if question.options.rows == PREDICTED:
+        return resolve_question(transaction, question, pinned)
+    from queries.measured_rows import scope_beside_measured
+
+    return scope_beside_measured(transaction, question, pinned)
 
 
 def _has_nearest(question: Question) -> bool:

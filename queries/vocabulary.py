@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
-from store.light_dataclass import dataclass
 from store.schema import RAW_NAMES, filled
 
 VIEWS = Path(__file__).parent / "views"
@@ -19,33 +18,30 @@ _RAW = re.compile(r"\braw\.(\w+)", re.IGNORECASE)
 _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?!\s*\.)\b|\b(\w+)\s*\(", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyFile:
     """One file of queries/views: the names it creates, the public and raw names it is built on, and its text."""
 
-    path: Path
-    creates: tuple[str, ...]
-    public: frozenset[str]
-    raw: frozenset[str]
-    sql: str
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._text = path.read_text(encoding="utf-8")
+        self.creates = tuple(name.lower() for name in _CREATED.findall(_bare(self._text)))
+
+    @cached_property  # a question needs two files of forty
+    def sql(self) -> str:
+        return filled(self._text)
+
+    @cached_property
+    def public(self) -> frozenset[str]:
+        return (_sources(self.sql) & vocabulary().keys()) - set(self.creates)
+
+    @cached_property
+    def raw(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in _RAW.findall(_bare(self.sql))) & RAW_NAMES
 
 
 @cache
 def vocabulary() -> dict[str, VocabularyFile]:
-    texts = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(VIEWS.glob("*.sql"))}
-    creates = {path: tuple(name.lower() for name in _CREATED.findall(_bare(text))) for path, text in texts.items()}
-    names = {name for created in creates.values() for name in created}
-    files = [
-        VocabularyFile(
-            path=path,
-            creates=creates[path],
-            public=(_sources(text) & names) - set(creates[path]),
-            raw=frozenset(name.lower() for name in _RAW.findall(_bare(text))) & RAW_NAMES,
-            sql=text,
-        )
-        for path, text in texts.items()
-    ]
-    return {name: file for file in files for name in file.creates}
+    return {name: file for file in map(VocabularyFile, sorted(VIEWS.glob("*.sql"))) for name in file.creates}
 
 
 def files_for(names: Iterable[str]) -> list[VocabularyFile]:

@@ -4,11 +4,14 @@ Not here: which names those are. A face lists them under `if TYPE_CHECKING`, as 
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+
+_IMPORT = re.compile(r"^    from (\S+) import (\([^)]*\)|.+)$", re.MULTILINE)
+_NEXT_STATEMENT = re.compile(r"^\S", re.MULTILINE)
 
 
 def lazy_face(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -35,11 +38,11 @@ def lazy_face(package: str) -> tuple[Callable[[str], object], Callable[[], list[
 
 
 def _homes(file: Path) -> dict[str, str]:
+    _, _, rest = file.read_text(encoding="utf-8").partition("\nif TYPE_CHECKING:\n")
+    listed, *_ = _NEXT_STATEMENT.split(rest, maxsplit=1)
     return {
-        alias.name: str(node.module)
-        for block in ast.parse(file.read_text(encoding="utf-8")).body
-        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+        name.strip(): module
+        for module, names in _IMPORT.findall(listed)
+        for name in names.strip("()").split(",")
+        if name.strip()
     }

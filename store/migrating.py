@@ -8,7 +8,6 @@ and drivers without SQLAlchemy (store.reading)."""
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -280,7 +279,7 @@ def _publish(temporary: Path, path: Path) -> bool:
 
 
 def _temporary_beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    return path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
 
 
 def _initialise(connection: Connection) -> None:
@@ -289,6 +288,4 @@ def _initialise(connection: Connection) -> None:
     # As `alembic stamp head` does, whose import costs more than all the rest of a new store.
     connection.execute(CreateTable(_ALEMBIC_VERSION))
     connection.execute(insert(_ALEMBIC_VERSION).values(version_num=HEAD_REVISION))
-    connection.execute(
-        insert(STORE_IDENTITY).values(id=1, store_id=secrets.token_hex(16), created_at=datetime.now(UTC))
-    )
+    connection.execute(insert(STORE_IDENTITY).values(id=1, store_id=os.urandom(16).hex(), created_at=datetime.now(UTC)))

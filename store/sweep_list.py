@@ -29,7 +29,7 @@ SELECT s.id, s.key, s.label, s.program_version, s.started_at, s.finished_at, s.s
        (SELECT MIN(h.reason) FROM shard h WHERE h.sweep_id = s.id AND h.state = 'failed')
 FROM sweep s
 """
-_NEWEST_FIRST = " ORDER BY s.started_at DESC, s.id DESC LIMIT ? OFFSET ?"
+_NEWEST_FIRST = " ORDER BY s.started_at DESC, s.id DESC LIMIT ?"
 _OUTCOMES = """
 SELECT sc.status, sc.reason, COUNT(DISTINCT sc.id)
 FROM sweep_interval i JOIN scenario sc ON sc.id = i.scenario_id
@@ -98,9 +98,9 @@ class SweepDetail:
     contents: tuple[SweepContent, ...]
 
 
-def list_sweeps(location: StoreLocation, *, limit: int = 20, offset: int = 0) -> list[SweepSummary]:
+def list_sweeps(location: StoreLocation, *, limit: int = 20) -> list[SweepSummary]:
     with read_transaction(location) as transaction:
-        rows = transaction.rows(SweepSummary, _SUMMARY + _NEWEST_FIRST, (limit, offset))
+        rows = transaction.rows(SweepSummary, _SUMMARY + _NEWEST_FIRST, (limit,))
         return [_of_now(location, row) for row in rows]
 
 
@@ -127,14 +127,14 @@ def _of_now(location: StoreLocation, sweep: SweepSummary) -> SweepSummary:
 
 
 def _find(transaction: ReadTransaction, reference: str) -> SweepSummary:
-    labelled = list(transaction.rows(SweepSummary, f"{_SUMMARY} WHERE s.label = ?{_NEWEST_FIRST}", (reference, 1, 0)))
+    labelled = list(transaction.rows(SweepSummary, f"{_SUMMARY} WHERE s.label = ?{_NEWEST_FIRST}", (reference, 1)))
     if labelled:
         return labelled[0]
     start = reference.lower()
     found: list[SweepSummary] = []
     if start and set(start) <= set("0123456789abcdef"):  # `g` follows every hexadecimal digit
         within = f"{_SUMMARY} WHERE s.key >= ? AND s.key < ?{_NEWEST_FIRST}"
-        found = list(transaction.rows(SweepSummary, within, (start, f"{start}g", 2, 0)))
+        found = list(transaction.rows(SweepSummary, within, (start, f"{start}g", 2)))
     if len(found) == 1:
         return found[0]
     if found:

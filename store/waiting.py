@@ -1,4 +1,4 @@
-"""How long writers wait for each other, and whom they tell. One setting a process: a command's, or the environment's.
+"""How long writers wait for each other, and whom they tell: one setting a process, a command's or the environment's.
 
 Not here: which lock is waited for (store.migrating)."""
 

@@ -9,12 +9,9 @@ import errno
 import io
 import os
 import re
-import secrets
 import shutil
 import stat
 import sys
-import tarfile
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -102,7 +99,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     with _unfinished(temporary):
         yield temporary
         temporary.replace(path)
@@ -114,6 +111,8 @@ def _sent(path: Path) -> Iterator[Path]:
     descriptor = _descriptor(path)
     opened = os.open(path, os.O_WRONLY | os.O_NOCTTY) if descriptor is None else os.dup(descriptor)
     with os.fdopen(opened, "wb") as stream:
+        import tempfile
+
         number, name = tempfile.mkstemp(prefix="sweepdb-", suffix=".part")
         os.close(number)
         with _unfinished(Path(name)) as temporary:
@@ -197,6 +196,8 @@ def write_folder(folder: Path, files: Mapping[str, bytes], *, force: bool) -> No
 
 
 def _write_archive(stream: Path, files: Mapping[str, bytes]) -> None:
+    import tarfile
+
     with written_whole(stream) as temporary, tarfile.open(temporary, "w") as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sweepdb.evaluating.running import Evaluation, evaluate
     from sweepdb.explaining import Explanation
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
+    from sweepdb.measuring.regressing import Regression
+    from sweepdb.measuring.trending import Trends
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
     from sweepdb.planning import (
@@ -55,10 +57,12 @@ __all__ = [
     "PoolSchedule",
     "Progress",
     "RatePlan",
+    "Regression",
     "ServerPlan",
     "SqlRows",
     "StoreError",
     "SweepdbError",
+    "Trends",
     "Validation",
     "Watched",
     "calibrate",

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         question_report,
         relaxed_to,
         report,
-        reports,
         shown_names,
     )
     from queries.composition import COMPOSITION_COLUMNS, RealisedMean, composition_table, realised_means

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         load_model,
         parameter_count,
     )
-    from evaluator.support import support_table, supported, supported_words
+    from evaluator.support import support_table, supported_words
     from store.schema import FORMULA_MODELS
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sweepdb.evaluating.evaluate_keywords import EvaluateKeywords
     from sweepdb.evaluating.running import Evaluation
     from sweepdb.explaining import Explanation
+    from sweepdb.measuring import Regression, Trends
 
 
 class OpenStore(Notebook):
@@ -61,6 +62,20 @@ class OpenStore(Notebook):
 
         asked = question_of(REPORT, with_lengths(options, self._session.location.url))
         return decided(self._session, asked, budget=budget, gain=gain)
+
+    def regress(
+        self, *, baseline: str, against: str, model: str | None = None, device: str | None = None
+    ) -> Regression:
+        """What got worse between two sides, the surest first: each a tag, an engine's version, days or a sweep."""
+        from sweepdb.measuring import regressions
+
+        return regressions(self._session.location.url, baseline=baseline, against=against, model=model, device=device)
+
+    def trends(self, *, model: str | None = None, device: str | None = None) -> Trends:
+        """Measured settings over their days, with the steps of each."""
+        from sweepdb.measuring import trends
+
+        return trends(self._session.location.url, model=model, device=device)
 
     def sweeps(self, limit: int = 20) -> list[SweepSummary]:
         """Requests to evaluate, validations and imports, the newest first."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from store.migrating import create_store, current_revision
     from store.opening import open_store
     from store.parts import adopt_parts, compact_parts
-    from store.reading import NameKind, StoredName, in_memory, read_store_id, stored_names
+    from store.reading import NameKind, duckdb, in_memory, read_store_id, stored_names
     from store.records import PriceRecord
     from store.revision import HEAD_REVISION
     from store.sealing import seal_location

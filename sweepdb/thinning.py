@@ -1,4 +1,4 @@
-"""Thinned files: beside each part one with the rows alone that can win, written, and compared with what can win again.
+"""Thinned files: beside each part one with the rows alone that can win, written, and compared again.
 
 Not here: which rows these are (queries.thinned), and naming files in the store (store.parts.naming)."""
 
@@ -117,7 +117,7 @@ def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> Thinn
 
 def winner_faults(location: StoreLocation) -> Iterator[str]:
     """Thinned files that hold other rows than can win. Those by rules of before hold more, or are not read."""
-    import duckdb
+    from store.reading import duckdb
 
     with read_transaction(location) as transaction:
         rows = [row for row in thinned_in_use(transaction) if row.rules == RULES and is_registered(location, row)]

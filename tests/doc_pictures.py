@@ -14,7 +14,7 @@ from conftest_cli import sweepdb
 from document_commands import ROOT, commands_of
 
 PICTURES = ROOT / "docs" / "pictures"
-PAGES = ("howto/draw-answers.md",)
+PAGES = ("howto/look-and-draw.md",)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from shared_data import shared_data
 
 from evaluator.calibration.device_fit import fit_kernel
-from evaluator.calibration.figures import figures_of
+from evaluator.calibration.forms.base import figures_of
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.tables import KernelTable, read_tables
 from evaluator.inputs.devices.device_profiles import load_device

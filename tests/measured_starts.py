@@ -15,8 +15,9 @@ from shared_data import ROOT
 
 import sweepdb
 from store.location import parse_url
-from sweepdb.running import HowToRun, run_starts, runs_folder
+from sweepdb.running import HowToRun, run_starts
 from sweepdb.running.journal import JOURNAL, Load
+from sweepdb.running.starts import runs_folder
 
 TESTS = Path(__file__).parent
 SERVING = ROOT / "e2e" / "serving.csv"

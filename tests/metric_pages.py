@@ -1,6 +1,7 @@
 """Pages of metrics as engines write them, of requests that a test makes up: counters, gauges and histograms by engine.
 
-Names and bounds are those of vLLM 0.11, SGLang 0.5 and TensorRT-LLM 1.2; the numbers are of no server."""
+Names, labels and bounds are those that vLLM 0.20, SGLang 0.5.9 and TensorRT-LLM 1.3 declare (AIPerf lists them, too);
+the numbers are of no server."""
 
 from __future__ import annotations
 
@@ -9,14 +10,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-LATENCIES = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0)
-FIRST_TOKENS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0)
+_LATENCIES = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0)
+FIRST_TOKENS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0)
+_GAPS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+_VLLM = {"ttft": FIRST_TOKENS, "tpot": _GAPS, "gap": _GAPS, "e2e": _LATENCIES, "queue": _LATENCIES}
+_LENGTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_SGLANG_LENGTHS = (100, 300, 500, 700, 1000, 1500, 2000, 3000, 4000, 5000, 10000)
+_SGLANG_TIMES = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400)
 BOUNDS = {
-    "vllm": {"tpot": (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3), "lengths": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)},
-    "sglang": {"tpot": (0.002, 0.004, 0.006, 0.008, 0.010, 0.015, 0.020, 0.025, 0.030, 0.040, 0.060),
-               "lengths": (100, 300, 500, 700, 1000, 1500, 2000, 3000, 4000, 5000, 10000)},
-    "trtllm": {"tpot": (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3), "lengths": ()},
+    "vllm": {**_VLLM, "prompts": _LENGTHS, "outputs": _LENGTHS},
+    "sglang": {"ttft": _SGLANG_TIMES, "e2e": _SGLANG_TIMES,
+               "gap": (0.002, 0.004, 0.006, 0.008, 0.010, 0.015, 0.020, 0.025, 0.030, 0.035, 0.040, 0.060, 0.080, 0.1, 0.2),
+               "queue": (0.0, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 10),
+               "prompts": _SGLANG_LENGTHS, "outputs": _SGLANG_LENGTHS},
+    "trtllm": _VLLM,
 }  # fmt: skip
+LABELS = {"vllm": {"engine": "0"}, "sglang": {"engine_type": "unified"}, "trtllm": {"engine_type": "pytorch"}}
+_RANKS = {"moe_ep_rank": "0", "pp_rank": "0", "tp_rank": "0"}  # of what SGLang's scheduler counts
+_OF_SCHEDULER = {"running", "waiting", "use", "queue"}
 NAMES = {
     "vllm": {"running": "vllm:num_requests_running", "waiting": "vllm:num_requests_waiting", "use": "vllm:kv_cache_usage_perc",
              "ttft": "vllm:time_to_first_token_seconds", "gap": "vllm:inter_token_latency_seconds",
@@ -80,21 +91,27 @@ class Server:
                            ("cached", cached * asked), ("looked", asked)):  # fmt: skip
             self.counts[name] += more
 
-    def page(self):
-        """All of it as text."""
+    def page(self, **labels):
+        """All of it as text; `labels` are further ones, such as those of a replica."""
         names, bounds = NAMES[self.engine], BOUNDS[self.engine]
-        label = f'model_name="{self.model}"' + (',engine="0"' if self.engine == "vllm" else "")
-        of = {"tpot": bounds["tpot"], "gap": bounds["tpot"], "ttft": FIRST_TOKENS, "e2e": LATENCIES, "queue": LATENCIES,
-              "prompts": bounds["lengths"], "outputs": bounds["lengths"]}  # fmt: skip
+
+        def labelled(name):
+            ranks = _RANKS if self.engine == "sglang" and name in _OF_SCHEDULER else {}
+            ended = {"finished_reason": "length"} if name == "finished" and self.engine != "sglang" else {}
+            known = {**LABELS[self.engine], "model_name": self.model, **ranks, **ended, **labels}
+            return ",".join(f'{label}="{value}"' for label, value in sorted(known.items()))
+
         use = self.running * 2000 / self.room_tokens
         text = '# HELP python_info Python platform information\n# TYPE python_info gauge\npython_info{version="3.12.3"} 1.0\n'
         for name, value in (("running", self.running), ("waiting", 0.0), ("use", use), *self.counts.items()):
             if name in names:
                 kind = "counter" if name in COUNTED else "gauge"
-                text += f"# HELP {names[name]} Of a server.\n# TYPE {names[name]} {kind}\n{names[name]}{{{label}}} {value}\n"
-        for name, limits in of.items():
+                text += f"# HELP {names[name]} Of a server.\n# TYPE {names[name]} {kind}\n{names[name]}{{{labelled(name)}}} {value}\n"
+                if kind == "counter":
+                    text += f"{names[name].removesuffix('_total')}_created{{{labelled(name)}}} 1.7904341127318213e+09\n"
+        for name, limits in bounds.items():
             if name in names:
-                text += histogram(names[name], label, self.values.get(name, []), limits)
+                text += histogram(names[name], labelled(name), self.values.get(name, []), limits)
         return text + ROOM[self.engine].format(blocks=self.room_tokens // 16, tokens=self.room_tokens, model=self.model)
 
 

@@ -32,7 +32,7 @@ from metric_pages import Server
 from more_client_files import GUIDELLM_CSV
 from restated import config_of
 
-from evaluator.calibration.figures import figures_of
+from evaluator.calibration.forms.base import figures_of
 from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.tables import read_tables
 from evaluator.canonical import content_key
@@ -60,7 +60,7 @@ from sweepdb.prices import read_prices
 from sweepdb.sharing.adding import block_record
 from sweepdb.sharing.identities import engines_of, refuse_forged
 from sweepdb.watching.earlier import earlier_seen
-from sweepdb.watching.pages import readings_of
+from sweepdb.watching.pages import readings_by_side
 from sweepdb.watching.windows import seen_over
 
 
@@ -153,7 +153,7 @@ EXPORTED = report_of(record(
 
 
 def _metrics(path: Path) -> object:
-    return seen_over(readings_of([str(path)], every=None, during=None, served_as=None))
+    return seen_over(readings_by_side({None: [str(path)]}, every=None, during=None, served_as=None)[None])
 
 
 def _json(name: str, document: object, read: Callable[[Path], object], **more: object) -> ReaderCase:

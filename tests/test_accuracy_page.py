@@ -55,7 +55,7 @@ def test_rows_are_written_where_their_labels_stand():
 
 
 def test_the_page_has_every_table_that_the_command_writes():
-    page = (Path(__file__).parents[1] / "docs/explanation/accuracy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs/reference/accuracy.md").read_text(encoding="utf-8")
     heads = {
         tuple(cell.strip() for cell in line.strip("|").split("|")) for line in page.splitlines() if line[:1] == "|"
     }

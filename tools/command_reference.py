@@ -10,8 +10,9 @@ from typing import Any
 import typer.main
 
 from cli.derived import OLD_FLAGS
+from cli.help.commands import COMMANDS
 from cli.help.examples import EXAMPLES
-from cli.help.headings import COMMANDS, heading_of, in_order
+from cli.help.headings import heading_of, in_order
 from cli.help.report_help import few_takers
 from cli.main import build_app
 from sweepdb.asking import OLD_COLUMNS, OLD_NAMES

@@ -218,7 +218,7 @@ def fit_with_pairs_held_out(
 def _fit(points: Sequence[EnginePoint], engine: FittedEngine) -> EngineProfile:
     """The numbers that points of many servers identify across models.
 
-    More of them fit the points better and predict pairs that were left out worse (docs/explanation/accuracy.md). A
+    More of them fit the points better and predict pairs that were left out worse (docs/reference/accuracy.md). A
     user's own points of one server identify them all."""
     if not points or not engine.fitted:
         return engine.unfitted

@@ -25,6 +25,7 @@ from evaluator.ledger import Values, asked_of, evaluated, predicted, read_measur
 from queries.learning import OwnPoint, Predicted, Prior, Process, Run, run_of
 from queries.learning.priors import FILE, Region, Two
 from sweepdb.own_runs import group_of, point_or_reason
+from tools.apart_runs import apart_groups_of
 from tools.ledger_summary import Point, points_of
 
 LEAST_SETTINGS = 6  # of a group that shapes are learned from
@@ -32,7 +33,7 @@ MOST_RUNS = 60  # of a group: larger ones are thinned, so that none outweighs th
 DEGREES = 4.0
 DIGITS = 4
 _Z80 = 1.2815515655446004
-_START = Prior(common=(0.4, 0.13), common_correlation=0.0, shape=(0.6, 0.19), shape_correlation=0.0, own=(0.15, 0.05),
+START = Prior(common=(0.4, 0.13), common_correlation=0.0, shape=(0.6, 0.19), shape_correlation=0.0, own=(0.15, 0.05),
                own_correlation=0.0, noise=(0.1, 0.03), length=1.0, degrees=DEGREES, bare=(1.0, 1.0))  # fmt: skip
 
 _Group = tuple[str, ...]
@@ -129,7 +130,7 @@ def with_bare(groups: Sequence[Sequence[Run]], prior: Prior) -> Prior:
 
 def settled_prior(groups: Sequence[Sequence[Run]]) -> Prior:
     """The prior of one laboratory's servers, of which many settings were measured."""
-    return with_bare(groups, fit(groups, _START, _FITTED))
+    return with_bare(groups, fit(groups, START, _FITTED))
 
 
 def with_region(base: Prior, groups: Sequence[Sequence[Run]]) -> Prior:
@@ -137,21 +138,34 @@ def with_region(base: Prior, groups: Sequence[Sequence[Run]]) -> Prior:
     return with_bare(groups, fit(groups, base, _OF_REGION))
 
 
-def priors_of(known: Groups, data_sheet: Groups, foreign: Groups) -> dict[Region, Prior]:
-    """The prior of each region."""
+def apart_prior(groups: Groups, start: Prior) -> Prior:
+    """The prior of servers whose sides are apart: all of it their own, since waits for prompts are far less certain."""
+    runs = list(groups.values())
+    return with_bare(runs, fit(runs, start, _FITTED))
+
+
+def priors_of(known: Groups, data_sheet: Groups, foreign: Groups, apart: Groups) -> dict[Region, Prior]:
+    """The prior of each region. What other people's servers add to the laboratory's is added to sides apart, too."""
     base = settled_prior(
         [list(runs) for runs in known.values() if len({run.setting for run in runs}) >= LEAST_SETTINGS]
     )
     other = with_region(base, list(foreign.values()))
-    wider = _wider(other, base, fit(list(data_sheet.values()), base, _OF_REGION))
-    return {"known": base, "foreign": other, "data_sheet": wider}
+    by_data_sheet = fit(list(data_sheet.values()), base, _OF_REGION)
+    others_apart = _wider(apart_prior(apart, START), base, other)
+    return {
+        "known": base,
+        "foreign": other,
+        "data_sheet": _wider(other, base, by_data_sheet),
+        "apart": others_apart,
+        "apart_data_sheet": _wider(others_apart, base, by_data_sheet),
+    }
 
 
-def _wider(other: Prior, calibrated: Prior, by_data_sheet: Prior) -> Prior:
-    """Anybody's server predicted by a data sheet: the variance that this adds where both were measured comes on top."""
+def _wider(other: Prior, narrow: Prior, wide: Prior) -> Prior:
+    """A prior with the variance on top that others add where both were measured, such as predicting by a data sheet."""
 
     def with_more(name: str) -> Two:
-        parts = (getattr(prior, name) for prior in (other, by_data_sheet, calibrated))
+        parts = (getattr(prior, name) for prior in (other, wide, narrow))
         first, second = (
             math.sqrt(own**2 + max(much**2 - little**2, 0.0)) for own, much, little in zip(*parts, strict=True)
         )
@@ -176,7 +190,7 @@ def main(files: Sequence[Path], say: Callable[[str], object] = sys.stderr.write)
     """Write the priors of files."""
     first, *others = [points_of(read_measurements(path).records) for path in files]
     foreign = groups_of([point for points in others for point in points], by_source=True)
-    found = priors_of(groups_of(first), groups_of(first, "theoretical"), foreign)
+    found = priors_of(groups_of(first), groups_of(first, "theoretical"), foreign, apart_groups_of(first))
     for region, prior in found.items():
         say(f"{region}: {prior}\n")
     write(found)

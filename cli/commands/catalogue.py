@@ -58,7 +58,9 @@ def devices(
 
     if name == "add":
         if file is None:
-            raise InputError("devices add needs a FILE.yaml", hint="docs/howto/extend.md explains every key")
+            raise InputError(
+                "devices add needs a FILE.yaml", hint="docs/howto/describe-what-you-serve.md explains every key"
+            )
         added = add_device(file)
         say(f"{added.name} added; use it with: --device {added.name}")
         return 0

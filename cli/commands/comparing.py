@@ -69,9 +69,9 @@ def _said(side: Side) -> str:
 def regress(  # noqa: PLR0917  one parameter an option
     baseline: Annotated[
         str | None,
-        typer.Option(help="runs to compare with: a tag, an engine's version, or days (2026-05-01..2026-05-31)"),
+        typer.Option(help="compare with this tag, engine's version, days (2026-05-01..2026-05-31) or predicted sweep"),
     ] = None,
-    against: Annotated[str | None, typer.Option(help="runs that are compared: as --baseline")] = None,
+    against: Annotated[str | None, typer.Option(help="what is compared: as --baseline")] = None,
     trend: Annotated[
         bool, typer.Option("--trend", help="in place of two sides: each step of each setting over its days")
     ] = False,
@@ -81,7 +81,11 @@ def regress(  # noqa: PLR0917  one parameter an option
     model: Annotated[str | None, typer.Option(help="a part of the model's name")] = None,
     device: Annotated[str | None, typer.Option(help="a part of the device's name")] = None,
     format_: Annotated[
-        str, typer.Option("--format", help="table, csv, json, jsonl, parquet, markdown or junit")
+        str,
+        typer.Option(
+            "--format",
+            help="table, csv, json, jsonl, parquet, markdown or junit; of --trend a picture: svg, png, vl, html",
+        ),
     ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
@@ -89,12 +93,12 @@ def regress(  # noqa: PLR0917  one parameter an option
     """Compare measured runs of two sides, setting by setting: what is surely worse comes first.
 
     Intervals hold 95 % and come from repeated runs. Of all that is called worse or better, at most a twentieth is by
-    chance."""
-    check_format(format_, output, known=_KNOWN)
+    chance. A sweep is predicted: it has no interval, and runs are compared with its rows of the same setting."""
     if trend:
         if baseline or against or fail_over or format_ in {_MARKDOWN, "junit"}:
             raise InputError("--trend takes no sides, no --fail-over, and no Markdown or JUnit")
         return _trend(model, device, format_, output, store)
+    check_format(format_, output, known=_KNOWN)
     if baseline is None or against is None:
         raise InputError(
             "regress needs --baseline and --against, or --trend",
@@ -129,7 +133,7 @@ def _percent(text: str) -> float:
 
 def _line(one: Change) -> list[str]:
     reach = "-" if one.least_percent is None else f"{one.least_percent:+.1f} to {one.most_percent:+.1f} %"
-    runs = f"{one.runs_before} {one.runs_after}"
+    runs = f"{one.runs_before or '-'} {one.runs_after or '-'}"
     numbers = [f"{one.before:.4g}", f"{one.after:.4g}", f"{one.change_percent:+.1f} %"]
     return [one.verdict, one.metric, *numbers, reach, runs, one.setting]
 
@@ -156,10 +160,18 @@ def _junit(found: Regression, least: float) -> Iterator[str]:
 
 
 def _trend(model: str | None, device: str | None, format_: str, output: Path | None, store: str | None) -> int:
+    from cli.pictures import PICTURES, check_picture, write_specification
     from sweepdb.measuring import Trend, trends
 
-    found = trends(store, model=model, device=device)
-    if format_ == "table":
+    check_format(format_, output, known=(*FORMATS, *PICTURES))
+    check_picture(format_, output)
+    every = trends(store, model=model, device=device)
+    found = every.steps
+    if format_ in PICTURES:
+        from sweepdb.reporting import trend_picture
+
+        write_specification(trend_picture(every), format_, output)
+    elif format_ == "table":
         levels = [(one, f"{one.before:.4g}", f"{one.after:.4g}", f"{one.change_percent:+.1f} %") for one in found]
         lines = [[str(one.day), one.version or "-", one.metric, *cells, one.setting] for one, *cells in levels]
         columns = ("day", "version", "metric", "before", "after", "change", "setting")

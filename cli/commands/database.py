@@ -1,4 +1,4 @@
-"""db: create, upgrade, check, seal and compact a store; export, import and publish: rows for other stores and programs.
+"""db: create, upgrade, check, seal and compact a store; export, import and publish its rows.
 
 Not here: formats (queries.bundles, queries.publishing)."""
 
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from sweepdb.stores import CheckReport
 
 
-def register(app: typer.Typer) -> None:
-    group = typer.Typer(
-        help="Create, upgrade, check, seal and compact a store.", no_args_is_help=True, rich_markup_mode=None
-    )
+def register(app: typer.Typer, told: str) -> None:
+    group = typer.Typer(help=told, no_args_is_help=True, rich_markup_mode=None)
     for function in (init, current, check, vacuum):
         group.command(function.__name__)(function)
     group.command("upgrade", short_help="Bring an old store to this program's revision.")(upgrade)

@@ -12,7 +12,7 @@ import typer
 
 from cli.commands.storeless import answer_storeless
 from cli.derived import as_typed, with_parameters
-from cli.help.report_help import STORELESS
+from cli.help.report_help import OTHERS, STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, FailEmptyOption, OutputOption, PresetOption, StoreOption, output_path
 from store.errors import InputError, NothingFits
@@ -202,7 +202,7 @@ def _list_reports(format_: str, output: Path | None) -> int:
     from sweepdb.asking import asked_reports
 
     found = {item.name: item.summary for item in asked_reports().values()}
-    found |= STORELESS
+    found |= OTHERS
     write_rows(["report", "summary"], [[name, found[name]] for name in sorted(found)], format_, output)
     return 0
 

@@ -12,11 +12,10 @@ from cli.derived import as_typed
 from cli.output import FORMATS, check_format, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import InputError
+from sweepdb.scheduling import USUAL
 
 if TYPE_CHECKING:
     from sweepdb.scheduling import DaySchedule
-
-_COOL_DOWN = 10
 
 
 def schedule(  # noqa: PLR0917  one of each option
@@ -26,23 +25,31 @@ def schedule(  # noqa: PLR0917  one of each option
     ],
     ttft_limit: Annotated[float, typer.Option(help="longest time to first token, ms")],
     tpot_limit: Annotated[float, typer.Option(help="longest time per output token, ms")],
-    attainment: Annotated[float, typer.Option(help="share of each hour's requests within the limits")] = 0.95,
-    pool: Annotated[int | None, typer.Option(help="devices that several models share")] = None,
+    attainment: Annotated[
+        float, typer.Option(help="share of each hour's requests within the limits")
+    ] = USUAL.attainment,
+    pool: Annotated[
+        list[str] | None, typer.Option(help="devices that several models share: 8, or h100_sxm=8,h200_sxm=16")
+    ] = None,
     sweep: Annotated[str | None, typer.Option(help="only scenarios of this sweep")] = None,
     model: Annotated[str | None, typer.Option(help="only this model")] = None,
     device: Annotated[str | None, typer.Option(help="only this device")] = None,
-    start_up: Annotated[int, typer.Option(help="minutes that a replica is paid for before it serves")] = 5,
+    start_up: Annotated[int, typer.Option(help="minutes that a replica is paid for before it serves")] = USUAL.start_up,
     cool_down: Annotated[
         int, typer.Option(help="minutes that a replica serves on after it was last needed")
-    ] = _COOL_DOWN,
-    minimum: Annotated[int, typer.Option(help="replicas that always run; on a pool, of each model")] = 1,
+    ] = USUAL.cool_down,
+    minimum: Annotated[
+        int, typer.Option(help="replicas that always run: of each side, on a pool of each model")
+    ] = USUAL.minimum,
     maximum: Annotated[int | None, typer.Option(help="most replicas at once")] = None,
-    spare: Annotated[int, typer.Option(help="replicas beyond those needed, for a node that is lost")] = 0,
+    spare: Annotated[int, typer.Option(help="replicas beyond those needed, for a node that is lost")] = USUAL.spare,
     reactive: Annotated[
         str | None, typer.Option(help="a planner by queue=5 waiting requests to a replica, or ongoing=40 in all")
     ] = None,
-    trace_unit: Annotated[str, typer.Option(help="s or ms: the unit of a log's times that are numbers")] = "s",
-    seed: Annotated[int, typer.Option(help="seed of the day's arrivals and lengths")] = 1,
+    trace_unit: Annotated[
+        str, typer.Option(help="s or ms: the unit of a log's times that are numbers")
+    ] = USUAL.trace_unit,
+    seed: Annotated[int, typer.Option(help="seed of the day's arrivals and lengths")] = USUAL.seed,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json, jsonl, parquet; a picture: svg, png, pdf, html, vl")
     ] = "table",
@@ -63,9 +70,9 @@ def schedule(  # noqa: PLR0917  one of each option
     alone: dict[str, Any] = {
         "model": model, "cool_down": cool_down, "maximum": maximum, "spare": spare, "reactive": reactive,
     }  # fmt: skip
-    if pool is not None:
+    if pool:
         _check_pool(format_, alone)
-        return _show_pool(_by_model(trace), {**common, "pool": pool}, format_, output)
+        return _show_pool(_by_model(trace), {**common, "pool": _devices(pool)}, format_, output)
     if len(trace) > 1:
         raise InputError("several traces share a pool of devices", hint="`pool=N`, and `trace=MODEL=FILE` for each")
     from sweepdb.scheduling import schedule as scheduled
@@ -91,14 +98,29 @@ def _show_day(found: DaySchedule, format_: str, output: Path | None) -> int:
 
 def _check_pool(format_: str, alone: Mapping[str, object]) -> None:
     """Refuse what only a day of one model has."""
-    usual = {"cool_down": _COOL_DOWN, "spare": 0}
     for keyword, value in alone.items():
-        if value != usual.get(keyword):
+        if value != getattr(USUAL, keyword, None):
             raise InputError(
                 f"`{keyword}={value}` is not scheduled on a pool", hint="leave it out, or leave `pool` out"
             )
     if format_ not in FORMATS:
         raise InputError("a pool has no picture", hint="--format csv has its hours")
+
+
+def _devices(pool: Sequence[str]) -> int | dict[str, int]:
+    """`8`, or how many there are of each kind."""
+    words = ",".join(pool).split(",")
+    try:
+        if len(words) == 1 and "=" not in words[0]:
+            return int(words[0])
+        named = [(name, int(count)) for name, _, count in (word.partition("=") for word in words)]
+    except ValueError:
+        raise InputError(
+            f"`pool={','.join(pool)[:100]}` is no number of devices", hint="`pool=8`, or `pool=h100_sxm=8,h200_sxm=16`"
+        ) from None
+    if len(dict(named)) < len(named):
+        raise InputError("`pool` names a device twice", hint="one number for each kind")
+    return dict(named)
 
 
 def _by_model(traces: Sequence[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ Not here: what is served (sweepdb.web), and the comparison (sweepdb.watching).""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -73,11 +74,17 @@ def mcp(
 
 def watch(  # noqa: PLR0917  one parameter an option
     server: Annotated[
-        str | None,
-        typer.Argument(help="stored row (a1b2c3d4:19), or folder of launch; default: the only one of model and engine"),
+        list[str] | None,
+        typer.Argument(
+            help="stored row (a1b2c3d4:19), two of prefill and decode apart, or folder of launch; default: the only one"
+        ),
     ] = None,
     metrics: Annotated[
-        list[str] | None, typer.Option(metavar="URL|FILE", help="its metrics; several files: pages in their order")
+        list[str] | None,
+        typer.Option(
+            metavar="URL|FILE",
+            help="its metrics; several files: pages in their order; prefill=URL and decode=URL where these are apart",
+        ),
     ] = None,
     every: Annotated[
         float | None, typer.Option(help="seconds between two readings; of files: how far apart they were read")
@@ -115,7 +122,7 @@ def watch(  # noqa: PLR0917  one parameter an option
     from sweepdb.watching import watch as watched
 
     found = watched(
-        metrics, server, every=every, during=during, model=model, device=device, served_as=served_as,
+        _by_side(metrics), server or None, every=every, during=during, model=model, device=device, served_as=served_as,
         ttft_limit=ttft_limit, tpot_limit=tpot_limit, arrivals=arrivals, tolerance=tolerance, baseline=baseline,
         keep=keep, store=store,
     )  # fmt: skip
@@ -130,6 +137,18 @@ def watch(  # noqa: PLR0917  one parameter an option
     if found.drifted:
         raise Drifted(f"{found.probe} is not as planned", hint="the lines above say how")
     return 0
+
+
+def _by_side(metrics: Sequence[str]) -> Sequence[str] | Mapping[str, list[str]]:
+    """Pages of one server, or of prefill and decode by their names."""
+    found: dict[str, list[str]] = {}
+    for one in metrics:
+        side, separator, page = one.partition("=")
+        if separator and side in {"prefill", "decode"}:
+            found.setdefault(side, []).append(page)
+    if found and sum(map(len, found.values())) < len(metrics):
+        raise InputError("some `metrics` name their side, and some do not", hint="`metrics=prefill=URL`")
+    return {side: found[side] for side in ("prefill", "decode") if side in found} if found else metrics
 
 
 def _require(*packages: str, extra: str) -> None:

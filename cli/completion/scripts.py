@@ -1,4 +1,4 @@
-"""The scripts by which shells ask for completions. Not here: what the answers are (cli.completion.offers).
+"""The scripts by which shells ask for completions.
 
 Each calls the program with VARIABLE set and the words typed so far, the last of them unfinished, and reads one
 candidate a line, its meaning behind a tab. Where there is none, the shell completes files."""

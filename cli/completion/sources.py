@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from cli.help.report_help import STORELESS
+from cli.help.report_help import OTHERS
 from sweepdb.asking import asked_reports, option_table
 from sweepdb.evaluating import options_by_keyword
 from sweepdb.stores import NameKind, parse_url, stored_names
@@ -118,7 +118,7 @@ def _launchers(_line: Line, _start: str) -> Iterable[Offer]:
 
 def _reports(_line: Line, _start: str) -> Iterable[Offer]:
     known = [Offer(item.name, item.summary) for item in asked_reports().values()]
-    told = [Offer(name, about) for name, about in STORELESS.items()]
+    told = [Offer(name, about) for name, about in OTHERS.items()]
     return [*sorted([*known, *told]), Offer("reports", "list them")]
 
 

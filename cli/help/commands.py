@@ -218,6 +218,15 @@ class DescribedCommand(TyperCommand):
                 formatter.write("".join(f"{line}\n" for line in _continued(f"sweepdb {example}", formatter.width)))
 
 
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "Ask": ("plan", "schedule", "decide", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
+    "Evaluate and launch": ("evaluate", "worker", "launch"),
+    "Look up": ("models", "devices", "support", "workloads", "prices"),
+    "Measure": ("measurements", "compare", "validate", "regress", "watch", "calibrate"),
+    "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "publish", "db"),
+}
+
+
 class DescribedGroup(TyperGroup):
     """`sweepdb` itself, and groups of commands."""
 
@@ -228,8 +237,6 @@ class DescribedGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
         """Commands under headings; what no heading names comes last."""
         left = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
-        from cli.help.headings import COMMANDS
-
         named = {heading: [name for name in names if name in left] for heading, names in COMMANDS.items()}
         rest = [name for name in left if all(name not in names for names in named.values())]
         for heading, names in {**named, "Commands": rest}.items():

@@ -1,4 +1,4 @@
-"""The heading that each option and each command stands under in help. Not here: what options mean."""
+"""The heading that each option stands under in help. Not here: what options mean."""
 
 from __future__ import annotations
 
@@ -69,13 +69,6 @@ FEW: Mapping[str, frozenset[str]] = {
     "report": frozenset({*_ASKED, "model", "num_devices", "rate", "attainment", "sweep", "workload",
     "serving_model", "force"}),
 }  # fmt: skip
-COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "Ask": ("plan", "schedule", "decide", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
-    "Evaluate and launch": ("evaluate", "worker", "launch"),
-    "Look up": ("models", "devices", "support", "workloads", "prices"),
-    "Measure": ("measurements", "compare", "validate", "regress", "watch", "calibrate"),
-    "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "publish", "db"),
-}
 
 
 def _turned(headings: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ STORELESS = {
     "bandwidth": "when fetching a prefix beats computing it: the least bandwidth, a closed form over no store",
     "conforming": "the share of the requests of measured logs (FILE...) that met limits, read from the files",
 }
-
+OTHERS = {**STORELESS, "regress": "what got worse between measured runs, versions, days or sweeps, and on which day"}
 
 _FEW = 3  # reports that take an option: so few are named beside it
 _VALUES = {"vary": "tpot", "mix": "chat=0.6 --mix code=0.4", "rate": "5", "num_devices": "16"}
@@ -25,7 +25,7 @@ _NAMES = {"probes": " a1b2c3d4:175 e5f6a7b8:40", "sweeps": " 6903164904d0 0ed0f3
 
 
 def report_names() -> Sequence[str]:
-    return sorted([*(item.name for item in asked_reports().values()), *STORELESS])
+    return sorted([*(item.name for item in asked_reports().values()), *OTHERS])
 
 
 def named_report(words: Sequence[str]) -> Report | None:

@@ -41,13 +41,13 @@ def boxed(fields: Sequence[Field], rows: Sequence[Row], *, indent: str = "") -> 
     yield rule
 
 
-def parallel_label(row: Row, prefix: str = "") -> str:
+def parallel_label(row: Row) -> str:
     """`TP=8 | PP=1 | DP=1`, with the expert split for a mixture of experts."""
-    value = {name: row[f"{prefix}{name}"] for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp")}
+    value = {name: row[name] for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp")}
     text = f"TP={value['tp']} | PP={value['pp']} | DP={value['dp']}"
     if (value["ep"], value["moe_tp"], value["moe_dp"]) != (1, 1, 1):
         text += f" | EP={value['ep']} | MOE-TP={value['moe_tp']} | MOE-DP={value['moe_dp']}"
-    return f"{text} | MTP={drafts}" if (drafts := row.get(f"{prefix}mtp_tokens")) else text
+    return f"{text} | MTP={drafts}" if (drafts := row.get("mtp_tokens")) else text
 
 
 def label_of_plan(plan: str) -> str:

@@ -1,4 +1,4 @@
-"""A decision as text: the answer, how sure it is, what comes next, the best load of each server, runs that were read.
+"""A decision as text: the answer, how sure it is, what comes next, the best load of each server, runs read.
 
 Not here: what is decided (sweepdb.deciding)."""
 

@@ -1,10 +1,10 @@
-"""Expected errors as lines for a person, one a region; notes on batches too small for every length bin.
+"""Expected errors as lines, one a region or one a deployment; notes on batches too small for every length bin.
 
 Not here: which region is nearest (queries.errors.expected), and what batches hold (queries.composition)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sweepdb.asking import WHOSE, ExpectedError
@@ -26,11 +26,25 @@ _NAMES = {
 
 def error_lines(answer: Answer) -> Iterator[str]:
     """Lines on how own runs changed the errors of an answer, and on the errors that are expected without them."""
+    yield from own_run_lines(answer)
+    if not _measured_throughout(answer):
+        yield from expected_error_lines(answer.expected_error)
+
+
+def own_run_lines(answer: Answer) -> Iterator[str]:
     if answer.own_runs is not None:
         yield from answer.own_runs.lines
-        if answer.own_runs.corrected == answer.own_runs.shown:
-            return
-    yield from expected_error_lines(answer.expected_error)
+
+
+def winner_lines(answer: Answer, row: Mapping[str, object] | None) -> Iterator[str]:
+    """The same of one deployment, in a line."""
+    yield from own_run_lines(answer)
+    if row is not None and not _measured_throughout(answer) and (said := brief_error(answer.expected_error, row)):
+        yield said
+
+
+def _measured_throughout(answer: Answer) -> bool:
+    return answer.own_runs is not None and answer.own_runs.corrected == answer.own_runs.shown
 
 
 def expected_error_lines(errors: Sequence[ExpectedError]) -> Iterator[str]:
@@ -44,6 +58,23 @@ def expected_error_lines(errors: Sequence[ExpectedError]) -> Iterator[str]:
     yield from lines[:SHOWN_REGIONS]
     if len(lines) > SHOWN_REGIONS:
         yield f"{len(lines) - SHOWN_REGIONS} more regions; --format json-full lists them"
+
+
+def brief_error(errors: Sequence[ExpectedError], row: Mapping[str, object]) -> str | None:
+    """The largest expected error of each metric of a deployment, on each kind of servers, in one sentence."""
+    devices = {row.get(name) for name in ("device", "prefill_device", "decode_device")}
+    largest: dict[str, dict[str, ExpectedError]] = {}
+    for one in errors:
+        device, _, phase, *_ = one.subject.split(", ")
+        if device in devices and (phase == "aggregated") == (row.get("mode") != "pd"):
+            by_metric = largest.setdefault(one.servers, {})
+            by_metric[one.metric] = max(one, by_metric.get(one.metric, one), key=_size)
+    said = (f"{', '.join(map(_figure, found.values()))} {WHOSE[servers]}" for servers, found in largest.items())
+    return "; ".join(said) or None
+
+
+def _size(one: ExpectedError) -> float:
+    return one.median_ape_percent
 
 
 def _line(errors: Sequence[ExpectedError]) -> str:

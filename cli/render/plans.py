@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cli.derived import spelled
 from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
-from cli.render.expected_error import error_lines
+from cli.render.expected_error import winner_lines
 from cli.render.rows import Paragraph, table_lines
 from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, RatePlan, ServerPlan, holds_of, readable_row
 
@@ -22,7 +22,7 @@ _SHOWN = (
 )  # fmt: skip
 
 
-_SAID_OF_LOADS = ("bursts:", "nobody measured")  # beginnings of notes that bear on what to buy
+_SAID_OF_LOADS = ("bursts:", "nobody measured")  # beginnings of notes that bear on buying a disaggregated deployment
 _RATED = (
     ("rank", "rank"), ("device", "device"), ("basis", "basis"), ("quantization", "quantization"),
     ("deployment", "deployment"),
@@ -112,8 +112,9 @@ def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
         yield "\n"
     if not explain:
         yield from _trust(plan)
+    apart = plan.best is not None and plan.best["mode"] == "pd"
     for note in plan.answer.notes:
-        if explain or note.startswith(_SAID_OF_LOADS):
+        if explain or (apart and note.startswith(_SAID_OF_LOADS)):
             yield Paragraph(f"assumed: {note}", indent="  ")
     for device in dict.fromkeys(row["device"] for row in plan.dicts() if row["usd_per_hour"] is None):
         yield Paragraph(price_note(device), indent="  ")
@@ -137,9 +138,10 @@ def _value(value: object) -> str:
 
 
 def _trust(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
-    """How far such answers have been off, in a line a distinct figure."""
-    for line in dict.fromkeys(error_lines(plan.answer)):
-        yield Paragraph(f"Expected error: {line}", indent="  ")
+    """How far such answers have been off, of the first deployment; the header of `--explain` has every region."""
+    first = {"device": plan.device} if isinstance(plan, ServerPlan) else plan.best
+    for line in winner_lines(plan.answer, first):
+        yield Paragraph(f"Expected error: {line}.", indent="  ")
 
 
 def _tables(plan: DeploymentPlan) -> Iterator[str]:

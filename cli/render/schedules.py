@@ -14,8 +14,10 @@ def schedule_lines(found: DaySchedule) -> Iterator[str]:
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"
-    first = found.columns.index("hour")
-    yield from table_lines(found.columns[first:], [row[first:] for row in found.rows if row[0] == 1])
+    left_out = {"rank", "device", "plan", "scenario", *(() if found.candidates[0].decode else ("role",))}
+    shown = [place for place, name in enumerate(found.columns) if name not in left_out]
+    rows = [[row[place] for place in shown] for row in found.rows if row[0] == 1]
+    yield from table_lines([found.columns[place] for place in shown], rows)
     yield "\n"
     yield from table_lines(found.totals_columns, list(found.totals())[:_MOST])
     if len(found.candidates) > _MOST:

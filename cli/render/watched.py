@@ -17,11 +17,13 @@ def watched_lines(found: Watched) -> Iterator[str]:
     yield "\n"
     rows = [
         (
+            *(() if found.decode is None else (side.role,)),
             f"{one.metric} ({one.unit})",
             *(None if value is None else f"{value:.4g}" for value in (one.measured, one.planned, one.expected)),
             None if one.change_percent is None else f"{one.change_percent:+.1f} %",
             one.verdict,
         )
-        for one in found.judged
+        for side in found.sides
+        for one in side.judged
     ]
-    yield from table_lines(_COLUMNS, rows)
+    yield from table_lines((*(() if found.decode is None else ("role",)), *_COLUMNS), rows)

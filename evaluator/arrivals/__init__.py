@@ -9,15 +9,15 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.arrivals.day.capacity_search import LimitsUnmetError, fewest_by_hour
     from evaluator.arrivals.day.days import DayPlayer, TimeLimits
+    from evaluator.arrivals.day.pair_days import PairPlayer
     from evaluator.arrivals.day.scaling import QueueTarget, Scaled, Scaling, peaks, reactive, scheduled, static
     from evaluator.arrivals.histograms import edges_ms
     from evaluator.arrivals.load_rows import arrival_record, is_stream, load_key
     from evaluator.arrivals.loads import SEATS, PlaySettings, unplayable
-    from evaluator.arrivals.play_rules import Dispatch, KvAdmission
     from evaluator.arrivals.playing import has_compiled_play
-    from evaluator.arrivals.prefix_pools import PoolSettings, PrefillPolicy
+    from evaluator.arrivals.prefix_pools import PoolSettings
     from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
     from evaluator.arrivals.sweeping import ArrivalRequest, replayed_times, scenario_loads
-    from evaluator.arrivals.trace_caches import CacheRoom, prefix_tokens
+    from evaluator.arrivals.trace_caches import CacheRoom
 
 __getattr__, __dir__ = lazy_face(__name__)

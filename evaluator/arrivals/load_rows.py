@@ -14,7 +14,7 @@ from evaluator.arrivals.loads import Load, PlaySettings, RequestTimesMs
 from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
 from evaluator.arrivals.trace_caches import told_rooms
 from evaluator.canonical import content_key
-from evaluator.inputs.workloads.cache_tiers import CacheTier
+from evaluator.inputs.workloads.workload import CacheTier
 from evaluator.version import IMAGES_VERSION, PLAY_VERSION, SHARES_VERSION
 from store.loads import REJECTED, ArrivalRecord, KeptRequests, LoadRecord
 

@@ -15,8 +15,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.prefix_pools import PrefixCache
 from evaluator.inputs.workloads.arrival_times import BLOCK_TOKENS, TracedArrivals
-from evaluator.inputs.workloads.cache_tiers import TIERS, CacheTier
-from evaluator.inputs.workloads.workload import Workload
+from evaluator.inputs.workloads.workload import TIERS, CacheTier, Workload
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.tier_loads import bytes_per_s, read_bytes, read_seconds

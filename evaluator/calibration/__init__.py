@@ -22,9 +22,7 @@ if TYPE_CHECKING:
         still_moving,
         training_half,
     )
-    from evaluator.calibration.figures import figures_of
-    from evaluator.calibration.forms import FORMS
-    from evaluator.calibration.forms.base import Array
+    from evaluator.calibration.forms.base import Array, figures_of
     from evaluator.calibration.kernels import LEAST_ROWS, KernelSet, kernel_sets
     from evaluator.calibration.measure import measure_kernels, measured_profile
     from evaluator.calibration.mixer_kernels import MIXER_KERNELS

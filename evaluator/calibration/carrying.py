@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from evaluator.arithmetic import exp, log
-from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Form
-from evaluator.calibration.forms.base import CACHED
+from evaluator.calibration.forms.base import CACHED, figures_of
 from evaluator.calibration.kernels import LEAST_ROWS, kernel_sets
 from evaluator.calibration.tables import KernelTable
 from evaluator.inputs.devices.calibration_record import Calibration

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS, Array, Form, Parameter
+from evaluator.calibration.forms.base import DeviceFigures, figures_of
 from evaluator.calibration.kernels import LEAST_ROWS, KernelSet, kernel_sets
 from evaluator.calibration.least_squares import ROUGH, TIGHT, Box, Effort, Solution, fit_log
 from evaluator.calibration.tables import KernelTable

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms import Array
+from evaluator.calibration.forms.base import DeviceFigures
 from evaluator.calibration.lookup import FORMATS, format_name
 from evaluator.calibration.tables import KernelTable
 

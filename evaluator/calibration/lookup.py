@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluator.calibration.figures import DeviceFigures
+from evaluator.calibration.forms.base import DeviceFigures
 from evaluator.inputs.devices.calibration_record import Calibration
 from store.errors import InputError
 

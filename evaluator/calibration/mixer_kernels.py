@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from evaluator.calibration.figures import figures_of
+from evaluator.calibration.forms.base import figures_of
 from evaluator.inputs.devices.calibration_record import Calibration
 from evaluator.inputs.devices.device import DeviceProfile
 

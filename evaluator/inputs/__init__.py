@@ -8,7 +8,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.inputs.cache_parts import kept_parts, stated_format, with_parts
-    from evaluator.inputs.checkpoints import checkpoints_of, published_as, published_bytes
     from evaluator.inputs.devices.calibration_record import (
         Accuracy,
         Calibration,
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.drafts.speculation import (
         Speculation,
-        acceptance_table,
         draft_checkpoint,
-        list_acceptance,
         measured_for,
         missing_draft,
         speculation,
@@ -71,9 +68,16 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
     from evaluator.inputs.launchable import LAUNCHERS, launchable_by, launcher_of, rule_of
-    from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp
+    from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
     from evaluator.inputs.model_ids import catalogue_ids
-    from evaluator.inputs.models import catalogued_model, list_models, load_model
+    from evaluator.inputs.models import (
+        catalogued_model,
+        checkpoints_of,
+        list_models,
+        load_model,
+        published_as,
+        published_bytes,
+    )
     from evaluator.inputs.native_formats import BY_NAME
     from evaluator.inputs.parameters import bytes_of_weights, parameter_count
     from evaluator.inputs.plan import Plan
@@ -81,13 +85,12 @@ if TYPE_CHECKING:
     from evaluator.inputs.precision import Precision
     from evaluator.inputs.vision.images import ImageRequest, Images, check_images
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
-    from evaluator.inputs.workloads.cache_tiers import TIERS, CacheTier, cache_tiers
     from evaluator.inputs.workloads.day_rates import Day, read_day
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
     from evaluator.inputs.workloads.traces import read_trace
-    from evaluator.inputs.workloads.workload import LengthBin, Workload
+    from evaluator.inputs.workloads.workload import TIERS, LengthBin, Workload, cache_tiers
     from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
     from evaluator.inputs.yaml_checking import checked_yaml
-    from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
+    from evaluator.inputs.yaml_file import read_text, shortened
 
 __getattr__, __dir__ = lazy_face(__name__)

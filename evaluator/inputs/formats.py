@@ -92,7 +92,7 @@ GROUP_SIZES = (1, 8192)
 
 
 def linear_format(name: str, *, mxfp4_group_size: int = 32, convention: Convention = "physical") -> Format:
-    """The format called `name`. Upstream runs FP8 and W8A16 linears exactly as W8A8 (see docs/explanation)."""
+    """The format called `name`. Upstream runs FP8 and W8A16 linears exactly as W8A8 (see docs/reference/seeds.md)."""
     key = name.upper()
     if key in {"DISABLED", "BF16"}:
         return BF16

@@ -1,4 +1,4 @@
-"""Models by name: the shipped catalogue, a config.json by path, or one fetched by its id.
+"""Models by name: the shipped catalogue and its checkpoints of one model, a config.json, or one fetched by its id.
 
 Not here: what a config means (evaluator.inputs.architectures)."""
 
@@ -7,14 +7,16 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.architectures.towers import catalogued_tower
+from evaluator.inputs.formats import LINEAR_NAMES
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
@@ -29,6 +31,8 @@ from evaluator.inputs.model import (
     TokenIndexer,
 )
 from evaluator.inputs.native_formats import BY_NAME, named_format
+from evaluator.inputs.parameters import bytes_of_weights
+from evaluator.inputs.precision import Precision
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
 from store.texts import checked_name
@@ -232,3 +236,52 @@ def _mixer(said: Mapping[str, Any]) -> Mixer:
     kind = next((kind for name, kind in _MIXERS.items() if name in said), GroupedQueryAttention)
     indexer = said.get("indexer")
     return kind(**{**said, **({} if indexer is None else {"indexer": TokenIndexer(**indexer)})})
+
+
+_FORMAT = re.compile(r"(?i)[-_](?:fp8|nvfp4|fp4)(?:-dynamic)?$")
+
+
+def published_precision(spec: ModelSpec) -> Precision:
+    """The formats that a model's weights are published in."""
+    return Precision(
+        linear=spec.native_linear,
+        experts=spec.native_experts,
+        attention=spec.native_kv_cache,
+        mixers=spec.native_mixers,
+        head=spec.native_head,
+    )
+
+
+def published_bytes(spec: ModelSpec) -> float | None:
+    """Bytes of a model's weights as published; None where its files state no format that is known."""
+    precision = published_precision(spec)
+    return bytes_of_weights(spec, precision) if set(precision.weights) <= set(LINEAR_NAMES) else None
+
+
+def checkpoints_of(name: str) -> Iterator[tuple[str, ModelSpec]]:
+    """The catalogue's checkpoints of the same weights, the named one among them, the smallest last."""
+    if name in list_models():
+        found = [(other, load_model(other)[1]) for other in _of_one_model()[_stem(name)]]
+        yield from sorted(found, key=lambda one: -(published_bytes(one[1]) or 0.0))
+
+
+def published_as(name: str, precision: Precision) -> str:
+    """The checkpoint of a model that is published in these formats; the model itself where none is."""
+    wanted = (precision.linear, precision.experts or precision.linear, precision.mixers, precision.head)
+    for other, spec in sorted(checkpoints_of(name), key=lambda one: one[0] != name):
+        if (spec.native_linear, spec.native_experts, spec.native_mixers, spec.native_head) == wanted:
+            return other
+    return name
+
+
+@cache
+def _of_one_model() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in list_models():
+        found.setdefault(_stem(name), []).append(name)
+    return found
+
+
+def _stem(name: str) -> str:
+    """The name of a model without publisher and format."""
+    return _FORMAT.sub("", name.rpartition("/")[2]).removeprefix("Meta-").lower()

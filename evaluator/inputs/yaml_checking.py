@@ -1,4 +1,4 @@
-"""A YAML file against its declaration: whatever is wrong is one sentence with file, line and key, and what is allowed.
+"""A YAML file against its declaration: a fault is one sentence with file, line and key, and what is allowed.
 
 Not here: the declarations, which are pydantic models beside what reads them."""
 

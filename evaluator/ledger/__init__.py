@@ -11,17 +11,18 @@ if TYPE_CHECKING:
     from evaluator.ledger.deployments import (
         OPEN_LOOP,
         Deployment,
+        central_metrics,
         deployment_of,
         engine_of,
         measured_device,
         plan_of,
+        requests_running,
     )
     from evaluator.ledger.fitting.engine_fit import fit_engine, huber
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
     from evaluator.ledger.fitting.near_fit import MOST_PLACES, worth_measuring
-    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, own_points, served_points
+    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, served_points
     from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
-    from evaluator.ledger.metrics import central_metrics, requests_running
     from evaluator.ledger.predicting import (
         Asked,
         Evaluate,
@@ -40,15 +41,9 @@ if TYPE_CHECKING:
         values_of,
     )
     from evaluator.ledger.rankings import Choices, Standing, ranking_agreement, standing_of
-    from evaluator.ledger.readers.building import (
-        SERVER_FAILED,
-        FileRead,
-        Problem,
-        ReadResult,
-        circumstances_of,
-    )
-    from evaluator.ledger.readers.devices import device_or_nearest
-    from evaluator.ledger.readers.failed import failure_of
+    from evaluator.ledger.readers.building import SERVER_FAILED, FileRead, Problem, ReadResult, circumstances_of
+    from evaluator.ledger.readers.declared import device_or_nearest
+    from evaluator.ledger.readers.documents import failure_of
     from evaluator.ledger.readers.reading import read_measurements
     from evaluator.ledger.readers.stated import (
         Stated,
@@ -62,7 +57,7 @@ if TYPE_CHECKING:
         with_launched,
         with_stated,
     )
-    from evaluator.ledger.regressions import Change, changes_of
+    from evaluator.ledger.regressions import Change, changes_of, is_rate
     from evaluator.ledger.replaying import (
         MeasuredLog,
         PlayedLog,
@@ -73,12 +68,11 @@ if TYPE_CHECKING:
     )
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, mean_output_of, scenario_of
     from evaluator.ledger.scoring import Comparison, Exclusion, Figures, Usable, figures, plan_label, usable
-    from evaluator.ledger.sides import Probe, Values, values_of_sides
+    from evaluator.ledger.sides import Probe, Sides, Values, prefill_side_of, values_of_sides
     from evaluator.ledger.steps import level_steps
-    from evaluator.ledger.writers.carrying_facts import rows_of_kind
+    from evaluator.ledger.writers.carrying_facts import point_of_prediction, rows_of_kind
     from evaluator.ledger.writers.guidellm_writer import cells_of_guidellm, headers_of_guidellm
     from evaluator.ledger.writers.inferencex_writer import row_of_inferencex
-    from evaluator.ledger.writers.predictions import point_of_prediction
     from evaluator.ledger.writers.report_writer import report_of
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -24,10 +24,10 @@ class Change:
     metric: str
     before: float
     after: float
-    runs_before: int
+    runs_before: int  # 0 of a prediction
     runs_after: int
     change_percent: float
-    least_percent: float | None  # None where no setting was run twice: nothing says how runs spread
+    least_percent: float | None  # None where nothing says how runs spread, and of two predictions
     most_percent: float | None
     verdict: str  # worse, better, same, unknown
 
@@ -41,15 +41,21 @@ def is_rate(metric: str) -> bool:
     return "_per_s" in metric
 
 
-def changes_of(sides: Mapping[tuple[str, str], tuple[Logs, Logs]]) -> list[Change]:
+Exact = tuple[bool, bool]  # whether the values before, and those after, are predicted: another run gives them again
+_MEASURED: Exact = (False, False)
+_ROUNDING = 1e-9  # of logarithms: nearer predictions are the same
+
+
+def changes_of(sides: Mapping[tuple[str, str], tuple[Logs, Logs]], exact: Exact = _MEASURED) -> list[Change]:
     """A change for each (setting, metric) from its runs' logarithms before and after, the worst first.
 
     The variance of a setting is that of its own runs and that of all settings, weighed by their numbers of runs. Of all
-    that is called worse or better, at most a twentieth is by chance (Benjamini and Hochberg, 1995)."""
+    that is called worse or better, at most a twentieth is by chance (Benjamini and Hochberg, 1995). What is `exact`
+    does not spread: a change between two predictions is what it is."""
     shared = {metric: _shared(sides, metric) for metric in {metric for _, metric in sides}}
-    tested = {key: _tested(*sides[key], *shared[key[1]]) for key in sides}
+    tested = {key: _tested(*sides[key], *shared[key[1]], exact) for key in sides}
     sure = _sure({key: test.chance for key, test in tested.items() if test is not None})
-    found = [_change(key, *sides[key], tested[key], is_sure=key in sure) for key in sides]
+    found = [_change(key, *sides[key], tested[key], exact, is_sure=key in sure) for key in sides]
     return sorted(found, key=lambda one: (_ORDER[one.verdict], -one.worse_percent, one.setting, one.metric))
 
 
@@ -59,7 +65,7 @@ _ORDER = {"worse": 0, "unknown": 1, "same": 2, "better": 3}
 @dataclass(frozen=True, slots=True)
 class _Test:
     difference: float
-    error: float
+    error: float | None
     freedom: int
     chance: float
 
@@ -75,15 +81,18 @@ def _shared(sides: Mapping[tuple[str, str], tuple[Logs, Logs]], metric: str) -> 
     return (sum(map(_squares, groups)) / freedom if freedom else 0.0), freedom
 
 
-def _tested(before: Logs, after: Logs, shared: float, freedom: int) -> _Test | None:
+def _tested(before: Logs, after: Logs, shared: float, freedom: int, exact: Exact) -> _Test | None:
     """The difference of means, and the chance of one as large without a cause; None where no run was repeated."""
+    difference = fmean(after) - fmean(before)
+    if all(exact):
+        return _Test(difference, None, 0, 1.0 if abs(difference) < _ROUNDING else 0.0)
     if not freedom:
         return None
     own = len(before) + len(after) - 2
     weight = min(_SHARED_RUNS, freedom)
     spread = (weight * shared + _squares(before) + _squares(after)) / (weight + own)
-    error = math.sqrt(spread * (1 / len(before) + 1 / len(after)))
-    difference = fmean(after) - fmean(before)
+    runs = [len(logs) for logs, fixed in zip((before, after), exact, strict=True) if not fixed]
+    error = math.sqrt(spread * sum(1 / count for count in runs))
     return _Test(difference, error, weight + own, _chance(difference, error, weight + own))
 
 
@@ -100,9 +109,11 @@ def _sure(chances: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:
     return set(ordered[: max(kept, default=0)])
 
 
-def _change(key: tuple[str, str], before: Logs, after: Logs, test: _Test | None, *, is_sure: bool) -> Change:
+def _change(
+    key: tuple[str, str], before: Logs, after: Logs, test: _Test | None, exact: Exact, *, is_sure: bool
+) -> Change:
     difference = fmean(after) - fmean(before)
-    reach = None if test is None else test.error * student_quantile(SURE, test.freedom)
+    reach = None if test is None or test.error is None else test.error * student_quantile(SURE, test.freedom)
     verdict = "unknown" if test is None else "same"
     if is_sure:
         verdict = "better" if (difference > 0) == is_rate(key[1]) else "worse"
@@ -111,8 +122,8 @@ def _change(key: tuple[str, str], before: Logs, after: Logs, test: _Test | None,
         metric=key[1],
         before=math.exp(fmean(before)),
         after=math.exp(fmean(after)),
-        runs_before=len(before),
-        runs_after=len(after),
+        runs_before=0 if exact[0] else len(before),
+        runs_after=0 if exact[1] else len(after),
         change_percent=_percent(difference),
         least_percent=None if reach is None else _percent(difference - reach),
         most_percent=None if reach is None else _percent(difference + reach),

@@ -17,7 +17,7 @@ from evaluator.canonical import content_key
 from evaluator.inputs.plan import Plan
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.readers.building import circumstances_of
-from evaluator.ledger.readers.failed import failure_of
+from evaluator.ledger.readers.documents import failure_of
 from evaluator.ledger.scenarios import Knowledge
 from store.records import MeasurementRecord
 from store.schema import SHARES

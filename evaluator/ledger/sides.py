@@ -71,9 +71,21 @@ def values_of_sides(deployment: Deployment, lengths: Sequence[int], sides: Sides
 
 def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> tuple[int, PairTimes]:
     """(batch size that decodes, times of the pair) at the point's number of users."""
-    prompts, tokens = sides.prompts, sides.tokens
-    engine = _engine(sides)
-    replicas = deployment.instances * deployment.plan.dp
+    tokens, replicas = sides.tokens, deployment.instances * deployment.plan.dp
+    side, load = prefill_side_of(deployment, lengths, sides)
+    steps = [
+        DecodeSide(decoding=float(size * replicas), tpot_ms=tokens.value("tpot_exclusive_ms", size))
+        for size in range(1, sides.most + 1)
+    ]
+    seats = inf if sides.seats is None else float(sides.seats * replicas)
+    pair = pair_of_users(side, steps, load, float(deployment.users), seats=seats)
+    decoding = pair.requests_per_s / MS * max(load.output_length - 1.0, 1.0) * pair.tpot_ms
+    return max(1, min(sides.most, round(decoding / replicas))), pair
+
+
+def prefill_side_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> tuple[PrefillSide, PairLoad]:
+    """The instances that take prompts, and the load, at the client's mean lengths."""
+    prompts, engine = sides.prompts, _engine(sides)
     mean = mean_length(engine.client)
     receiving = receiving_ms(engine.request_ms, engine.handover_ms)
     side = PrefillSide(
@@ -82,19 +94,12 @@ def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) ->
         servers=deployment.prefill_instances * sides.prefill_plan.dp,
         request_ms=receiving,
     )
-    steps = [
-        DecodeSide(decoding=float(size * replicas), tpot_ms=tokens.value("tpot_exclusive_ms", size))
-        for size in range(1, sides.most + 1)
-    ]
     load = PairLoad(
         output_length=mean * lengths[1],
         transfer_ms=mean * transfer_of(deployment, sides),
         prompts_per_user=engine.client.prompts_per_user,
     )
-    seats = inf if sides.seats is None else float(sides.seats * replicas)
-    pair = pair_of_users(side, steps, load, float(deployment.users), seats=seats)
-    decoding = pair.requests_per_s / MS * max(load.output_length - 1.0, 1.0) * pair.tpot_ms
-    return max(1, min(sides.most, round(decoding / replicas))), pair
+    return side, load
 
 
 def mean_length(client: Client) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.calibration.carrying import carried_families, form_of
-from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Inputs, Parts
+from evaluator.calibration.forms.base import DeviceFigures, figures_of
 from evaluator.calibration.kernels import sharing_of
 from evaluator.calibration.lookup import (
     KernelFormat,

@@ -1,4 +1,4 @@
-"""Seconds of one occurrence of an operator: what it sees of a step's sums, its padding, its loop over touched experts.
+"""Seconds of one occurrence of an operator: the step's sums that it sees, its padding, its loop over experts.
 
 Not here: whole steps (evaluator.pricing.step), and what one launch costs (evaluator.pricing.cost_model)."""
 

@@ -8,7 +8,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.asking.declaring import (
-        Bounds,
         Declared,
         above_zero,
         check_declared,

@@ -12,8 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from queries.asking.declaring import Option, above_zero, check_declared, not_negative, option, within
-from queries.errors.figures import LEVELS
-from queries.errors.spreads import OTHERS, TUNED
+from queries.errors.spreads import LEVELS, OTHERS, TUNED
 from store.errors import InputError
 from store.light_dataclass import dataclass
 

@@ -43,7 +43,7 @@ SCOPED = "scoped"  # the view that all of them select from: the probes of a ques
 # ranks read of these, and what engines make of them.
 SCOPED, JUDGED = "scoped", "judged_rows"
 SERVED = frozenset({"engine_pairs", "engine_frontier", "engine_enough", "engine_deployments"})
-_STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
+_CREATED, _APART = "CREATE OR REPLACE TEMP ", "\n\n"
 _COMMENT = re.compile(r"--[^\n]*")
 _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
 
@@ -53,13 +53,26 @@ class Macro:
     """A macro or a view with the comment above it, or the view `scoped`."""
 
     name: str
-    sql: str
+    text: str  # with names that stand for what is declared of columns and limits
     beside: frozenset[str]  # every macro of its text
+
+    @property
+    def sql(self) -> str:
+        return _filled_in(self.text)
 
     @property
     def calls(self) -> frozenset[str]:
         """The macros that it calls; a question looks at a fifth of them."""
         return (self.beside & names_in(self.sql)) - {self.name}
+
+    @property
+    def is_table(self) -> bool:
+        return ") AS TABLE" in self.text
+
+
+@cache  # a question needs the twentieth part of all text
+def _filled_in(text: str) -> str:
+    return with_limits(filled(text))
 
 
 def read_sql(path: Path, *, confident: bool = False) -> str:
@@ -70,30 +83,36 @@ def read_sql(path: Path, *, confident: bool = False) -> str:
 @cache
 def scoped_view(*, confident: bool) -> str:
     """The view of a scope, with limits compared with predictions or, `confident`, with bounds of measured values."""
-    return read_macros(read_sql(FILES[0], confident=confident))[SCOPED].sql
+    text = macros()[SCOPED].text
+    return with_limits(filled(text), confident=confident)
 
 
 @cache
-def shared_sql(*, of_loads: bool = False) -> str:
-    """The SQL that reports about probes, or about loads, are built on: rows of the question's scope, and pairs of them.
+def shared_text(*, of_loads: bool = False) -> str:
+    """What reports about probes, or about loads, are built on: rows of the question's scope, and pairs of them.
 
     Macros of points have the same names for both (queries/points)."""
     *before, points = FILES
     paths = (*before, _KINDS[of_loads], points)
-    return "\n".join((_DECLARED, *map(read_sql, paths)))
+    return "\n".join((_DECLARED, *(path.read_text(encoding="utf-8") for path in paths)))
 
 
 @cache
 def macros(*, of_loads: bool = False) -> Mapping[str, Macro]:
     """Every macro by name, each after those it calls."""
-    return read_macros(shared_sql(of_loads=of_loads))
+    return read_macros(shared_text(of_loads=of_loads))
 
 
 def read_macros(text: str) -> dict[str, Macro]:
     """The macros that a text of SQL creates, by name."""
-    found = {match[1]: match[0] for match in _STATEMENT.finditer(text)}
+    found = {}
+    for statement in text.split(";\n"):
+        above, created, rest = statement.partition(_CREATED)
+        if created:
+            name = rest.split(maxsplit=2)[1].partition("(")[0]
+            found[name] = f"{above.rpartition(_APART)[2].lstrip()}{created}{rest};"
     names = frozenset(found)
-    return {name: Macro(name=name, sql=sql, beside=names) for name, sql in found.items()}
+    return {name: Macro(name=name, text=statement, beside=names) for name, statement in found.items()}
 
 
 @lru_cache(maxsize=512)  # of the same texts at every question

@@ -124,7 +124,7 @@ def _rule(default: str | None, variable: str, *known: str, **more: Any) -> Any: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """One named rule for each measure on which sources disagree (docs/explanation/constraints.md).
+    """One named rule for each measure on which sources disagree (docs/explanation/architecture.md).
 
     Without a rule for TPOT each serving model has its own: exclusive under engines, inclusive under formulas."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 _FOLDER = Path(__file__).parents[1] / "pictures"
 _MOST_GROUPS = 6  # pictures below each other; more says nothing at first sight
-_GROUP = "question_group"
+_GROUP, _ROWS = "question_group", "rows"
 _TITLE = 70  # letters of a line of the title
 _PADDING = 16  # letters of a reader's own font may be wider than those that a picture was measured with
 _READ = re.compile(r"\bdatum\.(\w+)")
@@ -64,31 +64,53 @@ def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
     spec = dict(known[answer.report])
     described = spec.pop("description")
     inner = {name: _spoken(spec.pop(name), answer.question.options.vary) for name in _DRAWN if name in spec}
-    options = answer.question.options
-    if options.rows != "predicted" and not options.sweeps and _first_mark(inner) not in _AS_HIGH_AS_IT_HAS_ROWS:
-        inner = _with_points(inner)
-    rows, groups, subtitle = _drawn(answer, set(_fields(inner)) if with_rows else None)
-    size: dict[str, Json] = {"width": 560}
+    options, size = answer.question.options, dict[str, Json](width=560)
+    apart = [inner] * _MOST_GROUPS
     if _first_mark(inner) not in _AS_HIGH_AS_IT_HAS_ROWS:
         size["height"] = 320
-    below: list[Json] = [{"title": group, **size, **_only(group, inner)} for group in groups]
-    whole: dict[str, Json] = {**size, **inner} if len(groups) == 1 else {"vconcat": below}
+        if options.rows != "predicted" and not options.sweeps:
+            apart = [_with_points(inner, kinds) for kinds in _kinds(answer)]
+    rows, groups, subtitle = _drawn(answer, {name for one in apart for name in _fields(one)} if with_rows else None)
+    below: list[Json] = [
+        {"title": group, **size, **_only(group, one)} for group, one in zip(groups, apart, strict=False)
+    ]
+    whole: dict[str, Json] = {**size, **apart[0]} if len(groups) == 1 else {"vconcat": below}
     lines: list[Json] = [*textwrap.wrap(report(answer.report).summary, _TITLE)]
     title: dict[str, Json] = {"text": lines, "subtitle": subtitle}
     said: dict[str, Json] = {"title": title, "description": described}
     return {**spec, **picture_looks(), **said, "data": {"values": rows}, **whole}
 
 
-def _with_points(inner: Mapping[str, Json]) -> dict[str, Json]:
-    """A picture whose measured rows are points of their own: over a line they would be joined as predictions are."""
+def _with_points(inner: Mapping[str, Json], kinds: Collection[object]) -> dict[str, Json]:
+    """A picture whose measured rows are points of their own: over a line they would be joined as predictions are.
+
+    No layer is without rows: Vega would find no extent of its axes."""
     shared = {name: value for name, value in inner.items() if name not in {"layer", "mark"}}
-    layers = inner.get("layer")
     mark: dict[str, Json] = {"type": "point", "filled": True, "shape": "diamond", "size": 70}
-    points: dict[str, Json] = {"transform": [{"filter": {"field": "rows", "equal": "measured"}}], "mark": mark}
+    drawn: dict[str, Json] = {"predicted": inner.get("mark"), "measured": mark}
+    found: list[Json] = [
+        {"transform": [{"filter": {"field": _ROWS, "equal": kind}}], "mark": drawn[kind]}
+        for kind in drawn if kind in kinds
+    ]  # fmt: skip
+    layers = inner.get("layer")
     if isinstance(layers, list):
-        return {**shared, "layer": [*layers, points]}
-    alone: dict[str, Json] = {"transform": [{"filter": {"field": "rows", "equal": "predicted"}}], "mark": inner["mark"]}
-    return {**shared, "layer": [alone, points]}
+        return {**shared, "layer": [*layers, *(found[-1:] if "measured" in kinds else [])]}
+    return {**shared, "layer": found}
+
+
+def _kinds(answer: Answer) -> Sequence[Collection[object]]:
+    """The kinds of rows of each group that is drawn."""
+    place = answer.columns.index(_ROWS)
+    found: dict[int, set[object]] = {}
+    for number, row in zip(_groups(answer), answer.rows, strict=True):
+        found.setdefault(number, set()).add(row[place])
+    return [found[number] for number in sorted(found)[:_MOST_GROUPS]]
+
+
+def _groups(answer: Answer) -> Sequence[int]:
+    """The number of the group of each row."""
+    group = answer.columns.index(_GROUP) if _GROUP in answer.columns else None
+    return [0 if group is None else _number(row[group]) for row in answer.rows]
 
 
 def _first_mark(inner: Mapping[str, Json]) -> str:
@@ -115,8 +137,7 @@ def _drawn(answer: Answer, wanted: set[str] | None) -> tuple[list[Json], list[st
 
     `wanted` are the columns of the rows; no rows where it is None."""
     places = {name: place for place, name in enumerate(answer.columns) if wanted is not None and name in wanted}
-    group = answer.columns.index(_GROUP) if _GROUP in answer.columns else None
-    numbers = [0 if group is None else _number(row[group]) for row in answer.rows]
+    numbers = _groups(answer)
     kept = sorted(set(numbers))[:_MOST_GROUPS]
     titles = {number: answer.scope[number] if number < len(answer.scope) else "" for number in kept}
     rows: list[Json] = [
@@ -124,7 +145,7 @@ def _drawn(answer: Answer, wanted: set[str] | None) -> tuple[list[Json], list[st
         for row, number in zip(answer.rows, numbers, strict=True)
         if wanted is not None and number in titles
     ]
-    said: list[Json] = [titles[kept[0]]] if len(kept) == 1 and group is not None else []
+    said: list[Json] = [titles[kept[0]]] if len(kept) == 1 and _GROUP in answer.columns else []
     if left := len(set(numbers)) - len(kept):
         said.append(f"{left} more groups are not drawn: name a model, a workload or a format")
     held = answer.question.limits.given

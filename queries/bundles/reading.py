@@ -14,14 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import duckdb
 import numpy as np
 
 from queries.bundles.format import LOADS, READABLE, file_names, load_files, record_of
 from queries.bundles.load_lines import BundledLoads, loads_of_line
 from store.errors import InputError
 from store.placing import whole_digest
-from store.reading import in_memory
+from store.reading import duckdb, in_memory
 from store.records import (
     CalibrationRecord,
     DeviceRecord,

@@ -17,7 +17,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, NamedTuple
 
-import duckdb
 import numpy as np
 
 from queries.bundles.format import (
@@ -41,7 +40,7 @@ from store.digests import DigestedRows, rows_digest
 from store.errors import InputError, StoreError
 from store.location import StoreLocation
 from store.placing import whole_digest
-from store.reading import ReadTransaction, read_transaction
+from store.reading import ReadTransaction, duckdb, read_transaction
 from store.records import ScenarioRecord, SubjectRecord, ValidationRecord, WorkloadBinRecord
 from store.schema import PROBE_COLUMNS, TABLES, scenario_tables
 from store.sealing import fetched_arrays

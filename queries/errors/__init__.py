@@ -8,25 +8,16 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.errors.basis import BASIS, SEEN_PAIRS, kernels_lack
-    from queries.errors.expected import LEAST_POINTS, METRICS, NONE, PAIRED, ExpectedError
-    from queries.errors.figures import LEVELS, QUANTILE_DIGITS, figures_of
-    from queries.errors.shipped import (
-        ANY,
-        ASKED,
-        DEVICES,
-        FOLDER,
-        KNOWN,
-        POINTS,
-        SUMMARY,
-        Region,
-        ShippedDevice,
-    )
+    from queries.errors.expected import LEAST_POINTS, METRICS, PAIRED, ExpectedError
+    from queries.errors.shipped import ANY, ASKED, DEVICES, FOLDER, KNOWN, POINTS, SUMMARY, Region, ShippedDevice
     from queries.errors.spreads import (
         CARRIED_STEPS,
         ENGINE,
         KNOWN_NAMES,
+        LEVELS,
         OTHERS,
         OWN,
+        QUANTILE_DIGITS,
         SERVER_POINTS,
         SPREADS,
         TUNED,
@@ -36,7 +27,7 @@ if TYPE_CHECKING:
         Spread,
         Stated,
         family_of,
-        shipped_spreads,
+        figures_of,
         student,
     )
 

@@ -1,4 +1,4 @@
-"""The basis of a row's numbers: measured kernels or servers of its device and engine, another device's, a data sheet.
+"""The basis of a row's numbers: measured kernels or servers, of its device or another one, or a data sheet.
 
 Not here: how far off such numbers are (queries.errors.expected)."""
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from queries.errors.basis import DATA_SHEET, FITTED_BASIS, MEASURED, device_basis, seldom_measured
-from queries.errors.figures import ErrorFigures, figures_of
 from queries.errors.shipped import ANY, ASKED, REGION_NAMES, Key, devices, summary
 from queries.errors.spreads import (
     CARRIED_STEPS,
@@ -20,6 +19,8 @@ from queries.errors.spreads import (
     OWN,
     TUNED,
     UNKNOWN_STEPS,
+    ErrorFigures,
+    figures_of,
     parts_of,
     shipped_spreads,
 )
@@ -185,7 +186,7 @@ def unknowns_of(subject: Subject) -> dict[str, int]:
         f"its device's rates are {_FROM.get(based, based)}": steps_of_device(based, subject.family),
         "its engine was measured once or never": UNKNOWN_STEPS if seldom_measured(subject) else 0,
         "no model of its family was measured": 0 if subject.known_family else UNKNOWN_STEPS,
-        "sides apart were measured by one laboratory": UNKNOWN_STEPS if subject.phase == PAIRED else 0,
+        "disaggregated servers were measured by one laboratory": UNKNOWN_STEPS if subject.phase == PAIRED else 0,
     }
     return {said: count for said, count in steps.items() if count}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _HERE = Path(__file__).parent
-WINNERS = _HERE.joinpath("winners.sql").read_text(encoding="utf-8")
+_WINNERS = _HERE.joinpath("winners.sql").read_text(encoding="utf-8")
 _ROWS_OF_EACH = _HERE.joinpath("rows_of_each.sql").read_text(encoding="utf-8")
 _MOST = 12  # lines of a kind
 _FITTED = "calibration"  # the part of a profile that a fit writes
@@ -70,10 +70,11 @@ def change_lines(
     connection: duckdb.DuckDBPyConnection,
     groups: Iterable[tuple[int, int]],
     sweeps: Sequence[str],
+    ready: Callable[[str], str],
 ) -> Iterator[str]:
     """Winners before and after, then everything that is another in the second sweep: `groups` are scenarios with the
     number of their sweep."""
-    yield from _shortened(list(_winner_lines(connection)), "winners")
+    yield from _shortened(list(_winner_lines(connection, ready(_WINNERS))), "winners")
     first, second = _sides(transaction, groups)
     yield from _profile_lines(first, second)
     if first.formula_versions != second.formula_versions:
@@ -81,11 +82,11 @@ def change_lines(
     if first.serving_models != second.serving_models:
         yield f"Served by: {_listed(first.serving_models)} -> {_listed(second.serving_models)}."
     yield from _between(transaction, sweeps)
-    yield from _row_counts(connection)
+    yield from _row_counts(connection, ready(_ROWS_OF_EACH))
 
 
-def _winner_lines(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    cursor = connection.execute(WINNERS)
+def _winner_lines(connection: duckdb.DuckDBPyConnection, winners: str) -> Iterator[str]:
+    cursor = connection.execute(winners)
     names = [str(item[0]) for item in cursor.description or ()]
     for values in cursor.fetchall():
         row = dict(zip(names, values, strict=True))
@@ -182,8 +183,8 @@ def _between(transaction: ReadTransaction, sweeps: Sequence[str]) -> Iterator[st
         yield f"Price of {price.device} from {price.effective_from} on: {said}."
 
 
-def _row_counts(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    counts = connection.execute(_ROWS_OF_EACH).fetchone() or (0, 0, 0)
+def _row_counts(connection: duckdb.DuckDBPyConnection, rows_of_each: str) -> Iterator[str]:
+    counts = connection.execute(rows_of_each).fetchone() or (0, 0, 0)
     both, first, second = (int(count) for count in counts)
     yield f"Rows of both sweeps: {both:,}; of the first alone: {first:,}; of the second alone: {second:,}."
 

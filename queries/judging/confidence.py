@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from queries.asking.limits import Limits, predicted_limits
 from queries.errors.expected import ExpectedError, Stored, Subject, in_pairs, nearest_error
-from queries.errors.figures import LEVELS
+from queries.errors.spreads import LEVELS
 from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def with_holds(
     predicted: Mapping[str, Predicted],
     subjects: Mapping[str, Subject],
     factors: Callable[[Subject, float], Factors],
-    own: Mapping[str, str],
+    own: Callable[[str, Predicted], str | None] | None,
 ) -> Answer:
     """An answer that says in a further column whether limits hold, beside each column that names probes.
 
@@ -142,7 +142,7 @@ class _Said:
         predicted: Mapping[str, Predicted],
         subjects: Mapping[str, Subject],
         factors: Callable[[Subject, float], Factors],
-        own: Mapping[str, str],
+        own: Callable[[str, Predicted], str | None] | None,
     ) -> None:
         self._own = own
         self._limits = answer.question.limits
@@ -186,7 +186,7 @@ class _Said:
                 for measure, column in own:
                     if values[measure] is not None:
                         values[measure] = number_or_none(row[column])
-            said = self._own.get(probe) or _said_of(values, checks)
+            said = (self._own and self._own(probe, values)) or _said_of(values, checks)
             # Users who stay in step miss the limit that those who drift apart keep, or the other way: nobody is sure.
             yield "likely" if said == "yes" and probe in self._crossing else said
 

@@ -61,7 +61,7 @@ def with_intervals(
     answer: Answer,
     numbers: Mapping[str, int],
     connection: duckdb.DuckDBPyConnection,
-    create_macros: Callable[[str], None],
+    ready: Callable[[str], str],
     known: Known,
 ) -> Answer:
     """An answer that says which of its first tokens lie between two numbers. `known` gains the probes it lacks.
@@ -83,9 +83,8 @@ def with_intervals(
     if missing:
         asked = sorted((numbers[probe[:KEY_LENGTH]], int(probe.rpartition(":")[2])) for probe in missing)
         ask_about(connection, asked)
-        create_macros(_INTERVALS)
         known |= dict.fromkeys(missing)
-        known |= {one.probe: one for one in map(_interval, connection.execute(_INTERVALS).fetchall())}
+        known |= {one.probe: one for one in map(_interval, connection.execute(ready(_INTERVALS)).fetchall())}
     found = [interval for probe in probes if (interval := known.get(probe)) is not None]
     if not found:
         return answer

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
     from queries.asking.headers import Report
     from queries.connect import StoreConnection
+    from queries.learning.at_rates import LongerSteps
     from store.reading import ReadTransaction
 
 _T = TypeVar("_T")
 _STEP_ERRORS = "step_error"
-_ERROR_COLUMNS = (("scenario_id", "BIGINT"), ("error", "DOUBLE"))
+_ERROR_COLUMNS = (("scenario_id", "BIGINT"), ("error", "DOUBLE"), ("factor", "DOUBLE"))
 # A prompt's time says how far steps of prompts are off; elsewhere that of a token does.
 _METRIC: Mapping[str, str] = {"prefill": "ttft_ms", "decode": "tpot_exclusive_ms", "aggregated": "tpot_exclusive_ms"}
 _LARGEST = 0.9  # a step is never shorter than a tenth
@@ -114,12 +115,13 @@ class Ladders:
         self._fewest: dict[tuple[str, ...], int | None] = {}
         self._borrowed: Mapping[str, float] = {}  # errors of sides that those of aggregated serving stand for
 
-    def provide(self, scope: object, scenario_ids: Iterable[int]) -> None:
+    def provide(self, scope: object, scenario_ids: Iterable[int], longer: Mapping[int, LongerSteps]) -> None:
+        """Make the tables of a scope, with steps as much longer as own runs say of scenarios."""
         duckdb = self._connection.duckdb
         if self._scope is not scope:
             self._scope, self._moved = None, None
             with read_transaction(self._connection.location) as transaction:
-                self._borrowed = _provide_step_errors(transaction, duckdb, scenario_ids)
+                self._borrowed = _provide_step_errors(transaction, duckdb, scenario_ids, longer)
             duckdb.execute(_SQL.read_text(encoding="utf-8"))
             ((self._count,),) = duckdb.execute("SELECT count(*) FROM ladder").fetchall()
             self._provide_cells()
@@ -180,13 +182,13 @@ class Ladders:
         bursts, keeping = self._connection.duckdb.execute(_BURSTS).fetchall()[0]
         if keeping:
             yield (
-                "bursts: sides that keep every request are joined by its number; decode sides had the bursts"
+                "bursts: pools that keep every request are joined by its number; decode instances had the bursts"
                 " themselves, which prefill instances smooth, so that goodput is rather too low"
             )
         if bursts > keeping:
             yield (
-                "bursts: shares of sides multiply as if TTFT and TPOT had nothing to do with each other; read"
-                " goodput_least and goodput_most of `best`, or evaluate with `keep_requests` to join requests"
+                "bursts: the shares of both pools are multiplied, as if TTFT and TPOT were independent; the report best"
+                " has goodput_least and goodput_most, and `keep_requests` joins requests"
             )
 
     def statements(self, asked: Report) -> LoadStatements:
@@ -249,9 +251,12 @@ class Ladders:
 
 
 def _provide_step_errors(
-    transaction: ReadTransaction, connection: duckdb.DuckDBPyConnection, scenario_ids: Iterable[int]
+    transaction: ReadTransaction,
+    connection: duckdb.DuckDBPyConnection,
+    scenario_ids: Iterable[int],
+    longer: Mapping[int, LongerSteps],
 ) -> Mapping[str, float]:
-    """Expected errors of step times, as a table: the median of the nearest region.
+    """Expected errors of step times, as a table: the median of the nearest region, or what own runs leave.
 
     Returns the largest error of each phase that was taken from aggregated serving."""
     found = subjects_of_scenarios(transaction, scenario_ids, "exclusive")
@@ -263,8 +268,14 @@ def _provide_step_errors(
         if errors[subject].region == EVERY and (error := _step_error(beside, stored, subject.phase)).region != EVERY:
             errors[subject] = error
             borrowed[subject.phase] = max(_share(error), borrowed.get(subject.phase, 0.0))
-    rows = [(one.scenario_id, _share(errors[one.subject])) for one in found]
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {_STEP_ERRORS} (scenario_id BIGINT, error DOUBLE)")
+    rows = [
+        (one.scenario_id, min(own.error, _LARGEST), own.factor)
+        if (own := longer.get(one.scenario_id))
+        else (one.scenario_id, _share(errors[one.subject]), 1.0)
+        for one in found
+    ]
+    columns = ", ".join(f"{name} {kind}" for name, kind in _ERROR_COLUMNS)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {_STEP_ERRORS} ({columns})")
     insert_rows(connection, _STEP_ERRORS, _ERROR_COLUMNS, rows)
     return borrowed
 

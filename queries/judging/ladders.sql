@@ -1,6 +1,6 @@
 -- All rates of one scenario and settings, a row each; rates of a pool are no rates of an instance, so pools are left to SQL.
--- `step_error` is a temporary table of (scenario_id, error): how far off
--- times of steps are expected to be, NULL where nobody knows. `ladder` orders as group and content key do.
+-- `step_error` is a temporary table of (scenario_id, error, factor): how far off
+-- times of steps are expected to be, NULL where nobody knows, and how much longer they are by own runs. `ladder` orders as group and content key do.
 CREATE OR REPLACE TEMP TABLE ladder AS
 WITH lowest AS (
     SELECT scenario_id, settings_key, min(id) AS load_id
@@ -14,18 +14,19 @@ SELECT
     play_seats AS seats, arrival_requests,
     concat(process, CASE WHEN process = 'gamma' THEN concat(':', cv) END, ', ', arrival_requests, ' requests, seed ', seed,
         CASE WHEN trace_caches IS NOT NULL THEN concat(', caches ', trace_caches) END) AS arrivals,
-    error AS step_error
+    error AS step_error, coalesce(factor, 1) AS step_factor
 FROM lowest
 JOIN load USING (load_id)
 JOIN (SELECT DISTINCT scenario_id, question_group FROM scope) AS asked ON asked.scenario_id = load.scenario_id
 LEFT JOIN step_error ON step_error.scenario_id = load.scenario_id;
 
--- A row a load: what looking limits up reads, with its place among the rates of its ladder. `beside_ms` is what a pair adds to the TTFT of a prefill side.
+-- A row a load: what looking limits up reads, with its place among the rates of its ladder. Where own runs say that steps take
+-- `step_factor` times as long, a load is that of so much a lower rate, and all its times but `outside_ms` are as much longer. `beside_ms` is what a pair adds to the TTFT of a prefill side.
 CREATE OR REPLACE TEMP TABLE played AS
 SELECT
     ladder.ladder, row_number() OVER (ORDER BY ladder.ladder, raw.load.arrivals_per_s) AS place, ladder.phase,
-    raw.load.id AS load_id, left(raw.load.key, 8) AS load, raw.load.arrivals_per_s, raw.load.counted_requests,
-    raw.load.outside_ms, 0.0::DOUBLE AS beside_ms, ladder.step_error, ttft_first, ttft_end, tpot_first, tpot_end
+    raw.load.id AS load_id, left(raw.load.key, 8) AS load, raw.load.arrivals_per_s / step_factor AS arrivals_per_s, raw.load.counted_requests,
+    raw.load.outside_ms, 0.0::DOUBLE AS beside_ms, ladder.step_error, step_factor, ttft_first, ttft_end, tpot_first, tpot_end
 FROM ladder
 JOIN raw.load ON raw.load.scenario_id = ladder.scenario_id AND raw.load.settings_key = ladder.settings_key
 LEFT JOIN raw.load_span ON raw.load_span.load_id = raw.load.id;

@@ -4,17 +4,18 @@ Not here: what runs say (queries.learning), and the errors that are expected wit
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import exp
+from functools import cached_property
+from math import exp, log
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.limits import Limits, predicted_limits
 from queries.errors.basis import BASIS
 from queries.errors.basis import MEASURED as MEASURED_NEAR
-from queries.judging.confidence import EVEN, SURE, Predicted
+from queries.judging.confidence import EVEN, HELD, SURE, Predicted
 from queries.learning.own_points import MOST_RUNS
 from store.light_dataclass import dataclass
 
@@ -22,12 +23,44 @@ if TYPE_CHECKING:
     from queries.asking.question import Answer
     from queries.learning.conditioning import Learned
     from queries.learning.own_points import OwnPoint, Server
-    from queries.learning.process import Posterior
+    from queries.learning.process import Posterior, Setting
 
 MEASURED, PREDICTED = "measured", "predicted"  # words of `basis`, beside `near 3 runs`
 _KEY_LENGTH = 8  # of the scenario in a probe's reference
 _LOOKED_AT = (*(round(2 ** (half / 2)) for half in range(41)), 2**31 - 2)  # batch sizes
 _METRICS = (("tpot_exclusive_ms", "TPOT", 1), ("ttft_ms", "TTFT", 0))
+_PLACES = {"prefill": (0,), "decode": (1,)}  # of what sides have; others have both
+
+
+OwnWord = Callable[[str, Predicted], str | None]
+"""The word of `holds` by own runs, of a probe and its times; None where they say nothing of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Limits as probabilities read them: a user's tokens/s are the inverse of TPOT."""
+
+    names: tuple[str, ...]  # of what a probe's values are
+    ttft_ms: float | None
+    tpot_ms: float | None
+    e2e_ms: float | None
+
+    @classmethod
+    def of(cls, limits: Limits) -> _Asked:
+        asked = {str(one.metric): value for one, value in limits.given}
+        paces = [value for value in (asked.get("tpot_ms"), _inverse(asked.get("tokens_per_s_per_user"))) if value]
+        names = tuple(str(one.metric) for one in predicted_limits())
+        return cls(
+            names=names, ttft_ms=asked.get("ttft_ms"), tpot_ms=min(paces, default=None), e2e_ms=asked.get("e2e_ms")
+        )
+
+    def kept_by_side(self, place: int, sd: float, values: Predicted) -> float | None:
+        """The probability that the one time of a side stays within its limit; None without limit or time."""
+        told = dict(zip(self.names, values, strict=True))
+        limit, time = (
+            (self.ttft_ms, told["ttft_ms"]) if place == 0 else (self.tpot_ms, _inverse(told["tokens_per_s_per_user"]))
+        )
+        return NormalDist().cdf(log(limit / time) / sd) if limit and time else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,23 +70,28 @@ class OwnRuns:
     lines: tuple[str, ...]
     points: tuple[str, ...]  # keys of all that were read for the question
     percent: Mapping[str, float]  # median error of the rows shown, by metric
-    percent_without: Mapping[str, float]
     corrected: int  # of the probes shown
     shown: int
-
-
-class _Shown(NamedTuple):
-    references: tuple[str, ...]
-    rows: tuple[tuple[int, int], ...]
 
 
 def _references(answer: Answer) -> Iterator[str]:
     """The probes that an answer shows: in its rows, in those nearest, and those that it was asked about."""
     for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)):
-        if "probe" in columns:
-            place = columns.index("probe")
-            yield from (str(row[place]) for row in rows)
+        for place in (columns.index(name) for name in HELD if name in columns):
+            yield from (str(row[place]) for row in rows if row[place] is not None)
     yield from answer.question.options.probes
+
+
+class _Standing(NamedTuple):
+    """How a probe stands to the runs of its server."""
+
+    at: frozenset[str]  # keys of those that were made of it
+    near: int
+    runs: int
+
+    @property
+    def word(self) -> str:
+        return MEASURED if self.at else near_runs(self.near, self.runs)
 
 
 class LearnedAnswer:
@@ -68,78 +106,117 @@ class LearnedAnswer:
             start, _, size = reference.partition(":")
             if start[:_KEY_LENGTH] in numbers:
                 told[reference] = (numbers[start[:_KEY_LENGTH]], int(size))
-        self._probes, self._shown = len(references), _Shown(tuple(told), tuple(told.values()))
-        self._groups = learned.at(self._shown.rows)
+        self._probes, self._told = len(references), told
+        self._groups = learned.at(tuple(told.values()))
 
     @property
     def posteriors(self) -> Iterator[tuple[tuple[object, ...], list[str], Posterior]]:
+        references = tuple(self._told)
         for group, (places, found) in self._groups.items():
-            yield group, [self._shown.references[place] for place in places], found
+            yield group, [references[place] for place in places], found
 
-    def words(self) -> dict[str, str]:
-        """How each row stands to the runs, by its reference."""
-        return {
-            reference: MEASURED if own else near_runs(int(near), len(self._learned.processes[group].runs))
-            for group, references, found in self.posteriors
-            for reference, own, near in zip(references, found.measured, found.near, strict=True)
+    def _places(self, reference: str) -> tuple[int, ...]:
+        """The times that a probe has: of sides one."""
+        return _PLACES.get(self._learned.told[self._told[reference][0]].phase, (0, 1))
+
+    @cached_property
+    def standings(self) -> dict[str, _Standing]:
+        """How each probe stands to the runs, by its reference."""
+        found: dict[str, _Standing] = {}
+        for group, references, posterior in self.posteriors:
+            process = self._learned.processes[group]
+            made: dict[Setting, set[str]] = defaultdict(set)
+            for run in process.runs:
+                made[run.setting].add(run.key)
+            runs = len(set().union(*made.values()))
+            for reference, own, near in zip(references, posterior.measured, posterior.near, strict=True):
+                scenario, size = self._told[reference]
+                at = made[self._learned.told[scenario].setting(size)] if own else ()
+                found[reference] = _Standing(frozenset(at), min(int(near), runs), runs)
+        return found
+
+    def word(self, row: Mapping[str, object]) -> str | None:
+        """How a row stands to the runs: of a pair, both of its sides; None where one is of another server."""
+        if row.get("prefill_probe") is None:
+            one = self.standings.get(str(row.get("probe")))
+            return None if one is None else one.word
+        prefill, decode = (self.standings.get(str(row.get(name))) for name in ("prefill_probe", "decode_probe"))
+        if prefill is None or decode is None:
+            return None
+        taking, decoding = (row.get(f"{side}_instances") for side in ("prefill", "decode"))
+        both = [self._learned.counts.get(key) for key in prefill.at & decode.at]
+        if taking and decoding and float(str(taking)) / float(str(decoding)) in both:
+            return MEASURED
+        return near_runs(min(prefill.near, decode.near), max(prefill.runs, decode.runs))
+
+    def held(self, predicted: Mapping[str, Predicted], limits: Limits) -> OwnWord:
+        """`yes`, `likely` or `no` of a probe and its times: all limits together, by the joint distribution of both.
+
+        None of a probe that no run speaks of. A side has one time, as its pair has it."""
+        asked = _Asked.of(limits)
+        whole = self._probabilities(predicted, asked)
+        spreads = {
+            reference: (places[0], float(found.sd[place, places[0]]))
+            for _, references, found in self.posteriors
+            for place, reference in enumerate(references)
+            if len(places := self._places(reference)) == 1
         }
 
-    def held(self, predicted: Mapping[str, Predicted], limits: Limits) -> dict[str, str]:
-        """`yes`, `likely` or `no` for each row: all its limits together, by the joint distribution of its times."""
-        return {
-            reference: "yes" if likely >= SURE else "likely" if likely >= EVEN else "no"
-            for reference, likely in self.probabilities(predicted, limits).items()
-        }
+        def word(reference: str, values: Predicted) -> str | None:
+            side = spreads.get(reference)
+            likely = whole.get(reference) if side is None else asked.kept_by_side(*side, values)
+            return None if likely is None else "yes" if likely >= SURE else "likely" if likely >= EVEN else "no"
 
-    def probabilities(self, predicted: Mapping[str, Predicted], limits: Limits) -> dict[str, float]:
-        """The probability that a measured row keeps all limits. `predicted` is corrected by the runs already."""
+        return word
+
+    def _probabilities(self, predicted: Mapping[str, Predicted], asked: _Asked) -> dict[str, float]:
+        """The probability that a row keeps all limits. `predicted` is corrected by the runs already."""
         import numpy as np
 
         from queries.learning.process import Kept, probability_of
 
-        names = [str(one.metric) for one in predicted_limits()]
-        asked = {str(one.metric): value for one, value in limits.given if one.metric in names}
-        paces = [value for value in (asked.get("tpot_ms"), _inverse(asked.get("tokens_per_s_per_user"))) if value]
         told: dict[str, float] = {}
         for _, references, found in self.posteriors:
             for place, reference in enumerate(references):
-                values = dict(zip(names, predicted.get(reference, ()), strict=False))
+                values = dict(zip(asked.names, predicted.get(reference, ()), strict=False))
                 ttft, rate, whole = (values.get(name) for name in ("ttft_ms", "tokens_per_s_per_user", "e2e_ms"))
                 if not ttft or not rate or not whole:
                     continue
                 tpot = 1000.0 / rate
                 one = replace(found, mean=np.zeros((1, 2)), covariance=found.covariance[place : place + 1])
-                kept = Kept(ttft_ms=asked.get("ttft_ms"), tpot_ms=min(paces, default=None), e2e_ms=asked.get("e2e_ms"),
+                kept = Kept(ttft_ms=asked.ttft_ms, tpot_ms=asked.tpot_ms, e2e_ms=asked.e2e_ms,
                             output_length=1.0 + max(whole - ttft, 0.0) / tpot)  # fmt: skip
                 told[reference] = float(probability_of(one, np.array([[ttft, tpot]]), kept)[0])
         return told
 
     def said(self) -> OwnRuns:
         """The words of the header: none where no row shown is corrected."""
+
         from queries.learning.process import median_percent
 
         read = sorted({run.key for group in self._learned.groups.values() for run in group.runs})
         groups = list(self.posteriors)
         keys = {run.key for group, *_ in groups for run in self._learned.processes[group].runs}
         if not keys:
-            return OwnRuns(lines=(), points=tuple(read), percent={}, percent_without={}, corrected=0,
+            return OwnRuns(lines=(), points=tuple(read), percent={}, corrected=0,
                            shown=self._probes)  # fmt: skip
-        spreads = [spread for _, _, found in groups for spread in found.sd.tolist()]
-        before = [
-            spread
-            for group, references, _ in groups
-            for spread in [self._learned.bare(group).sd[0].tolist()] * len(references)
-        ]
         percent, without = {}, {}
         for metric, _, place in _METRICS:
-            percent[metric] = median_percent(median(spread[place] for spread in spreads))
-            without[metric] = median_percent(median(spread[place] for spread in before))
-        line = ", ".join(f"{name} +-{percent[metric]:.0f} %" for metric, name, _ in _METRICS)
-        bare = ", ".join(f"{name} +-{without[metric]:.0f} %" for metric, name, _ in _METRICS)
+            spreads, before = [], []
+            for group, references, found in groups:
+                own = [number for number, one in enumerate(references) if place in self._places(one)]
+                spreads += found.sd[own, place].tolist()
+                before += [float(self._learned.bare(group).sd[0, place])] * len(own)
+            if spreads:
+                percent[metric], without[metric] = median_percent(median(spreads)), median_percent(median(before))
+        line, bare = (
+            ", ".join(f"{name} +-{told[metric]:.0f} %" for metric, name, _ in _METRICS if metric in told)
+            for told in (percent, without)
+        )
         runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
         return OwnRuns(
             lines=(f"{line}, from {runs} of yours; {bare} without", *self._warnings(group for group, *_ in groups)),
-            points=tuple(read), percent=percent, percent_without=without, corrected=len(spreads),
+            points=tuple(read), percent=percent, corrected=len(self._told),
             shown=self._probes,
         )  # fmt: skip
 
@@ -166,6 +243,8 @@ def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[t
 
     All limits are kept together with the probability: each of k misses with (1 - p) / k at most (Bonferroni). Between
     the sizes that are looked at, the larger of both ends counts."""
+    from statistics import NormalDist
+
     deviations = NormalDist().inv_cdf(1.0 - (1.0 - probability) / max(limits, 1))
     for group, process in learned.processes.items():
         own = [known for known in learned.told.values() if known.group == group]
@@ -180,7 +259,7 @@ def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[t
                 ends = (low, low) if high == low + 1 else (low, high - 1)
                 if ends == (low, low):
                     ttft, tpot = (exp(deviations * value) for value in one)
-                yield known.id, *ends, ttft, None, tpot, tpot
+                yield known.id, *ends, ttft, ttft if known.phase == "prefill" else None, tpot, tpot
 
 
 def near_runs(near: int, runs: int) -> str:
@@ -195,18 +274,18 @@ def _inverse(rate: float | None) -> float | None:
 
 def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
     """An answer that says of each row how it stands to own runs, and in its header what they changed."""
-    words, said = found.words(), found.said()
-    told = replace(answer, own_runs=said)
-    if "probe" not in answer.columns or not words:
+    told = replace(answer, own_runs=found.said())
+    if not found.standings or not HELD.keys() & set(answer.columns):
         return told
-    place = answer.columns.index("probe")
+    words = map(found.word, answer.dicts())
     if BASIS in answer.columns:
         basis = answer.columns.index(BASIS)
         rows = tuple(
-            (*row[:basis], words.get(str(row[place])) or _unrun(row[basis]), *row[basis + 1 :]) for row in answer.rows
+            (*row[:basis], word or _unrun(row[basis]), *row[basis + 1 :])
+            for row, word in zip(answer.rows, words, strict=True)
         )
         return replace(told, rows=rows)
-    rows = tuple((*row, words.get(str(row[place]), PREDICTED)) for row in answer.rows)
+    rows = tuple((*row, word or PREDICTED) for row, word in zip(answer.rows, words, strict=True))
     return replace(told, columns=(*answer.columns, BASIS), rows=rows)
 
 

@@ -5,7 +5,7 @@ Not here: which pair is the best (queries/paired_loads.sql), and deployments by 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from queries.asking.question import Answer, Question
 
-SEPARATION = Path(__file__).with_name("separation.sql").read_text(encoding="utf-8")
+_SEPARATION = Path(__file__).with_name("separation.sql").read_text(encoding="utf-8")
 _ASKED = {
     "prefills": "prefill_instances", "decodes": "decode_instances", "copies": "colocated_instances",
     "question_group": "question_group", "prefill": "prefill_settings", "decode": "decode_settings",
@@ -38,7 +38,9 @@ class _Compared(NamedTuple):
         return None if max(self.apart, self.together) <= 0.0 else self.apart > self.together
 
 
-def separation_lines(answer: Answer, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+def separation_lines(
+    answer: Answer, connection: duckdb.DuckDBPyConnection, ready: Callable[[str], str]
+) -> Iterator[str]:
     """A sentence for the best pair of each group."""
     rows = [row for row in answer.dicts() if row["rank"] == 1]
     for row in rows:
@@ -50,7 +52,7 @@ def separation_lines(answer: Answer, connection: duckdb.DuckDBPyConnection) -> I
         elif row["colocated_plan"] is None:
             yield f"No plan that does both was simulated on as many devices: nothing to compare a pair with{where}."
         else:
-            yield f"{_here(row)}{where}; {_turns(answer.question, row, connection)}."
+            yield f"{_here(row)}{where}; {_turns(answer.question, row, connection, ready)}."
 
 
 def _group(answer: Answer, row: _Row) -> str:
@@ -68,7 +70,7 @@ def _here(row: _Row) -> str:
     return f"Separation {said} here: {pair} carries {advantage:.2f} x what {beside} carry"
 
 
-def _turns(question: Question, row: _Row, connection: duckdb.DuckDBPyConnection) -> str:
+def _turns(question: Question, row: _Row, connection: duckdb.DuckDBPyConnection, ready: Callable[[str], str]) -> str:
     """Under which limits the same two deployments change places, for both limits, and for each by itself."""
     limits = {"ttft": question.limits.ttft_ms, "tpot": question.limits.tpot_ms}
     if question.limits.tbt_ms is not None:
@@ -77,7 +79,7 @@ def _turns(question: Question, row: _Row, connection: duckdb.DuckDBPyConnection)
         return "without a limit nothing can turn it"
     found: dict[str, list[_Compared]] = defaultdict(list)
     asked = {name: row[column] for name, column in _ASKED.items()}
-    for axis, *compared in connection.execute(SEPARATION, asked).fetchall():
+    for axis, *compared in connection.execute(ready(_SEPARATION), asked).fetchall():
         found[str(axis)].append(_Compared(*map(float, compared)))
     given = {name: limit for name, limit in limits.items() if limit is not None}
     axes = ("both", *given) if len(given) > 1 else tuple(given)

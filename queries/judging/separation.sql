@@ -12,14 +12,16 @@ scales AS (
     FROM range(-12, 13), (VALUES ('both'), ('ttft'), ('tpot')) AS axes (axis)
 ),
 loads AS MATERIALIZED (
-    SELECT side, copies, place, load_id, arrivals_per_s, counted_requests, outside_ms + beside_ms AS beside_steps_ms
+    SELECT side, copies, place, load_id, arrivals_per_s, counted_requests, outside_ms + beside_ms AS beside_steps_ms,
+        step_factor
     FROM played JOIN deployed USING (ladder)
 ),
 limited AS (
     SELECT
-        loads.*, axis, scale, bin_place(of_tpot * getvariable('tpot_limit_ms')) AS tpot_place,
+        loads.*, axis, scale, bin_place(of_tpot * getvariable('tpot_limit_ms') / step_factor) AS tpot_place,
         CASE
-            WHEN side = 'decode' THEN 1e9 ELSE bin_place(of_ttft * getvariable('ttft_limit_ms') - beside_steps_ms)
+            WHEN side = 'decode' THEN 1e9
+            ELSE bin_place((of_ttft * getvariable('ttft_limit_ms') - beside_steps_ms) / step_factor)
         END AS ttft_place
     FROM loads, scales
 ),

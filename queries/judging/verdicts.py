@@ -1,4 +1,4 @@
-"""Brings expected errors to an answer: the figures beside it, whether limits hold, and limits read with a confidence.
+"""Brings expected errors to an answer: figures beside it, whether limits hold, and limits read with a confidence.
 
 Not here: running reports (queries.session), and the arithmetic (queries.judging.confidence)."""
 
@@ -43,20 +43,20 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
     known: KnownSubjects,
     connection: duckdb.DuckDBPyConnection,
     scenario_ids: Iterable[int],
-    create_macros: Callable[[str], None],
+    ready: Callable[[str], str],
     learned: Learned | None = None,
 ) -> Answer:
     """An answer with the errors that are expected of its rows, and whether limits hold in spite of them. It says
     which first tokens are an interval, and what own runs changed, too.
 
-    `create_macros` makes ready what a statement of ours calls."""
+    `ready` gives a statement of ours as it is to be run."""
     found = known.of_answer(answer, scenario_ids)
     subjects = list({id(one.subject): one.subject for one in found}.values())  # equal ones are one object
     errors = known.errors_of(subjects)
     shown = dict.fromkeys(map(errors.in_pairs, subjects)) if "prefill_probe" in answer.columns else subjects
     answer = replace(answer, expected_error=tuple(chain.from_iterable(map(errors.expected, shown))))
     numbers = {one.key: one.scenario_id for one in found}
-    answer = with_intervals(_with_basis(answer, found), numbers, connection, create_macros, known.intervals)
+    answer = with_intervals(_with_basis(answer, found), numbers, connection, ready, known.intervals)
     own = None if learned is None else LearnedAnswer(answer, learned)
     if own is not None and learned is not None and learned.groups:
         answer = with_own_runs(answer, own)
@@ -65,8 +65,8 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
     known_ones = known.predictions(answer.question.definitions.tpot)
-    predicted = _predicted(answer, connection, found, create_macros, known_ones)
-    held = {} if own is None else own.held(predicted, answer.question.limits)
+    predicted = _predicted(answer, connection, found, ready, known_ones)
+    held = None if own is None else own.held(predicted, answer.question.limits)
 
     def factors(subject: Subject, probability: float) -> Factors:
         return errors.factors(subject, probability, answer.question.limits.servers)
@@ -119,7 +119,7 @@ def _predicted(
     answer: Answer,
     connection: duckdb.DuckDBPyConnection,
     subjects: Sequence[StoredSubject],
-    create_macros: Callable[[str], None],
+    ready: Callable[[str], str],
     known: dict[str, Predicted],
 ) -> Mapping[str, Predicted]:
     """The predictions that limits are compared with, of every probe among the rows; `known` gains those it lacks."""
@@ -141,8 +141,7 @@ def _predicted(
     if not asked:
         return known
     ask_about(connection, sorted(asked))
-    create_macros(_PREDICTED)
-    rows = connection.execute(_PREDICTED, {"tpot_rule": answer.question.definitions.tpot}).fetchall()
+    rows = connection.execute(ready(_PREDICTED), {"tpot_rule": answer.question.definitions.tpot}).fetchall()
     known |= {str(probe): tuple(measures) for probe, *measures in rows}
     return known
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
-from queries.learning.own_points import MOST_RUNS, NEAR_LENGTHS, OwnPoint, Server
-from queries.learning.priors import Prior, prior_of
+from queries.learning.own_points import MOST_RUNS, NEAR_LENGTHS, Kind, OwnPoint, Server
+from queries.learning.priors import Prior, Region, prior_of
 from queries.learning.process import Posterior, Process, Run, Setting, without_strange_versions
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
@@ -28,7 +29,7 @@ _ABOUT = (
     " w.input_length IS NULL OR w.prefix_cache_hit_rate > 0 OR w.mtp_tokens > 0 OR w.images IS NOT NULL"
     " OR coalesce(sj.unusual_service, '') <> '', p.num_devices, "
     + " || ' ' || ".join(f"p.{name}" for name in _SIZES)
-    + f", p.dp, p.pp, p.ep FROM {SCENARIO_TABLES} WHERE sj.phase = 'aggregated' AND sc.status = 'ok' AND m.key IN "
+    + f", p.dp, p.pp, p.ep, sj.phase FROM {SCENARIO_TABLES} WHERE sc.status = 'ok' AND m.key IN "
 )
 
 
@@ -56,6 +57,12 @@ class Known(NamedTuple):
     dp: int
     pp: int
     ep: int
+    phase: str
+
+    @property
+    def apart(self) -> bool:
+        """Whether its instances take prompts alone, or decode alone."""
+        return self.phase != "aggregated"
 
     @property
     def server(self) -> Server:
@@ -65,12 +72,22 @@ class Known(NamedTuple):
 
     @property
     def group(self) -> tuple[object, ...]:
-        """Rows that one process speaks of: of one server, predicted in one way."""
-        return self.server, self.device_key, self.precision_key, self.serving_model, self.convention, self.compile
+        """Rows that one process speaks of: of one server, predicted in one way. Servers that do both say nothing of
+        sides apart: by their runs errors of these grow (tests/benchmark/bench_learning.py)."""
+        way = (self.device_key, self.precision_key, self.serving_model, self.convention, self.compile)
+        return self.server, *way, self.apart
+
+    @property
+    def region(self) -> Region:
+        """The servers whose errors are expected of it before any run."""
+        by_data_sheet = self.family == "theoretical"
+        if self.apart:
+            return "apart_data_sheet" if by_data_sheet else "apart"
+        return "data_sheet" if by_data_sheet else "foreign"
 
     def setting(self, batch_size: float) -> Setting:
         """Where a row of it lies."""
-        plan = f"unusual {self.id}" if self.unusual else self.plan
+        plan = f"unusual {self.id}" if self.unusual else f"{self.phase} {self.plan}" if self.apart else self.plan
         return Setting(batch_size * self.dp * self.pp, self.input_length, self.output_length, self.num_devices, self.dp,
                        self.ep, plan)  # fmt: skip
 
@@ -85,7 +102,7 @@ class Predicted:
 
 
 class Row(NamedTuple):
-    """A stored row of a ladder."""
+    """A stored row of a ladder; 0 stands for times that its phase does not have."""
 
     scenario_id: int
     batch_size: int
@@ -94,41 +111,98 @@ class Row(NamedTuple):
     e2e_ms: float
 
 
+class Match(NamedTuple):
+    """A point beside the stored scenario that predicts it, and that of its prompts where sides are apart."""
+
+    point: OwnPoint
+    known: Known
+    prompts: Known | None = None
+
+
+class ApartRun(NamedTuple):
+    """What the prompts of a run are found out from, where sides are apart. Times in ms, requests/ms."""
+
+    number: int
+    scenario_id: int
+    ttft_ms: float
+    answer_ms: float
+    rate: float
+    instances: int
+    slot_wait_ms: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lessons:
     """Points that are of the groups of a question, by group, each with the stored scenario that predicts it."""
 
     scenarios: Mapping[int, Known]
-    matched: Mapping[tuple[object, ...], tuple[tuple[OwnPoint, Known], ...]]
+    matched: Mapping[tuple[object, ...], tuple[Match, ...]]
     unpredicted: tuple[OwnPoint, ...]  # nothing stored predicts them
     elsewhere: tuple[OwnPoint, ...] = ()  # of the model and device, under another engine or in another format
 
     @property
     def predicting(self) -> tuple[int, ...]:
         """The scenarios whose ladders are read."""
-        return tuple(sorted({known.id for pairs in self.matched.values() for _, known in pairs}))
+        found = (one for some in self.matched.values() for match in some for one in (match.known, match.prompts))
+        return tuple(sorted({one.id for one in found if one is not None}))
 
-    def taught(self, rows: Iterable[Row]) -> Learned:
-        """The processes of the points, whose predictions are read from these ladders."""
+    @property
+    def _every(self) -> tuple[Match, ...]:
+        return tuple(match for some in self.matched.values() for match in some)
+
+    @property
+    def apart(self) -> Iterator[ApartRun]:
+        """Runs whose sides are apart; a prompt waits half a decode step, too, before it joins."""
+        for number, (point, _, prompts) in enumerate(self._every):
+            if point.prompts is not None and prompts is not None:
+                yield ApartRun(
+                    number, prompts.id, point.measured["ttft_ms"], point.prompts.answer_ms,
+                    point.prompts.requests_per_s / 1000.0, point.prompts.instances,
+                    point.measured["tpot_exclusive_ms"] / 2,
+                )  # fmt: skip
+
+    def taught(self, rows: Iterable[Row], longer: Mapping[int, float]) -> Learned:
+        """The processes of the points, whose predictions are read from these ladders.
+
+        `longer` says of each run whose sides are apart the logarithm of its prompts' time over the predicted one."""
         ladders: dict[int, list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda row: (row.scenario_id, row.batch_size)):
             ladders[row.scenario_id].append(row)
+        every = self._every
+        prompts = {every[number].point.key: factor for number, factor in longer.items()}
         groups, unpredicted = {}, list(self.unpredicted)
-        for group, pairs in self.matched.items():
+        for group, matches in self.matched.items():
             runs: list[Run] = []
-            newest = iter(reversed(pairs))
-            for point, known in newest:
-                predicted = _interpolated(ladders.get(known.id, ()), point.batch_size)
-                if predicted is None:
-                    unpredicted.append(point)
-                elif (run := run_of(point, known.setting(point.batch_size), predicted)).observed():
-                    runs.append(run)
-                if len(runs) == MOST_RUNS:
+            newest, read = iter(reversed(matches)), 0
+            for match in newest:
+                found = list(_runs_of(match, ladders, prompts))
+                if found:
+                    runs, read = [*runs, *found], read + 1
+                else:
+                    unpredicted.append(match.point)
+                if read == MOST_RUNS:
                     break
             if runs:
-                prior = prior_of("data_sheet" if pairs[0][1].family == "theoretical" else "foreign")
+                prior = prior_of(matches[0].known.region)
                 groups[group] = Taught(runs=tuple(reversed(runs)), older=len(list(newest)), prior=prior)
-        return Learned(scenarios=self.scenarios, groups=groups, unpredicted=tuple(unpredicted))
+        counts = {
+            point.key: point.prompts.instances / point.prompts.decoding
+            for point, *_ in every
+            if point.prompts is not None
+        }
+        return Learned(scenarios=self.scenarios, groups=groups, unpredicted=tuple(unpredicted), counts=counts)
+
+
+def _runs_of(match: Match, ladders: Mapping[int, Sequence[Row]], longer: Mapping[str, float]) -> Iterator[Run]:
+    """A point beside its prediction; of sides apart one run of each, which are of one key."""
+    point, known, prompts = match
+    predicted = _interpolated(ladders.get(known.id, ()), point.batch_size)
+    if predicted is not None:
+        run = run_of(point, known.setting(point.batch_size), predicted)
+        if run.observed():
+            yield run
+    if prompts is not None and (factor := longer.get(point.key)) is not None:
+        yield Run(key=point.key, setting=prompts.setting(1), ttft=factor, version=point.version, repeats=point.repeats)
 
 
 def _interpolated(ladder: Sequence[Row], batch_size: int) -> Predicted | None:
@@ -153,13 +227,14 @@ def run_of(point: OwnPoint, setting: Setting, predicted: Predicted) -> Run:
         return math.log(measured / told) if measured > 0.0 and told > 0.0 else None
 
     whole = apart("e2e_ms", predicted.e2e_ms)
-    if whole is None:  # every user has its answer once an end-to-end time
+    if whole is None and predicted.e2e_ms > 0.0:  # every user has its answer once an end-to-end time
         rate = apart("output_tokens_per_s", 1000.0 * setting.users * setting.output_length / predicted.e2e_ms)
         whole = None if rate is None else -rate
     return Run(
-        key=point.key, setting=setting, ttft=apart("ttft_ms", predicted.ttft_ms),
+        key=point.key, setting=setting, ttft=None if point.prompts else apart("ttft_ms", predicted.ttft_ms),
         tpot=apart("tpot_exclusive_ms", predicted.tpot_exclusive_ms), whole=whole,
-        ttft_share=predicted.ttft_ms / predicted.e2e_ms, version=point.version, repeats=point.repeats,
+        ttft_share=0.0 if whole is None else predicted.ttft_ms / predicted.e2e_ms, version=point.version,
+        repeats=point.repeats,
     )  # fmt: skip
 
 
@@ -184,6 +259,7 @@ class Learned:
     scenarios: Mapping[int, Known]
     groups: Mapping[tuple[object, ...], Taught]
     unpredicted: tuple[OwnPoint, ...] = ()
+    counts: Mapping[str, float] = field(default_factory=dict)  # prefill over decode instances, of runs by key
 
     @cached_property
     def processes(self) -> Mapping[tuple[object, ...], Process]:
@@ -212,18 +288,26 @@ class Learned:
         }
 
 
-def lessons_of(transaction: ReadTransaction, points: Sequence[OwnPoint], asked: Collection[int]) -> Lessons | None:
-    """The points that say something of scenarios that are asked about, or would under their engine; None where none."""
-    by_server: dict[Server, list[OwnPoint]] = defaultdict(list)
+def lessons_of(
+    transaction: ReadTransaction, points: Sequence[OwnPoint], asked: Collection[int], *, at_rates: bool = False
+) -> Lessons | None:
+    """The points that say something of scenarios that are asked about, or would under their engine; None where none.
+
+    `at_rates` asks about simulated loads in place of stored rows."""
+
+    def kind_of(one: Known) -> Kind | None:
+        return ("apart" if one.apart else "whole") if not at_rates else None if one.apart else "at a rate"
+
+    by_kind: dict[tuple[Server, Kind | None], list[OwnPoint]] = defaultdict(list)
     for point in points:
-        by_server[point.server].append(point)
-    if not by_server:
+        by_kind[point.server, point.kind].append(point)
+    if not by_kind:
         return None
-    models = sorted({server.model_key for server in by_server})
+    models = sorted({server.model_key for server, _ in by_kind})
     marks = ", ".join("?" for _ in models)
     stored = list(transaction.rows(Known, f"{_ABOUT}({marks})", models))
     elsewhere = _elsewhere(points, {one.server for one in stored if one.id in asked})
-    known = [one for one in stored if one.server in by_server]
+    known = [one for one in stored if (one.server, kind_of(one)) in by_kind]
     scope = {one.id: one for one in known if one.id in asked}
     wanted = {one.group for one in scope.values()}
     if not wanted and not elsewhere:
@@ -232,21 +316,21 @@ def lessons_of(transaction: ReadTransaction, points: Sequence[OwnPoint], asked: 
     for one in known:
         if one.group in wanted and not one.unusual:
             plain[one.group].append(one)
-    matched: dict[tuple[object, ...], list[tuple[OwnPoint, Known]]] = defaultdict(list)
+    matched: dict[tuple[object, ...], list[Match]] = defaultdict(list)
     unpredicted: dict[str, OwnPoint] = {}
     for group in sorted(wanted, key=str):
-        server = next(one for one in scope.values() if one.group == group).server
-        for point in by_server[server]:
-            nearest = _nearest(point, plain[group])
-            if nearest is None:
+        first = next(one for one in scope.values() if one.group == group)
+        for point in by_kind[first.server, kind_of(first)]:
+            found = _matched(point, plain[group])
+            if found is None:
                 unpredicted[point.key] = point
             else:
-                matched[group].append((point, nearest))
-    found = {point.key for pairs in matched.values() for point, _ in pairs}
+                matched[group].append(found)
+    told = {match.point.key for some in matched.values() for match in some}
     return Lessons(
         scenarios=scope,
-        matched={group: tuple(pairs) for group, pairs in matched.items()},
-        unpredicted=tuple(point for key, point in unpredicted.items() if key not in found),
+        matched={group: tuple(some) for group, some in matched.items()},
+        unpredicted=tuple(point for key, point in unpredicted.items() if key not in told),
         elsewhere=elsewhere,
     )
 
@@ -259,12 +343,23 @@ def _elsewhere(points: Sequence[OwnPoint], asked: Collection[Server]) -> tuple[O
     )
 
 
-def _nearest(point: OwnPoint, scenarios: Sequence[Known]) -> Known | None:
-    """The stored scenario of a point's plan whose lengths are nearly its own; of several the newest."""
+def _matched(point: OwnPoint, scenarios: Sequence[Known]) -> Match | None:
+    """A point beside the stored scenarios that predict it, both sides where they are apart; None where none does."""
+    prompts = point.prompts
+    if prompts is None:
+        found = _nearest(point, point.setting.plan, scenarios)
+        return None if found is None else Match(point, found)
+    decoding = _nearest(point, point.setting.plan, [one for one in scenarios if one.phase == "decode"])
+    taking = _nearest(point, prompts.plan, [one for one in scenarios if one.phase == "prefill"])
+    return None if decoding is None or taking is None else Match(point, decoding, taking)
+
+
+def _nearest(point: OwnPoint, plan: str, scenarios: Sequence[Known]) -> Known | None:
+    """The stored scenario of a plan whose lengths are nearly a point's own; of several the newest."""
 
     def apart(one: Known) -> float:
         lengths = ((one.input_length, point.setting.input_length), (one.output_length, point.setting.output_length))
         return max(abs(math.log(stored / measured)) for stored, measured in lengths)
 
-    near = [one for one in scenarios if one.plan == point.setting.plan and apart(one) <= math.log1p(NEAR_LENGTHS)]
+    near = [one for one in scenarios if one.plan == plan and apart(one) <= math.log1p(NEAR_LENGTHS)]
     return min(near, key=lambda one: (apart(one), -one.id), default=None)

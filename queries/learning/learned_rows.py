@@ -6,11 +6,14 @@ the factors (queries.learning.conditioning), and who looks at the relation (quer
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from queries.learning.conditioning import Learned, Lessons, Row
+from queries.asking.macros import macros_of
+from queries.learning.conditioning import ApartRun, Learned, Lessons, Row
 from queries.learning.process import Setting
 from store.schema import STORED_PROBE, probe_select
 from store.sealing import insert_arrays, put_temporary
@@ -19,15 +22,35 @@ if TYPE_CHECKING:
     import duckdb
 
 LEARNED = "learned_probe"
+# Of each point the rows of its ladder that lie nearest, on both sides.
 _ROWS = """
-    SELECT scenario_id, batch_size, ttft_ms, tpot_exclusive_ms, e2e_ms
-    FROM main.probe
-    WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[]))
+    WITH nearest AS (
+        SELECT
+            max_by(told, batch_size) FILTER (WHERE batch_size <= wanted) AS low,
+            min_by(told, batch_size) FILTER (WHERE batch_size >= wanted) AS high
+        FROM (
+            SELECT
+                batch_size, size AS wanted, point.scenario_id,
+                {'scenario_id': probe.scenario_id, 'batch_size': batch_size, 'ttft': coalesce(ttft_ms, 0),
+                    'tpot': coalesce(tpot_exclusive_ms, 0), 'e2e': coalesce(e2e_ms, 0)} AS told
+            FROM main.probe AS probe
+            JOIN (SELECT unnest($points::STRUCT(scenario_id BIGINT, size BIGINT)[], recursive := TRUE)) AS point
+                ON point.scenario_id = probe.scenario_id
+            WHERE probe.scenario_id IN (SELECT unnest($scenarios::BIGINT[]))
+        )
+        GROUP BY scenario_id, wanted
+    )
+    SELECT DISTINCT unnest(told)
+    FROM (SELECT low AS told FROM nearest UNION ALL SELECT high FROM nearest)
+    WHERE told IS NOT NULL
 """
 _SIZES = """
     SELECT DISTINCT batch_size FROM main.probe WHERE scenario_id IN (SELECT scenario_id FROM learned_scenario)
     ORDER BY batch_size
 """
+_SIDES = Path(__file__).with_name("sides.sql")
+_COUNTED = {"number", "scenario_id", "instances"}
+_APART = [(name, "BIGINT" if name in _COUNTED else "DOUBLE") for name in ApartRun._fields]
 _SCENARIOS = [("scenario_id", "BIGINT"), ("ladder", "INTEGER")]
 _FACTORS = [("ladder", "INTEGER"), ("batch_size", "INTEGER"), ("ttft", "DOUBLE"), ("tpot", "DOUBLE")]
 # What follows the first token takes TPOT's factor; a whole request is both parts.
@@ -35,10 +58,13 @@ _CORRECTED = f"""
     SELECT stored.* REPLACE (
         stored.ttft_ms * coalesce(factor.ttft, 1) AS ttft_ms,
         stored.ttft_in_step_ms * coalesce(factor.ttft, 1) AS ttft_in_step_ms,
+        stored.makespan_ms * CASE WHEN phase = 'prefill' THEN coalesce(factor.ttft, 1) ELSE 1 END AS makespan_ms,
+        stored.prompt_service_ms * coalesce(factor.ttft, 1) AS prompt_service_ms,
         stored.tpot_exclusive_ms * coalesce(factor.tpot, 1) AS tpot_exclusive_ms,
         CASE WHEN factor.ttft IS NULL THEN stored.e2e_ms
             ELSE stored.ttft_ms * factor.ttft + (stored.e2e_ms - stored.ttft_ms) * factor.tpot END AS e2e_ms,
         CASE WHEN factor.ttft IS NULL THEN stored.tpot_inclusive_ms
+            WHEN phase = 'decode' THEN stored.tpot_inclusive_ms * factor.tpot
             ELSE stored.tpot_inclusive_ms
                 * (stored.ttft_ms * factor.ttft + (stored.e2e_ms - stored.ttft_ms) * factor.tpot) / stored.e2e_ms
         END AS tpot_inclusive_ms
@@ -49,15 +75,29 @@ _CORRECTED = f"""
 """  # noqa: S608  our names
 
 
-def ladders_of(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> list[Row]:
-    """The stored rows that predict the points."""
-    cursor = connection.execute(_ROWS, {"scenarios": list(lessons.predicting)})
-    return [Row(*row) for row in cursor.fetchall() if None not in row]
+def taught_by(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
+    """What points teach beside the stored rows that predict them."""
+    points = sorted({(known.id, point.batch_size) for some in lessons.matched.values() for point, known, _ in some})
+    asked = [{"scenario_id": number, "size": size} for number, size in points]
+    cursor = connection.execute(_ROWS, {"points": asked, "scenarios": sorted({number for number, _ in points})})
+    return lessons.taught([Row(*row) for row in cursor.fetchall()], dict(_longer_prompts(connection, lessons)))
+
+
+def _longer_prompts(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Iterator[tuple[int, float]]:
+    """By how much prompts took longer than predicted, of runs whose sides are apart."""
+    runs = list(lessons.apart)
+    if not runs:
+        return
+    put_temporary(connection, "apart_run", _APART, runs)
+    sql = _SIDES.read_text(encoding="utf-8")
+    for macro in macros_of(sql):
+        connection.execute(macro.sql)
+    yield from connection.execute(sql).fetchall()
 
 
 def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
     """Read what is predicted of the points, and make the relation of rows that they correct."""
-    learned = lessons.taught(ladders_of(connection, lessons))
+    learned = taught_by(connection, lessons)
     _create_factors(connection, learned)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {LEARNED} AS {probe_select(f'({_CORRECTED})')}")
     return learned

@@ -5,7 +5,7 @@ Not here: making them of stored records (sweepdb.own_runs.points), and what they
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from store.light_dataclass import dataclass
 from store.location import StoreLocation
@@ -19,6 +19,9 @@ NEAR_LENGTHS = 0.06
 MOST_RUNS = 200  # of one server, the newest: the time of an answer grows by their square
 
 
+Kind = Literal["whole", "apart", "at a rate"]
+
+
 class Server(NamedTuple):
     """A server, of which points and rows must both be: the model by its content key, device, engine and formats."""
 
@@ -28,6 +31,16 @@ class Server(NamedTuple):
     linear: str
     experts: str
     attention: str
+
+
+class Apart(NamedTuple):
+    """What a point says of instances that take prompts alone, where its setting is that of those that decode."""
+
+    plan: str
+    instances: int
+    decoding: int  # instances that decode
+    requests_per_s: float  # of all of them, as measured
+    answer_ms: float  # from the first token to the last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +55,13 @@ class OwnPoint:
     measured: Mapping[str, float]  # ttft_ms, tpot_exclusive_ms, e2e_ms, output_tokens_per_s
     version: str | None = None
     repeats: int = 1  # runs whose mean it is
+    prompts: Apart | None = None
+    requests_per_s: float | None = None  # that arrive at one instance, whoever waits
+
+    @property
+    def kind(self) -> Kind:
+        """The rows that it is a run of."""
+        return "apart" if self.prompts else "at a rate" if self.requests_per_s else "whole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from store.light_dataclass import dataclass
 
-Region = Literal["known", "data_sheet", "foreign"]
-REGIONS: tuple[Region, ...] = ("known", "data_sheet", "foreign")
+Region = Literal["known", "data_sheet", "foreign", "apart", "apart_data_sheet"]
+REGIONS: tuple[Region, ...] = get_args(Region)
 FILE = Path(__file__).with_name("priors.json")
 Two = tuple[float, float]  # of TTFT and of TPOT
 
@@ -39,7 +39,7 @@ class Prior:
 @cache
 def prior_of(region: Region) -> Prior:
     """The prior of a region: a laboratory whose servers were measured (`known`), a device that is predicted by its data
-    sheet, or anybody else's server (`foreign`), such as a user's."""
+    sheet, or anybody else's server (`foreign`), such as a user's; and its prefill and decode instances `apart`."""
     kept = json.loads(FILE.read_text(encoding="utf-8"))[region]
     found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
     return Prior(**found)

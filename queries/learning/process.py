@@ -216,12 +216,16 @@ class Process:
             for metric in (0, 1):
                 means[places, :, metric] = (alike[places] * shaped[:, metric]) @ near.T
         means += said.sum(axis=0) @ common
-        for place in np.flatnonzero(same.any(axis=1)).tolist():  # on these some rungs were run themselves
-            measured = [self._settings[run].users for run in np.flatnonzero(same[place])]
-            rungs = np.flatnonzero(np.isin(users[place], measured))
-            if rungs.size:
-                settings = [bases[place]._replace(users=float(users[place, rung])) for rung in rungs]
-                means[place, rungs] = self.at(settings).mean
+        rungs = [
+            (place, rung)
+            for place in np.flatnonzero(same.any(axis=1)).tolist()
+            for rung in np.flatnonzero(
+                np.isin(users[place], [self._settings[run].users for run in np.flatnonzero(same[place])])
+            ).tolist()
+        ]
+        if rungs:  # that were run themselves
+            found = self.at([bases[place]._replace(users=float(users[place, rung])) for place, rung in rungs])
+            means[tuple(np.array(rungs).T)] = found.mean
         return np.asarray(means)
 
     def _cross(self, settings: Sequence[Setting]) -> FloatArray:

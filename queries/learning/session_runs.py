@@ -13,6 +13,7 @@ from store.location import StoreLocation
 if TYPE_CHECKING:
     import duckdb
 
+    from queries.learning.at_rates import RateLessons
     from queries.learning.conditioning import Learned, Lessons
     from store.reading import ReadTransaction
 
@@ -26,6 +27,7 @@ class SessionRuns:
         self._points: OwnPoints | None = None
         self.learned: Learned | None = None  # of the scope
         self.elsewhere: tuple[OwnPoint, ...] = ()  # of its models and devices, under other engines
+        self.at_rates: RateLessons | None = None  # of simulated loads of the scope
 
     def forget(self) -> None:
         """Read the points again with the next question."""
@@ -33,18 +35,27 @@ class SessionRuns:
 
     def lessons(self, transaction: ReadTransaction, scenarios: Iterable[int]) -> Lessons | None:
         """The runs that are of the servers of scenarios; None where none is."""
-        self.elsewhere, asked = (), frozenset(scenarios)
-        if not asked:
-            return None
-        if self._points is None:
-            self._points = self._reader(self._location)
-        if not self._points.points:
+        self.elsewhere, self.at_rates, asked = (), None, frozenset(scenarios)
+        if not asked or not self._read().points:
             return None
         from queries.learning.conditioning import lessons_of
 
-        found = lessons_of(transaction, self._points.points, asked)
+        found = lessons_of(transaction, self._read().points, asked)
         self.elsewhere = () if found is None else found.elsewhere
         return found if found is not None and found.scenarios else None
+
+    def _read(self) -> OwnPoints:
+        if self._points is None:
+            self._points = self._reader(self._location)
+        return self._points
+
+    def learn_rates(self, transaction: ReadTransaction, scenarios: Iterable[int]) -> None:
+        """Read what runs at rates of requests say of the simulated loads of scenarios."""
+        asked, self.at_rates = frozenset(scenarios), None
+        if asked and any(point.requests_per_s is not None for point in self._read().points):
+            from queries.learning.at_rates import longer_steps
+
+            self.at_rates = longer_steps(transaction, self._read().points, asked)
 
     def learn(self, connection: duckdb.DuckDBPyConnection, lessons: Lessons | None) -> str | None:
         """Make the relation of rows that runs correct, and name it; None where none does."""

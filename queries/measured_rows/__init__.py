@@ -11,9 +11,18 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.measured_rows.asked import MEASURED, PREDICTED, brought_in, check_rows, no_proof, no_shell, unread
-    from queries.measured_rows.placing import MeasuredRows, predicted_scope
+    from queries.measured_rows.placing import MeasuredRows, scope_beside_measured
     from queries.measured_rows.servers import NamedServer, ServerNamer, StatedServer, as_stated
     from queries.measured_rows.sides import side_of
+    from queries.measured_rows.sweep_side import (
+        MeasuredSetting,
+        StoredSweep,
+        Values,
+        predicted_at,
+        predicted_otherwise,
+        predicted_settings,
+        sweep_named,
+    )
     from queries.measured_rows.words import with_measured_words
 
 __getattr__, __dir__ = lazy_face(__name__)

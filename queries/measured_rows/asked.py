@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from queries.asking.question import Question
 
 PREDICTED, MEASURED, BOTH = get_args(Rows)
+_OF_WHOLE_PAIRS = frozenset({"cost"})  # reports with a mode whose pairs are points as others are
 
 
 def unread(question: Question) -> frozenset[str]:
@@ -34,10 +35,10 @@ def check_rows(question: Question) -> None:
     asked = f"`rows={options.rows}`"
     if options.rows == PREDICTED:
         return
-    if options.mode == "pd":
+    if options.mode == "pd" and question.report not in _OF_WHOLE_PAIRS:
         raise InputError(
-            f"{asked} has no sides to pair by `mode=pd`: a deployment with both is measured as one",
-            hint="ask pareto or compare, which have such deployments",
+            f"{asked} has one rate of a deployment with both sides, and `mode=pd` ranks pairs by a rate of each",
+            hint="ask cost, pareto or compare, which have such deployments",
         )
     if options.rows == BOTH:
         return
@@ -69,5 +70,6 @@ def no_proof() -> InputError:
 def no_shell() -> InputError:
     """The error of whoever wants statements over an export."""
     return InputError(
-        "statements over an export are of predicted rows", hint="`rows=predicted`, or every_probe in sweepdb sql"
+        "statements over an export are of predicted rows: the catalogue names measured servers, and SQL has none",
+        hint="`rows=predicted`, or every_probe in sweepdb sql",
     )

@@ -16,7 +16,7 @@ from queries.asking.options import Scope
 from queries.asking.parameters import instance_budget
 from queries.asking.question import Question
 from queries.learning.own_points import NEAR_LENGTHS
-from queries.measured_rows.asked import BOTH, MEASURED, PREDICTED, check_pairs, no_proof
+from queries.measured_rows.asked import BOTH, MEASURED, check_pairs, no_proof
 from queries.measured_rows.predicted import groups_of, subjects_of
 from queries.measured_rows.relation import RELATIONS, Ladder, join_predicted, read_ladders
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
@@ -25,6 +25,7 @@ from queries.scoping.names import find_sweep, unknown
 from queries.scoping.question_scope import Pinned, resolve_question
 from queries.scoping.scope import NO_LARGEST_BATCH, ResolvedScope, ScopeRow, resolve_scope
 from store.errors import InputError
+from store.schema import FORMULA_MODELS
 
 if TYPE_CHECKING:
     from queries.connect import StoreConnection
@@ -130,11 +131,9 @@ class MeasuredRows:
             )
 
 
-def predicted_scope(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
-    """The scenarios that a question is about; none where measured settings alone are asked of."""
+def scope_beside_measured(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
+    """The scenarios that a question of measured settings is about, too; none where these alone are asked of."""
     rows, sides = question.options.rows, question.options.sweeps
-    if rows == PREDICTED:
-        return resolve_question(transaction, question, pinned)
     if pinned is not None:
         raise no_proof()
     if rows == MEASURED:
@@ -261,7 +260,7 @@ def _near(measured: float | None, asked: object) -> bool:
     return measured is not None and abs(measured - float(str(asked))) <= NEAR_LENGTHS * float(str(asked))
 
 
-# Filters that measured settings have, by the field of a scope.
+# Filters that measured settings have, by the field of a scope. Formulas stand for any engine.
 _TESTS: Mapping[str, Test] = {
     "models": lambda one, asked: any(_is_model(one.server.model, str(name)) for name in _listed(asked)),
     "devices": lambda one, asked: any(_is_device(one.server.device, str(name)) for name in _listed(asked)),
@@ -270,7 +269,7 @@ _TESTS: Mapping[str, Test] = {
     "output_length": lambda one, asked: _near(one.output_length, asked),
     "linear_quantization": lambda one, asked: _same(one.server.linear_quantization, asked),
     "attention_quantization": lambda one, asked: _same(one.server.attention_quantization, asked),
-    "serving_model": lambda one, asked: one.server.engine == str(asked).partition("@")[0],
+    "serving_model": lambda one, asked: asked in FORMULA_MODELS or one.server.engine == str(asked).partition("@")[0],
     "instance_devices": lambda one, asked: one.num_devices == asked,
 }
 _NAMES: Mapping[str, Callable[[Ladder], str]] = {

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.relation import Ladder
+from queries.measured_rows.servers import NamedServer
 from queries.scoping.scope import ResolvedScope
 from store.reading import ReadTransaction
 from store.schema import FORMULA_MODELS, SCENARIO_TABLES
@@ -25,6 +26,26 @@ _SIZES = ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp")
 _FORMATS = ("linear_quantization", "experts_quantization", "attention_quantization")
 _AT_ONCE = 500
 _SAME = 1e-6  # of logarithms of lengths
+
+
+class Served(Protocol):
+    """A measured server at one pair of lengths."""
+
+    @property
+    def server(self) -> NamedServer:
+        """By the names of stored rows."""
+
+    @property
+    def input_length(self) -> float | None:
+        """Mean tokens of prompts."""
+
+    @property
+    def output_length(self) -> float | None:
+        """Mean tokens of answers."""
+
+    @property
+    def phase(self) -> str | None:
+        """As stored rows call it."""
 
 
 class StoredScenario(NamedTuple):
@@ -50,8 +71,8 @@ class StoredScenario(NamedTuple):
     moe_tp: int
     moe_dp: int
 
-    def apart(self, one: Ladder) -> float | None:
-        """How far the lengths of a ladder are off; None where it is of another model, format, engine or length.
+    def apart(self, one: Served) -> float | None:
+        """How far measured lengths are off; None where the server is of another model, format, engine or length.
 
         Formulas stand for any engine."""
         server = one.server
@@ -69,8 +90,8 @@ class StoredScenario(NamedTuple):
         )
         return apart if apart <= math.log1p(NEAR_LENGTHS) else None
 
-    def is_subject_of(self, one: Ladder) -> bool:
-        """Whether a ladder is of the same device, plan and phase, too."""
+    def is_subject_of(self, one: Served) -> bool:
+        """Whether a server is of the same device, plan and phase, too."""
         server = one.server
         return (
             self.device == server.device and self.phase == one.phase

@@ -27,21 +27,36 @@ from store.sealing import put_temporary
 if TYPE_CHECKING:
     import duckdb
 
+
+def _same(relation: str, names: Sequence[str]) -> str:
+    return " AND ".join(f"taken.{name} IS NOT DISTINCT FROM {relation}.{name}" for name in names)
+
+
 _ALONE, _BESIDE_PREDICTED = "measured_rows", "every_row"
 RELATIONS = {MEASURED: _ALONE, BOTH: _BESIDE_PREDICTED}  # by what a question asks of
 _NAMED = ("experts_quantization", "moe_tp", "moe_dp")  # beside what the view of settings has
 _STATED = ", ".join(StatedServer._fields)
 _BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", "decode_instances", "last_imported_at")
-_TAKEN = ", ".join((*sorted(MEASURED_COLUMNS - {"plan"}), *_BESIDE))
+_OF_LADDERS = {"plan", "subject", "scenario"}  # which rows of one ladder share
+_TAKEN = (*sorted(MEASURED_COLUMNS - _OF_LADDERS), *_BESIDE)
 _BASE = f"""
     INSERT INTO measured_base
-    SELECT $side::INTEGER AS side, {_TAKEN}, dense_rank() OVER (ORDER BY {_STATED}) AS server,
-        dense_rank() OVER (ORDER BY input_length, output_length) AS lengths
-    FROM main.measured_probe
+    WITH taken AS MATERIALIZED (SELECT {", ".join(_TAKEN)} FROM main.measured_probe),
+    servers AS (
+        SELECT *, row_number() OVER (ORDER BY {_STATED}) AS server FROM (SELECT DISTINCT {_STATED} FROM taken)
+    ),
+    pairs AS (
+        SELECT *, row_number() OVER (ORDER BY input_length, output_length) AS lengths
+        FROM (SELECT DISTINCT input_length, output_length FROM taken)
+    )
+    SELECT $side::INTEGER AS side, {", ".join(f"taken.{name}" for name in _TAKEN)}, server, lengths
+    FROM taken
+    JOIN servers ON {_same("servers", StatedServer._fields)}
+    JOIN pairs ON {_same("pairs", ("input_length", "output_length"))}
 """  # noqa: S608  our names
 _EMPTY = f"""
     CREATE OR REPLACE TEMP TABLE measured_base AS
-    SELECT 0 AS side, {_TAKEN}, 0::BIGINT AS server, 0::BIGINT AS lengths FROM main.measured_probe LIMIT 0
+    SELECT 0 AS side, {", ".join(_TAKEN)}, 0::BIGINT AS server, 0::BIGINT AS lengths FROM main.measured_probe LIMIT 0
 """  # noqa: S608  our names
 # The view of settings sees the runs of a side in place of all.
 _OF_SIDE = """
@@ -65,7 +80,7 @@ _LENGTH_COLUMNS = [("side", "INTEGER"), ("lengths", "BIGINT"), ("length", "BIGIN
 _OF_NAMES = tuple(name for name, _ in _SERVER_COLUMNS[3:])
 _KEPT = ", ".join(
     f"measured_server.{name}" if name in _OF_NAMES else f"measured_base.{name}"
-    for name in (*sorted(MEASURED_COLUMNS - {"plan", "subject", "scenario"}), *_NAMED, *_BESIDE)
+    for name in (*sorted(MEASURED_COLUMNS - _OF_LADDERS), *_NAMED, *_BESIDE)
 )
 _UNSHARED = ", ".join(f"{one.default} AS {one.name}" for one in OF_SHARES)  # what no source states of a plan
 _SUBJECT = (*_OF_NAMES, "num_devices", "prefill_instances", "prefill_tp", "decode_instances", "phase", "length")
@@ -90,16 +105,21 @@ _ROWS = f"""
             ) AS turn
         FROM joined
     ),
-    numbered AS (
+    numbered AS MATERIALIZED (
         SELECT
             *, {_UNSHARED}, -dense_rank() OVER (ORDER BY side, named, num_devices, length, at_rate, turn) AS scenario_id
         FROM apart
+    ),
+    ladders AS (
+        SELECT
+            scenario_id, coalesce({label_sql()}, '{UNSTATED}') AS plan,
+            md5(CAST(row({", ".join(_SUBJECT)}) AS VARCHAR)) AS subject,
+            md5(CAST(row(side, named, num_devices, length, at_rate, turn) AS VARCHAR)) AS scenario
+        FROM (SELECT DISTINCT ON (scenario_id) * FROM numbered)
     )
-    SELECT
-        * EXCLUDE ({", ".join(one.name for one in OF_SHARES)}), coalesce({label_sql()}, '{UNSTATED}') AS plan,
-        md5(CAST(row({", ".join(_SUBJECT)}) AS VARCHAR)) AS subject,
-        md5(CAST(row(side, named, num_devices, length, at_rate, turn) AS VARCHAR)) AS scenario
+    SELECT * EXCLUDE ({", ".join(one.name for one in OF_SHARES)})
     FROM numbered
+    JOIN ladders USING (scenario_id)
 """  # noqa: S608  our names
 _LADDERS = """
     SELECT scenario_id, side, named, length, phase, num_devices, max(last_imported_at)

@@ -107,10 +107,9 @@ class KeptRows:
         """Whether there is a narrow table of rows by these rules."""
         return self._narrow.get(rows) == rules
 
-    def keep_narrow(self, rows: Rows, rules: object) -> None:
+    def keep_narrow(self, rows: Rows, rules: object, select: str) -> None:
         """Keep what limits read of the rows that are looked at, by the rules that variables say."""
-        text = read_sql(_FOLDER / "narrow.sql")
-        self._connection.duckdb.execute(f"CREATE OR REPLACE TEMP TABLE narrow_{rows} AS\n{text}")
+        self._connection.duckdb.execute(f"CREATE OR REPLACE TEMP TABLE narrow_{rows} AS\n{select}")
         self._narrow[rows] = rules
 
     def probe_view(self, rows: Rows) -> str:

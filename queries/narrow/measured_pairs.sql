@@ -1,5 +1,5 @@
 -- Pairs of an engine, and beside them deployments with prefill and decode apart that were measured as one: rows of phase `pd`.
--- What is predicted of pairs has the names of macros with `predicted_` before them (queries/measured_rows/measured_pairs.py).
+-- What is predicted of pairs has the names of macros with `predicted_` before them (queries/narrow/inlining.py).
 CREATE OR REPLACE TEMP MACRO engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective) AS TABLE
 SELECT * FROM predicted_engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective);
 
@@ -10,6 +10,17 @@ SELECT
     coalesce('tp' || measured_row.prefill_tp, 'not stated') AS prefill_plan
 FROM admitted('pd') AS judged
 JOIN measured_row ON measured_row.probe = judged.probe AND measured_row.scenario_id = judged.scenario_id;
+
+CREATE OR REPLACE TEMP MACRO engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective) AS TABLE
+SELECT * FROM predicted_engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective)
+UNION ALL BY NAME
+SELECT
+    question_group, scenario_id AS prefill_rank, scenario_id AS decode_rank, scenario AS prefill_scenario,
+    scenario AS decode_scenario, probe AS prefill_probe, probe AS decode_probe, device AS prefill_device,
+    device AS decode_device, prefill_plan, plan AS decode_plan, prefill_instances, decode_instances,
+    batch_size AS decode_batch_size, num_devices AS devices_used, qps AS system_qps, qps / num_devices AS qps_per_device,
+    output_length AS answer_tokens, ttft_ms, tpot_ms, e2e_ms
+FROM measured_pairs();
 
 CREATE OR REPLACE TEMP MACRO engine_frontier() AS TABLE
 SELECT

@@ -2,7 +2,7 @@
 
 `probe` is the public view, or what is kept in place of it; `scoped` are its rows within the scope; `judged_rows` what
 limits and ranks read of these, from a narrow table where there is one; what engines make of them is empty where none
-serves anything. Other macros are created once and never again: they look at whatever has the name.
+serves anything.
 Not here: what is kept (queries.narrow.kept_rows), which scope a question has (queries.scoping), running reports
 (queries.session)."""
 
@@ -10,25 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.asking.macros import (
-    JUDGED,
-    SCOPED,
-    SERVED,
-    Macro,
-    macros,
-    macros_of,
-    read_macros,
-    read_sql,
-    scoped_view,
-)
+from queries.asking.macros import SCOPED, read_sql, scoped_view
 from queries.asking.options import Definitions
 from queries.asking.variables import settings
+from queries.narrow.inlining import Look, functions_of, written_out
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
-from queries.narrow.measured_pairs import PAIRED, judged_measured, of_both, of_predictions, pair_macros
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import dataclass
 from store.sealing import insert_rows
@@ -88,10 +77,9 @@ class ScopeTables:
         self._source = STORED  # the relation of rows that are looked at or kept
         self._rows: Sequence[ScopeRow] = ()
         self._of_probes = False
-        self._created: dict[str, str] = {}  # macros by name, with the text that each was created by
+        self._created: dict[str, str] = {}  # functions by name, with the text that each was created by
         self._of_loads = False  # whether points are loads
         self._relations: dict[str, str] = {}  # views by name, with the statement that each was last made by
-        self._shapes: set[str] = set()  # views of which an empty table with the same columns is there
         self._served = True
         self._seen = _Seen()
         self._variables: dict[str, str] = {}  # the statement that each was last set by
@@ -145,21 +133,12 @@ class ScopeTables:
             self._kept.keep(wanted, self._now(), self._source)
         return self._in_memory
 
-    def provide_macros(
-        self,
-        asked: Report,
-        definitions: Definitions,
-        values: Mapping[str, object],
-        asked_of: AskedOf,
-        *,
-        more: str = "",
-    ) -> None:
-        """Make ready what a report is built on. Asked again, it looks at rows in memory: those that can win where its
-        header says that they suffice, and of these what limits read where it says so.
+    def look_at(self, asked: Report, definitions: Definitions, values: Mapping[str, object], asked_of: AskedOf) -> None:
+        """Have relations show what a report reads. Asked again, it looks at rows in memory: those that can win where
+        its header says that they suffice, and of these what limits read where it says so.
 
         Which rows can win rests on one factor of errors a scenario. Own runs leave one for each batch size."""
         self._served, self._of_loads = asked_of.served, asked.of_loads
-        self.create_macros(f"{asked.sql}\n{more}")
         again = asked_of.again and self._is_kept()
         sufficient = suffices(asked, values) and not (self._confident and self._source != STORED)
         rows = Rows.WINNERS if again and sufficient else self._every_row()
@@ -172,8 +151,8 @@ class ScopeTables:
         self._see(_Seen(rows, narrow, self._confident))
 
     def _provide_winners(self) -> None:
-        self._relate("contending", read_sql(_FOLDER / "contending.sql"))
-        self._connection.duckdb.execute(read_sql(CAN_WIN))
+        self._relate("contending", self.ready(read_sql(_FOLDER / "contending.sql")))
+        self._connection.duckdb.execute(self.ready(read_sql(CAN_WIN)))
         self._kept.keep_winners()
 
     def _provide_narrow(self, rows: Rows, definitions: Definitions, values: Mapping[str, object]) -> None:
@@ -182,11 +161,13 @@ class ScopeTables:
         if not self._kept.is_narrow(rows, rules):
             self.set_variables({name: values[name] for name in _RULES})
             self._see(_Seen(rows))
-            self._kept.keep_narrow(rows, rules)
+            self._kept.keep_narrow(rows, rules, self.ready(read_sql(_FOLDER / "narrow.sql")))
 
     def show_every_row(self) -> None:
-        """Have `scoped` show all there is, for statements that no report makes ready."""
+        """Have `scoped` be a view of all there is, for statements that no report makes ready."""
         self._see(_Seen(self._every_row(), confident=self._confident))
+        if self._of_probes:
+            self._relate(SCOPED, scoped_view(confident=self._confident))
 
     def _every_row(self) -> Rows:
         return Rows.KEPT if self._is_kept() else Rows.STORED
@@ -198,48 +179,26 @@ class ScopeTables:
             self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
             self._variables |= wanted
 
-    def create_macros(self, sql: str) -> None:
-        """Create what statements call and this session lacks.
-
-        DuckDB plans a macro when it is created, with all that it calls. Over tables without rows that takes half as
-        long as over views whose every column is computed."""
-        called = macros_of(sql, of_loads=self._of_loads, closed=self._closed)
-        if self._measured:
-            called = list(map(of_both, called))
-        missing = [macro for macro in called if self._created.get(macro.name) != macro.sql]
-        planned = any(macro.calls & {SCOPED, JUDGED} for macro in missing if macro.name != JUDGED)
-        for macro in missing:
-            if macro.name in {SCOPED, JUDGED}:
-                if planned:
-                    self._show_shape(macro)
-            elif macro.name in SERVED:
-                self._provide_pairs(macro.name, (macro if self._served else _unserved()[macro.name]).sql)
-            else:
-                self._connection.duckdb.execute(macro.sql)
-                self._created[macro.name] = macro.sql
-        if planned:
-            self._see(self._seen)
-
-    def _provide_pairs(self, macro: str, sql: str) -> None:
-        """Make what engines make of pairs; beside it those measured as one, where measured settings are asked of."""
-        if not self._measured:
-            self._relate(macro, sql)
-            return
-        self._relate(*of_predictions(macro, sql))
-        self._relate(PAIRED, pair_macros()[PAIRED].sql)
-        self._relate(macro, pair_macros()[macro].sql)
+    def ready(self, sql: str) -> str:
+        """A statement as it is to be run: the tables that it calls are written out, and its functions are there."""
+        look = self._look
+        written = written_out(sql, look)
+        functions = functions_of(written, of_loads=look.of_loads)
+        missing = {one.name: one.sql for one in functions if self._created.get(one.name) != one.sql}
+        if missing:
+            self._connection.duckdb.execute("\n".join(missing.values()))
+            self._created |= missing
+        return written
 
     @property
-    def _closed(self) -> frozenset[str]:
-        return frozenset() if self._served else SERVED
-
-    def _show_shape(self, view: Macro) -> None:
-        """Have an empty table seen under the name of a view."""
-        if view.name not in self._shapes:
-            self._relate(view.name, view.sql)
-            self._connection.duckdb.execute(f"CREATE TEMP TABLE {view.name}_shape AS FROM {view.name} LIMIT 0")
-            self._shapes.add(view.name)
-        self._relate(view.name, f"CREATE OR REPLACE TEMP VIEW {view.name} AS FROM {view.name}_shape")
+    def _look(self) -> Look:
+        return Look(
+            of_loads=self._of_loads,
+            served=self._served,
+            measured=self._measured,
+            narrow=self._seen.narrow,
+            confident=self._seen.confident,
+        )
 
     def _see(self, seen: _Seen) -> None:
         """Have each relation show what it is to show. A view that is over another one need not be made anew."""
@@ -250,16 +209,8 @@ class ScopeTables:
             self._relate("probe", f"CREATE OR REPLACE TEMP VIEW probe AS FROM {self._source}")
         elif self._relations.pop("probe", None) is not None:
             self._connection.duckdb.execute("DROP VIEW temp.probe")
-        if not self._of_probes:
-            return
-        self._relate(SCOPED, scoped_view(confident=seen.confident))
-        if JUDGED not in self._shapes:
-            return
         if seen.narrow:
             self._relate("narrow", f"CREATE OR REPLACE TEMP VIEW narrow AS FROM narrow_{seen.rows}")
-            self._relate(JUDGED, _narrow_judged(confident=seen.confident))
-        else:
-            self._relate(JUDGED, judged_measured() if self._measured else macros()[JUDGED].sql)
 
     def _relate(self, name: str, statement: str) -> None:
         """Make a view, unless it is there."""
@@ -297,13 +248,3 @@ class ScopeTables:
 
     def _now(self) -> Moment:
         return Moment(loaded=self._connection.loaded, scope=self._scopes)
-
-
-@cache
-def _narrow_judged(*, confident: bool) -> str:
-    return read_sql(_FOLDER / "judged.sql", confident=confident)
-
-
-@cache
-def _unserved() -> Mapping[str, Macro]:
-    return read_macros(read_sql(_FOLDER / "unserved.sql"))

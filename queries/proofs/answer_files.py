@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import duckdb
-
 from queries.asking.question import Answer
 from queries.proofs.canonical import SIGNIFICANT_DIGITS, first_difference, plain, spelled, strict_json
 from queries.proofs.document import in_one_form, is_local, shown_digest
 from store.errors import InputError, StoreError
-from store.reading import in_memory
+from store.reading import duckdb, in_memory
 from store.texts import from_text
 
 Written = Callable[[Answer, str, bool], Iterable[str]]  # an answer in a format, with composition or not, in pieces

@@ -12,8 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from queries.asking.question import Answer, Question
 from queries.errors.expected import ExpectedError
 from queries.judging.first_tokens import TtftInterval
@@ -27,7 +25,7 @@ from queries.proofs.signing import check_signature, check_spelling, signed
 from queries.session import Pinned, Session
 from store.errors import InputError, StoreError
 from store.location import Moment, StoreLocation
-from store.reading import read_measured, read_moment, read_store_id
+from store.reading import duckdb, read_measured, read_moment, read_store_id
 from store.whole_files import written_whole
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from queries.publishing.public_tables import PublishedRelation, published_relations
     from queries.publishing.refreshing import Publication, publish
 
 __getattr__, __dir__ = lazy_face(__name__)

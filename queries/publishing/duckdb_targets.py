@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from queries.publishing.public_tables import PROBES, commented, quoted
 from queries.publishing.targets import (
     BLOCKS,
@@ -23,6 +21,7 @@ from queries.publishing.targets import (
     not_ours,
 )
 from store.errors import InputError
+from store.reading import duckdb
 from store.sealing import put_temporary
 from store.whole_files import refuse_special, unwritable
 

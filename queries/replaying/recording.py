@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from queries.asking.limits import limit_table
 from queries.asking.options import option_table
@@ -30,6 +30,17 @@ _ASKED = "(SELECT asked.{} FROM asked)"
 _READ = re.compile(r"getvariable\('(\w+)'\)")
 
 
+class Recorded(NamedTuple):
+    """What makes a report ready, and the report."""
+
+    statements: list[str]
+    sql: str
+
+    def with_limits_asked(self) -> Recorded:
+        """The same with limits read from the one row of `asked`."""
+        return Recorded(list(map(limits_from_asked, self.statements)), limits_from_asked(self.sql))
+
+
 class RecordingSession(Session):
     """A session that takes down what makes its reports ready."""
 
@@ -40,15 +51,17 @@ class RecordingSession(Session):
         self.asked: list[tuple[str, dict[str, object]]] = []
         """The reports that were run, with their variables: the nearest misses too, where an answer has no rows."""
 
-    def record(self, question: Question) -> list[str]:
-        """The statements by which a question that is asked again is made ready, after a table `scope`."""
+    def record(self, question: Question) -> Recorded:
+        """The statements by which a question that is asked again is answered, after a table `scope`."""
         self._recorder.duckdb.made.clear()
         self.ask(question)
         self.ask(question)  # what is asked again finds its rows in memory
-        return [text for text in self._recorder.duckdb.made if not _SCOPE.search(text)]
+        made = [text for text in self._recorder.duckdb.made if not _SCOPE.search(text)]
+        return Recorded(made, self._tables.ready(self._last.sql))
 
     def _set(self, asked: Report, values: Mapping[str, object]) -> dict[str, object]:
         read = super()._set(asked, values)
+        self._last = asked
         self.asked.append((asked.name, read))
         return read
 

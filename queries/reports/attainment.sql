@@ -43,7 +43,9 @@ ORDER BY question_group, ladder.device, ladder.plan, ladder.settings_key, shares
 -- column: settings_key | sha256 | content key of what the loads have in common
 -- column: scenario
 WITH loads AS MATERIALIZED (
-    SELECT ladder, place, load_id, arrivals_per_s, counted_requests, phase, outside_ms + beside_ms AS beside_steps_ms
+    SELECT
+        ladder, place, load_id, arrivals_per_s, counted_requests, phase, outside_ms + beside_ms AS beside_steps_ms,
+        step_factor
     FROM played JOIN chosen USING (ladder)
     WHERE phase = getvariable('wanted_phase')
 ),
@@ -52,9 +54,10 @@ scales AS MATERIALIZED (
 ),
 limited AS (
     SELECT
-        loads.*, scale, bin_place(scale * getvariable('tpot_limit_ms')) AS tpot_place,
+        loads.*, scale, bin_place(scale * getvariable('tpot_limit_ms') / step_factor) AS tpot_place,
         CASE
-            WHEN phase = 'decode' THEN 1e9 ELSE bin_place(scale * getvariable('ttft_limit_ms') - beside_steps_ms)
+            WHEN phase = 'decode' THEN 1e9
+            ELSE bin_place((scale * getvariable('ttft_limit_ms') - beside_steps_ms) / step_factor)
         END AS ttft_place
     FROM loads, scales
 ),
@@ -82,8 +85,9 @@ counted AS (
 ),
 tokens AS (
     SELECT
-        load_id, scale, sum(gaps * bin_share(bin_place(scale * getvariable('tbt_limit_ms')), gap_bin)) / sum(gaps) AS of_tbt
-    FROM (SELECT DISTINCT load_id FROM loads) AS of_scope
+        load_id, scale,
+        sum(gaps * bin_share(bin_place(scale * getvariable('tbt_limit_ms') / step_factor), gap_bin)) / sum(gaps) AS of_tbt
+    FROM (SELECT DISTINCT load_id, step_factor FROM loads) AS of_scope
     JOIN raw.load_token USING (load_id)
     CROSS JOIN scales
     WHERE getvariable('tbt_limit_ms') IS NOT NULL

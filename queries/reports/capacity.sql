@@ -47,6 +47,7 @@ ORDER BY question_group, devices;
 -- summary: the fewest devices that carry a rate of requests that arrive at the limits, and how many leave room for the expected error: copies of a plan that does both, or prefill and decode instances
 -- needs: prefill, decode
 -- needs: aggregated
+-- refuses: e2e_limit | a rate has limits on the first token and on each further one, not `e2e_limit` | a request takes TTFT + (tokens - 1) TPOT: limit both, so that their sum is short enough
 -- allocates: instances
 -- reads: loads | fewest_devices(getvariable('marginal'), getvariable('attainment'), getvariable('rate'))
 -- requires: rate | devices are counted for a rate of requests | `rate=40` requests a second of all instances together
@@ -156,7 +157,7 @@ attained AS (
     GROUP BY question_group, rank
 ),
 saturated AS (
-    SELECT played.ladder, any_value(raw.load.saturation_per_s) AS saturation_per_s
+    SELECT played.ladder, any_value(raw.load.saturation_per_s / step_factor) AS saturation_per_s
     FROM played JOIN raw.load ON raw.load.id = played.load_id
     WHERE phase = 'aggregated'
     GROUP BY played.ladder

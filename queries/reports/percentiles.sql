@@ -20,8 +20,8 @@ WITH placed AS (
     SELECT
         question_group, ladder, played.load_id, played.arrivals_per_s, device, plan, num_devices, process, played.load,
         [
-            raw.load.ttft_mean_ms + raw.load.outside_ms, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms,
-            raw.load.load_tpot_mean_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms
+            played.step_factor * raw.load.ttft_mean_ms + raw.load.outside_ms, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms,
+            played.step_factor * raw.load.load_tpot_mean_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms
         ] AS times,
         lead(times) OVER rates AS next_times, lead(played.arrivals_per_s) OVER rates AS next_rate,
         played.arrivals_per_s = min(played.arrivals_per_s) OVER whole AS is_lowest

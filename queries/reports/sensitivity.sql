@@ -175,16 +175,16 @@ ORDER BY question_group, winners.first_limit, winners.second_limit;
 -- column: scenario | none | content key of the winner
 WITH loads AS MATERIALIZED (
     SELECT
-        ladder, place, played.load_id, arrivals_per_s, counted_requests,
+        ladder, place, played.load_id, arrivals_per_s, counted_requests, step_factor,
         CASE WHEN getvariable('vary') = 'ttft' THEN outside_ms + beside_ms ELSE 0 END AS beside_steps_ms,
         coalesce(of_tbt, 1) AS share_tbt,
         even_place(held_place, held.below) AS held_place
     FROM (
         SELECT
             *, CASE
-                WHEN getvariable('vary') = 'ttft' THEN bin_place(getvariable('tpot_limit_ms'))
+                WHEN getvariable('vary') = 'ttft' THEN bin_place(getvariable('tpot_limit_ms') / step_factor)
                 WHEN phase = 'decode' THEN 1e9
-                ELSE bin_place(ttft_of_steps(outside_ms, beside_ms))
+                ELSE bin_place(ttft_of_steps(outside_ms, beside_ms, step_factor))
             END AS held_place
         FROM played
     ) AS played
@@ -230,7 +230,7 @@ shares AS MATERIALIZED (
     FROM (
         SELECT limited.* REPLACE (even_place(limit_place, varied.below) AS limit_place)
         FROM (
-            SELECT loads.*, limit_ms, bin_place(limit_ms - beside_steps_ms) AS limit_place FROM loads CROSS JOIN limits
+            SELECT loads.*, limit_ms, bin_place((limit_ms - beside_steps_ms) / step_factor) AS limit_place FROM loads CROSS JOIN limits
         ) AS limited
         LEFT JOIN raw.load_uneven AS varied ON varied.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 0 ELSE 1 END
             AND varied.bin = floor(limit_place)::INTEGER AND varied.load_id = limited.load_id

@@ -23,6 +23,10 @@ class _Alias(NamedTuple):
     model_id: int
 
 
+class NoSweepError(InputError):
+    """No sweep has such a key or label."""
+
+
 def find_sweep(transaction: ReadTransaction, reference: str) -> int:
     """The integer id of a sweep by its reference, the beginning of one, or its label."""
     rows = list(
@@ -34,7 +38,7 @@ def find_sweep(transaction: ReadTransaction, reference: str) -> int:
     )
     exact = [row for row in rows if row.key == reference] or rows
     if not exact:
-        raise InputError(f"no sweep {reference!r} in this store", hint="sweepdb sweeps lists them")
+        raise NoSweepError(f"no sweep {reference!r} in this store", hint="sweepdb sweeps lists them")
     if len({row.sweep_id for row in exact}) > 1 and not any(row.label == reference for row in exact):
         raise InputError(f"{reference!r} stands for {len(exact)} sweeps: {', '.join(row.key for row in exact[:4])}")
     return exact[0].sweep_id

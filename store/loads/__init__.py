@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from store.loads.distributions import DISTRIBUTIONS, PART_ROWS, PAYLOADS, insert_distributions, typed_columns
     from store.loads.load_records import ArrivalRecord, LoadRecord, PackedLoad, loads_digest
     from store.loads.measured_requests import (
-        KEPT_COLUMNS,
         NEVER,
         REJECTED,
         KeptRequests,

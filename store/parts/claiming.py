@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -156,7 +155,7 @@ def _claimed(store: Store, before: Ownership, root: Shelf) -> Claim:
         now = Ownership(location=before.location, store_id=before.store_id, database=before.database, claims=claims)
         if (known := _own_claim(now, root)) is not None:
             return known
-        made_now = Claim(f"{store.store_id}-{secrets.token_hex(6)}", secrets.token_hex(16), before.database.as_json())
+        made_now = Claim(f"{store.store_id}-{os.urandom(6).hex()}", os.urandom(16).hex(), before.database.as_json())
         _keep(connection, made_now)
     return made_now
 
@@ -164,7 +163,7 @@ def _claimed(store: Store, before: Ownership, root: Shelf) -> Claim:
 def _take(store: Store, ownership: Ownership, folders: Sequence[tuple[Shelf, str]]) -> None:
     """Claim folders that are there. The one whose note is written last owns them; the others then own nothing."""
     for home in sorted({home for _, home in folders}):
-        claim = Claim(home, secrets.token_hex(16), ownership.database.as_json())
+        claim = Claim(home, os.urandom(16).hex(), ownership.database.as_json())
         with store.writing() as connection:
             _keep(connection, claim)
         for shelf in (shelf for shelf, its in folders if its == home):
@@ -203,7 +202,7 @@ def _foreign(store: Store, ownership: Ownership, files: Sequence[_File]) -> Iter
 
 def _copied(store: Store, own: Shelf, file: _File) -> int:
     source = _shelf(store, file)
-    temporary = own.scratch / f".{file.name}.{secrets.token_hex(4)}"
+    temporary = own.scratch / f".{file.name}.{os.urandom(4).hex()}"
     try:
         digest, footer = _copy(_path(store, source, file), temporary)
         if digest != file.sha256:

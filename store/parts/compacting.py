@@ -5,7 +5,7 @@ sealing merges (store.sealing.laying_down)."""
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -207,7 +207,7 @@ def _rewrite(store: Store, shelf: Shelf, parts: Sequence[PartRow]) -> int:
             connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
             connection.execute("SET temp_directory = $folder", {"folder": str(shelf.scratch / ".sorting")})
             ordered = sorted(blocks, key=lambda block: block.place)
-            run = secrets.token_hex(4)
+            run = os.urandom(4).hex()
             written.extend(_copy(connection, shelf, group, paths, run) for group in _cut(ordered))
     except BaseException:
         for file in written:
@@ -253,7 +253,7 @@ def _copy(
     connection: duckdb.DuckDBPyConnection, shelf: Shelf, blocks: tuple[_Block, ...], paths: dict[int, Path], run: str
 ) -> _Written:
     """Write one sorted file, and read it back: it must hold every row that went in."""
-    name = f"shard-sorted-{run}-{secrets.token_hex(6)}.parquet"
+    name = f"shard-sorted-{run}-{os.urandom(6).hex()}.parquet"
     connection.execute("DROP TABLE IF EXISTS place")
     create_table(connection, "place", _PLACE)
     insert_rows(

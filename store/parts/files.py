@@ -10,7 +10,6 @@ import errno
 import functools
 import hashlib
 import os
-import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,7 +85,7 @@ def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
     lengths = [len(block.record.batch_sizes) for block in ordered]
     columns = _checked(ordered, lengths)
     described = _described(ordered, lengths, columns)
-    name = f"shard-{shard_key[:16]}-{secrets.token_hex(6)}.parquet"
+    name = f"shard-{shard_key[:16]}-{os.urandom(6).hex()}.parquet"
     with unfinished(shelf, name) as temporary:
         _write(temporary, ordered, lengths, columns)
         put = put_in_place(shelf, temporary, name)
@@ -96,7 +95,7 @@ def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
 @contextmanager
 def unfinished(shelf: Shelf, name: str) -> Iterator[Path]:
     """The path to write a file of a shelf at. What was not put on the shelf goes."""
-    import duckdb
+    from store.reading.duckdb_core import duckdb
 
     temporary = shelf.scratch / f".{name}"
     try:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.placing.claims import Claim, Database, NotOwned, Ownership, owner_note, parts_elsewhere, parts_not_owned
-    from store.placing.file_states import FileState, changed_since, footer_digest, states_of_files, whole_digest
+    from store.placing.claims import Claim, NotOwned, Ownership, owner_note, parts_elsewhere, parts_not_owned
+    from store.placing.file_states import FileState, footer_digest, states_of_files, whole_digest
     from store.placing.folders import AT_THE_ROOT, LEFT_S, found_shelf, home_of, made, made_root, parts_root, shelf_at
     from store.placing.places import (
-        FilesBeside,
         PartRow,
         Place,
         damaged_part,
@@ -25,6 +24,6 @@ if TYPE_CHECKING:
         places_of,
     )
     from store.placing.shelves import WAITING, FileTimes, Folder, Shelf
-    from store.placing.thinned import ThinnedRow, is_registered, thinned_faults, thinned_in_use, thinned_places
+    from store.placing.thinned import is_registered, thinned_faults, thinned_in_use, thinned_places
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -76,7 +75,7 @@ class Bucket(Shelf):
                 os.utime(path)
                 return path
         self._make_room(size, path)
-        temporary = path.with_name(f".copy-{secrets.token_hex(6)}")
+        temporary = path.with_name(f".copy-{os.urandom(6).hex()}")
         try:
             with _faults(self.address):
                 self._files.get_file(self._key(name), str(temporary))

@@ -1,4 +1,4 @@
-"""Where parts lie: beside a file store, or in the shared folder or bucket that SWEEPDB_PARTS names; a folder a store.
+"""Where parts lie: beside a file store, or in the folder or bucket that SWEEPDB_PARTS names; a folder a store.
 
 Not here: what such a place can do (store.placing.shelves), whose a folder is (store.placing.claims), and which files
 are parts (store.placing.places)."""

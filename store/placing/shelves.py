@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
@@ -156,7 +155,7 @@ class Folder(Shelf):
 
     def put_note(self, name: str, text: str) -> None:
         """Write it beside, and rename it."""
-        temporary = self.path / f".{name}.{secrets.token_hex(4)}"
+        temporary = self.path / f".{name}.{os.urandom(4).hex()}"
         try:
             with temporary.open("w", encoding="utf-8") as file:
                 file.write(text)

@@ -37,7 +37,7 @@ def in_memory(most_bytes: int | None = None) -> duckdb.DuckDBPyConnection:
     """An empty DuckDB that prints nothing: where no script is run, as in `python -c`, it would draw a progress bar.
 
     With `most_bytes` it refuses what takes more, and lays nothing down on a disk instead."""
-    import duckdb
+    from store.reading.duckdb_core import duckdb
 
     connection = duckdb.connect()
     if most_bytes is not None:

@@ -14,27 +14,15 @@ if TYPE_CHECKING:
         FLAG,
         FORMULA_MODELS,
         FORMULAS,
-        INTEGER,
-        LONG,
         TIER_PLACES,
-        Column,
         Convention,
         Family,
         Phase,
         Status,
         SweepOutcome,
-        Table,
         TierName,
     )
-    from store.schema.joins import (
-        ALIASES,
-        BLOCK_TABLES,
-        BLOCKS_FIRST,
-        SCENARIO_REFERENCES,
-        SCENARIO_TABLES,
-        scenario_tables,
-        with_scenarios,
-    )
+    from store.schema.joins import ALIASES, SCENARIO_REFERENCES, SCENARIO_TABLES, scenario_tables, with_scenarios
     from store.schema.measures import MEASURES
     from store.schema.plan_columns import LABELS, OF_PLANS, OF_SHARES, SHARES, PlanRecord, label_sql, words_sql
     from store.schema.probe_columns import (

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import cast
 
+from store import light_dataclass
 from store.schema.declaring import INTEGER, Column
 
 IF_SET = "if_set"  # metadata of a field that content keys leave out where it is its default
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass.dataclass(frozen=True, slots=True)
 class Size:
     """A size of plans, and all that is said of it.
 

@@ -31,7 +31,7 @@ class _Digest(NamedTuple):
 @contextmanager
 def damage_named(location: StoreLocation, files: Callable[[], Sequence[Path]]) -> Iterator[None]:
     """Name the first damaged file among those that are read inside, where DuckDB could not read one."""
-    import duckdb
+    from store.reading.duckdb_core import duckdb
 
     try:
         yield
@@ -44,7 +44,7 @@ def damage_named(location: StoreLocation, files: Callable[[], Sequence[Path]]) -
 
 def _may_be_damage(error: duckdb.Error) -> bool:
     """Whether reading a damaged file raises such an error: never one in a statement, so that nothing is hashed then."""
-    import duckdb
+    from store.reading.duckdb_core import duckdb
 
     kinds = (
         duckdb.IOException,

@@ -7,8 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from itertools import islice
-from operator import itemgetter
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ Columns = Sequence[tuple[str, str]]  # name and DuckDB type
 
 _FEW_ROWS = 4_000  # importing numpy costs as much as handing over this many rows as JSON; also the rows of one document
 _MANY_ROWS = 50_000
+_COMBINATION = ("combination", "BIGINT")
+_LEAST_ROWS = 4  # DuckDB plans a document in as long as it takes as many rows of parameters
 _NUMERIC = {"INTEGER": "int64", "BIGINT": "int64", "DOUBLE": "float64", "FLOAT": "float64"}
 
 
@@ -43,6 +44,8 @@ def insert_rows(
     """Insert every row and return how many there were; `arrays` allows numpy, where rows are many and all numbers."""
     iterator = iter(rows)
     first = list(islice(iterator, _FEW_ROWS + 1))
+    if 0 < len(first) <= _LEAST_ROWS:
+        return _insert_values(connection, table, columns, first)
     if len(first) <= _FEW_ROWS or not arrays:
         return _insert_json(connection, table, columns, first) + sum(
             _insert_json(connection, table, columns, chunk) for chunk in _chunks(iterator, _FEW_ROWS)
@@ -58,18 +61,19 @@ def insert_repeating(
     """Insert rows whose columns repeat, but for their `own`: each combination is handed over once."""
     mine = [place for place, (name, _) in enumerate(columns) if name in own]
     others = [place for place in range(len(columns)) if place not in mine]
-    own_of, rest_of = itemgetter(*mine), itemgetter(*others)
     numbers: dict[Row, int] = {}
-    coded = [(numbers.setdefault(rest_of(row), len(numbers)), *own_of(row)) for row in rows]
-    handed = {
-        "handed_own": (mine, coded),
-        "handed_rest": (others, [(number, *rest) for rest, number in numbers.items()]),
-    }
-    for name, (places, held) in handed.items():
-        typed = [("combination", "BIGINT"), *(columns[place] for place in places)]
-        declared = ", ".join(f"{column} {type_}" for column, type_ in typed)
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({declared})")
-        insert_rows(connection, name, typed, held)
+    handed = {name: [_COMBINATION, *(columns[place] for place in places)]
+              for name, places in (("handed_own", mine), ("handed_rest", others))}  # fmt: skip
+    for name, typed in handed.items():
+        put_temporary(connection, name, typed, ())
+    iterator, done = iter(rows), 0
+    while chunk := list(islice(iterator, _FEW_ROWS)):
+        turned = list(zip(*chunk, strict=True))
+        combinations = zip(*(turned[place] for place in others), strict=True)
+        coded = tuple(map(numbers.setdefault, combinations, range(done, done + len(chunk))))
+        _insert_columns(connection, "handed_own", handed["handed_own"], [coded, *(turned[place] for place in mine)])
+        done += len(chunk)
+    insert_rows(connection, "handed_rest", handed["handed_rest"], [(number, *rest) for rest, number in numbers.items()])
     names = ", ".join(name for name, _ in columns)
     connection.execute(f"INSERT INTO {table} SELECT {names} FROM handed_own JOIN handed_rest USING (combination)")  # noqa: S608 - ours
     for name in handed:
@@ -88,20 +92,36 @@ def _chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
         yield chunk
 
 
+def _insert_values(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:
+    marks = f"({', '.join(f'?::{type_}' for _, type_ in columns)})"
+    values = zip(*(_plain(given, type_) for (_, type_), given in _turned(columns, rows)), strict=True)
+    statement = f"INSERT INTO {table} VALUES {', '.join([marks] * len(rows))}"  # noqa: S608 - our names
+    connection.execute(statement, list(chain.from_iterable(values)))
+    return len(rows)
+
+
 def _insert_json(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:
     if rows:
-        said = {name: given for (name, _), given in _turned(columns, rows) if given.count(None) < len(rows)}
-        said = said or {columns[0][0]: (None,) * len(rows)}  # one column says how many rows there are
-        values = {name: _plain(said[name], type_) for name, type_ in columns if name in said}
-        structure = {name: [_json_type(type_)] for name, type_ in columns if name in said}
-        selected = ", ".join(
-            f"unnest(handed.{name})::{type_}" if name in said else f"NULL::{type_}" for name, type_ in columns
-        )
-        connection.execute(
-            f"INSERT INTO {table} SELECT {selected} FROM (SELECT from_json($values, $structure) AS handed)",  # noqa: S608 - our names
-            {"values": json.dumps(values), "structure": json.dumps(structure)},
-        )
+        _insert_columns(connection, table, columns, list(zip(*rows, strict=True)))
     return len(rows)
+
+
+def _insert_columns(
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, given: Sequence[tuple[object, ...]]
+) -> None:
+    """Insert the values of each column, as many as there are rows."""
+    count = len(given[0])
+    said = {name: values for (name, _), values in zip(columns, given, strict=True) if values.count(None) < count}
+    said = said or {columns[0][0]: (None,) * count}  # one column says how many rows there are
+    values = {name: _plain(said[name], type_) for name, type_ in columns if name in said}
+    structure = {name: [_json_type(type_)] for name, type_ in columns if name in said}
+    selected = ", ".join(
+        f"unnest(handed.{name})::{type_}" if name in said else f"NULL::{type_}" for name, type_ in columns
+    )
+    connection.execute(
+        f"INSERT INTO {table} SELECT {selected} FROM (SELECT from_json($values, $structure) AS handed)",  # noqa: S608 - our names
+        {"values": json.dumps(values), "structure": json.dumps(structure)},
+    )
 
 
 def _insert_arrays(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -176,7 +175,7 @@ class _Sealing:
 
     def _copy(self, contents: Contents, *, in_order: bool) -> Part:
         """Write the wide rows to a file, sorted unless they are `in_order` already, and compare it with them."""
-        path = self._directory / f"part-{secrets.token_hex(6)}.parquet"
+        path = self._directory / f"part-{os.urandom(6).hex()}.parquet"
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         columns = ", ".join(column.name for column in PROBE_COLUMNS)
         footer = contents.as_json().replace("'", "''")
@@ -301,7 +300,7 @@ def _open_lock(directories: Sequence[Path]) -> tuple[Path, TextIOWrapper]:
 
 @contextmanager
 def _disk_faults(directory: Path) -> Iterator[None]:
-    import duckdb
+    from store.reading.duckdb_core import duckdb
 
     try:
         yield

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -143,7 +142,7 @@ def _write(
     held: tuple[str, Ranges, int],
 ) -> LoadPart:
     sources = [f"SELECT {_names(kind)} FROM unsealed_{kind}", *([_select(kind, near)] if near else [])]  # noqa: S608
-    name = f"{kind}-{secrets.token_hex(6)}.parquet"
+    name = f"{kind}-{os.urandom(6).hex()}.parquet"
     temporary = directory / f".{name}.{os.getpid()}"
     try:
         ((rows,),) = connection.execute(

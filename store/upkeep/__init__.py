@@ -8,7 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.upkeep.checking import CheckReport, check_store
-    from store.upkeep.repairing import RepairReport, repair_store
-    from store.upkeep.vacuuming import VacuumReport, vacuum_store
+    from store.upkeep.repairing import repair_store
+    from store.upkeep.vacuuming import vacuum_store
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from store.writing.loads import known_loads, loads_of_scenarios, put_loads, require_same_loads
     from store.writing.measurements import (
         CORRECTED,
-        MeasurementsPut,
         corrected_of,
         delete_measurements,
         forget_validations,

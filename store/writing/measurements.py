@@ -4,33 +4,23 @@ Not here: reading files of measurements and matching them (sweepdb.measuring).""
 
 from __future__ import annotations
 
-import functools
-import json
-import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Table, delete, select, update
+from sqlalchemy import Connection, Table, delete, select, update
 
 from store.errors import InputError
 from store.loads import MeasuredRequests, pack_requests, unpack_requests
 from store.opening import Store
-from store.records import MeasurementRecord, RunRecord, SideRecord, ValidationRecord
+from store.records import MeasurementRecord, ValidationRecord
 from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
-from store.texts import checked_text
-from store.writing.point_table import PointTable, keys_of, read_as
-from store.writing.statements import as_utc, chunks, insert_missing, insert_or_update, utc_now
+from store.writing.point_rows import OF_RUN, insert_points, point_of_row, row_of_point
+from store.writing.point_table import beside_key, keys_of, read_as
+from store.writing.statements import chunks, insert_missing, insert_or_update, utc_now
 
 CORRECTED = "corrected"  # of `extra`: what a person has corrected, as it was before
-_SIDES = ("prefill", "decode")
-_WRITTEN = json.JSONEncoder(sort_keys=True).encode
-_OF_SIDES = tuple((f"{side}_{name}", side, name) for side in _SIDES for name in SideRecord.__slots__)
-_OF_RUN = tuple(RunRecord.__slots__)
-_MADE = {"prefill", "decode", "metrics", "definitions", "measured_at", "run"}  # of other form in the record
-_SAME_NAME = tuple(name for name in MeasurementRecord.__slots__ if name not in _MADE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +49,7 @@ def put_files(
     coming = {key: place for place, key in enumerate(keys_of(records))}
     by_file = read_as(records)
     with store.writing() as connection:
+        refresh = _Refreshing(connection, records)
         known: set[str] = set()
         gone: set[str] = set()
         kept = 0
@@ -67,24 +58,25 @@ def put_files(
             corrected = f'"{CORRECTED}"' in row.extra
             if row.key in coming:
                 known.add(row.key)
-                _refresh(connection, row, records[coming[row.key]], only=_TAGS if corrected else None)
+                refresh(row, coming[row.key], only=_TAGS if corrected else None)
             elif now is None:
                 if row.file in files:
                     gone.add(row.key)
             elif corrected or now == said:  # the file says as much as before, and a person said more
                 if (known_less := coming.pop(now, None)) is not None:
-                    _refresh(connection, row, records[known_less], only=_TAGS)
+                    refresh(row, known_less, only=_TAGS)
                 kept += 1
             else:
                 gone.add(row.key)
         new = [coming[key] for key in sorted(coming) if key not in known]
-        _insert(connection, records, new)
+        insert_points(connection, records, new)
         _delete(connection, gone)
         _put_requests(connection, {key: log for key, log in (requests or {}).items() if key in coming})
     return MeasurementsPut(added=len(new), replaced=len(gone), corrected=kept)
 
 
-_COMPARED = ("id", "key", "read_as", "file", "extra", *_OF_RUN)
+_COMPARED = ("id", "key", "extra", "read_as", "file", *OF_RUN)
+_FIRST_SHARED = _COMPARED.index("read_as")  # points of one setting share what follows
 _MANY = 20_000  # points, from which on all that is stored is looked at in one reading
 
 
@@ -110,139 +102,33 @@ def _stored(
 _TAGS = ("tags",)
 
 
-def _refresh(
-    connection: Connection,
-    stored: Any,  # noqa: ANN401  a row has no type
-    record: MeasurementRecord,
-    *,
-    only: Collection[str] | None,
-) -> None:
-    """Bring what is in no key up to date: fields that no column has, and what is now said of the run."""
-    values = {name: value for name in _OF_RUN if (value := getattr(record.run, name)) is not None}
-    if values.get("tags") and stored.tags:
-        values["tags"] = ",".join(sorted({*str(values["tags"]).split(","), *stored.tags.split(",")}))
-    values |= {name: value for name in ("extra", "file", "read_as") if (value := getattr(record, name)) is not None}
-    changed = {
-        name: value
-        for name, value in values.items()
-        if getattr(stored, name) != value and (only is None or name in only)
-    }
-    if changed:
-        connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.id == stored.id).values(**changed))
+class _Refreshing:
+    """Brings what is in no key up to date: fields that no column has, and what is now said of the run."""
 
+    def __init__(self, connection: Connection, records: Sequence[MeasurementRecord]) -> None:
+        self._connection, self._records = connection, records
+        self._same: set[object] = set()  # settings of a table with stored facts that say as much
 
-_LEAST_AT_ONCE = 100  # points, from which on rows go to the driver as they are
-
-
-def _insert(connection: Connection, records: Sequence[MeasurementRecord], places: Sequence[int]) -> None:
-    """Store the records at these places, in this order."""
-    if connection.dialect.name != "sqlite" or len(places) < _LEAST_AT_ONCE:
-        insert_missing(connection, MEASUREMENT, [_row(records[place]) for place in places])
-        return
-    now = _as_sqlite(utc_now())
-    if isinstance(records, PointTable):
-        names, rows = _rows_of_table(records, now)
-        for chunk in chunks(places, _AT_ONCE):
-            _insert_rows(connection, names, rows(chunk))
-        return
-    for chunk in chunks(places, _AT_ONCE):
-        names, said = _said(_ALL_COLUMNS, [_tuple(records[place], now) for place in chunk])
-        _insert_rows(connection, names, said)
-
-
-Row = tuple[Any, ...]
-
-
-def _insert_rows(connection: Connection, names: Sequence[str], rows: Sequence[Row]) -> None:
-    columns, places = ", ".join(names), ", ".join("?" * len(names))
-    statement = f"INSERT OR IGNORE INTO measurement ({columns}) VALUES ({places})"  # noqa: S608  the schema's names
-    connection.exec_driver_sql(statement, list(rows))
-
-
-def _said(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[Row]]:
-    """Columns that any row fills, and these: most of an insert is binding its values."""
-    said = [
-        (name, values)
-        for name, values in zip(names, zip(*rows, strict=True), strict=True)
-        if values.count(None) < len(values)
-    ]
-    return [name for name, _ in said], list(zip(*(values for _, values in said), strict=True))
-
-
-_OF_A_POINT = ("key", "source", "extra", "metrics", "measured_at")  # what points of one setting do not share
-
-
-def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[Sequence[int]], list[Row]]]:
-    """The columns of a table's rows, and the rows of points by their places."""
-    shared = [
-        tuple(value for name, value in zip(_ALL_COLUMNS, _tuple(one, now), strict=True) if name not in _OF_A_POINT)
-        for one in table.shared
-    ]
-    names, facts = _said([name for name in _ALL_COLUMNS if name not in _OF_A_POINT], shared)
-    moments = {at: None if at is None else _as_sqlite(as_utc(at)) for at in {*table.measured_at}}
-    name, setting, lines, keys, metrics, measured_at, extra = (
-        table.name, table.setting, table.lines, table.keys, table.metrics, table.measured_at, table.extra,
-    )  # fmt: skip
-
-    def rows(places: Sequence[int]) -> list[Row]:
-        own = zip(
-            [keys[place] for place in places],
-            [f"{name}:{lines[place]}" for place in places],
-            [extra[place] for place in places],
-            [metrics[place] for place in places],
-            [moments[measured_at[place]] for place in places],
-            strict=True,
-        )
-        return [of_point + facts[setting[place]] for of_point, place in zip(own, places, strict=True)]
-
-    return [*_OF_A_POINT, *names], rows
-
-
-_AT_ONCE = 20_000
-_ALL_COLUMNS = (*_SAME_NAME, "metrics", "definitions", "measured_at", "imported_at", *_OF_RUN,
-                *(column for column, *_ in _OF_SIDES))  # fmt: skip
-_same = operator.attrgetter(*_SAME_NAME)
-_run = operator.attrgetter(*_OF_RUN)
-_sides = operator.attrgetter(*(f"{side}.{name}" for _, side, name in _OF_SIDES))
-_PLAIN = tuple(
-    column.name
-    for column in TABLES["measurement"].columns
-    if column.type.kind == "text"
-    and column.name in {*_SAME_NAME, *_OF_RUN} - {"key", "read_as", "file", "source", "extra"}
-)
-_plain = operator.attrgetter(*(name if name in _SAME_NAME else f"run.{name}" for name in _PLAIN))
-
-
-def _tuple(record: MeasurementRecord, now: str) -> tuple[Any, ...]:
-    """The row of a point as SQLite's driver takes it, in the order of the columns."""
-    for name, value in zip(_PLAIN, _plain(record), strict=True):
-        if value is not None:
-            _check_once(name, value)
-    checked_text(record.source, "The source of a measurement")
-    at = None if record.measured_at is None else _as_sqlite(as_utc(record.measured_at))
-    definitions = _pairs_written(tuple(record.definitions.items()))
-    return (*_same(record), _metrics_written(record.metrics), definitions, at, now, *_run(record.run), *_sides(record))
-
-
-def _metrics_written(metrics: Mapping[str, float]) -> str:
-    """As the encoder has it; names of metrics are our own, and need no escape."""
-    if any(type(value) is not float for value in metrics.values()):
-        return _WRITTEN(dict(metrics))
-    return "{" + ", ".join(f'"{name}": {value!r}' for name, value in sorted(metrics.items())) + "}"
-
-
-@functools.lru_cache(maxsize=65_536)
-def _check_once(name: str, value: str) -> None:
-    TABLES["measurement"].check(name, value)
-
-
-@functools.lru_cache(maxsize=4_096)
-def _pairs_written(pairs: tuple[tuple[str, str], ...]) -> str:
-    return _WRITTEN(dict(pairs))
-
-
-def _as_sqlite(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+    def __call__(self, stored: Any, place: int, *, only: Collection[str] | None) -> None:  # noqa: ANN401  a row
+        """Write what the record at this place says otherwise than the stored row, or `only` these fields of it."""
+        told = beside_key(self._records, place)
+        alike = (told.setting, stored[_FIRST_SHARED:], only)
+        if told.setting is not None and alike in self._same and told.extra == stored.extra:
+            return
+        values = {name: value for name in OF_RUN if (value := getattr(told.record.run, name)) is not None}
+        if values.get("tags") and stored.tags:
+            values["tags"] = ",".join(sorted({*str(values["tags"]).split(","), *stored.tags.split(",")}))
+        beside = (("extra", told.extra), ("file", told.record.file), ("read_as", told.record.read_as))
+        values |= {name: value for name, value in beside if value is not None}
+        changed = {
+            name: value
+            for name, value in values.items()
+            if getattr(stored, name) != value and (only is None or name in only)
+        }
+        if changed:
+            self._connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.id == stored.id).values(**changed))
+        elif told.extra == stored.extra:
+            self._same.add(alike)
 
 
 def corrected_of(store: Store, files: Collection[str]) -> list[MeasurementRecord]:
@@ -253,7 +139,7 @@ def corrected_of(store: Store, files: Collection[str]) -> list[MeasurementRecord
             query = select(MEASUREMENT).where(
                 MEASUREMENT.c.file.in_(chunk), MEASUREMENT.c.extra.contains(f'"{CORRECTED}"')
             )
-            found += [_record(row) for row in connection.execute(query).mappings()]
+            found += [point_of_row(row) for row in connection.execute(query).mappings()]
     return found
 
 
@@ -297,7 +183,7 @@ def replace_measurement(store: Store, key: str, record: MeasurementRecord) -> No
     """Put a corrected point in the place of a stored one, whose comparisons were with something else and go.
 
     Where the corrected point is stored already, one of the two remains."""
-    row = _row(record)
+    row = row_of_point(record)
     with store.writing() as connection:
         if record.key != key:
             _forget(connection, [key])
@@ -323,25 +209,11 @@ def _forget(connection: Connection, keys: Collection[str]) -> None:
         connection.execute(delete(VALIDATION).where(VALIDATION.c.measurement_id.in_(ids)))
 
 
-def get_measurements(
-    store: Store,
-    *,
-    model: str | None = None,
-    device: str | None = None,
-    source_format: str | None = None,
-    newest: int | None = None,
-) -> list[MeasurementRecord]:
-    """Return measured points in the order of their import, those of a model, device or format when given."""
+def get_measurements(store: Store, *, newest: int | None = None) -> list[MeasurementRecord]:
+    """Return measured points in the order of their import."""
     query = select(MEASUREMENT).order_by(MEASUREMENT.c.id.desc()).limit(newest)
-    for column, value in (
-        (MEASUREMENT.c.model, model),
-        (MEASUREMENT.c.device, device),
-        (MEASUREMENT.c.source_format, source_format),
-    ):
-        if value is not None:
-            query = query.where(column == value)
     with store.reading() as connection:
-        return [_record(row) for row in connection.execute(query).mappings()][::-1]
+        return [point_of_row(row) for row in connection.execute(query).mappings()][::-1]
 
 
 def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
@@ -381,29 +253,3 @@ def _ids(connection: Connection, table: Table, keys: set[str]) -> dict[str, int]
     if missing := keys - set(found):
         raise InputError(f"There is no {table.name} {min(missing)[:12]} in this store.")
     return found
-
-
-def _row(record: MeasurementRecord) -> dict[str, Any]:
-    sides = {column: getattr(getattr(record, side), name) for column, side, name in _OF_SIDES}
-    return TABLES["measurement"].row_of(
-        record,
-        metrics=_WRITTEN(dict(record.metrics)),
-        definitions=_WRITTEN(dict(record.definitions)),
-        measured_at=None if record.measured_at is None else as_utc(record.measured_at),
-        imported_at=utc_now(),
-        **{name: getattr(record.run, name) for name in _OF_RUN},
-        **sides,
-    )
-
-
-def _record(row: RowMapping) -> MeasurementRecord:
-    prefill, decode = (SideRecord(**{name: row[f"{side}_{name}"] for name in SideRecord.__slots__}) for side in _SIDES)
-    return MeasurementRecord(
-        **{name: row[name] for name in _SAME_NAME},
-        prefill=prefill,
-        decode=decode,
-        run=RunRecord(**{name: row[name] for name in _OF_RUN}),
-        metrics=json.loads(row["metrics"]),
-        definitions=json.loads(row["definitions"]),
-        measured_at=None if row["measured_at"] is None else as_utc(row["measured_at"]),
-    )

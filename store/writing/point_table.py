@@ -1,4 +1,4 @@
-"""Measured points of a large table in columns: what many points share is one record, and is checked and written once.
+"""Measured points of a large table in columns: what many share is one record, checked and written once.
 
 Not here: reading tables (evaluator.ledger.readers) and storing points (measurements)."""
 
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from store.records import MeasurementRecord
 
@@ -33,6 +33,11 @@ class PointTable(Sequence[MeasurementRecord]):
     def extend(self, points: Iterable[Point]) -> None:
         """Put points at the end."""
         for column, values in zip(self._columns(), zip(*points, strict=True), strict=False):  # of no points no values
+            column.extend(values)
+
+    def extend_columns(self, lines: Sequence[int], setting: Sequence[int], *others: Sequence[Any]) -> None:
+        """Put points at the end, of whose columns each is given whole."""
+        for column, values in zip(self._columns(), (setting, lines, *others), strict=True):
             column.extend(values)
 
     def _columns(self) -> tuple[Any, ...]:
@@ -79,6 +84,22 @@ class PointTable(Sequence[MeasurementRecord]):
         if any(one.key != before.key for one, before in zip(made, self.shared, strict=True)):
             return None
         return replace(self, shared=made)
+
+
+class BesideKey(NamedTuple):
+    """What a point says that is in no key: the run and the file of `record`, and other fields."""
+
+    record: MeasurementRecord
+    extra: str
+    setting: int | None  # of a table: points of one setting share the record
+
+
+def beside_key(records: Sequence[MeasurementRecord], place: int) -> BesideKey:
+    """What the point at this place says beside its key; of a table no record is made for it."""
+    if isinstance(records, PointTable):
+        setting = records.setting[place]
+        return BesideKey(records.shared[setting], records.extra[place], setting)
+    return BesideKey(records[place], records[place].extra, None)
 
 
 def keys_of(records: Sequence[MeasurementRecord]) -> Collection[str]:

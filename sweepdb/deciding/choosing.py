@@ -5,7 +5,7 @@ than the best that was measured, on average over worlds. Not here: where draws c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,10 +50,10 @@ class Worlds:
         expected = np.where(believed, worth.mean(axis=0), 0.0)
         return int(expected.argmax()) if believed.any() else None
 
-    def first_starts(self, count: int, out: Collection[int] = ()) -> Iterator[tuple[int, float]]:
+    def first_starts(self, count: int) -> Iterator[tuple[int, float]]:
         """Starts with their gains, the one that is worth most first; each on top of those before it."""
         reached = self._reached()
-        tried = set(out)
+        tried = set[int]()
         for _ in range(count):
             gains = {start: float((np.maximum(reached, best) - reached).mean())
                      for start, best in self._bests() if start not in tried}  # fmt: skip

@@ -75,7 +75,7 @@ def own_runs(
 
 
 def _runs(lessons: Lessons, of_scenarios: Mapping[int, Sequence[Setting]]) -> Iterable[OwnRun]:
-    for point, known in (pair for pairs in lessons.matched.values() for pair in pairs):
+    for point, known, _ in (match for some in lessons.matched.values() for match in some):
         settings = of_scenarios.get(known.id)
         if settings is not None:
             measured = {ours: point.measured[theirs] for theirs, ours in _METRICS.items() if theirs in point.measured}
@@ -99,7 +99,7 @@ def failed_plans(
     if lessons is None:
         return {}
     of_plans = {
-        (group, known.plan): whys[point.key] for group, pairs in lessons.matched.items() for point, known in pairs
+        (group, known.plan): whys[point.key] for group, some in lessons.matched.items() for point, known, _ in some
     }
     return {
         one.key[:KEY_LENGTH]: of_plans[one.group, one.plan]

@@ -1,4 +1,4 @@
-"""Values of `evaluate`'s options as keywords of Python and keys of YAML give them: each read by the type of its field.
+"""Values of `evaluate`'s options from keywords of Python and keys of YAML: each read by the type of its field.
 
 Not here: which options there are (sweepdb.evaluating.sweep_options)."""
 

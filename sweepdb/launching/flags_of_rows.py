@@ -1,16 +1,34 @@
-"""Flags of a stored row apart from its plan: a server to run has others, and two rows differ in the rest.
+"""The command of a stored row, and its flags apart from the plan: a server to run has others, and two rows differ.
 
 Not here: which flags a row has (vllm_flags, sglang_flags, trtllm_config)."""
 
 from __future__ import annotations
 
+import functools
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
 
 from store.location import StoreLocation
-from sweepdb.launching.engine_commands import command_of
-from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, ServerCommand
+from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, Role, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
+
+
+def command_of(
+    engine: Engine, instance: StoredInstance, role: Role, instances: int, version: str | None
+) -> ServerCommand:
+    """The command that starts an instance under an engine, in a version or the newest."""
+    return _by_engine()[engine](instance, role, instances, version)
+
+
+@functools.cache
+def _by_engine() -> Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]]:
+    package = __name__.rpartition(".")[0]
+    modules = (import_module(f"{package}.{item.name}") for item in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return {name: write for module in modules for name, write in getattr(module, "COMMANDS", {}).items()}
+
 
 # Flags that bind a server to the row: its users, the longest of its requests, their memory, and no cache of prompts.
 OF_A_ROW = {
@@ -22,6 +40,7 @@ OF_A_ROW = {
 }  # fmt: skip
 _ALSO_APART = {"--port", "--extra_llm_api_options", "kv_cache_config", "cuda_graph_config"}
 EAGER = ("--enforce-eager", "--disable-cuda-graph", "--disable-decode-cuda-graph", "--cuda-graph-backend-decode")
+_THOUSAND = 1024  # tokens
 _MOST = 0.9  # of memory, to serve with: graphs need some, too
 
 
@@ -77,20 +96,19 @@ def cache_room(engine: Engine, share: float, *, device: int, weights: int, activ
 
 
 def production(command: ServerCommand) -> ServerCommand:
-    """The command without what reproduces the row alone. Requests are as long as model and cache allow."""
+    """The command without what reproduces the row alone. Requests may be as long as those of the workload."""
     instance, engine = command.instance, command.engine
     kept: dict[str, str | None] = {name: one for name, one in command.settings.items() if name not in OF_A_ROW}
-    longest, held = longest_held(instance, engine), holding(engine)
+    longest, held = _longest_served(instance, engine), holding(engine)
     if held.share is not None and held.share_is_said:
         kept[held.share] = f"{_share(engine):g}"
-    if longest is not None and held.length_flag is not None:
+    if held.length_flag is not None:
         kept[held.length_flag] = str(longest)
     config = None
     if command.config is not None:
         cache = {**_mapping(command.config["kv_cache_config"]), "free_gpu_memory_fraction": _share(engine)}
         config = {name: one for name, one in command.config.items() if name not in {"max_batch_size", "max_seq_len"}}
-        config |= {"kv_cache_config": {**cache, "enable_block_reuse": True}}
-        config |= {} if longest is None else {"max_seq_len": longest}
+        config |= {"kv_cache_config": {**cache, "enable_block_reuse": True}, "max_seq_len": longest}
         config |= {"cuda_graph_config": {"enable_padding": True}} if "cuda_graph_config" in config else {}
         kept["--extra_llm_api_options"] = f"{PRODUCTION}{command.role}-{CONFIG_FILE}"
     served = replace(command, settings=kept, config=config, prefix=PRODUCTION)
@@ -112,8 +130,11 @@ def _limits_explained(
     now, before = _settings_of(served), _settings_of(row)
     own = f"{memory} {now[memory]}" if memory in now else f"the engine's own share, about {_share(row.engine):g}"
     yield f"Memory: {own}; the row alone needs {before[memory]}."
-    held = f"{length} {now[length]}, which the cache holds" if length in now else "as long as the model takes"
-    yield f"Length: {held}. {length} {before[length]} is enough for the row's workload, and turns longer ones away."
+    yield (
+        f"Length: {length} {now[length]}: the workload's longest request has {row.instance.longest_tokens} tokens;"
+        " longer ones are turned away."
+    )
+    yield f"Longest that would fit: {_fitting_length(row.instance, row.engine)}."
     yield f"Requests at once: the engine's own number; the row has {number} {before[number]}."
 
 
@@ -127,9 +148,15 @@ def _share(engine: Engine) -> float:
     return min(_MOST, holding(engine).usual_share)
 
 
-def longest_held(instance: StoredInstance, engine: str) -> int | None:
-    """Tokens of the longest request that the cache holds, in thousands; None where it holds the model's longest."""
-    most = instance.model.max_positions
+def _longest_served(instance: StoredInstance, engine: Engine) -> int:
+    """The workload's longest request in whole thousands of tokens (1,024), no longer than model and cache hold."""
+    rounded = -(-instance.context_tokens // _THOUSAND) * _THOUSAND
+    known = (instance.model.max_positions, _held(instance, engine))
+    return max(instance.context_tokens, min(rounded, *(one for one in known if one is not None)))
+
+
+def _held(instance: StoredInstance, engine: Engine) -> int | None:
+    """Tokens of the longest request that the cache holds alone; None where requests keep none there."""
     room = cache_room(
         engine,
         _share(engine),
@@ -138,10 +165,15 @@ def longest_held(instance: StoredInstance, engine: str) -> int | None:
         activations=instance.bytes_of("activation"),
     )
     one = instance.cache_bytes / instance.requests_a_replica
-    held = int(room / one * instance.longest_tokens) if one else None
-    if held is None or most is None or held >= most:
-        return None
-    return max(held // 1000 * 1000, instance.context_tokens)
+    return int(room / one * instance.longest_tokens) if one else None
+
+
+def _fitting_length(instance: StoredInstance, engine: Engine) -> str:
+    """The longest request that a server could let in, and what bounds it."""
+    most, held = instance.model.max_positions, _held(instance, engine)
+    if held is not None and (most is None or held < most):
+        return f"{max(held // 1000 * 1000, instance.context_tokens)} tokens, which the cache holds"
+    return "as long as the model takes" if most is None else f"{most} tokens, the model's own longest"
 
 
 def _mapping(value: object) -> dict[str, object]:

@@ -23,9 +23,8 @@ from sweepdb.launching.benchmark_script import (
     seats_taken,
     stated_circumstances,
 )
-from sweepdb.launching.engine_commands import command_of
 from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED, MEASURED_AS, WholeDeployment, whole_deployment
-from sweepdb.launching.flags_of_rows import production
+from sweepdb.launching.flags_of_rows import command_of, production
 from sweepdb.launching.manifests import dynamo_version, manifests
 from sweepdb.launching.readme import readme
 from sweepdb.launching.server_command import (

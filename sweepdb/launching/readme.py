@@ -19,7 +19,7 @@ _LADDER = f"""
 _TO_SERVE = """\
 To serve with, start the scripts whose names begin with production- (or PRODUCTION=1 ./start.sh). They keep
 plan, formats and token budget, and take the engine's own number of requests, its usual share of memory up to 0.9, the
-longest requests that fit, and a prefix cache: a line each says what the row needs instead."""
+longest request of the workload, and a prefix cache: a line each says what the row needs instead."""
 _TO_SERVE_ELSEWHERE = """\
 To serve, drop or raise these limits: `sweepdb launch` for the target shell writes scripts without them."""
 

@@ -1,4 +1,4 @@
-"""How a server is started, whatever its engine: a program, flags with values, a file of settings, and what none says.
+"""How a server is started, whatever its engine: a program, flags, a file of settings, and what none of them says.
 
 Not here: which flags an engine takes for a plan, and manifests (targets)."""
 

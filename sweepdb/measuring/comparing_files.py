@@ -1,4 +1,4 @@
-"""Files of measured points beside one another, without a store: one row a setting and metric, differences in percent.
+"""Files of measured points side by side, without a store: one row a setting and metric, differences in percent.
 
 Not here: reading files (evaluator.ledger.readers), and stored points (queries)."""
 

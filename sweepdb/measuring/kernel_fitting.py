@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
@@ -28,7 +29,20 @@ from store.reading import in_memory
 from store.records import CalibrationRecord
 from store.writing import put_calibration
 from sweepdb.measuring.measurement_files import write_profile
-from sweepdb.torch_needed import torch_needed
+
+
+@contextmanager
+def torch_needed() -> Iterator[None]:
+    """Around whatever times kernels."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "torch":
+            raise
+        raise InputError(
+            "kernels are timed with torch, which is not installed", hint="pip install 'sweepdb[measure]'"
+        ) from None
+
 
 KERNEL_COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
            "bias_percent", "converged")  # fmt: skip

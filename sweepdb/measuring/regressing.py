@@ -1,71 +1,46 @@
-"""Compare two sides of the measured runs, and find where a setting's level stepped over time.
+"""Compare two sides, setting by setting: measured runs, or the predictions of a sweep.
 
-Not here: the statistics (evaluator.ledger.regressions, evaluator.ledger.steps)."""
+Not here: the statistics (evaluator.ledger.regressions), and steps over days (trending)."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from evaluator.ledger import Change, central_metrics, changes_of, level_steps
+from evaluator.ledger import Change, changes_of
 from queries.connect import connect
-from queries.measured_rows import side_of
+from queries.measured_rows import (
+    MeasuredSetting,
+    StatedServer,
+    StoredSweep,
+    Values,
+    predicted_at,
+    predicted_otherwise,
+    predicted_settings,
+    side_of,
+    sweep_named,
+)
 from store.errors import InputError
+from sweepdb.measuring.measured_runs import MeasuredRun, measured_runs, no_runs
+from sweepdb.sessions import server_named
 
-_SETTING = (
-    "model", "device", "engine", "mode", "precision", "kv_precision", "num_devices", "prefill_instances", "prefill_tp",
-    "decode_instances", "decode_tp", "decode_pp", "decode_dp", "decode_ep", "input_length", "output_length",
-    "concurrency", "request_rate",
-)  # fmt: skip
-_RUNS = f"""
-    SELECT key, {", ".join(_SETTING)}, coalesce(engine_version, '') AS engine_version, coalesce(tags, '') AS tags,
-        CAST(measured_at AS DATE) AS day, metrics
-    FROM measurement
-    WHERE family = 'measured' AND server_failed IS NULL
-        AND ($model IS NULL OR contains(lower(model), lower($model)))
-        AND ($device IS NULL OR contains(lower(device), lower($device)))
-    ORDER BY measured_at, key
-"""  # noqa: S608  our own columns
-_COMPARED = re.compile(r"(ttft|tpot_exclusive|itl|e2e)_ms(_p\d[\d.]*)?|(output_tokens|requests)_per_s")
+if TYPE_CHECKING:
+    from queries.connect import StoreConnection
 
-
-class _Run(NamedTuple):
-    key: str
-    setting: str
-    version: str
-    tags: frozenset[str]
-    day: date | None
-    metrics: Mapping[str, float]
-
-
-class Trend(NamedTuple):
-    """A step of a setting's metric: the day from which the new level holds."""
-
-    setting: str
-    metric: str
-    day: date
-    version: str
-    before: float
-    after: float
-    change_percent: float
-    days: int
-    runs: int
+Logs = Mapping[tuple[str, str], Sequence[float]]  # of the values of each setting and metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """Changes, the worst first, and what only one side has."""
+    """Changes, the worst first, what only one side has, and which sides are `predicted`."""
 
     changes: tuple[Change, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
+    predicted: tuple[str, ...] = ()
 
     def worse(self, percent: float = 0.0) -> list[Change]:
         """Changes that are surely worse, by more than so many percent."""
@@ -73,7 +48,7 @@ class Regression:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """What was found, in a sentence or two."""
         count = {kind: sum(one.verdict == kind for one in self.changes) for kind in ("worse", "better", "unknown")}
         settings = len({one.setting for one in self.changes})
         said = f"{settings} settings, {len(self.changes)} numbers compared: {count['worse']} surely worse"
@@ -81,100 +56,131 @@ class Regression:
         if count["unknown"]:
             said += f", {count['unknown']} unknown (no setting was run twice, so nothing says how runs spread)"
         left = [(self.only_before, "the baseline"), (self.only_after, "what it is compared with")]
-        return said + "".join(f"; {len(names)} only in {side}" for names, side in left if names) + "."
+        said += "".join(f"; {len(names)} only in {side}" for names, side in left if names) + "."
+        if len(self.predicted) == 1:
+            said += (
+                f" {self.predicted[0]} is predicted: it has no interval of repeats, and how far off predictions are"
+                " says sweepdb validate."
+            )
+        elif self.predicted:
+            said += " Both are predicted, so there is no interval of repeats: each difference is what it is."
+        return said
+
+
+class _Side(NamedTuple):
+    name: str
+    runs: Sequence[MeasuredRun]
+    sweep: StoredSweep | None
 
 
 def regressions(
     store_url: str | None, *, baseline: str, against: str, model: str | None = None, device: str | None = None
 ) -> Regression:
-    """Compare runs of two sides: each a tag, an engine's version, or days (2026-05-01, 2026-05-01..2026-05-31)."""
-    runs = _runs(store_url, model, device)
-    before, after = (side_of(runs, name, option) for name, option in ((baseline, "baseline"), (against, "against")))
-    both = before.keys() & after.keys()
-    if both:
-        raise InputError(
-            f"{len(both)} runs are of both sides, {baseline} and {against}",
-            hint="name sides that share no run: two tags, two versions or two spans of days",
-        )
-    old, new = _logs(before.values()), _logs(after.values())
+    """Compare two sides: each a tag, an engine's version, days (2026-05-01, 2026-05-01..2026-05-31), or a sweep."""
+    with connect(store_url) as connection:
+        runs = measured_runs(connection, model, device)
+        before = _side(connection, runs, baseline, "baseline")
+        after = _side(connection, runs, against, "against")
+        _check_apart(before, after)
+        old, new = _values(connection, before, after, model, device)
+        if not old.keys() & new.keys():
+            raise _nothing_shared(connection, before, after)
     shared = old.keys() & new.keys()
-    if not shared:
-        raise InputError(
-            f"{baseline} and {against} have no setting in common",
-            hint="a setting is a model, device, engine, formats, plan, lengths and load: sweepdb measurements runs",
-        )
     settings_old, settings_new = {name for name, _ in old}, {name for name, _ in new}
+    exact = before.sweep is not None, after.sweep is not None
     return Regression(
-        changes=tuple(changes_of({key: (old[key], new[key]) for key in sorted(shared)})),
+        changes=tuple(changes_of({key: (old[key], new[key]) for key in sorted(shared)}, exact)),
         only_before=tuple(sorted(settings_old - settings_new)),
         only_after=tuple(sorted(settings_new - settings_old)),
+        predicted=tuple(side.name for side in (before, after) if side.sweep is not None),
     )
 
 
-def trends(store_url: str | None, *, model: str | None = None, device: str | None = None) -> list[Trend]:
-    """Every step of every setting and metric over the days on which it was measured, the newest first."""
-    series: defaultdict[tuple[str, str], defaultdict[date, list[tuple[float, str]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for run in _runs(store_url, model, device):
-        if run.day is not None:
-            for metric, value in run.metrics.items():
-                series[run.setting, metric][run.day].append((value, run.version))
-    if not series:
+def _side(connection: StoreConnection, runs: Sequence[MeasuredRun], name: str, option: str) -> _Side:
+    """Runs that a name stands for, else the sweep of that key or label."""
+    try:
+        return _Side(name, tuple(side_of(runs, name, option).values()), None)
+    except InputError as error:
+        sweep = sweep_named(connection, name)
+        if sweep is None:
+            raise (
+                InputError(error.message, hint=f"{error.hint}; sweeps: sweepdb sweeps") if runs else no_runs()
+            ) from None
+        return _Side(name, (), sweep)
+
+
+def _check_apart(before: _Side, after: _Side) -> None:
+    both = {run.key for run in before.runs} & {run.key for run in after.runs}
+    if both:
         raise InputError(
-            "no run says when it was measured",
-            hint="correct it by `set=measured_at=2026-05-01` of sweepdb measurements set",
+            f"{len(both)} runs are of both sides, {before.name} and {after.name}",
+            hint="name sides that share no run: two tags, two versions or two spans of days",
         )
-    found = [step for key, days in series.items() for step in _steps(*key, days)]
-    return sorted(found, key=lambda one: (-one.day.toordinal(), one.setting, one.metric))
+    if before.sweep is not None and after.sweep is not None and before.sweep.key == after.sweep.key:
+        raise InputError(f"{before.name} and {after.name} are the same sweep", hint="sweepdb sweeps lists others")
 
 
-def _steps(setting: str, metric: str, days: Mapping[date, Sequence[tuple[float, str]]]) -> Iterable[Trend]:
-    ordered = sorted(days)
-    means = [math.exp(fmean(math.log(value) for value, _ in days[day])) for day in ordered]
-    runs = [len(days[day]) for day in ordered]
-    for step in level_steps(means, runs):
-        day = ordered[step.at]
-        version = ", ".join(sorted({version for _, version in days[day]}))
-        levels = (step.before, step.after, step.change_percent)
-        yield Trend(setting, metric, day, version, *levels, len(ordered), sum(runs))
+def _nothing_shared(connection: StoreConnection, before: _Side, after: _Side) -> InputError:
+    hint = "a setting is a model, device, engine, formats, plan, lengths and load: sweepdb measurements runs"
+    for side, other in ((before, after), (after, before)):
+        if side.sweep is not None and other.runs:
+            hint = f"of one setting, {predicted_otherwise(connection, side.sweep, _setting(other.runs[0]))}"
+    return InputError(f"{before.name} and {after.name} have no setting in common", hint=hint)
 
 
-def _runs(store_url: str | None, model: str | None, device: str | None) -> list[_Run]:
-    with connect(store_url) as connection:
-        answer = connection.execute(_RUNS, {"model": model, "device": device})
-        names = [column[0] for column in answer.description]
-        rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
-    if not rows:
-        raise InputError("no measured run is stored for this", hint="sweepdb measurements import FILE...")
-    return [_run(row) for row in rows]
+def _values(
+    connection: StoreConnection, before: _Side, after: _Side, model: str | None, device: str | None
+) -> tuple[Logs, Logs]:
+    """The logarithms of both sides. A sweep beside runs is asked for their settings alone."""
+    sweeps = [side.sweep for side in (before, after) if side.sweep is not None]
+    connection.narrow_to(frozenset[int]().union(*(sweep.scenarios for sweep in sweeps)))
+    found = []
+    for side, other in ((before, after), (after, before)):
+        if side.sweep is None:
+            found.append(_of_runs(side.runs))
+        elif other.sweep is None:
+            found.append(_at_settings_of(connection, side.sweep, other.runs))
+        else:
+            found.append(_predicted(predicted_settings(connection, side.sweep, model, device)))
+    return found[0], found[1]
 
 
-def _run(row: Mapping[str, Any]) -> _Run:
-    measured = json.loads(row["metrics"])
-    values = {name: value for name, value in {**measured, **central_metrics(measured)}.items() if value > 0}
-    return _Run(
-        key=row["key"],
-        setting=_named(row),
-        version=row["engine_version"],
-        tags=frozenset(filter(None, row["tags"].split(","))),
-        day=row["day"],
-        metrics={name: value for name, value in values.items() if _COMPARED.fullmatch(name)},
-    )
-
-
-def _named(row: Mapping[str, Any]) -> str:
-    """A setting in words: what is not known is left out."""
-    given = {name: f"{row[name]:g}" if isinstance(row[name], float) else row[name] for name in _SETTING}
-    text = " ".join(str(given.pop(name)) for name in ("model", "device", "engine", "mode") if given[name] is not None)
-    lengths = [given.pop(name) for name in ("input_length", "output_length")]
-    words = [text, "/".join("-" if length is None else str(length) for length in lengths)]
-    return " ".join([*words, *(f"{name}={value}" for name, value in given.items() if value is not None)])
-
-
-def _logs(runs: Iterable[_Run]) -> dict[tuple[str, str], list[float]]:
+def _of_runs(runs: Iterable[MeasuredRun]) -> Logs:
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for run in runs:
         for metric, value in run.metrics.items():
             found[run.setting, metric].append(math.log(value))
     return found
+
+
+def _at_settings_of(connection: StoreConnection, sweep: StoredSweep, runs: Sequence[MeasuredRun]) -> Logs:
+    newest = {run.setting: run for run in runs}
+    found = predicted_at(connection, sweep, [_setting(run) for run in newest.values()])
+    names = list(newest)
+    return _predicted({names[place]: values for place, values in found.items()})
+
+
+def _predicted(settings: Mapping[str, Values]) -> Logs:
+    return {(name, metric): [math.log(value)] for name, values in settings.items() for metric, value in values.items()}
+
+
+def _setting(run: MeasuredRun) -> MeasuredSetting:
+    """A run's server by the names of stored rows, and its load."""
+    given = run.facts
+    phase = "pd" if given["mode"] == "disaggregated" else given["mode"]
+    stated = StatedServer(
+        model=given["model"], device=given["device"], serving_model=given["engine"] or "unstated",
+        engine_version=run.version or None, phase=phase, linear_quantization=given["precision"],
+        attention_quantization=given["kv_precision"], num_devices=given["num_devices"], tp=given["decode_tp"],
+        pp=given["decode_pp"] or 1, dp=given["decode_dp"] or 1, ep=given["decode_ep"] or 1,
+        decode_instances=given["decode_instances"], prefill_instances=given["prefill_instances"],
+        prefill_tp=given["prefill_tp"],
+    )  # fmt: skip
+    return MeasuredSetting(
+        server=server_named(stated),
+        input_length=given["input_length"],
+        output_length=given["output_length"],
+        phase=phase,
+        instances=given["decode_instances"] or 1,
+        concurrency=given["concurrency"] if given["request_rate"] is None else None,
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import exp
 
 from queries.connect import StoreConnection
-from queries.learning import Learned, Lessons, OwnPoint, Process, Setting, ladders_of, lessons_of, median_percent
+from queries.learning import Learned, Lessons, OwnPoint, Process, Setting, lessons_of, median_percent, taught_by
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.location import StoreLocation
 from store.reading import read_transaction
@@ -83,8 +83,8 @@ def taught_of(
         return None
     with StoreConnection(location) as connection:
         connection.narrow_to(lessons.predicting)
-        connection.provide({"probe"})
-        return lessons, lessons.taught(ladders_of(connection.duckdb, lessons))
+        connection.provide({"probe", "device"})
+        return lessons, taught_by(connection.duckdb, lessons)
 
 
 def _beside(

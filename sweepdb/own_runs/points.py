@@ -8,8 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from evaluator.identity import model_record
-from evaluator.ledger import Deployment, Unmatched, central_metrics, deployment_of, failure_of, lengths_of, teaches
-from queries.learning import OwnPoint, OwnPoints, Server, Setting
+from evaluator.ledger import (
+    OPEN_LOOP,
+    Deployment,
+    Unmatched,
+    central_metrics,
+    deployment_of,
+    failure_of,
+    lengths_of,
+    teaches,
+)
+from queries.learning import Apart, OwnPoint, OwnPoints, Server, Setting
 from store.records import MeasurementRecord
 from store.schema import OF_PLANS, PlanRecord
 
@@ -54,6 +63,7 @@ def points_of_records(records: Iterable[tuple[MeasurementRecord, int]]) -> OwnPo
     return OwnPoints(points=tuple(points), silent=tuple(silent), failed=tuple(failed))
 
 
+APART = "disaggregated"
 LEFT_OUT = "left out: sweepdb measurements set POINT `learn` reads it again"
 
 
@@ -74,15 +84,52 @@ def located(record: MeasurementRecord) -> OwnPoint | str:
     try:
         one = deployment_of(record)
     except Unmatched as reason:
-        return reason.rule
-    if one.mode != "aggregated" or one.batched or one.engine is None:
+        return _at_rate(record) if reason.rule == OPEN_LOOP else reason.rule
+    if one.mode not in {"aggregated", APART} or one.batched or one.engine is None:
         return "not a closed loop of whole requests under an engine we know"
     measured = central_metrics(record.metrics)
-    return _taught(record, one, {name: measured[name] for name in TAUGHT if measured.get(name, 0.0) > 0.0})
+    taught = {name: measured[name] for name in TAUGHT if measured.get(name, 0.0) > 0.0}
+    return _taught(record, one, taught) if one.prefill_plan is None else _taught_apart(record, one, taught)
 
 
 def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint:
-    size = -(-one.users_of_replica // one.plan.pp)
+    return _point(record, one, taught, -(-one.users_of_replica // one.plan.pp))
+
+
+def _taught_apart(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint | str:
+    """A run whose sides are apart: by Little's law so many decode at once as its measured times say.
+
+    40 users of whom each waits 1 s and decodes 3 s: 10 requests/s, and 30 of them decode."""
+    _, output = lengths_of(one, "asked")
+    ttft, tpot = (taught.get(name) for name in ("ttft_ms", "tpot_exclusive_ms"))
+    if not ttft or not tpot or one.prefill_plan is None:
+        return "sides apart, and not both TTFT and TPOT were measured"
+    answer = max(output - 1.0, 0.0) * tpot
+    rate = one.users / (ttft + answer)
+    plan = one.plan
+    size = max(1, round(rate * answer / (one.instances * plan.dp * plan.pp)))
+    prompts = Apart(plan_name(one.prefill_plan), one.prefill_instances, one.instances, 1000.0 * rate, answer)
+    times = {"ttft_ms": ttft, "tpot_exclusive_ms": tpot}
+    whole = replace(_point(record, one, times, size), prompts=prompts)
+    return replace(whole, setting=whole.setting._replace(num_devices=float(plan.num_devices)))
+
+
+def _at_rate(record: MeasurementRecord) -> OwnPoint | str:
+    """A run of requests that arrive at a rate, of which each instance takes its part."""
+    try:
+        one = deployment_of(replace(record, concurrency=1.0))
+    except Unmatched as reason:
+        return reason.rule
+    tpot = central_metrics(record.metrics).get("tpot_exclusive_ms", 0.0)
+    if one.mode != "aggregated" or one.engine is None or not record.request_rate:
+        return "not requests at a rate under an engine we know, to instances that do both"
+    if not tpot:
+        return "requests at a rate, and no TPOT was measured"
+    found = _point(record, one, {"tpot_exclusive_ms": tpot}, 1)
+    return replace(found, requests_per_s=record.request_rate / one.instances)
+
+
+def _point(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float], size: int) -> OwnPoint:
     prompt, output = lengths_of(one, "asked")
     server = Server(model_record(one.model_name, one.model).key, one.device.name, *group_of(one)[2:])
     setting = setting_of(one)._replace(

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.learning import OwnPoint, OwnPoints, Server
+from queries.learning import Apart, OwnPoint, OwnPoints, Server
 from store.errors import SweepdbError
 from store.location import StoreLocation
 from store.reading import read_transaction
@@ -148,5 +148,6 @@ def _kept(place: Path, digest: str) -> OwnPoints | None:
 def _point(told: dict[str, object]) -> OwnPoint:
     from queries.learning import Setting  # brings NumPy, which a store without points does not need
 
-    parts = {"server": Server(*told["server"]), "setting": Setting(*told["setting"])}  # type: ignore[misc]
-    return OwnPoint(**{**told, **parts})  # type: ignore[arg-type]
+    made = {"server": Server, "setting": Setting, "prompts": Apart}
+    parts = {name: kind(*told[name]) for name, kind in made.items() if told[name] is not None}  # type: ignore[misc]
+    return OwnPoint(**{**told, **parts})

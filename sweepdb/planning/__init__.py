@@ -8,20 +8,12 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.planning.answering import asked_plan, plan
-    from sweepdb.planning.arriving import RatePlan, to_buy
-    from sweepdb.planning.deployment_plan import (
-        DeploymentPlan,
-        NextCommand,
-        carrying_order,
-    )
+    from sweepdb.planning.arriving import RatePlan
+    from sweepdb.planning.deployment_plan import DeploymentPlan, NextCommand, carrying_order
     from sweepdb.planning.held_back import holds_of
-    from sweepdb.planning.labels import deployment_label, read_label, readable_row, short_plan
+    from sweepdb.planning.labels import deployment_label, readable_row, short_plan
     from sweepdb.planning.planning_options import HEADINGS_OF_ASKED, PlanOptions, decide_options, plan_options
-    from sweepdb.planning.profiles.exporting import (
-        ExportedProfile,
-        export_profile,
-        planner_names,
-    )
+    from sweepdb.planning.profiles.exporting import ExportedProfile, export_profile
     from sweepdb.planning.profiles.profile_options import profile_options
     from sweepdb.planning.ranking import subjects
     from sweepdb.planning.server_answering import plan_server

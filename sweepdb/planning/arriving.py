@@ -11,7 +11,7 @@ from math import floor
 
 from queries.asking import Answer, Framed, Limit, ReportOptions
 from store.location import StoreLocation
-from sweepdb.planning.deployment_plan import NextCommand
+from sweepdb.planning.deployment_plan import NextCommand, launched_rows
 from sweepdb.planning.formats import LookedAt
 from sweepdb.planning.labels import deployment_label, in_words
 from sweepdb.planning.ranking import Row, number_of, quantization_of, subject_of, subjects
@@ -111,10 +111,8 @@ class RatePlan(Framed):
         if self.best is None:
             yield NextCommand(words=("query", "best"), options={"by": "goodput", **scope})
             return
-        counts = () if self.best["mode"] != "pd" else (
-            f"{to_buy(self.best)['prefill_instances']}P{to_buy(self.best)['decode_instances']}D",
-        )  # fmt: skip
-        yield NextCommand(words=("launch", *self.probes, *counts), options={"output": "started"})
+        started = launched_rows(to_buy(self.best), self.probes)
+        yield NextCommand(words=("launch", *started), options={"output": "started"})
         yield NextCommand(words=("explain", *self.probes))
         yield NextCommand(words=("query", "capacity"), options={"rate": self._asked.rate, **scope})
         yield NextCommand(words=("query", "attainment"), options={**found, "mode": "aggregated"})

@@ -4,7 +4,7 @@ Not here: asking (sweepdb.planning.answering), and tables (cli.render.plans)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -137,7 +137,7 @@ class DeploymentPlan(Framed):
         if self.best is None:
             yield NextCommand(words=("query", "coverage"), options=scope)
             return
-        yield NextCommand(words=("launch", *self._rows()), options={"output": "started"})
+        yield NextCommand(words=("launch", *launched_rows(self.best, self.probes)), options={"output": "started"})
         yield NextCommand(words=("explain", *self.probes))
         if self.best["mode"] == "pd":
             budget = {"num_devices": self.best["devices_used"]}
@@ -148,13 +148,6 @@ class DeploymentPlan(Framed):
             options = {"by": "goodput", **self.attainment, **scope, **limits}
             yield NextCommand(words=("query", "best"), options=options)
         yield NextCommand(words=("query", "pareto"), options=scope)
-
-    def _rows(self) -> tuple[str, ...]:
-        """The rows of the best deployment as `launch` takes them."""
-        best = self.best or {}
-        if best.get("mode") != "pd":
-            return counted_row(best.get("instances"), best.get("probe"))
-        return (*self.probes, f"{best['prefill_instances']}P{best['decode_instances']}D")
 
     def __repr__(self) -> str:
         return f"<Plan: {next(self.sentences())}>"
@@ -262,6 +255,13 @@ class DeploymentPlan(Framed):
 def counted_row(instances: object, probe: object) -> tuple[str, ...]:
     """A row as `launch` takes it, with its instances where there are several."""
     return (str(probe),) if instances == 1 else (f"{instances}x", str(probe))
+
+
+def launched_rows(best: Row, probes: Sequence[str]) -> tuple[str, ...]:
+    """The rows of a deployment as `launch` takes them."""
+    if best["mode"] != "pd":
+        return counted_row(best["instances"], probes[0])
+    return (*probes, f"{best['prefill_instances']}P{best['decode_instances']}D")
 
 
 def _is_of(row: Row, played: Row) -> bool:

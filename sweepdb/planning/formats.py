@@ -1,4 +1,4 @@
-"""The formats and pipeline stages that a plan looks at by itself: narrower weights, and stages where nodes are crossed.
+"""Formats and pipeline stages that a plan looks at by itself: narrower weights, and stages where nodes are crossed.
 
 Not here: which deployment wins (sweepdb.planning.ranking), and what is said of it (sweepdb.planning.held_back)."""
 

@@ -11,9 +11,14 @@ if TYPE_CHECKING:
     from sweepdb.planning.planning_options import report_options
     from sweepdb.reporting.contents import Contents, contents_of, of_plan
     from sweepdb.reporting.drawing import drawable, drawing_engine, drawn, vega_script
-    from sweepdb.reporting.page_file import plain_page, report_page
+    from sweepdb.reporting.page_file import plain_page, rate_page, report_page
     from sweepdb.reporting.page_text import paragraph, preformatted, table_text
-    from sweepdb.reporting.pictures import explained_picture, picture_with, scheduled_picture, validated_picture
-    from sweepdb.reporting.rate_file import rate_page
+    from sweepdb.reporting.pictures import (
+        explained_picture,
+        picture_with,
+        scheduled_picture,
+        trend_picture,
+        validated_picture,
+    )
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -1,4 +1,4 @@
-"""The HTML file of a report: one page that needs no network, whose script is allowed by its digest alone.
+"""HTML files of reports and rates: pages that need no network, whose script is allowed by its digest alone.
 
 Not here: what is said (sweepdb.reporting.page_parts), and asking (sweepdb.reporting.contents)."""
 
@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 from store.texts import Html, element, embedded, escaped, html_page
 from sweepdb.reporting.drawing import drawing_engine, drawn, vega_script
 from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
-from sweepdb.reporting.page_text import amount, cell_text
+from sweepdb.reporting.page_text import amount, cell_text, listed, paragraph, preformatted, table_text
 from sweepdb.reporting.pictures import frontier_picture, won_mark
 
 if TYPE_CHECKING:
     from queries.asking import Json
     from sweepdb.reporting.contents import Contents
+if TYPE_CHECKING:
+    from sweepdb.planning.arriving import RatePlan
+
 
 _FOLDER = Path(__file__).parent
 _WIDTH = 640  # of the still picture, which a script replaces by one as wide as the page
@@ -148,3 +151,41 @@ def _digest(text: str) -> str:
 
 def _text(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+_SHOWN = (
+    ("rank", "rank"), ("device", "device"), ("quantization", "quantization"), ("deployment", "deployment"),
+    ("devices_with_margin", "devices with margin"), ("devices", "devices if predictions hold"),
+    ("carries_target", "carries the rate"), ("goodput", "goodput, requests/s"),
+    ("goodput_per_instance", "goodput of an instance"), ("attained", "share within the limits"),
+    ("usd_per_hour", "USD/h"),
+)  # fmt: skip
+
+
+def rate_page(plan: RatePlan, *, command: str, spoken: Callable[[str], str], errors: Iterator[str]) -> str:
+    """The whole file; `errors` says how far such predictions have been off."""
+    title = f"Devices for {plan.answer.question.options.rate:g} requests/s"
+    return plain_page(f"{title}: {plan.answer.scope[0]}", _parts(plan, command, spoken, errors))
+
+
+def _parts(plan: RatePlan, command: str, spoken: Callable[[str], str], errors: Iterator[str]) -> Iterator[Html]:
+    first, *others = map(spoken, plan.sentences())
+    yield paragraph(first, kind="lead", id_="sentence")
+    limits = ", ".join(plan.answer.question.limits.said()) or "none"
+    share = 100 * plan.answer.question.options.attainment
+    yield paragraph(f"Limits of {share:g} % of the requests: {limits}.", kind="scope", id_="limits")
+    yield listed(others)
+    for title, rows in plan.tables():
+        cells = [[row[name] for name, _ in _SHOWN] for row in rows]
+        yield table_text([called for _, called in _SHOWN], cells, named=f"Deployments of {title}")
+    if plan.rows:
+        yield paragraph(
+            "Devices with margin is the number to buy: it carries the rate even if every step takes longer by the"
+            " expected error. Goodput: requests/s of which that share is within the limits."
+        )
+    yield element("h2", "How far off it may be")
+    yield listed(map(spoken, errors))
+    yield element("h2", "What is assumed")
+    yield listed(spoken(f"{note}.") for note in plan.answer.notes)
+    yield element("h2", "Where it comes from")
+    yield preformatted(command)

@@ -1,4 +1,4 @@
-"""The parts of a report in words: the answer, what moves it, what it costs, how far off it may be, where it comes from.
+"""The parts of a report in words: the answer, what moves it, its cost, how far off it may be, where it comes from.
 
 Not here: the file around them (sweepdb.reporting.page_file), and asking (sweepdb.reporting.contents)."""
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, object]
 CELLS = (  # of the table that moves: columns of the report, and what they are called
     ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"), ("system_qps", "requests/s"),
-    ("output_tokens_per_s", "tokens/s"), ("users", "in flight"), ("ttft_ms", "TTFT ms"), ("tpot_ms", "TPOT ms"),
+    ("output_tokens_per_s", "tokens/s"), ("users", "concurrency"), ("ttft_ms", "TTFT ms"), ("tpot_ms", "TPOT ms"),
     ("e2e_ms", "end to end ms"), ("memory_free_gib", "free GiB"), ("usd_per_hour", "USD/h"),
     ("usd_per_million_output_tokens", "USD/M output tokens"),
 )  # fmt: skip

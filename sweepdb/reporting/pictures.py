@@ -17,7 +17,7 @@ from sweepdb.reporting.page_text import amount
 if TYPE_CHECKING:
     from queries.asking import Json
     from sweepdb.explaining import Explanation
-    from sweepdb.measuring import Validation
+    from sweepdb.measuring import Series, Trends, Validation
     from sweepdb.scheduling import DaySchedule
 
 _FOLDER = Path(__file__).parent
@@ -158,18 +158,25 @@ def scheduled_picture(found: DaySchedule) -> dict[str, Json]:
     best = found.candidates[0]
     rows: list[Json] = [{"of": "target", "value": found.attainment}]
     rows += [{"of": "rate", "hour": hour, "value": rate} for hour, rate in _steps(found.rates_per_s)]
-    for kind, scaled in best.scaled.items():
+    for kind in best.scaled:
         rows += [
-            {"of": "replicas", "scaling": kind, "hour": hour, "value": int(count)}
-            for hour, count in _steps(scaled.ready.tolist())
+            {"of": "replicas", "scaling": kind, "role": role, "hour": hour, "value": int(count)}
+            for role, side in zip(best.roles, best.sides, strict=True)
+            for hour, count in _steps(side.scaled[kind].ready.tolist())
         ]
         rows += [
             {"of": "attained", "scaling": kind, "hour": hour + 0.5, "value": share,
              "hour_is": "kept" if share >= found.attainment else "missed"}
             for hour, share in enumerate(found.attained[kind]) if share is not None
         ]  # fmt: skip
-    title: dict[str, Json] = {"text": f"{best.plan} on {best.device}", "subtitle": next(found.sentences())}
-    return {**picture_with(_FOLDER / "scheduled.vl.json", rows), "title": title}
+    plans = " and ".join(one.plan for one in best.sides)
+    title: dict[str, Json] = {"text": f"{plans} on {best.device}", "subtitle": next(found.sentences())}
+    spec = picture_with(_FOLDER / "scheduled.vl.json", rows)
+    if best.decode is not None:
+        parts = spec["vconcat"]
+        drawn = _mapping(_mapping(parts[1] if isinstance(parts, list) else {})["encoding"])
+        drawn["strokeDash"] = {"field": "role", "type": "nominal", "sort": None, "title": "instances"}
+    return {**spec, "title": title}
 
 
 def _steps(minutes: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -178,3 +185,45 @@ def _steps(minutes: Sequence[float]) -> Iterator[tuple[float, float]]:
         if minute == 0 or value != minutes[minute - 1]:
             yield minute / 60, value
     yield len(minutes) / 60, minutes[-1]
+
+
+_MOST_SERIES = 8  # below each other
+_MOST_VERSIONS = 12  # of a series whose every version is drawn; of others, those at steps
+
+
+def trend_picture(found: Trends) -> dict[str, Json]:
+    """Values over days with levels, steps and versions: the series with the worst steps, else the first ones."""
+    shown = [one for one in found.series if one.steps][:_MOST_SERIES] or found.series[:_MOST_SERIES]
+    stepped = sum(bool(one.steps) for one in found.series)
+    said = f"{stepped} of {len(found.series)} metrics of settings stepped"
+    if len(shown) < (stepped or len(found.series)):
+        said += f"; {len(shown)} are drawn, the worst first"
+    title: dict[str, Json] = {"text": "Measured over days", "subtitle": said, "offset": 16}
+    spec = picture_with(_FOLDER / "trend.vl.json", [row for one in shown for row in _drawn_series(one)])
+    names: list[Json] = [_series_name(one) for one in shown]
+    return {**spec, "title": title, "facet": {**_mapping(spec["facet"]), "sort": names}}
+
+
+def _series_name(one: Series) -> str:
+    return f"{one.metric}: {one.setting}"
+
+
+def _drawn_series(one: Series) -> Iterator[Json]:
+    series = _series_name(one)
+    for day in one.days:
+        yield {"of": "day", "series": series, "day": str(day.day), "value": day.value, "runs": day.runs,
+               "version": day.version}  # fmt: skip
+    ends = [*(step.day for step in one.steps), one.days[-1].day]
+    levels = [*(step.before for step in one.steps), *(step.after for step in one.steps[-1:])]
+    for first, last, level in zip([one.days[0].day, *ends], ends, levels, strict=False):
+        yield {"of": "level", "series": series, "day": str(first), "until": str(last), "value": level}
+    for step in one.steps:
+        verdict = "worse" if step.worse_percent > 0 else "better"
+        yield {"of": "step", "series": series, "day": str(step.day), "verdict": verdict,
+               "change": f"{step.change_percent:+.1f} %"}  # fmt: skip
+    changed = [day for day, before in zip(one.days[1:], one.days, strict=False) if day.version != before.version]
+    if len(changed) > _MOST_VERSIONS:
+        changed = [day for day in changed if day.day in ends]
+    for day in [one.days[0], *changed]:
+        if day.version:
+            yield {"of": "version", "series": series, "day": str(day.day), "version": day.version}

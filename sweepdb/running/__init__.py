@@ -10,7 +10,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.running.how import READY_S, HowToRun
-    from sweepdb.running.servers import ServerFailed
-    from sweepdb.running.starts import Ran, run_starts, runs_folder
+    from sweepdb.running.starts import run_starts
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -1,6 +1,6 @@
-"""A launched folder as a running server: started on a free port, waited for, watched, stopped on any end of the block.
+"""A launched folder as a running server: started on a free port, waited for, watched, stopped with the block.
 
-Not here: keeping that one failed (sweepdb.running.failures)."""
+Not here: keeping that one failed (sweepdb.running.starts)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Starts, one after the other: a server of a row, its ladder of loads measured and imported, and the next one asked.
 
 What the next start is comes from whoever asks (sweepdb.deciding). Everything that was started ends with the call; one
-that was killed goes on where it stood, by its journal."""
+that was killed goes on where it stood, by its journal. A server that failed is a result without numbers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from evaluator.ledger import SERVER_FAILED
 from store.errors import EvaluationError, SweepdbError
 from store.location import StoreLocation, parse_url
-from sweepdb.launching import write_launch
+from store.whole_files import written_whole
+from sweepdb.launching import RESULTS, deployed, write_launch
 from sweepdb.measuring import import_measurements
 from sweepdb.running.clients import installed_client, measure
-from sweepdb.running.failures import write_failure
 from sweepdb.running.guarded import Mark, end_marked
 from sweepdb.running.how import HowToRun
 from sweepdb.running.journal import Begun, Journal, Load, open_journal
@@ -243,3 +244,23 @@ def _ended_by_signals() -> Iterator[None]:
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
+
+
+def write_failure(folder: Path, start: Begun, failed: ServerFailed, load: Load | None) -> str:
+    """Write why a start failed, at a load or before any, and return where it lies in the folder."""
+    said = deployed(folder)
+    document = {
+        SERVER_FAILED: failed.message,
+        "probe": start.probe,
+        "scenario": start.scenario,
+        "input_length": said.get("input_length"),
+        "output_length": said.get("output_length"),
+        "concurrency": said.get("users") if load is None else load.concurrency,
+        "request_rate": None if load is None else load.rate,
+        "log": list(failed.lines),
+    }
+    name = f"{RESULTS}/failed.json"
+    (folder / RESULTS).mkdir(exist_ok=True)
+    with written_whole(folder / name) as temporary:
+        temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return name

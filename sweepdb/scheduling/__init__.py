@@ -11,5 +11,6 @@ if TYPE_CHECKING:
     from sweepdb.scheduling.pool_schedule import PoolSchedule
     from sweepdb.scheduling.pools import schedule_pool
     from sweepdb.scheduling.scheduled import schedule
+    from sweepdb.scheduling.usual import USUAL
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidate:
-    """A deployment whose replicas carry the day: how many serve, by the way they are scaled."""
+    """A deployment whose replicas carry the day: how many serve, by the way they are scaled.
+
+    Where it serves prefill and decode apart, it is the prefill instance, with the decode instance beside it."""
 
     device: str
     plan: str
@@ -28,15 +30,40 @@ class Candidate:
     usd_per_device_hour: float | None
     scaled: dict[str, Scaled]
     moved: tuple[int, ...] | None = None  # replicas of each hour beyond those of its goodput; None: was not simulated
+    decode: Candidate | None = None
+
+    @property
+    def sides(self) -> tuple[Candidate, ...]:
+        """Itself, or prefill and decode."""
+        return (self,) if self.decode is None else (self, self.decode)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Of its sides."""
+        return ("aggregated",) if self.decode is None else ("prefill", "decode")
+
+    @property
+    def place(self) -> str:
+        """The scenarios of its sides: no other candidate has them."""
+        return " ".join(one.scenario for one in self.sides)
 
     def device_hours(self, kind: str) -> float:
         """Of the whole day, start-up among them."""
-        return self.num_devices * self.scaled[kind].paid_minutes / 60
+        return sum(one.num_devices * one.scaled[kind].paid_minutes for one in self.sides) / 60
 
     def usd(self, kind: str) -> float | None:
         """Of the whole day; None without a price."""
         price = self.usd_per_device_hour
         return None if price is None else price * self.device_hours(kind)
+
+    def runs(self, kind: str) -> str:
+        """The replicas of each side by hour, in words."""
+        found = []
+        for role, one in zip(self.roles, self.sides, strict=True):
+            counts = one.scaled[kind].of_hours()
+            named = "" if self.decode is None else f"{role} "
+            found.append(f"{replica_range(int(counts.min()), int(counts.max()), named)} of {one.plan}")
+        return " and ".join(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,12 +82,16 @@ class DaySchedule(Framed):
     @property
     def added(self) -> int:
         """Replica-hours that the simulation asked for beyond what goodput says."""
-        return sum(max(0, one) for one in self.candidates[0].moved or ())
+        return sum(max(0, one) for one in self._moved)
 
     @property
     def removed(self) -> int:
         """Replica-hours of those that goodput asks for, and the simulation does not need."""
-        return -sum(min(0, one) for one in self.candidates[0].moved or ())
+        return -sum(min(0, one) for one in self._moved)
+
+    @property
+    def _moved(self) -> list[int]:
+        return [hours for one in self.candidates[0].sides for hours in one.moved or ()]
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -70,8 +101,8 @@ class DaySchedule(Framed):
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """Candidate and hour, then replicas and shares of each way to scale."""
-        return ("rank", "device", "plan", "scenario", "hour", "peak_rate", *(f"{kind}_replicas" for kind in self.kinds),
-                *(f"{kind}_attained" for kind in self.kinds))  # fmt: skip
+        return ("rank", "role", "device", "plan", "scenario", "hour", "peak_rate",
+                *(f"{kind}_replicas" for kind in self.kinds), *(f"{kind}_attained" for kind in self.kinds))  # fmt: skip
 
     @property
     def totals_columns(self) -> tuple[str, ...]:
@@ -85,33 +116,38 @@ class DaySchedule(Framed):
         return tuple(self._rows())
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
-        for rank, one in enumerate(self.candidates, start=1):
-            replicas = [one.scaled[kind].of_hours() if kind in one.scaled else None for kind in self.kinds]
-            for hour, peak in enumerate(self.peak_rates):
-                counts = (None if many is None else int(many[hour]) for many in replicas)
-                shares = (self.attained[kind][hour] if rank == 1 else None for kind in self.kinds)
-                yield (rank, one.device, one.plan, one.scenario, hour, peak, *counts, *shares)
+        for rank, candidate in enumerate(self.candidates, start=1):
+            for role, one in zip(candidate.roles, candidate.sides, strict=True):
+                replicas = [one.scaled[kind].of_hours() if kind in one.scaled else None for kind in self.kinds]
+                for hour, peak in enumerate(self.peak_rates):
+                    counts = (None if many is None else int(many[hour]) for many in replicas)
+                    shares = (self.attained[kind][hour] if rank == 1 else None for kind in self.kinds)
+                    yield (rank, role, one.device, one.plan, one.scenario, hour, peak, *counts, *shares)
 
     def totals(self) -> Iterator[tuple[object, ...]]:
         """Device-hours and dollars of each candidate, by way to scale."""
         for rank, one in enumerate(self.candidates, start=1):
             hours = (one.device_hours(kind) if kind in one.scaled else None for kind in self.kinds)
             usd = (one.usd(kind) if kind in one.scaled else None for kind in self.kinds)
-            yield (rank, one.device, one.plan, one.num_devices, one.moved is not None, *hours, *usd)
+            plans = " + ".join(side.plan for side in one.sides)
+            devices = " + ".join(str(side.num_devices) for side in one.sides) if one.decode else one.num_devices
+            yield (rank, one.device, plans, devices, one.moved is not None, *hours, *usd)
 
     def sentences(self) -> Iterator[str]:
         """The replicas to run, what they save, and how well each way keeps the limits."""
         best = self.candidates[0]
-        counts = best.scaled["scheduled"].of_hours()
         static, hours = best.device_hours("static"), best.device_hours("scheduled")
-        least, most = int(counts.min()), int(counts.max())
-        yield (
-            f"Run {replica_range(least, most)} of {best.plan} on {best.device} by hour:"
-            f" {hours:,.1f} device-hours, {100 * (1 - hours / static):.0f} % below the {static:,.1f} of {most} all day."
-        )
+        runs = f"{best.runs('scheduled')} on {best.device}"
+        if hours < static:
+            most = " and ".join(str(int(one.scaled["static"].ready[0])) for one in best.sides)
+            saved = f"{100 * (1 - hours / static):.0f} % below the {static:,.1f} of {most} all day"
+            yield f"Run {runs} by hour: {hours:,.1f} device-hours, {saved}."
+        else:
+            yield f"Run {runs} all day: {hours:,.1f} device-hours; fewer in some hours would save none."
         if (usd := best.usd("scheduled")) is not None:
             yield f"That costs {usd:,.2f} USD; all day, {best.usd('static'):,.2f} USD."
-        lost = f", {self.spare} of them lost all day" if self.spare else ""
+        side = " on each side" if best.decode else ""
+        lost = f", {self.spare} of them lost all day{side}" if self.spare else ""
         yield f"{self.requests:,} requests were simulated against those replicas{lost}."
         for kind in self.kinds:
             shares = [one for one in self.attained[kind] if one is not None]
@@ -130,6 +166,6 @@ class DaySchedule(Framed):
         return f"<Schedule: {next(self.sentences())}>"
 
 
-def replica_range(least: int, most: int) -> str:
-    """`1 replica`, `2 to 3 replicas`."""
-    return f"{most if least == most else f'{least} to {most}'} {'replica' if most == 1 else 'replicas'}"
+def replica_range(least: int, most: int, named: str = "") -> str:
+    """`1 replica`, `2 to 3 prefill replicas`."""
+    return f"{most if least == most else f'{least} to {most}'} {named}{'replica' if most == 1 else 'replicas'}"

@@ -4,7 +4,7 @@ Pure: needs in, replicas out. Not here: where needs come from (sweepdb.schedulin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -24,15 +24,17 @@ _ROUNDED = 1e-6
 class Choice:
     """A deployment that a model may run on all day, and the replicas that carry each hour."""
 
+    device: str
     num_devices: int
     needed: Integers
+    cost: float = 1.0  # of a device's minute, such as its price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pool:
-    """Devices of a pool, minutes of each hour and of a start, and the fewest replicas of each model."""
+    """Devices of a pool by kind, minutes of each hour and of a start, and the fewest replicas of a model."""
 
-    devices: int
+    devices: Mapping[str, int]
     minutes: Integers
     start_up: int
     minimum: int
@@ -45,12 +47,12 @@ class Allotted:
     chosen: tuple[int, ...]
     replicas: tuple[Integers, ...]
     lost: tuple[FloatArray, ...]
-    device_minutes: float
+    cost: float  # device-minutes, where no cost is given
     proven: bool  # whether no other answer is better
 
 
 def allotted(models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pool) -> Allotted | None:
-    """The fewest lost requests, and of those answers the fewest device-minutes; None where none is possible.
+    """The fewest lost requests, and of those answers the cheapest; None where none is possible.
 
     Each model brings its choices and its requests by hour. An hour with a share of the replicas that it needs loses the
     rest of its requests. A replica holds its devices from its start on, beside those that serve in the hour before."""
@@ -59,8 +61,8 @@ def allotted(models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pool) 
     if lost is None:
         return None
     program.highs.addConstr(program.lost_requests <= lost + _ROUNDED * (1.0 + lost))
-    minutes = program.solved(program.device_minutes)
-    return None if minutes is None else program.answer(minutes)
+    cost = program.solved(program.cost)
+    return None if cost is None else program.answer(cost)
 
 
 class _Program:
@@ -73,9 +75,9 @@ class _Program:
         self.lost = [self._lost(number, requests) for number, (_, requests) in enumerate(models)]
         self._share_devices()
         self.lost_requests = sum((one for hours in self.lost for one in hours), start=self.highs.expr())
-        self.device_minutes = sum(
+        self.cost = sum(
             (
-                choice.num_devices * (int(pool.minutes[hour]) * running + pool.start_up * starting)
+                choice.cost * choice.num_devices * (int(pool.minutes[hour]) * running + pool.start_up * starting)
                 for (choices, _), taken in zip(models, self.taken, strict=True)
                 for choice, (_, hours) in zip(choices, taken, strict=True)
                 for hour, (running, starting) in enumerate(hours)
@@ -85,7 +87,7 @@ class _Program:
 
     def _choice(self, choice: Choice) -> tuple[Any, list[tuple[Any, Any]]]:
         """Whether it is chosen; running and starting replicas of each hour."""
-        most, before = self.pool.devices // choice.num_devices, None
+        most, before = self.pool.devices.get(choice.device, 0) // choice.num_devices, None
         chosen = self.highs.addBinary()
         hours = []
         for _ in range(self.pool.minutes.size):
@@ -113,16 +115,23 @@ class _Program:
         return found
 
     def _share_devices(self) -> None:
-        for hour in range(self.pool.minutes.size):
-            serving, also_starting = self.highs.expr(), self.highs.expr()
-            for (choices, _), taken in zip(self.models, self.taken, strict=True):
-                for choice, (_, hours) in zip(choices, taken, strict=True):
-                    serving += choice.num_devices * hours[hour][0]
+        for kind, devices in self.pool.devices.items():
+            of_kind = [
+                (choice.num_devices, hours)
+                for (choices, _), taken in zip(self.models, self.taken, strict=True)
+                for choice, (_, hours) in zip(choices, taken, strict=True)
+                if choice.device == kind
+            ]
+            for hour in range(self.pool.minutes.size):
+                serving, also_starting = self.highs.expr(), self.highs.expr()
+                for each, hours in of_kind:
+                    serving += each * hours[hour][0]
                     if hour:
-                        also_starting += choice.num_devices * (hours[hour - 1][0] + hours[hour][1])
-            self.highs.addConstr(serving <= self.pool.devices)
-            if hour and self.pool.start_up:
-                self.highs.addConstr(also_starting <= self.pool.devices)
+                        also_starting += each * (hours[hour - 1][0] + hours[hour][1])
+                if of_kind:
+                    self.highs.addConstr(serving <= devices)
+                if of_kind and hour and self.pool.start_up:
+                    self.highs.addConstr(also_starting <= devices)
 
     def solved(self, least: Any) -> float | None:  # noqa: ANN401  an expression of HiGHS
         """The least that can be; None where nothing is possible."""
@@ -136,17 +145,14 @@ class _Program:
             raise InputError("HiGHS found no answer in a minute", hint="fewer models, a shorter day, or one `device`")
         return value
 
-    def answer(self, device_minutes: float) -> Allotted:
+    def answer(self, cost: float) -> Allotted:
         chosen = [int(np.argmax([self.highs.val(variable) for variable, _ in taken])) for taken in self.taken]
         replicas = [
             np.asarray([round(self.highs.val(running)) for running, _ in taken[place][1]], dtype=np.int64)
             for place, taken in zip(chosen, self.taken, strict=True)
         ]
         lost = [np.asarray([max(0.0, self.highs.val(one)) for one in hours]) for hours in self.lost]
-        return Allotted(
-            chosen=tuple(chosen), replicas=tuple(replicas), lost=tuple(lost), device_minutes=device_minutes,
-            proven=self.proven,
-        )  # fmt: skip
+        return Allotted(chosen=tuple(chosen), replicas=tuple(replicas), lost=tuple(lost), cost=cost, proven=self.proven)
 
 
 def _solver() -> Any:  # noqa: ANN401  no types are published

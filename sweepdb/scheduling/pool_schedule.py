@@ -5,7 +5,7 @@ Not here: finding it (sweepdb.scheduling.pools)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from queries.asking import Framed
@@ -24,6 +24,7 @@ class Pooled:
     needed: tuple[int, ...]
     replicas: tuple[int, ...]
     lost: tuple[float, ...]  # requests that are turned away
+    device_hours: float  # start-up among them
     attained: tuple[float | None, ...]
 
 
@@ -34,8 +35,7 @@ class PoolSchedule(Framed):
     columns = ("model", "device", "plan", "scenario", "hour", "peak_rate", "needed_replicas", "replicas", "devices",
                "lost_requests", "attained")  # fmt: skip
     models: tuple[Pooled, ...]
-    pool: int
-    device_hours: float
+    pool: Mapping[str, int]  # devices by kind
     attainment: float
     proven: bool  # whether no other answer loses or takes less
     store: StoreLocation
@@ -54,10 +54,15 @@ class PoolSchedule(Framed):
                 yield (one.model, run.device, run.plan, run.scenario, hour, peak, *counts, round(lost, 1), attained)
 
     @property
+    def device_hours(self) -> float:
+        """Of all models together."""
+        return sum(one.device_hours for one in self.models)
+
+    @property
     def usd(self) -> float | None:
-        """Of the whole day; None without a price."""
-        price = self.models[0].deployment.usd_per_device_hour
-        return None if price is None else price * self.device_hours
+        """Of the whole day; None without a price of each device."""
+        paid = [(one.device_hours, one.deployment.usd_per_device_hour) for one in self.models]
+        return None if any(price is None for _, price in paid) else sum(hours * (price or 0.0) for hours, price in paid)
 
     @property
     def device_hours_apart(self) -> float:
@@ -68,9 +73,9 @@ class PoolSchedule(Framed):
 
     def sentences(self) -> Iterator[str]:
         """The devices in use, requests that are lost, and how well each model keeps the limits."""
-        device = self.models[0].deployment.device
+        devices = " and ".join(f"{count} {kind}" for kind, count in self.pool.items())
         yield (
-            f"{len(self.models)} models run on {self.pool} devices of {device}: {self.device_hours:,.1f} device-hours;"
+            f"{len(self.models)} models run on {devices}: {self.device_hours:,.1f} device-hours;"
             f" what each model's busiest hour needs, all day, would be {self.device_hours_apart:,.1f}."
         )
         if self.usd is not None:
@@ -90,7 +95,9 @@ class PoolSchedule(Framed):
 
     def _model_sentence(self, one: Pooled) -> str:
         shares = [share for share, lost in zip(one.attained, one.lost, strict=True) if share is not None and lost < 1]
-        runs = f"{one.model} runs {replica_range(min(one.replicas), max(one.replicas))} of {one.deployment.plan}"
+        run = one.deployment
+        on = f" on {run.device}" if len(self.pool) > 1 else ""
+        runs = f"{one.model} runs {replica_range(min(one.replicas), max(one.replicas))} of {run.plan}{on}"
         if not shares:
             return f"{runs}, and turns requests away in every hour."
         missed = sum(share < self.attainment for share in shares)

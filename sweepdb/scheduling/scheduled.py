@@ -8,26 +8,27 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from queries.asking import question_of
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from sweepdb.planning.ranking import number_of
+from sweepdb.scheduling.candidates import by_cost, candidates_of, scaled_by
 from sweepdb.scheduling.day_schedule import Candidate, DaySchedule
-from sweepdb.sessions import open_session
+from sweepdb.scheduling.usual import USUAL
 
 if TYPE_CHECKING:
     from evaluator.arithmetic import FloatArray, Integers
     from evaluator.arrivals import DayPlayer, QueueTarget, Scaled, Scaling, TimeLimits
     from evaluator.inputs import Day
+    from evaluator.scenario import Scenario
 
 _SIMULATED, _MOST_SIMULATED = 3, 8  # candidates: the first ones, and until one of them stays first
-_MOST_CANDIDATES = 1_000
+_MORE_PREFILL = 2  # instances beyond the fewest, as these may save more decode instances
 _UNITS_S = {"s": 1.0, "ms": 1e-3}
 
 
@@ -36,25 +37,25 @@ def schedule(
     *,
     ttft_limit: float,
     tpot_limit: float,
-    attainment: float = 0.95,
+    attainment: float = USUAL.attainment,
     sweep: str | None = None,
     model: str | None = None,
     device: str | None = None,
-    start_up: int = 5,
-    cool_down: int = 10,
-    minimum: int = 1,
+    start_up: int = USUAL.start_up,
+    cool_down: int = USUAL.cool_down,
+    minimum: int = USUAL.minimum,
     maximum: int | None = None,
-    spare: int = 0,
+    spare: int = USUAL.spare,
     reactive: str | None = None,
-    trace_unit: str = "s",
-    seed: int = 1,
+    trace_unit: str = USUAL.trace_unit,
+    seed: int = USUAL.seed,
     store: str | None = None,
 ) -> DaySchedule:
     """Replicas by hour for a CSV of `minute,rate` or a log of requests: the fewest device-hours within limits.
 
-    Candidates are stored instances with loads that do both prefill and decode. Lengths are those of the log, else of
-    their workload. `reactive="queue=5"` adds a planner that aims at 5 waiting requests to a replica, `"ongoing=40"` one
-    at 40 that wait or run."""
+    Candidates are stored instances with loads, alone or prefill and decode apart, which are scaled apart, too. Lengths
+    are those of the log, else of their workload. `reactive="queue=5"` adds a planner that aims at 5 waiting requests to
+    a replica, `"ongoing=40"` one at 40 that wait or run; both scale instances that do prefill and decode."""
     from evaluator.arrivals import Scaling, TimeLimits
 
     check_counts(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare, seed=seed)
@@ -65,8 +66,9 @@ def schedule(
     scope = {"sweep": sweep, "model": model, "device": device, "attainment": attainment, "ttft_limit": ttft_limit,
              "tpot_limit": tpot_limit}  # fmt: skip
     found = candidates_of(
-        {name: value for name, value in scope.items() if value is not None}, day.rates_per_s, scaling, store
-    )
+        {name: value for name, value in scope.items() if value is not None}, day.rates_per_s, scaling, store,
+        apart=target is None,
+    )  # fmt: skip
     return AskedDay(day, scaling, limits, attainment, seed, target).answered(found, parse_url(store))
 
 
@@ -112,69 +114,6 @@ def _target(reactive: str) -> QueueTarget:
     )
 
 
-def candidates_of(
-    scope: dict[str, object], rates: FloatArray, scaling: Scaling, store: str | None
-) -> list[Candidate]:  # fmt: skip
-    """Stored instances that keep the limits, with the replicas that carry these rates; the cheapest first."""
-    asked = question_of("capacity", {**scope, "rate": float(rates.max()), "top": _MOST_CANDIDATES})
-    with open_session(store) as session:
-        answer = session.ask(asked)
-    rows = [row for row in answer.dicts() if row["mode"] == "aggregated"]
-    if not rows:
-        raise InputError(
-            "no stored instance keeps the limits at any rate",
-            hint="longer limits, or store loads: sweepdb evaluate ... `arrivals=poisson`",
-        )
-    if len({row["question_group"] for row in rows}) > 1:
-        raise InputError("the store holds several models or workloads", hint="name one: `sweep`, `model` or `device`")
-    found = [_candidate(row, rates, scaling) for row in rows]
-    most = scaling.maximum
-    carrying = [one for one in found if most is None or one.scaled["static"].ready.max() <= most]
-    if not carrying:
-        least = min(int(one.scaled["static"].ready.max()) for one in found)
-        raise InputError(
-            f"`maximum={most}` replicas are too few: the busiest hour needs {least}", hint="raise `maximum`"
-        )
-    return sorted(carrying, key=_order(carrying))
-
-
-def _order(candidates: Sequence[Candidate]) -> Callable[[Candidate], tuple[float, float, str]]:
-    by_money = all(one.usd_per_device_hour is not None for one in candidates)
-
-    def key(one: Candidate) -> tuple[float, float, str]:
-        hours = one.device_hours("scheduled")
-        return (number_of(one.usd("scheduled")) if by_money else hours, hours, one.scenario)
-
-    return key
-
-
-def _candidate(row: dict[str, object], rates: FloatArray, scaling: Scaling) -> Candidate:
-    from evaluator.arrivals import peaks
-
-    bought = number_of(row["devices_with_margin"], number_of(row["devices"]))
-    price = row["usd_per_hour"]
-    goodput = number_of(row["goodput_per_instance"])
-    return Candidate(
-        device=str(row["device"]),
-        plan=str(row["plan"]),
-        scenario=str(row["scenario"]),
-        num_devices=int(number_of(row["num_devices"])),
-        goodput=goodput,
-        usd_per_device_hour=None if price is None else number_of(price) / bought,
-        scaled=_scaled(rates, goodput, scaling, scaling.needed(peaks(rates), goodput)),
-    )
-
-
-def _scaled(rates: FloatArray, goodput: float, scaling: Scaling, needed: Integers) -> dict[str, Scaled]:
-    from evaluator.arrivals import reactive, scheduled, static
-
-    return {
-        "static": static(needed, scaling, rates.size),
-        "scheduled": scheduled(needed, scaling, rates.size),
-        "reactive": reactive(rates, goodput, scaling),
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class AskedDay:
     """A day that is asked about: its requests, and what is wanted of replicas."""
@@ -188,30 +127,31 @@ class AskedDay:
 
     def answered(self, candidates: Sequence[Candidate], location: StoreLocation) -> DaySchedule:
         """The first candidates simulated, and others for as long as one of them comes first."""
-        order, found, done = _order(candidates), list(candidates), dict[str, Candidate]()
+        order, found, done = by_cost(candidates), list(candidates), dict[str, Candidate]()
         while len(done) < _MOST_SIMULATED:
-            waiting = [one for one in found[: 1 if len(done) >= _SIMULATED else _SIMULATED] if one.scenario not in done]
+            waiting = [one for one in found[: 1 if len(done) >= _SIMULATED else _SIMULATED] if one.place not in done]
             if not waiting:
                 break
             place = found.index(waiting[0])
             try:
-                found[place] = done[waiting[0].scenario] = self.simulated(waiting[0], location)
+                found[place] = done[waiting[0].place] = self.simulated(waiting[0], location)
             except InputError:
                 if len(found) == 1:
                     raise
                 del found[place]
             found.sort(key=order)
-        found.sort(key=lambda one: (one.scenario not in done, order(one)))
+        found.sort(key=lambda one: (one.place not in done, order(one)))
         return self._told(found, location)
 
     def _told(self, candidates: Sequence[Candidate], location: StoreLocation) -> DaySchedule:
         from evaluator.arrivals import peaks
 
         best = candidates[0]
-        player = self.player(best, location)
-        attained = {kind: self._attained(player, one) for kind, one in best.scaled.items()}
+        day = self.simulation(best, location)
+        attained = {kind: day.attained(*(one.scaled[kind] for one in best.sides)) for kind in best.scaled}
         if (target := self.target) is not None:
             started = int(best.scaled["reactive"].ready[0])
+            player = self.player(best, location)
             followed, attained[target.counted] = player.followed(target, self.scaling, started, self.limits)
             best = replace(best, scaled={**best.scaled, target.counted: followed})
         return DaySchedule(
@@ -220,43 +160,76 @@ class AskedDay:
             peak_rates=tuple(peaks(self.day.rates_per_s).tolist()),
             attained={kind: shares_of(one) for kind, one in attained.items()},
             attainment=self.attainment,
-            requests=player.requests,
+            requests=day.requests,
             spare=self.scaling.spare,
             store=location,
         )
 
     def player(self, one: Candidate, location: StoreLocation) -> DayPlayer:
-        """The day's requests for a candidate."""
+        """The day's requests for an instance."""
+        return self._player(one, location)[0]
+
+    def _player(self, one: Candidate, location: StoreLocation) -> tuple[DayPlayer, Scenario]:
         from evaluator.arrivals import DayPlayer
         from evaluator.evaluate import cost_of
         from sweepdb.restoring import scenario_with_operators
 
         scenario, operators = scenario_with_operators(location, one.scenario)
-        return DayPlayer(scenario, operators, cost_of(scenario), self.day, self.seed)
+        return DayPlayer(scenario, operators, cost_of(scenario), self.day, self.seed), scenario
 
-    def _attained(self, player: DayPlayer, scaled: Scaled) -> FloatArray:
-        return player.attained(np.maximum(1, scaled.ready - self.scaling.spare), self.limits)
+    def simulation(self, one: Candidate, location: StoreLocation) -> _Simulation:
+        """The day's requests for a candidate, both of its sides together."""
+        from evaluator.arrivals import PairPlayer
+
+        player, scenario = self._player(one, location)
+        if one.decode is None:
+            return _Simulation(self, player.attained, player.requests)
+        pair = PairPlayer(player, self.player(one.decode, location), scenario)
+        return _Simulation(self, pair.attained, player.requests)
 
     def simulated(self, one: Candidate, location: StoreLocation) -> Candidate:
         """The candidate with the fewest replicas whose hours keep the limits in a simulated day."""
-        from evaluator.arrivals import LimitsUnmetError, fewest_by_hour, peaks, scheduled
+        from evaluator.arrivals import LimitsUnmetError, peaks
 
-        rates, scaling, player = self.day.rates_per_s, self.scaling, self.player(one, location)
-
-        def missed(needed: Integers) -> NDArray[np.bool_]:
-            return self._attained(player, scheduled(needed, scaling, rates.size)) < self.attainment
-
-        first = scaling.needed(peaks(rates), one.goodput)
+        rates, scaling = self.day.rates_per_s, self.scaling
+        first = [scaling.needed(peaks(rates), side.goodput) for side in one.sides]
         try:
-            needed = fewest_by_hour(missed, first, max(scaling.minimum, 1 + scaling.spare))
+            needed = self._fewest(one, self.simulation(one, location), first)
         except LimitsUnmetError as error:
             raise InputError(
-                f"no number of replicas of {one.plan} keeps the limits in hour {error.hour}",
+                f"no number of replicas of {' and '.join(side.plan for side in one.sides)} keeps the limits in hour"
+                f" {error.hour}",
                 hint="longer limits, or a lower `attainment`",
             ) from error
-        self._check_room(int(needed.max()))
-        moved = tuple((needed - first).tolist())
-        return replace(one, scaled=_scaled(rates, one.goodput, scaling, needed), moved=moved)
+        self._check_room(max(int(side.max()) for side in needed))
+        done: list[Candidate] = [
+            replace(
+                side, scaled=scaled_by(rates, side.goodput, scaling, after), moved=tuple((after - before).tolist())
+            )
+            for side, before, after in zip(one.sides, first, needed, strict=True)
+        ]  # fmt: skip
+        return done[0] if one.decode is None else replace(done[0], decode=done[1])
+
+    def _fewest(self, one: Candidate, day: _Simulation, first: Sequence[Integers]) -> tuple[Integers, ...]:
+        """Of prefill instances the fewest that any decode instances help, and a few more where these save decode."""
+        from evaluator.arrivals import fewest_by_hour
+
+        least = max(self.scaling.minimum, 1 + self.scaling.spare)
+        if one.decode is None:
+            return (fewest_by_hour(day.missed, first[0], least),)
+        ample = 2 * first[1] + 2
+        prefill = fewest_by_hour(lambda prompts: day.missed(prompts, ample), first[0], least)
+        decode = fewest_by_hour(lambda answers: day.missed(prefill, answers), first[1], least)
+        best, sizes = (prefill, decode), (one.num_devices, one.decode.num_devices)
+        for more in range(1, _MORE_PREFILL + 1):
+            prompts = prefill + more
+            answers = fewest_by_hour(partial(day.missed, prompts), decode, least)
+            cheaper = sizes[0] * prompts + sizes[1] * answers < sizes[0] * best[0] + sizes[1] * best[1]
+            if not cheaper.any():
+                break
+            mixed = np.where(cheaper, prompts, best[0])
+            best = (mixed, fewest_by_hour(partial(day.missed, mixed), np.where(cheaper, answers, best[1]), least))
+        return best
 
     def _check_room(self, most: int) -> None:
         if self.scaling.maximum is not None and most > self.scaling.maximum:
@@ -264,6 +237,28 @@ class AskedDay:
                 f"`maximum={self.scaling.maximum}` replicas are too few in a simulated day: {most} are needed",
                 hint="raise `maximum`",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Simulation:
+    """A day's requests on the replicas of one side, or of two."""
+
+    asked: AskedDay
+    play: Callable[..., FloatArray]  # replicas of each side by minute, and limits
+    requests: int
+
+    def attained(self, *sides: Scaled) -> FloatArray:
+        """The share of each hour's requests within the limits, with the spare replicas lost."""
+        spare = self.asked.scaling.spare
+        return self.play(*(np.maximum(1, one.ready - spare) for one in sides), self.asked.limits)
+
+    def missed(self, *needed: Integers) -> NDArray[np.bool_]:
+        """Hours that miss the attainment with the replicas of a schedule."""
+        from evaluator.arrivals import scheduled
+
+        asked = self.asked
+        minutes = asked.day.rates_per_s.size
+        return self.attained(*(scheduled(one, asked.scaling, minutes) for one in needed)) < asked.attainment
 
 
 def shares_of(attained: FloatArray) -> tuple[float | None, ...]:

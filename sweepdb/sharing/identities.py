@@ -1,4 +1,4 @@
-"""Recomputes what follows from the specs of a scenario: keys, sizes, rates. A record that says otherwise is a forgery.
+"""Recomputes what follows from the specs of a scenario: keys, sizes, rates. Other records are forgeries.
 
 Not here: types of values (queries.bundles), and numbers of rows (store.writing)."""
 

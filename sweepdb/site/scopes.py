@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from queries.asking import NEAREST, Answer, Question, limit_table, question_of, report, settings, shown_names
-from queries.replaying import RecordingSession, limit_variables, limits_from_asked
+from queries.replaying import Recorded, RecordingSession, limit_variables
 from queries.scope_list import SHOWN_FIRST, ScopeEntry
 from store.errors import SweepdbError
 from store.location import StoreLocation
@@ -64,7 +64,7 @@ class Documents:
 
     location: StoreLocation
     state: str
-    setups: list[list[str]] = field(default_factory=list)
+    setups: list[Recorded] = field(default_factory=list)
     reports: dict[str, Document] = field(default_factory=dict)
     _places: dict[object, int] = field(default_factory=dict)
     _refused: dict[object, Document] = field(default_factory=dict)
@@ -114,8 +114,7 @@ class Documents:
         asked = report(name)
         columns = [one for one in answer.columns if one != "basis"]
         self.reports[name] = {
-            "sql": limits_from_asked(answer.sql), "told_sql": answer.sql, "columns": column_meanings(asked, columns),
-            "shown": shown_by_limit(name),
+            "told_sql": answer.sql, "columns": column_meanings(asked, columns), "shown": shown_by_limit(name),
         }  # fmt: skip
 
     def _nearest(self, session: RecordingSession, asked: Mapping[str, object]) -> Document | None:
@@ -138,8 +137,7 @@ class Documents:
             return None
         nearest = report(NEAREST)
         self.reports.setdefault(NEAREST, {
-            "sql": nearest.sql, "columns": column_meanings(nearest, answer.nearest_columns),
-            "shown": shown_by_limit(NEAREST),
+            "columns": column_meanings(nearest, answer.nearest_columns), "shown": shown_by_limit(NEAREST),
         })  # fmt: skip
         return {
             "variables": [_variables(values) for values in looked_up],
@@ -153,7 +151,7 @@ class Documents:
             with RecordingSession(self.location) as session:
                 made = session.record(question)
             if name != _NEAREST_KIND:  # whose columns refer to each other, as subqueries cannot
-                made = [limits_from_asked(text) for text in made]
+                made = made.with_limits_asked()
             if made not in self.setups:
                 self.setups.append(made)
             self._places[key] = self.setups.index(made)

@@ -12,15 +12,13 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-import duckdb
-
 from queries.connect import StoreConnection
 from queries.publishing import Publication
 from queries.replaying import asked_sql, limit_variables
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
-from store.reading import read_state
+from store.reading import duckdb, read_state
 from store.whole_files import unwritable
 from sweepdb.reporting import vega_script
 from sweepdb.site.engine import find_engine, packed
@@ -117,7 +115,7 @@ def write_data(location: StoreLocation, entries: list[ScopeEntry], data: Path) -
         probes = _write_parquet(connection.duckdb, data / "probes.parquet")
     measured = measured_listing(location)
     _dump(data / "measured.json", {**table_document(measured.columns, measured.rows), "state": documents.state})
-    _dump(data / "setups.json", documents.setups)
+    _dump(data / "setups.json", [one._asdict() for one in documents.setups])
     _dump(data / _MARK, _described(location, documents, entries, choices))
     return probes
 

@@ -19,10 +19,12 @@ from evaluator.graph import OperatorSet
 from evaluator.inputs import LengthBin, Workload
 from evaluator.scenario import Scenario
 from store.location import StoreLocation
+from store.schema import Phase
 from sweepdb.restoring import scenario_with_operators
 
 Arrivals = Literal["poisson", "users"]
 TIMES = ("ttft_ms", "tpot_ms")
+TIMES_OF: Mapping[Phase, tuple[str, ...]] = {"aggregated": TIMES, "prefill": TIMES[:1], "decode": TIMES[1:]}
 _REQUESTS = 3_000  # that are simulated at each rate
 _SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of the saturation throughput
 _LOOKED_AT = 48  # loads at which users of other lengths are evaluated
@@ -40,15 +42,19 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curve:
-    """A server's rows by load, ascending: requests in flight, and the times of each."""
+    """A server's rows by load, ascending, and the times of each: requests in flight, or those that come in a second.
 
-    in_flight: FloatArray
+    Prompts that wait are most of what a prefill server has in flight, so that slower ones would look like more load:
+    it is `by_rate`."""
+
+    load: FloatArray
     ttft_ms: FloatArray
     tpot_ms: FloatArray
+    by_rate: bool = False
 
     def at(self, metric: str, load: Any) -> Any:  # noqa: ANN401  a number for a number, many for many
         """A time between two loads, on a line; below the first its own."""
-        return np.interp(load, self.in_flight, getattr(self, metric))
+        return np.interp(load, self.load, getattr(self, metric))
 
     def slope(self, metric: str, load: float) -> float:
         """Percent by which a time grows where the load grows by one percent."""
@@ -75,24 +81,26 @@ class Restored:
     def arriving(self, seen: Lengths) -> Curve:
         """Times of requests that arrive at random moments, from a few to nearly as many as it can serve."""
         scenario = self.at(seen)
+        by_rate = scenario.phase == "prefill"
         settings = PlaySettings(process=ArrivalProcess(kind="poisson", requests=_REQUESTS))
         asked = ArrivalRequest(settings=settings, rates=())
         player = scenario_loads(scenario, "", self.operators, cost_of(scenario), asked).player
         loads = [player.load(share * player.saturation_per_s) for share in _SHARES]
         return Curve(
-            in_flight=np.array([one.in_flight for one in loads]),
+            load=np.array([one.rate_per_s if by_rate else one.in_flight for one in loads]),
             ttft_ms=np.array([one.ttft_mean_ms + one.outside_ms for one in loads]),
             tpot_ms=np.array([one.tpot_mean_ms for one in loads]),
+            by_rate=by_rate,
         )
 
     def longer(self, curve: Curve, batches: Sequence[int], seen: Lengths) -> Curve:
         """A curve of users who wait, with requests as they were seen: as much slower as both are evaluated now."""
         places = np.unique(np.linspace(0, len(batches) - 1, _LOOKED_AT).round().astype(np.int64))
-        sizes, loads = np.array(batches, dtype=np.int64)[places], curve.in_flight[places]
+        sizes, loads = np.array(batches, dtype=np.int64)[places], curve.load[places]
         both = (self.scenario, self.at(seen))
         before, after = (evaluate_scenario(one, sizes, self.operators) for one in both)
-        ttft = np.interp(curve.in_flight, loads, np.asarray(after.ttft_ms / before.ttft_ms))
-        tpot = np.interp(curve.in_flight, loads, np.asarray(after.tpot_exclusive_ms / before.tpot_exclusive_ms))
+        ttft = np.interp(curve.load, loads, np.asarray(after.ttft_ms / before.ttft_ms))
+        tpot = np.interp(curve.load, loads, np.asarray(after.tpot_exclusive_ms / before.tpot_exclusive_ms))
         return replace(curve, ttft_ms=curve.ttft_ms * ttft, tpot_ms=curve.tpot_ms * tpot)
 
 

@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from store.errors import InputError
+from store.schema import Phase
+from sweepdb.watching.judging import LOADS
 from sweepdb.watching.windows import FEWEST, Mean, Seen
 
 _LARGEST = 1e18
 
 
-def earlier_seen(path: Path, engine: str) -> Seen:
-    """The numbers that an answer saw."""
-    rows = _rows(path)
-    means = {name: _mean(rows, name, path) for name in ("in_flight", "prompt_tokens", "output_tokens", "ttft_ms",
-                                                       "tpot_ms")}  # fmt: skip
-    if means["in_flight"] is None or (means["ttft_ms"] is None and means["tpot_ms"] is None):
+def earlier_seen(path: Path, engine: str, phase: Phase) -> Seen:
+    """The numbers that an answer saw of a server of this kind."""
+    rows = _rows(path, phase)
+    means = {name: _mean(rows, name, path) for name in ("prompt_tokens", "output_tokens", "ttft_ms", "tpot_ms")}
+    load = _mean(rows, LOADS[phase][0], path)
+    if load is None or (means["ttft_ms"] is None and means["tpot_ms"] is None):
         raise InputError(
             f"{path} says nothing of a load and its times", hint="keep an answer of a busy hour: `format=json`"
         )
@@ -28,6 +30,7 @@ def earlier_seen(path: Path, engine: str) -> Seen:
         engine=engine,
         seconds=None,
         finished=FEWEST,
+        load=load,
         waiting=None,
         requests_per_s=None,
         cached_share=_number(rows.get("cached_share", {}), "measured"),
@@ -37,10 +40,11 @@ def earlier_seen(path: Path, engine: str) -> Seen:
     )
 
 
-def _rows(path: Path) -> Mapping[str, Mapping[str, Any]]:
+def _rows(path: Path, phase: Phase) -> Mapping[str, Mapping[str, Any]]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return {str(row["metric"]): row for row in found if hasattr(row, "get")}
+        rows = [row for row in found if hasattr(row, "get")]
+        return {str(row["metric"]): row for row in rows if row.get("role", "aggregated") == phase}
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -1,7 +1,11 @@
 """Metrics of serving engines by their names: one entry an engine, and a page of it as a reading.
 
 Names are those of vLLM (0.8 and newer), SGLang (0.4 and newer) and TensorRT-LLM (1.0 and newer). Where an engine
-renamed a metric, the newest name comes first. Not here: the format (sweepdb.watching.prometheus)."""
+renamed a metric, the newest name comes first. Names and labels were compared with where engines declare them
+(vllm/v1/metrics/loggers.py, sglang/srt/observability/metrics_collector.py, tensorrt_llm/metrics/collector.py), AIPerf's
+list of them, and a page of vLLM that swiss-ai/apertus-speculative-decoding keeps (metrics_after.prom).
+
+Not here: the format (sweepdb.watching.prometheus)."""
 
 from __future__ import annotations
 
@@ -12,12 +16,16 @@ from statistics import fmean
 from typing import TypeVar
 
 from store.errors import InputError
+from store.schema import Phase
 from sweepdb.watching.prometheus import Histogram, MetricSample, Page, histogram_of, sums_of
 
 _RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")  # devices that serve the same requests: the first of them counts
-_MODEL = ("model_name", "model")
+_SIDE = "engine_type"  # where SGLang says prefill and decode
+_PROCESS = "pid"  # of several front ends, of which those that do not hear of a replica say 0
+_MODEL = ("model_name", "model")  # the served name before the checkpoint's
 _MOST_SHOWN, _LONGEST_SHOWN = 5, 60  # names in an error
 _Found = TypeVar("_Found")
+_Named = TypeVar("_Named")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +51,9 @@ class EngineMetrics:
     cached_tokens: tuple[str, ...]
     looked_up_tokens: tuple[str, ...]  # prompt tokens that the prefix cache was asked for
     room: tuple[str, ...]  # gauges whose product is the tokens that the cache holds
-    room_labels: tuple[str, ...] = ()  # in place of gauges: labels of the one metric of `room`
+    room_labels: tuple[tuple[str, ...], ...] = ()  # in place of gauges: labels of the one metric of `room`
     joint: str = ":"  # between prefix and name
-    served_label: str = "model_name"  # that has the served model's name; empty where none has
+    part_label: str = ""  # of parts that are counted beside their sum, where it is empty
 
     def whole_names(self, names: Iterable[str]) -> tuple[str, ...]:
         """Names as a page has them."""
@@ -67,7 +75,7 @@ METRICS: tuple[EngineMetrics, ...] = (
         cached_tokens=("prefix_cache_hits_total", "gpu_prefix_cache_hits_total"),
         looked_up_tokens=("prefix_cache_queries_total", "gpu_prefix_cache_queries_total"),
         room=("cache_config_info",),
-        room_labels=("num_gpu_blocks", "block_size"),
+        room_labels=(("kv_cache_size_tokens",), ("num_gpu_blocks", "block_size")),
     ),
     EngineMetrics(
         engine="sglang",
@@ -84,13 +92,13 @@ METRICS: tuple[EngineMetrics, ...] = (
         cached_tokens=("cached_tokens_total",),
         looked_up_tokens=("prompt_tokens_total",),
         room=("max_total_num_tokens",),
+        part_label="priority",
     ),
     EngineMetrics(
         engine="trtllm",
         shown="TensorRT-LLM",
         prefix="trtllm",
         joint="_",
-        served_label="",
         cache_use=("kv_cache_utilization",),
         request_tpot=("time_per_output_token_seconds",),
         queued=("request_queue_time_seconds",),
@@ -112,6 +120,7 @@ class Reading:
     engine: str
     models: tuple[str, ...]
     at: float  # seconds, of any clock
+    phase: Phase | None = None  # prefill or decode, where the page says it
     running: float | None = None
     waiting: float | None = None
     cache_use: float | None = None
@@ -153,15 +162,14 @@ def reading_of(page: Page, where: str, at: float, model: str | None = None) -> R
         for name, samples in page.items()
         if name.startswith((f"{metrics.prefix}:", f"{metrics.prefix}_"))
     }
-    models = sorted({one.labels[label] for samples in own.values() for one in samples for label in _MODEL
-                     if one.labels.get(label)})  # fmt: skip
+    models = sorted({name for samples in own.values() for one in samples if (name := _model_of(one))})
     if model is not None and model not in models:
         raise InputError(f"{where} has no metrics of `served_as={model}`", hint=f"it has {_listed(models) or 'none'}")
     if model is None and len(models) > 1:
         raise InputError(
             f"{where} has metrics of {len(models)} models: {_listed(models)}", hint="choose one with `served_as`"
         )
-    chosen = {name: _of_first_ranks(_of_model(samples, model)) for name, samples in own.items()}
+    chosen = {name: _counted_once(_of_model(samples, model), metrics.part_label) for name, samples in own.items()}
     values: dict[str, object] = {
         **{name: _first(getattr(metrics, name), lambda one: histogram_of(chosen, one)) for name in _HISTOGRAMS},
         **{name: _first(getattr(metrics, name), lambda one: sums_of(chosen.get(one, ()))) for name in _COUNTERS},
@@ -174,7 +182,9 @@ def reading_of(page: Page, where: str, at: float, model: str | None = None) -> R
             f"{where} has neither times to the first token nor whole times of requests",
             hint="SGLang states them where it was started with metrics enabled; a page that is cut lacks them, too",
         )
-    return Reading(engine=metrics.engine, models=tuple(models), at=at, **values)  # type: ignore[arg-type]
+    said = {one.labels.get(_SIDE) for samples in own.values() for one in samples}
+    phase: Phase | None = "prefill" if "prefill" in said else "decode" if "decode" in said else None
+    return Reading(engine=metrics.engine, models=tuple(models), at=at, phase=phase, **values)  # type: ignore[arg-type]
 
 
 def _engine_of(page: Page, where: str) -> EngineMetrics:
@@ -203,21 +213,25 @@ def shown_engine(engine: str) -> str:
     return engine if found is None else found.shown
 
 
+def _model_of(sample: MetricSample) -> str | None:
+    return next((sample.labels[label] for label in _MODEL if sample.labels.get(label)), None)
+
+
 def _of_model(samples: Iterable[MetricSample], model: str | None) -> list[MetricSample]:
     """The samples of a model; those that name none are of all."""
-    names = [(one, next((one.labels[label] for label in _MODEL if label in one.labels), None)) for one in samples]
-    return [one for one, name in names if model is None or name in {None, model}]
+    return [one for one in samples if model is None or _model_of(one) in {None, model}]
 
 
-def _of_first_ranks(samples: Sequence[MetricSample]) -> list[MetricSample]:
-    """One series of those that devices of one replica state alike."""
+def _counted_once(samples: Sequence[MetricSample], part: str) -> list[MetricSample]:
+    """One series of those that devices of one replica state alike, and no part of a sum."""
     first: Mapping[str, str] = {
         rank: min((one.labels[rank] for one in samples if rank in one.labels), default="") for rank in _RANKS
     }
+    samples = [one for one in samples if not one.labels.get(part)]
     return [one for one in samples if all(one.labels.get(rank, lowest) == lowest for rank, lowest in first.items())]
 
 
-def _first(names: Iterable[str], look_up: Callable[[str], _Found | None]) -> _Found | None:
+def _first(names: Iterable[_Named], look_up: Callable[[_Named], _Found | None]) -> _Found | None:
     """The first that is there; an empty histogram is none where a later one has values."""
     found = [one for one in map(look_up, names) if one is not None]
     filled = [one for one in found if not isinstance(one, Histogram) or one.count > 0]
@@ -229,17 +243,25 @@ def _room(metrics: EngineMetrics, chosen: Mapping[str, Sequence[MetricSample]]) 
     if not metrics.room_labels:
         factors = [sums_of(chosen.get(name, ())) for name in metrics.room]
         return None if None in factors else math.prod(one for one in factors if one is not None) or None
+    samples = chosen.get(metrics.room[0], ())
+    return _first(metrics.room_labels, lambda labels: _room_by_labels(samples, labels))
+
+
+def _room_by_labels(samples: Sequence[MetricSample], labels: Sequence[str]) -> float | None:
     try:
-        samples = chosen.get(metrics.room[0], ())
-        rooms = [math.prod(float(one.labels[label]) for label in metrics.room_labels) for one in samples]
+        return math.fsum(math.prod(float(one.labels[label]) for label in labels) for one in samples) or None
     except (KeyError, ValueError):  # not said, or said to be None
         return None
-    return math.fsum(rooms) or None
 
 
 def _mean(samples: Sequence[MetricSample]) -> float | None:
-    values = [one.value for one in samples if math.isfinite(one.value)]
-    return fmean(values) if values else None
+    """Over the replicas of a server; of several processes that state the same one the largest."""
+    found: dict[tuple[tuple[str, str], ...], float] = {}
+    for one in samples:
+        if math.isfinite(one.value):
+            replica = tuple(sorted((name, value) for name, value in one.labels.items() if name != _PROCESS))
+            found[replica] = max(one.value, found.get(replica, -math.inf))
+    return fmean(found.values()) if found else None
 
 
 def average_of(readings: Sequence[Reading], gauge: str) -> float | None:

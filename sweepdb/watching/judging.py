@@ -10,11 +10,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from store.schema import Phase
 from sweepdb.watching.curves import TIMES, Curve, Lengths
 from sweepdb.watching.windows import Mean, Seen
 
 SURE = 2.5758293035489004  # standard deviations within which 99 % of a normal lie
+LOADS: Mapping[Phase, tuple[str, str]] = {  # what load is counted by, and its unit
+    "aggregated": ("in_flight", "requests"),
+    "prefill": ("requests_per_s", "requests/s"),
+    "decode": ("in_flight", "requests"),
+}
 _SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
+_LENGTHS_SAID = {
+    "prompt_tokens": "prompts of {:,.0f} tokens, not {:,.0f}",
+    "output_tokens": "answers of {:,.0f} tokens, not {:,.0f}",
+    "cached_share": "{:.2f} of prompt tokens cached, not {:.2f}",
+}
 _SHAPE = 0.1  # by which log(measured / predicted) moves where load or a length is e times another: an assumption
 _LENGTHS = 2.0  # times the tolerance of times: benchmarks spread lengths below those that they name
 _LEAST_SHARE = 0.05  # of prompts, by which a cache holds more or less than planned
@@ -105,9 +116,9 @@ def judged_times(seen: Seen, load: Mean, expected: Expected, tolerance: float, e
 def _of_earlier(metric: str, load: Mean, expected: Expected, earlier: Earlier | None) -> tuple[float, float]:
     """By how much rows were off on another day, and how far off they may be beyond that."""
     before = None if earlier is None else getattr(earlier.seen, metric)
-    if earlier is None or before is None or earlier.seen.in_flight is None:
+    if earlier is None or before is None or earlier.seen.load is None:
         return 1.0, expected.sd.get(metric, math.inf)
-    then, curve = earlier.seen.in_flight, earlier.expected.seen
+    then, curve = earlier.seen.load, earlier.expected.seen
     moved = (
         math.log(load.value / then.value),
         math.log(expected.lengths.prompt / earlier.expected.lengths.prompt),
@@ -150,12 +161,10 @@ def said_of(judged: list[Judged], *, compared: bool) -> Iterator[str]:
         if one.measured is None or one.expected is None:
             continue
         if one.verdict == "other lengths":
-            shown = f"{one.measured:.2f}" if one.metric == "cached_share" else f"{one.measured:,.0f}"
-            planned = f"{one.planned:.2f}" if one.metric == "cached_share" else f"{one.planned:,.0f}"
-            yield f"Other lengths than planned: {one.metric} is {shown}, planned were {planned}."
+            yield f"Other lengths than planned: {_LENGTHS_SAID[one.metric].format(one.measured, one.planned)}."
         if one.metric not in TIMES:
             continue
-        what = f"{_SHOWN[one.metric]} is {one.measured:.4g} ms, expected were {one.expected:.4g} ms"
+        what = f"{_SHOWN[one.metric]} is {one.measured:.4g} ms, {one.expected:.4g} ms were expected"
         if one.verdict in {"slower", "faster"}:
             reach = f"{one.least_percent:+.0f} to {one.most_percent:+.0f} %"
             yield f"{one.verdict.capitalize()} by {abs(one.change_percent or 0):.0f} % ({reach}): {what}."
@@ -167,19 +176,19 @@ def said_of(judged: list[Judged], *, compared: bool) -> Iterator[str]:
 class AtLimits(NamedTuple):
     """The largest load within limits on the mean times."""
 
-    in_flight: float
+    load: float
     requests_per_s: float
     breaks: str | None  # the limit that is missed beyond it; None where stored rows end first
 
 
 def within_limits(curve: Curve, output: float, limits: Mapping[str, float]) -> AtLimits | None:
     """The load from which a limit is missed, on lines between stored rows; None where the first row misses one."""
-    most, breaks = float(curve.in_flight[-1]), None
+    most, breaks = float(curve.load[-1]), None
     for metric, limit in limits.items():
         crossing = _crossing(curve, metric, limit)
         if crossing is not None and crossing < most:
             most, breaks = crossing, metric
-    if most < float(curve.in_flight[0]):
+    if most < float(curve.load[0]):
         return None
     return AtLimits(most, requests_per_s(curve, most, output), breaks)
 
@@ -194,11 +203,13 @@ def _crossing(curve: Curve, metric: str, limit: float) -> float | None:
     if place == 0:
         return -math.inf
     low, high = float(times[place - 1]), float(times[place])
-    start, end = float(curve.in_flight[place - 1]), float(curve.in_flight[place])
+    start, end = float(curve.load[place - 1]), float(curve.load[place])
     return start + (limit - low) / (high - low) * (end - start)
 
 
 def requests_per_s(curve: Curve, load: float, output: float) -> float:
-    """Requests that so many in flight end in a second: each stays for its first token and those after it (Little)."""
+    """Requests that a load ends in a second: of many in flight each stays for its tokens (Little)."""
+    if curve.by_rate:
+        return load
     whole_ms = float(curve.at("ttft_ms", load) + max(output - 1.0, 0.0) * curve.at("tpot_ms", load))
     return 1000.0 * load / whole_ms

@@ -12,7 +12,7 @@ from store.errors import InputError
 from store.location import StoreLocation
 from store.whole_files import written_whole
 from sweepdb.launching.benchmark_script import stated_circumstances
-from sweepdb.launching.engine_commands import command_of
+from sweepdb.launching.flags_of_rows import command_of
 from sweepdb.launching.server_command import ENGINES
 from sweepdb.launching.stored_instance import StoredInstance
 from sweepdb.measuring import PointSelection, import_measurements, let_measurements_teach
@@ -28,6 +28,8 @@ def keep(
 
     Of users who wait it has their number, and corrects rows, which are of such users; of requests that arrive their
     rate, and corrects none."""
+    if instance.scenario.phase != "aggregated":
+        raise InputError("nothing is kept of one side: points are of whole deployments", hint="leave out `keep`")
     line = _line(seen, instance, drifted=drifted, waits=waits)
     before = _lines(table, tuple(line))
     with written_whole(table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -41,7 +43,7 @@ def keep(
 
 
 def _line(seen: Seen, instance: StoredInstance, *, drifted: bool, waits: bool) -> dict[str, object]:
-    if seen.seconds is None or seen.is_idle or seen.in_flight is None:
+    if seen.seconds is None or seen.is_idle or seen.load is None:
         raise InputError("nothing is kept: a point needs two pages and 20 requests that ended", hint="`every=60`")
     if seen.prompt_tokens is None or seen.output_tokens is None or seen.tpot_ms is None:
         raise InputError("nothing is kept: the page states no lengths of requests or no time per output token")
@@ -52,7 +54,7 @@ def _line(seen: Seen, instance: StoredInstance, *, drifted: bool, waits: bool) -
         "engine_version": "",
         "input_length": round(seen.prompt_tokens.value),
         "output_length": max(1, round(seen.output_tokens.value)),
-        "concurrency": max(1, round(seen.in_flight.value)) if waits else None,
+        "concurrency": max(1, round(seen.load.value)) if waits else None,
         "request_rate": None if waits else seen.requests_per_s,
         "ttft_ms": None if seen.ttft_ms is None else seen.ttft_ms.value,
         "tpot_exclusive_ms": seen.tpot_ms.value,

@@ -11,12 +11,13 @@ import time
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from store.errors import InputError
+from store.schema import Phase
 from sweepdb.watching.engines import Reading, reading_of
 from sweepdb.watching.prometheus import parse_page
 
@@ -27,22 +28,27 @@ _MOST_READS = 100_000
 _WAIT: Callable[[float], None] = time.sleep
 
 
-def readings_of(
-    metrics: Sequence[str], *, every: float | None, during: float | None, served_as: str | None
-) -> list[Reading]:
-    """Readings in the order in which they were made: of an address `every` so many seconds, or of files.
+def readings_by_side(
+    metrics: Mapping[Phase | None, Sequence[str]], *, every: float | None, during: float | None, served_as: str | None
+) -> dict[Phase | None, list[Reading]]:
+    """Readings of each side in the order in which they were made: of addresses together, `every` so many seconds.
 
     Files were read `every` so many seconds apart, else when they were last written."""
-    addresses = [one for one in metrics if "://" in one]
-    if not metrics or (addresses and len(metrics) > 1):
+    addresses = {side: pages[0] for side, pages in metrics.items() if any("://" in one for one in pages)}
+    if not all(metrics.values()) or any(len(metrics[side]) > 1 for side in addresses):
         raise InputError("`metrics` takes one address, or files in the order in which they were read")
+    if addresses and len(addresses) < len(metrics):
+        raise InputError("`metrics` takes addresses of both sides, or files of both")
     if addresses:
-        return list(_read_again(addresses[0], every, during, served_as))
+        return _read_again(addresses, every, during, served_as)
     if during is not None:
         raise InputError(
             "files were read already: `during` belongs to an address", hint="`every`: the seconds between them"
         )
-    paths = [Path(one) for one in metrics]
+    return {side: _of_files(list(map(Path, pages)), every, served_as) for side, pages in metrics.items()}
+
+
+def _of_files(paths: Sequence[Path], every: float | None, served_as: str | None) -> list[Reading]:
     moments = [_written_at(path) if every is None else every * place for place, path in enumerate(paths)]
     if any(after <= before for before, after in pairwise(moments)):
         raise InputError("the pages were not written one after the other", hint="`every`: the seconds between them")
@@ -50,19 +56,24 @@ def readings_of(
     return [reading_of(parse_page(_of_file(path), str(path)), str(path), at, served_as) for path, at in pages]
 
 
-def _read_again(address: str, every: float | None, during: float | None, served_as: str | None) -> Iterator[Reading]:
+def _read_again(
+    addresses: Mapping[Phase | None, str], every: float | None, during: float | None, served_as: str | None
+) -> dict[Phase | None, list[Reading]]:
     """Readings at the start, each `every` seconds, and at the end."""
-    if urlsplit(address).scheme not in {"http", "https"}:
-        raise InputError(f"`metrics={address}` is no address of http or https")
+    for address in addresses.values():
+        if urlsplit(address).scheme not in {"http", "https"}:
+            raise InputError(f"`metrics={address}` is no address of http or https")
     last = during if during is not None else every or 0.0
     step = every if every is not None else last
     if not (0 < step <= last if last else every is None) or last / (step or 1.0) > _MOST_READS:
         raise InputError("`every` and `during` must be above 0 seconds, and `during` the longer one")
-    start = time.monotonic()
+    start, found = time.monotonic(), {side: list[Reading]() for side in addresses}
     for place in range(int(last / step) + 1 if last else 1):
         _WAIT(max(start + place * step - time.monotonic(), 0.0))
-        text = _of_address(address)
-        yield reading_of(parse_page(text, address), address, time.monotonic(), served_as)
+        for side, address in addresses.items():
+            text = _of_address(address)
+            found[side].append(reading_of(parse_page(text, address), address, time.monotonic(), served_as))
+    return found
 
 
 def _written_at(path: Path) -> float:

@@ -5,8 +5,10 @@ Not here: what the server did (sweepdb.watching.windows), and the comparison (sw
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from queries.learning import deviation_of_median
 from queries.session import Session
 from store.errors import InputError
 from store.location import StoreLocation
+from store.schema import Phase
 from sweepdb.launching.expectations import launched_roles
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 from sweepdb.watching.curves import TIMES, Arrivals, Curve, Lengths, Restored, restored_server
@@ -24,17 +27,17 @@ from sweepdb.watching.engines import shown_engine
 
 _MOST_BATCH = 2**31 - 2
 _MOST_LISTED = 6
-_CURVE = {"mode": "aggregated", "tpot_definition": "exclusive"}
 _SERVERS = """
     SELECT device, plan, workload, left(scenario, 8) || ':' || max(batch_size) AS probe
     FROM probe
-    WHERE phase = 'aggregated' AND contains(lower(model), lower($model))
+    WHERE phase = $phase AND contains(lower(model), lower($model))
         AND split_part(serving_model, '@', 1) = $engine
         AND ($device IS NULL OR contains(lower(device), lower($device)))
     GROUP BY device, plan, workload, scenario
     ORDER BY device, plan, workload, scenario
     LIMIT $most
 """
+_EXCLUSIVE = {"tpot_definition": "exclusive"}
 _TIMES = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}  # of answers, and as they are called here
 
 
@@ -70,24 +73,44 @@ class Planned:
             curve = self.restored.arriving(lengths)
         except InputError as error:
             raise InputError(error.message, hint="`arrivals=users` compares with users who wait") from None
-        return curve.times(*(self.corrected.at(metric, curve.in_flight) for metric in TIMES))
+        return curve.times(
+            *(self.corrected.at(metric, 0 * curve.load if curve.by_rate else curve.load) for metric in TIMES)
+        )
 
 
-def watched_server(named: str | None, location: StoreLocation, *, engine: str, model: str, device: str | None) -> str:
-    """The probe of a server: as it is named, of a folder that `launch` wrote, or the only one of a model and engine."""
-    if named is None:
-        return _only_server(location, engine=engine, model=model, device=device)
-    if not Path(named).is_dir():
-        return named
-    roles = launched_roles(Path(named))
-    if len(roles) > 1:
-        raise InputError(f"{named} starts prefill and decode apart", hint="watch takes a server that does both")
-    return roles[0].probe
+def watched_server(
+    named: Sequence[str], location: StoreLocation, *, engine: str, model: str, device: str | None, phase: Phase | None
+) -> str:
+    """The probe of a server: as it is named, of a folder that `launch` wrote, or the only one of a model and engine.
+
+    Of two that are named it is the one that serves in this phase."""
+    if not named:
+        return _only_server(location, engine=engine, model=model, device=device, phase=phase or "aggregated")
+    if len(named) == 1 and Path(named[0]).is_dir():
+        roles = launched_roles(Path(named[0]))
+        if len(roles) == 1:
+            return roles[0].probe
+        found = [one.probe for one in roles if one.role == phase]
+        return found[0] if found else _unsaid_role(named[0])
+    if len(named) == 1:
+        return named[0]
+    if phase is None:
+        _unsaid_role(" and ".join(named))
+    found = [one for one in named if read_instance(location, one).scenario.phase == phase]
+    if not found:
+        raise InputError(f"no {phase} row is named", hint=f"the row that the {phase} instances were started from")
+    return found[0]
 
 
-def _only_server(location: StoreLocation, *, engine: str, model: str, device: str | None) -> str:
+def _unsaid_role(named: str) -> NoReturn:
+    raise InputError(
+        f"{named} is prefill and decode apart", hint="say whose page it is: `metrics=prefill=URL`, `metrics=decode=URL`"
+    )
+
+
+def _only_server(location: StoreLocation, *, engine: str, model: str, device: str | None, phase: Phase) -> str:
     with connect(location.url) as connection:
-        asked = {"model": model, "engine": engine, "device": device, "most": _MOST_LISTED}
+        asked = {"model": model, "engine": engine, "device": device, "phase": phase, "most": _MOST_LISTED}
         rows = connection.execute(_SERVERS, asked).fetchall()
     if not rows:
         raise InputError(
@@ -99,13 +122,12 @@ def _only_server(location: StoreLocation, *, engine: str, model: str, device: st
     return str(rows[0][-1])
 
 
-def server_at(location: StoreLocation, probe: str, engine: str) -> StoredInstance:
-    """The stored row that a server of an engine was started as."""
+def server_at(location: StoreLocation, probe: str, engine: str, said: Phase | None = None) -> StoredInstance:
+    """The stored row that a server of an engine was started as; `said` is the phase that its page states."""
     instance = read_instance(location, probe)
-    if instance.scenario.phase != "aggregated":
-        raise InputError(
-            f"{probe} is a {instance.scenario.phase} row", hint="watch takes a row of mode aggregated, of one server"
-        )
+    phase = instance.scenario.phase
+    if said is not None and phase != said:
+        raise InputError(f"the page is of a {said} server, and {probe} is a {phase} row", hint=f"name the {said} row")
     if instance.engine not in {None, engine}:
         raise InputError(
             f"the page is of {shown_engine(engine)}, and {probe} of {shown_engine(str(instance.engine))}",
@@ -117,10 +139,20 @@ def server_at(location: StoreLocation, probe: str, engine: str) -> StoredInstanc
 def server_plan(session: Session, instance: StoredInstance, load: float | None, arrivals: Arrivals) -> Planned:
     """The plan of a server; `load` is the one at which it is judged."""
     key = str(instance.values["scenario"])
-    users, batches = _curve(_asked(session, key, 1, _MOST_BATCH), instance.probe)
-    predicted, _ = _curve(_asked(session, key, 1, _MOST_BATCH, as_predicted=True), instance.probe)
-    nearest = batches[int(np.argmin(np.abs(users.in_flight - (instance.concurrency if load is None else load))))]
-    near = _asked(session, key, nearest, nearest)
+    phase = instance.scenario.phase
+    if phase != "aggregated" and arrivals == "users":
+        raise InputError(
+            f"users ask a whole deployment, and {instance.probe} is its {phase} side", hint="`arrivals=poisson`"
+        )
+
+    def asked(first: int, last: int, **more: object) -> Answer:
+        return session.ask(question_of("curve", {**_EXCLUSIVE, "mode": phase, **more}), pinned=[(key, first, last, 0)])
+
+    users, batches = _curve(asked(1, _MOST_BATCH), instance.probe)
+    predicted, _ = _curve(asked(1, _MOST_BATCH, as_predicted=True), instance.probe)
+    served = instance.concurrency if load is None or phase == "prefill" else load
+    nearest = batches[int(np.argmin(np.abs(users.load - served)))]
+    near = asked(nearest, nearest)
     lengths = Lengths(
         prompt=float(str(instance.values["input_length_mean"])),
         output=instance.workload.output_length,
@@ -138,10 +170,6 @@ def server_plan(session: Session, instance: StoredInstance, load: float | None, 
     )
 
 
-def _asked(session: Session, key: str, first: int, last: int, **more: object) -> Answer:
-    return session.ask(question_of("curve", {**_CURVE, **more}), pinned=[(key, first, last, 0)])
-
-
 def _curve(answer: Answer, probe: str) -> tuple[Curve, tuple[int, ...]]:
     if not answer.rows:
         raise InputError(f"no row of {probe} fits into memory", hint="take a row that an answer gives")
@@ -149,7 +177,7 @@ def _curve(answer: Answer, probe: str) -> tuple[Curve, tuple[int, ...]]:
     columns = {name: np.array([row[place] for row in answer.rows], dtype=np.float64) for name, place in of.items()}
     order = np.argsort(columns["batch_size"])
     columns = {name: values[order] for name, values in columns.items()}
-    curve = Curve(in_flight=columns["concurrency"], ttft_ms=columns["ttft_ms"], tpot_ms=columns["tpot_ms"])
+    curve = Curve(load=columns["concurrency"], ttft_ms=columns["ttft_ms"], tpot_ms=columns["tpot_ms"])
     return curve, tuple(int(size) for size in columns["batch_size"])
 
 

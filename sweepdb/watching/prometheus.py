@@ -17,11 +17,11 @@ from store.errors import InputError
 
 _SAMPLE = re.compile(
     r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{(?P<labels>(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*)\})?\s*"
-    r"(?P<value>[-+.\w]+)(?:\s+(?P<moment>-?\d+(?:\.\d+)?))?\s*(?:#.*)?"
+    r"(?P<value>[-+.\w]+)(?:\s+(?P<moment>[-+.\deE]+))?\s*(?:#.*)?"
 )
 _LABEL = re.compile(r"\s*(?P<name>[a-zA-Z_]\w*)\s*=\s*\"(?P<value>(?:[^\"\\]|\\.)*)\"\s*(?:,|$)")
 _ESCAPED = {"n": "\n", '"': '"', "\\": "\\"}
-_BOUND = "le"
+_BOUND, _END = "le", "# EOF"  # of OpenMetrics
 _LONGEST_SHOWN = 60
 _NORMAL = NormalDist()
 _SPREADS = tuple(0.02 * 1.06**step for step in range(86))  # of logarithms, 0.02 to 2.8
@@ -98,7 +98,7 @@ def parse_page(text: str, where: str) -> Page:
     """The samples of a page, by name. A page whose end is missing is refused: its last counts would be wrong."""
     if not text.strip():
         raise InputError(f"{where} is empty", hint="take the address of the server's metrics, such as /metrics")
-    if not text.endswith("\n"):
+    if not text.endswith(("\n", _END)):
         raise InputError(f"{where} ends within line {text.count(chr(10)) + 1}", hint="read the page again, whole")
     found: defaultdict[str, list[MetricSample]] = defaultdict(list)
     for number, line in enumerate(text.splitlines(), start=1):

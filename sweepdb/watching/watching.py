@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -15,10 +15,14 @@ from queries.asking import Framed, question_of
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
+from store.schema import Phase
+from sweepdb.launching.stored_instance import StoredInstance
 from sweepdb.sessions import open_session
-from sweepdb.watching.curves import TIMES, Arrivals, Curve
+from sweepdb.watching.curves import TIMES, TIMES_OF, Arrivals, Curve
 from sweepdb.watching.earlier import earlier_seen
+from sweepdb.watching.engines import Reading
 from sweepdb.watching.judging import (
+    LOADS,
     AtLimits,
     Earlier,
     Expected,
@@ -31,7 +35,7 @@ from sweepdb.watching.judging import (
     within_limits,
 )
 from sweepdb.watching.keeping import keep as keep_point
-from sweepdb.watching.pages import readings_of
+from sweepdb.watching.pages import readings_by_side
 from sweepdb.watching.planned import Planned, server_at, server_plan, watched_server
 from sweepdb.watching.windows import Mean, Seen, seen_over
 
@@ -39,32 +43,44 @@ _LIMITED = {"ttft_ms": "ttft_limit", "tpot_ms": "tpot_limit"}
 _SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
 _DRIFTS = frozenset({"slower", "other lengths", "missed", "overloaded"})
 _BEYOND = 1.05  # of the largest load that is known, up to which it stands for more
+_MANY = 100.0  # requests, from which on tenths say nothing
 _WAITING = 0.1  # of the requests that are served
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched(Framed):
-    """A server that runs beside its plan: a row a number, and what follows in sentences."""
+    """A server that runs beside its plan: a row a number, and what follows in sentences.
 
-    columns = Judged._fields
+    Where prefill and decode are apart, it is the prefill server, with the decode server beside it."""
+
+    columns = ("role", *Judged._fields)
+    role: Phase
     probe: str
     seen: Seen
     judged: tuple[Judged, ...]
     said: tuple[str, ...]
+    decode: Watched | None = None
+
+    @property
+    def sides(self) -> tuple[Watched, ...]:
+        """Itself, or prefill and decode."""
+        return (self,) if self.decode is None else (self, self.decode)
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
         """Every number."""
-        return self.judged
+        return tuple((side.role, *one) for side in self.sides for one in side.judged)
 
     @property
     def drifted(self) -> bool:
         """Whether something is worse than planned, or requests are other ones."""
-        return any(one.verdict in _DRIFTS for one in self.judged)
+        return any(one.verdict in _DRIFTS for side in self.sides for one in side.judged)
 
     def sentences(self) -> Iterator[str]:
         """Each difference, and its meaning for the limits and the plan."""
-        yield from self.said
+        for side in self.sides:
+            before = "" if self.decode is None else f"{side.role.capitalize()}: "
+            yield from (f"{before}{line}" for line in side.said)
 
     def __repr__(self) -> str:
         """The first sentence."""
@@ -78,11 +94,16 @@ class _Asked:
     limits: Mapping[str, float]
     tolerance: float
     baseline: Path | None
+    arrivals: Arrivals
+    keep: Path | None
+
+
+_Pages = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def watch(
-    metrics: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    server: str | os.PathLike[str] | None = None,
+    metrics: _Pages | Mapping[str, _Pages],
+    server: str | os.PathLike[str] | Sequence[str] | None = None,
     *,
     every: float | None = None,
     during: float | None = None,
@@ -100,32 +121,58 @@ def watch(
     """Compare the metrics of a server that runs with its stored row: an address, or pages that were kept, in order.
 
     `server` is a row (a1b2c3d4:19) or a folder of `launch`; without it, the only one of the page's model and engine.
+    Of prefill and decode apart `metrics` has both, by `prefill` and `decode`, and `server` may be both rows.
     `arrivals="users"`: as many always ask, as in a benchmark. `baseline` is an answer as JSON from when it was as
     planned. `keep` is a table that gets what was seen."""
     _check(every=every, during=during, ttft_limit=ttft_limit, tpot_limit=tpot_limit, tolerance=tolerance)
     if arrivals not in get_args(Arrivals):
         raise InputError(f"`arrivals={arrivals}` is not one of {', '.join(get_args(Arrivals))}")
-    kind: Arrivals = "users" if arrivals == "users" else "poisson"
-    named = [metrics] if isinstance(metrics, str | os.PathLike) else metrics
-    readings = readings_of([os.fspath(one) for one in named], every=every, during=during, served_as=served_as)
     limits = {"ttft_ms": ttft_limit, "tpot_ms": tpot_limit}
     asked = _Asked(
         limits={metric: limit for metric, limit in limits.items() if limit is not None},
         tolerance=tolerance / 100.0,
         baseline=None if baseline is None else Path(baseline),
+        arrivals="users" if arrivals == "users" else "poisson",
+        keep=None if keep is None else Path(keep),
     )
-    last, location = readings[-1], parse_url(store)
-    name = model or (last.models[0] if last.models else "")
-    probe = watched_server(
-        None if server is None else os.fspath(server), location, engine=last.engine, model=name, device=device
-    )
-    instance = server_at(location, probe, last.engine)
-    seen = seen_over(readings, drafts=instance.workload.mtp_tokens > 0)
+    read = readings_by_side(
+        {phase: [os.fspath(one) for one in ([pages] if isinstance(pages, str | os.PathLike) else pages)]
+         for phase, pages in _by_phase(metrics).items()},
+        every=every, during=during, served_as=served_as,
+    )  # fmt: skip
+    named = [] if server is None else [server] if isinstance(server, str | os.PathLike) else server
+    found = []
+    for phase, readings in read.items():
+        last, location = readings[-1], parse_url(store)
+        probe = watched_server(
+            [os.fspath(one) for one in named], location, engine=last.engine, device=device, phase=phase or last.phase,
+            model=model or (last.models[0] if last.models else ""),
+        )  # fmt: skip
+        found.append(_watched(readings, server_at(location, probe, last.engine, phase or last.phase), asked, store))
+    return found[0] if len(found) == 1 else replace(found[0], decode=found[1])
+
+
+def _by_phase(metrics: _Pages | Mapping[str, _Pages]) -> dict[Phase | None, _Pages]:
+    if not isinstance(metrics, Mapping):
+        return {None: metrics}
+    sides: tuple[Phase, ...] = ("prefill", "decode")
+    if not metrics or not set(metrics) <= set(sides):
+        raise InputError(
+            f"`metrics` of {', '.join(metrics) or 'nothing'} are of no side", hint="`prefill` and `decode`"
+        )
+    return {side: metrics[side] for side in sides if side in metrics}
+
+
+def _watched(readings: Sequence[Reading], instance: StoredInstance, asked: _Asked, store: str | None) -> Watched:
+    phase = instance.scenario.phase
+    seen = seen_over(readings, phase=phase, drafts=instance.workload.mtp_tokens > 0)
+    mine = replace(asked, limits={name: limit for name, limit in asked.limits.items() if name in TIMES_OF[phase]})
     with open_session(store) as session:
-        planned = server_plan(session, instance, None if seen.in_flight is None else seen.in_flight.value, kind)
-        found = _Judging(seen=seen, planned=planned, session=session, asked=asked).watched()
-    if keep is not None:
-        keep_point(seen, instance, Path(keep), location, drifted=found.drifted, waits=kind == "users")
+        planned = server_plan(session, instance, None if seen.load is None else seen.load.value, asked.arrivals)
+        found = _Judging(seen=seen, planned=planned, session=session, asked=mine).watched()
+    if asked.keep is not None:
+        waits = asked.arrivals == "users"
+        keep_point(seen, instance, asked.keep, parse_url(store), drifted=found.drifted, waits=waits)
     return found
 
 
@@ -147,16 +194,16 @@ class _Judging:
 
     def watched(self) -> Watched:
         """The answer."""
-        load = self.seen.in_flight
+        load = self.seen.load
         if load is None and not self.seen.is_idle:
-            raise InputError("the page does not say how many requests are served", hint="read it twice: `every=60`")
+            raise InputError("one page does not say how many requests are served", hint="read it twice: `every=60`")
         if load is None or self.seen.is_idle:
             ended = f"Only {self.seen.finished:.0f} requests ended: too few to say anything of."
             return self._answer(self._load_rows(load, None), [ended])
         lengths = differing_lengths(self.seen, self.planned.lengths, self.asked.tolerance)
         stored = self.planned.curve_at(self.planned.lengths)
         expected = self._expected(stored, lengths)
-        if load.value > _BEYOND * expected.seen.in_flight[-1]:
+        if load.value > _BEYOND * expected.seen.load[-1]:
             return self._overloaded(load, expected, lengths)
         earlier = self._earlier(stored)
         times = judged_times(self.seen, load, expected, self.asked.tolerance, earlier)
@@ -169,7 +216,19 @@ class _Judging:
         return self._answer([*rows, *limit_rows], said if drifts else [self._as_planned(load, times), *said])
 
     def _answer(self, rows: Iterable[Judged], said: Sequence[str]) -> Watched:
-        return Watched(probe=self.planned.instance.probe, seen=self.seen, judged=tuple(rows), said=tuple(said))
+        return Watched(
+            role=self._phase, probe=self.planned.instance.probe, seen=self.seen, judged=tuple(rows), said=tuple(said)
+        )
+
+    @property
+    def _phase(self) -> Phase:
+        return self.planned.instance.scenario.phase
+
+    def _counted(self, load: Mean) -> str:
+        """A load in words."""
+        if self._phase == "prefill":
+            return f"{load.value:.3g} requests/s"
+        return f"{load.value:.1f} requests in flight" if load.value < _MANY else f"{load.value:,.0f} requests in flight"
 
     def _expected(self, stored: Curve, lengths: list[Judged]) -> Expected:
         """The server's curve, at the lengths that were seen where these are other ones."""
@@ -179,14 +238,14 @@ class _Judging:
 
     def _overloaded(self, load: Mean, expected: Expected, lengths: Sequence[Judged]) -> Watched:
         """The answer where more requests are served than any load that is known."""
-        most = expected.seen.in_flight[-1]
+        most = expected.seen.load[-1]
         if self.planned.arrivals == "users":
             raise InputError(
                 f"{load.value:.0f} requests are in flight, and rows of {self.planned.instance.probe} end at {most:.0f}",
                 hint=f"evaluate more of it: `batch_range` up to {2 * math.ceil(load.value)}",
             )
         first, *others = self._load_rows(load, None)
-        said = f"Overloaded: {load.value:.0f} requests in flight; it keeps up with what arrives to {most:.0f}."
+        said = f"Overloaded: {self._counted(load)}; it keeps up with what arrives to {most:.3g}."
         judged = list(said_of(list(lengths), compared=True))
         return self._answer([first._replace(verdict="overloaded"), *others, *lengths], [said, *judged])
 
@@ -194,7 +253,7 @@ class _Judging:
         """The day when it was as planned."""
         if self.asked.baseline is None:
             return None
-        seen = earlier_seen(self.asked.baseline, self.seen.engine)
+        seen = earlier_seen(self.asked.baseline, self.seen.engine, self._phase)
         lengths = differing_lengths(seen, self.planned.lengths, self.asked.tolerance)
         return Earlier(seen=seen, expected=self._expected(stored, lengths))
 
@@ -202,12 +261,12 @@ class _Judging:
         """Load and cache: what the other numbers depend on, judged by nobody."""
         seen, plan = self.seen, self.planned
         if load is not None:
-            planned_load = float(plan.instance.concurrency)
-            yield Judged("in_flight", "requests", load.value, planned_load, None, None, None, None,
-                         100.0 * load.error, "seen")  # fmt: skip
+            planned_load = None if self._phase == "prefill" else float(plan.instance.concurrency)
+            yield Judged(*LOADS[self._phase], load.value, planned_load, None, None, None, None, 100.0 * load.error,
+                         "seen")  # fmt: skip
         if seen.waiting is not None:
             yield _only_seen("waiting", "requests", seen.waiting, 0.0)
-        if load is None or expected is None:
+        if load is None or expected is None or self._phase == "prefill":
             return
         rates = (
             requests_per_s(curve, load.value, lengths.output)
@@ -240,7 +299,7 @@ class _Judging:
     def _better(self, now: Curve, expected: Expected) -> Iterator[str]:
         """A stored plan that carries more within the limits, if it is slower by as much as this one."""
         limits = self.asked.limits
-        if not limits:
+        if not limits or self._phase != "aggregated":
             return
         row = self.planned.instance.values
         slower = {metric: float(getattr(now, metric)[0] / getattr(expected.seen, metric)[0]) for metric in limits}
@@ -253,7 +312,8 @@ class _Judging:
             return
         pinned = [(str(row["scenario"]), 1, self.planned.batches[-1], 0)]
         own = self.session.ask(question_of("best", asked), pinned=pinned).dicts()
-        other = f"{best[0]['probe']} ({best[0]['plan']}, {best[0]['num_devices']} devices)"
+        devices = "1 device" if best[0]["num_devices"] == 1 else f"{best[0]['num_devices']} devices"
+        other = f"{best[0]['probe']} ({best[0]['plan']}, {devices})"
         if not own:
             yield f"{other} would keep the limits, and this plan keeps them at no load."
             return
@@ -265,11 +325,11 @@ class _Judging:
         shown = ", ".join(f"{_SHOWN[one.metric]} {one.measured:.4g} ms" for one in times)
         unsure = any(one.verdict == "unsure" for one in times)
         what = "Nothing is surely other than planned" if unsure else "As planned"
-        return f"{what}: {load.value:.1f} requests in flight, {shown}."
+        return f"{what}: {self._counted(load)}, {shown}."
 
     def _notes(self, load: Mean) -> Iterator[str]:
         seen = self.seen
-        if seen.waiting is not None and seen.waiting > _WAITING * load.value:
+        if self._phase != "prefill" and seen.waiting is not None and seen.waiting > _WAITING * load.value:
             yield f"{seen.waiting:.0f} requests wait beside {load.value:.0f} that are served: the server is full."
         if seen.seconds is None:
             yield "One page: times are means since the server started; two pages (`every`) say what it does now."

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
+from store.schema import Phase
 from sweepdb.watching.engines import Reading, average_of
 from sweepdb.watching.prometheus import Histogram
 
@@ -33,7 +34,7 @@ class Seen:
     engine: str
     seconds: float | None
     finished: float
-    in_flight: Mean | None  # requests that are served, those that wait not among them
+    load: Mean | None  # requests that are served, those that wait not among them; of a prefill server those of a second
     waiting: float | None
     requests_per_s: float | None
     prompt_tokens: Mean | None
@@ -50,29 +51,33 @@ class Seen:
         return self.finished < FEWEST
 
 
-def seen_over(readings: Sequence[Reading], *, drafts: bool = False) -> Seen:
+def seen_over(readings: Sequence[Reading], *, phase: Phase = "aggregated", drafts: bool = False) -> Seen:
     """The readings of one server together, in the order in which they were read.
 
-    With `drafts`, a step yields several tokens: gaps between steps are no time per token."""
+    Of a prefill server only prompts count, whose answers are one token there; of a decode server only answers, as its
+    time to the first token has the prefill server in it. With `drafts`, a step yields several tokens: gaps between
+    steps are no time per token."""
     last = readings[-1]
     window = last if len(readings) == 1 else last.since(readings[0])
     seconds = None if len(readings) == 1 else last.at - readings[0].at
     finished = _finished(window)
+    load = _rate(seconds, finished) if phase == "prefill" else _in_flight(readings, window, seconds, finished, phase)
     return Seen(
         engine=last.engine,
         seconds=seconds,
         finished=finished,
-        in_flight=_in_flight(readings, window, seconds, finished),
+        load=load,
         waiting=average_of(readings, "waiting"),
         requests_per_s=finished / seconds if seconds else None,
         prompt_tokens=_length(window.prompts, window.prompt_tokens, finished),
-        output_tokens=_length(window.outputs, window.output_tokens, finished),
-        cached_share=_share(window.cached_tokens, window.looked_up_tokens),
-        ttft_ms=_over_time(readings, lambda one: _mean_of(one.ttft)),
-        tpot_ms=_over_time(readings, lambda one: _tpot(one, _finished(one), drafts=drafts)),
+        output_tokens=None if phase == "prefill" else _length(window.outputs, window.output_tokens, finished),
+        cached_share=None if phase == "decode" else _share(window.cached_tokens, window.looked_up_tokens),
+        ttft_ms=None if phase == "decode" else _over_time(readings, lambda one: _mean_of(one.ttft)),
+        tpot_ms=None if phase == "prefill"
+        else _over_time(readings, lambda one: _tpot(one, _finished(one), drafts=drafts)),
         cache_use=average_of(readings, "cache_use"),
         room_tokens=last.room_tokens,
-    )
+    )  # fmt: skip
 
 
 def _finished(window: Reading) -> float:
@@ -100,16 +105,22 @@ def _over_time(readings: Sequence[Reading], mean_of: Callable[[Reading], Mean | 
     return Mean(value=_MS * mean.value, error=error)
 
 
-def _in_flight(readings: Sequence[Reading], window: Reading, seconds: float | None, finished: float) -> Mean | None:
-    """Mean requests that are served at once.
+def _rate(seconds: float | None, finished: float) -> Mean | None:
+    return Mean(value=finished / seconds, error=1.0 / math.sqrt(finished)) if seconds and finished else None
+
+
+def _in_flight(
+    readings: Sequence[Reading], window: Reading, seconds: float | None, finished: float, phase: Phase
+) -> Mean | None:
+    """Mean requests that are served at once; of a decode server from their first tokens on.
 
     Between two pages it is the time that requests spent there, over the time that passed (Little, 1961); gauges show
     two moments alone. Worked: 120 requests of 5 s each, 1 s of it in the queue, in 60 s: 120 x 4 / 60 = 8.
     Only requests that cross an end of the stretch are counted wrong: as many as are in flight, and half of the
     difference between both ends. Worked: 9 at once and 300 ended: 3 / 300 = 1 %."""
     if seconds and window.e2e is not None and finished >= FEWEST:
-        queued = 0.0 if window.queued is None else window.queued.total
-        mean = (window.e2e.total - queued) / seconds
+        before = window.ttft if phase == "decode" else window.queued
+        mean = (window.e2e.total - (0.0 if before is None else before.total)) / seconds
         ends = [one.running for one in (readings[0], readings[-1]) if one.running is not None]
         moved = ends[-1] - ends[0] if ends else 0.0
         return Mean(value=mean, error=math.hypot(math.sqrt(mean), moved / 2.0) / finished) if mean > 0 else None

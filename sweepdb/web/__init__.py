@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.web.app import build_web
     from sweepdb.web.assistant import run_assistant
-    from sweepdb.web.pool import SessionPool
     from sweepdb.web.serving import Served, bound_socket, serve
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from importlib.metadata import version
 from typing import Any
@@ -24,8 +24,8 @@ from store.location import StoreLocation
 from store.reading import read_store_id
 from store.texts import escaped
 from sweepdb.deciding import BUDGET, GAIN, REPORT
-from sweepdb.web.decisions import decision_document
 from sweepdb.web.documents import answer_document, table_document
+from sweepdb.web.listings import Listing, decision_document, regress_listing, trend_listing
 from sweepdb.web.pool import SessionPool
 from sweepdb.web.statements_apart import rows_apart
 
@@ -82,6 +82,26 @@ class Assistant:
         own = {"budget": budget, "gain": gain}
         told = await self._pool.run(lambda: decision_document(self._pool.location, question, own))
         return _short({name: value for name, value in told.items() if name != "bands"})
+
+    async def regress(
+        self, baseline: str, against: str, model: str | None = None, device: str | None = None
+    ) -> Document:
+        """What got worse from one side to the other, the surest first: a tag, an engine's version, days or a sweep.
+
+        Days are written 2026-05-01 or 2026-05-01..2026-05-31. A sweep is predicted: it has no interval of repeats."""
+        asked = {"baseline": baseline, "against": against, "model": model, "device": device}
+        return await self._listed(regress_listing, asked)
+
+    async def trend(self, model: str | None = None, device: str | None = None) -> Document:
+        """On which day, and with which version of the engine, a measured setting's level stepped."""
+        return await self._listed(trend_listing, {"model": model, "device": device})
+
+    async def _listed(
+        self, listing: Callable[[StoreLocation, Mapping[str, str]], Listing], asked: Mapping[str, str | None]
+    ) -> Document:
+        given = {name: value for name, value in asked.items() if value is not None}
+        found = await self._pool.run(lambda: listing(self._pool.location, given))
+        return _short({**table_document(found.columns, found.rows), "verdict": list(found.told)})
 
     async def coverage(self, options: Options | None = None) -> Document:
         """Everything that is stored: how densely, and with how many failures."""
@@ -198,6 +218,8 @@ def assistant_server(pool: SessionPool, *, sql: bool) -> MCPServer:
         tools.ask,
         tools.decide,
         tools.why,
+        tools.regress,
+        tools.trend,
         tools.coverage,
         tools.explain,
         tools.sql_schema,

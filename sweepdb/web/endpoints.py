@@ -15,20 +15,23 @@ from starlette.routing import Route
 
 from queries.asking import Json, asked_reports, keywords_of, old_name_note, picture_of, report_pictures
 from queries.dictionary import dictionary
-from queries.scope_list import ScopeEntry, stored_scopes
+from queries.scope_list import ScopeEntry, any_measured, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
 from sweepdb.deciding import REPORT
 from sweepdb.reporting import drawn
 from sweepdb.web.asked import question_of_parameters
-from sweepdb.web.decisions import decision_document, decision_script
 from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, plain, table_document
 from sweepdb.web.listings import (
     Listing,
+    decision_document,
+    decision_script,
     explained_listing,
     measured_listing,
     probe_listing,
+    regress_listing,
     sweeps_listing,
+    trend_listing,
 )
 from sweepdb.web.openapi import openapi_document, parameter_of
 from sweepdb.web.pool import SessionPool, UnknownPathError
@@ -37,6 +40,7 @@ from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 _OF_DECISIONS = ("budget", "gain")
 _OWN = {"state", "picture"}  # parameters of an address that are no option
 _FORMATS = ("csv", "svg", "vl")
+_DRAWN = ("sweeps", "measured", "regress", "trend")  # beside answers, what has these forms
 
 
 class Endpoints:
@@ -62,8 +66,10 @@ class Endpoints:
             "decide.sh": self.decide,
             "probe/{reference}": self.probe,
             "explain/{reference}": self.explain,
+            "regress": self.regress,
+            "trend": self.trend,
         }
-        found = {**found, **{f"{name}.{form}": found[name] for name in ("sweeps", "measured") for form in _FORMATS}}
+        found = {**found, **{f"{name}.{form}": found[name] for name in _DRAWN for form in _FORMATS}}
         routes = [Route(f"/api/v1/{path}", answered) for path, answered in found.items()]
         return [*routes, Route("/api/v1/sql", self.sql, methods=["POST"])] if self._sql else routes
 
@@ -126,8 +132,10 @@ class Endpoints:
     async def scope(self, _: Request) -> Response:
         """Scopes that can be asked about, the newest first."""
         state = await self._pool.state()
-        rows = await self._pool.run(lambda: stored_scopes(self._pool.location))
-        document = {**table_document(ScopeEntry._fields, rows), "state": state}
+        rows, measured = await self._pool.run(
+            lambda: (stored_scopes(self._pool.location), any_measured(self._pool.location))
+        )
+        document = {**table_document(ScopeEntry._fields, rows), "state": state, "measured": measured}
         return JSONResponse({**document, "store": self._pool.location.display, "sql": self._sql})
 
     async def state(self, _: Request) -> Response:
@@ -152,6 +160,14 @@ class Endpoints:
         """Measured points of the store, and predictions of them."""
         metric = request.query_params.get("metric")
         return await self._listed(request, lambda location: measured_listing(location, metric))
+
+    async def regress(self, request: Request) -> Response:
+        """What got worse from `baseline` to `against`, setting by setting."""
+        return await self._listed(request, lambda location: regress_listing(location, request.query_params))
+
+    async def trend(self, request: Request) -> Response:
+        """Steps of measured settings over days."""
+        return await self._listed(request, lambda location: trend_listing(location, request.query_params))
 
     async def probe(self, request: Request) -> Response:
         """One stored row."""

@@ -1,21 +1,25 @@
-"""Tables of pages that are no answer of a report: sweeps, measured points, operators of a step, one stored row.
+"""Documents that are no answer of a report: decisions, and tables of sweeps, measured points, a step or a stored row.
 
-Each is a table with the statement and the command that give it again, and a picture where one says more.
+A table comes with the statement and the command that give it again, and a picture where one says more.
 Not here: addresses (sweepdb.web.endpoints)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from queries.asking import Question, shown
 from queries.measured import measured_points
 from queries.probes import find_probe
-from store.errors import InputError
+from store.errors import InputError, NothingFits
 from store.location import StoreLocation
 from store.sweep_list import list_sweeps
+from sweepdb.deciding import BUDGET, GAIN, Decision, decided, document
 from sweepdb.reporting import explained_picture, picture_with
+from sweepdb.sessions import open_session
 from sweepdb.web.documents import plain
 
 Picture: TypeAlias = dict[str, Any]  # Vega-Lite
@@ -94,6 +98,55 @@ def probe_listing(location: StoreLocation, reference: str) -> Listing:
     return Listing(columns=columns, rows=[row], sql=sql, command=f"sweepdb show {reference}")
 
 
+_RUNS_SQL = "SELECT * FROM measurement WHERE family = 'measured' ORDER BY measured_at, key;"
+_OF_RUNS = frozenset({"model", "device"})
+_SIDES = ("baseline", "against")
+
+
+def regress_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
+    """What changed between two sides, the worst first: runs by tag, version or days, or a sweep."""
+    from sweepdb.measuring import Change, regressions
+
+    given = _checked(asked, {*_OF_RUNS, *_SIDES})
+    if lacking := [name for name in _SIDES if name not in given]:
+        raise InputError(f"`{lacking[0]}` is missing", hint="a tag, an engine's version, days or a sweep")
+    found = regressions(location.url, **given)
+    return Listing(
+        columns=(*(item.name for item in fields(Change)), "worse_percent"),
+        rows=[(*astuple(one), one.worse_percent) for one in found.changes],
+        sql=_RUNS_SQL,
+        command=_typed("sweepdb regress", given),
+        told=(found.verdict,),
+    )
+
+
+def trend_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
+    """The steps of measured settings over days, the newest first, with values and versions as a picture."""
+    from sweepdb.measuring import Trend, trends
+    from sweepdb.reporting import trend_picture
+
+    given = _checked(asked, _OF_RUNS)
+    found = trends(location.url, **given)
+    return Listing(
+        columns=Trend._fields,
+        rows=found.steps,
+        sql=_RUNS_SQL,
+        command=_typed("sweepdb regress --trend", given),
+        picture=trend_picture(found),
+        told=(f"{len(found.steps)} steps in {len(found.series)} metrics of settings",),
+    )
+
+
+def _checked(asked: Mapping[str, str], known: Collection[str]) -> Mapping[str, str]:
+    if odd := sorted(asked.keys() - set(known)):
+        raise InputError(f"there is no parameter {odd[0]!r}", hint=f"parameters: {', '.join(sorted(known))}")
+    return {name: value for name, value in asked.items() if value}
+
+
+def _typed(command: str, given: Mapping[str, str]) -> str:
+    return " ".join([command, *(f"--{name} {shlex.quote(value)}" for name, value in given.items())])
+
+
 def _compared(metric: str, rows: Sequence[Mapping[str, object]]) -> Picture | None:
     """Predicted over measured values, with the lines of equal ones and of those a fifth apart."""
     known = [row for row in rows if _positive(row["measured"]) and _positive(row["predicted"])]
@@ -126,3 +179,33 @@ def _spoken(metric: str) -> str:
 
 def _positive(value: object) -> float:
     return float(value) if isinstance(value, int | float) and value > 0 else 0.0
+
+
+def decision_document(location: StoreLocation, question: Question, own: Mapping[str, object]) -> dict[str, object]:
+    return {name: plain(value) for name, value in document(_asked(location, question, own)).items()}
+
+
+def decision_script(location: StoreLocation, question: Question, own: Mapping[str, object]) -> str:
+    start = _asked(location, question, own).next_start
+    if start is None:
+        raise NothingFits("no run is worth it")
+    from sweepdb.launching import launch_files, one_script
+
+    ladder = [one.concurrency for one in start.ladder]
+    files, _ = launch_files(start.probe, store=location.url, ladder=ladder)
+    return one_script(files, f"run-{start.scenario}")
+
+
+def _asked(location: StoreLocation, question: Question, own: Mapping[str, object]) -> Decision:
+    budget, gain = _number(own, "budget", BUDGET), _number(own, "gain", GAIN)
+    if budget != int(budget):
+        raise InputError(f"`budget={budget:g}` is not a whole number of starts")
+    with open_session(location.url) as session:
+        return decided(session, question, budget=int(budget), gain=gain)
+
+
+def _number(own: Mapping[str, object], name: str, default: float) -> float:
+    try:
+        return float(str(own.get(name, default)))
+    except ValueError:
+        raise InputError(f"`{name}` is a number, not {shown(own[name])}") from None

@@ -27,6 +27,15 @@ _METRIC = {
 }  # fmt: skip
 _STEP = {"name": "step", "in": "query", "schema": {"type": "string", "enum": ["encode", "prefill", "decode"]},
          "description": "only this step"}  # fmt: skip
+_OF_RUNS = [
+    {"name": name, "in": "query", "schema": _TEXT, "description": f"a part of the {name}'s name"}
+    for name in ("model", "device")
+]
+_SIDES = [
+    {"name": name, "in": "query", "required": True, "schema": _TEXT,
+     "description": "a tag, an engine's version, days (2026-05-01..2026-05-31), or a sweep, whose rows are predicted"}
+    for name in ("baseline", "against")
+]  # fmt: skip
 _FORM = "; .csv, .svg and .vl behind it are other forms"
 _WRONG = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
 _ERRORS = {
@@ -51,6 +60,12 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
         "/api/v1/explain/{reference}": _path(
             f"The operators of a probe's steps{_FORM}", "explain", [_REFERENCE, _STEP]
         ),
+        "/api/v1/regress": _path(
+            "What got worse between two sides, setting by setting; .csv behind it is another form",
+            "regress",
+            [*_SIDES, *_OF_RUNS],
+        ),
+        "/api/v1/trend": _path(f"Steps of measured settings over days{_FORM}", "trend", _OF_RUNS),
         "/api/v1/decide": _path(
             "What to deploy on what is known now, and the run worth most; .sh behind it is that run's script",
             "decide",

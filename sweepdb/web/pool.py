@@ -14,13 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import duckdb
-
 from queries.asking import Answer, Question
 from queries.session import Session
 from store.errors import InputError, NothingFits, StoreBusyError, SweepdbError
 from store.location import StoreLocation
-from store.reading import read_state
+from store.reading import duckdb, read_state
 from store.texts import escaped
 from sweepdb.sessions import session_at
 

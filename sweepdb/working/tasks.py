@@ -1,4 +1,4 @@
-"""The work of one shard, in whichever process: evaluate, write a part, register it where the store takes many writers.
+"""The work of one shard, in any process: evaluate, write a part, register it where the store takes many writers.
 
 Not here: engines, and what happens to outcomes (sweepdb.working.coordinating)."""
 

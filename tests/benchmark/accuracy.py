@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/accuracy.md: predictions against the comparison data, each pair of device and model
+"""The tables of docs/reference/accuracy.md: predictions against the comparison data, each pair of device and model
 by engine numbers that were fitted without it.
 
     python tests/benchmark/accuracy.py FOLDER      # holds serving.csv and published.csv

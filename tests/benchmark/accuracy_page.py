@@ -1,7 +1,7 @@
-"""Writes what accuracy.py printed into the tables of docs/explanation/accuracy.md.
+"""Writes what accuracy.py printed into the tables of docs/reference/accuracy.md.
 
     python tests/benchmark/accuracy.py FOLDER > PRINTED
-    python tests/benchmark/accuracy_page.py PRINTED docs/explanation/accuracy.md
+    python tests/benchmark/accuracy_page.py PRINTED docs/reference/accuracy.md
 
 Rows are found by their labels; a row that was not printed stays, and is named. Sentences are not rewritten."""
 

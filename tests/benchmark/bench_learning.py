@@ -4,14 +4,16 @@
 
 Each pair of device and model of `serving.csv`, and each source of `closed.csv`, is left out of the priors in turn (its
 predictions never saw it either). 0, 1, 3, 5 and 8 of its settings are taken as runs, each the one that leaves the least
-unknown; the others are judged: errors of what is said of them (median and mean), and the share within stated 80 %."""
+unknown; the others are judged: errors of what is said of them (median and mean), and the share within stated 80 %.
+
+Of servers whose sides are apart one and three runs are drawn anew twenty times. Beside them stands what their sides would
+be by runs of whole requests under the same engine."""
 
 # ruff: noqa: E402  the paths come first
 
 import json
 import math
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +21,13 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
 from evaluator.ledger import read_measurements
-from queries.learning import Process
-from tools.learning_priors import LEAST_SETTINGS, groups_of, settled_prior, with_region
+from queries.learning import Process, prior_of
+from tools.apart_runs import apart_groups_of
+from tools.learning_priors import LEAST_SETTINGS, START, apart_prior, groups_of, settled_prior, with_region
 from tools.ledger_summary import points_of
 
 RUNS = (0, 1, 3, 5, 8)
+DRAWS = 20
 Z80 = 1.2815515655446004
 
 
@@ -70,30 +74,79 @@ def judged(runs, prior, count):
                 yield metric, error, abs(error) <= Z80 * spread[place, metric]
 
 
+def print_errors(data, count, found):
+    """A line for each metric of (metric, log error, whether within)."""
+    for metric, name in enumerate(("TTFT", "TPOT")):
+        errors = [abs(math.expm1(-error)) for one, error, _ in found if one == metric]
+        within = [kept for one, _, kept in found if one == metric]
+        print(
+            json.dumps(
+                {"data": data, "runs": count, "metric": name, "points": len(errors),
+                 "median_percent": round(100 * float(np.median(errors)), 1),
+                 "mean_percent": round(100 * float(np.mean(errors)), 1),
+                 "within_80_percent_bound": round(100 * float(np.mean(within)), 1)}
+            ),
+            flush=True,
+        )  # fmt: skip
+
+
 def print_figures(data, servers, prior_without):
     """A line for each number of runs and metric, over all servers, each with the prior that did not see it."""
     for count in RUNS:
-        found = defaultdict(list)
+        found = []
         for left_out, runs in servers:
             if len(runs) > count:
-                for metric, error, within in judged(runs, prior_without[left_out], count):
-                    found[metric].append((abs(math.expm1(-error)), within))
-        for metric, name in enumerate(("TTFT", "TPOT")):
-            errors, within = zip(*found[metric], strict=True)
-            print(
-                json.dumps(
-                    {"data": data, "runs": count, "metric": name, "points": len(errors),
-                     "median_percent": round(100 * float(np.median(errors)), 1),
-                     "mean_percent": round(100 * float(np.mean(errors)), 1),
-                     "within_80_percent_bound": round(100 * float(np.mean(within)), 1)}
-                ),
-                flush=True,
-            )  # fmt: skip
+                found += judged(runs, prior_without[left_out], count)
+        print_errors(data, count, found)
+
+
+def of_sides(runs):
+    """The time of prompts of a run whose sides are apart stands for TTFT, that of decode steps for TPOT."""
+    return [(place, metric, value) for place, run in enumerate(runs)
+            for metric, value in enumerate((run.ttft, run.tpot)) if value is not None]  # fmt: skip
+
+
+def judged_apart(runs, prior, count):
+    """(metric, log error, whether within) of both sides of points that were not taken as runs."""
+    keys = sorted({run.key for run in runs})
+    drawn = np.random.default_rng(2026)
+    for _ in range(DRAWS if count else 1):
+        taken = set(drawn.choice(keys, count, replace=False))
+        process = Process([run for run in runs if run.key in taken], prior)
+        rest = [run for run in runs if run.key not in taken]
+        found = process.at([run.setting for run in rest])
+        spread = np.hypot(found.sd, process.width * np.array(prior.noise))
+        for place, metric, value in of_sides(rest):
+            error = value - found.mean[place, metric]
+            yield metric, error, abs(error) <= Z80 * spread[place, metric]
+
+
+def print_sides(apart, known):
+    """Sides apart by runs of their own, each pair of device and model left out, and by runs of whole requests."""
+    pairs = {key: key[:2] for key in apart}
+    without = {
+        pair: apart_prior({key: runs for key, runs in apart.items() if pairs[key] != pair}, START)
+        for pair in set(pairs.values())
+    }
+    for count in (0, 1, 3):
+        found = [one for key, runs in apart.items() for one in judged_apart(runs, without[pairs[key]], count)]
+        print_errors("serving.csv, sides apart, by left-out pairs", count, found)
+    whole = {key: [run for other, some in known.items() if other[:6] == key for run in some][:200] for key in apart}
+    for name in ("sides apart, as predicted", "sides apart, by runs of whole requests"):
+        found = []
+        for key, runs in apart.items():
+            if whole[key]:
+                process = Process(whole[key] if "by runs" in name else [], prior_of("foreign"))
+                at = process.at([run.setting for run in runs])
+                found += [(metric, value - at.mean[place, metric], False) for place, metric, value in of_sides(runs)]
+        print_errors(name, None, found)
 
 
 def main(folder: Path) -> None:
     """Both files, one after the other."""
-    known = groups_of(points_of(read_measurements(folder / "e2e" / "serving.csv").records))
+    points = points_of(read_measurements(folder / "e2e" / "serving.csv").records)
+    known = groups_of(points)
+    print_sides(apart_groups_of(points), known)
     many = {key: runs for key, runs in known.items() if len({run.setting for run in runs}) >= LEAST_SETTINGS}
     pairs = {key: key[:2] for key in many}
     without = {

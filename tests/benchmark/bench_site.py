@@ -17,7 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench_page import percentile, show
+from bench_page import percentile
+from figures import say
 from generator import DEVICES, MODELS, PLANS
 from playwright.sync_api import sync_playwright
 from queries_stores import mission_records, write_sweep
@@ -71,7 +72,7 @@ def moves(watched):
             processor.append(spent_below(os.getpid()) - before)
     for share in (0.5, 0.95):
         name = f"site_slider_p{round(100 * share)}"
-        show(name, percentile(wall, share), "ms", processor_ms=round(percentile(processor, share)), aim="<= 300")
+        say(name, percentile(wall, share), "ms", processor_ms=round(percentile(processor, share)), aim="<= 300")
 
 
 def main(probes):
@@ -85,10 +86,10 @@ def main(probes):
         started = time.perf_counter()
         pages = Path(folder) / "pages.site"
         written = publish_site(parse_url(url), pages)
-        show("site_published", time.perf_counter() - started, "s", probes=written.probes)
+        say("site_published", time.perf_counter() - started, "s", probes=written.probes)
         for name, part in (("folder", pages), ("engine", pages / "engine"), ("rows_of_a_choice", pages / "data" / "0")):
             size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
-            show(f"site_{name}", size / 1e6, "MB", probes=written.probes)
+            say(f"site_{name}", size / 1e6, "MB", probes=written.probes)
         handler = functools.partial(Quiet, directory=pages)
         with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, sync_playwright() as driver:
             threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -100,7 +101,7 @@ def main(probes):
             drawn(watched, 0)
             first = 1000 * (time.perf_counter() - started)
             processor = round(spent_below(os.getpid()) - before)
-            show("site_first_picture", first, "ms", processor_ms=processor, probes=written.probes)
+            say("site_first_picture", first, "ms", processor_ms=processor, probes=written.probes)
             moves(watched)
             browser.close()
             server.shutdown()

@@ -20,8 +20,8 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / 
 import toy_decoder
 
 from evaluator.calibration.device_fit import accuracy_of
-from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS
+from evaluator.calibration.forms.base import figures_of
 from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.measure import measure_kernels, measured_profile
 from evaluator.calibration.tables import write_tables

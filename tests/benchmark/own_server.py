@@ -1,4 +1,4 @@
-"""The second tier of docs/explanation/accuracy.md: errors where a dozen points of a server were measured.
+"""The second tier of docs/reference/accuracy.md: errors where a dozen points of a server were measured.
 
     python tests/benchmark/own_server.py FOLDER      # holds serving.csv; minutes of one core
 
@@ -32,11 +32,11 @@ from evaluator.ledger import (
     deployment_of,
     figures,
     fit_points,
-    own_points,
     read_measurements,
     usable,
     worth_measuring,
 )
+from evaluator.ledger.fitting.user_points import own_points
 
 LEAST_ROWS = 20  # of a server: five points at least are left to score after the largest fit
 FITTED_POINTS = (5, 10, 15)

@@ -1,4 +1,4 @@
-"""The figures that docs/explanation/accuracy.md promises, and the floor beside the peer. Needs the comparison data."""
+"""The figures that docs/reference/accuracy.md promises, and the floor beside the peer. Needs the comparison data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evaluator.ledger.scoring import Figures, figures
 from sweepdb.measuring.validating import Validation, compare
 
 pytestmark = pytest.mark.long  # predicts 3,500 figures: two minutes; the errors that ship are checked with every change
-PAGE = Path(__file__).parents[2] / "docs/explanation/accuracy.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/accuracy.md"
 
 
 @cache

@@ -13,10 +13,9 @@ from evaluated_blocks import fitted_to
 
 from evaluator.inputs.engines.engine_profiles import engine_from_file, unfitted_engine, with_numbers
 from evaluator.inputs.launch import Client
-from evaluator.ledger.deployments import deployment_of
+from evaluator.ledger.deployments import central_metrics, deployment_of
 from evaluator.ledger.fitting.fit_points import fit_points
 from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints
-from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.readers import read_measurements
 from evaluator.serving import ENGINE_OWNER
 from store.errors import InputError

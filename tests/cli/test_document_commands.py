@@ -29,17 +29,14 @@ DOCUMENTS = [
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
-# Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples,
-# blocks of bash need a server or points of the reader; tests/cli/test_from_question_to_servers, test_two_devices and
-# test_six_questions run their pages; workers tests/sweepdb/test_working*, servers are watched in tests/sweepdb/test_watching.
-NOT_RUN = (
-    "look-in-a-browser.md", "sql.md", "launch-and-measure.md",
-    "operate.md", "six-questions.md", "watch-a-server.md",
-)  # fmt: skip
+# Blocks of bash are run by tests/cli/test_from_question_to_servers, test_two_devices and test_six_questions; pages are served in
+# tests/web, statements are tests/queries/test_sql_examples, servers are watched in tests/sweepdb/test_watching. Of the page that is
+# not run workers are tests/sweepdb/test_working*, upgrades tests/migrations.
+NOT_RUN = ("install-and-operate.md",)
 LARGEST_BATCH = {
-    "README.md": 260,
-    "evaluate-images-drafts-caches.md": 4,
-}  # its references reach to 196; elsewhere the documents' batches only cost time
+    "README.md": 260,  # its references reach to 196; elsewhere the documents' batches only cost time
+    "describe-what-you-serve.md": 4,
+}
 MODEL = {
     "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1000,
     "num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 8192, "rms_norm_eps": 1e-6,
@@ -82,23 +79,24 @@ def give_runs(folder: Path) -> None:
 
 def give_files(page: Path, folder: Path) -> None:
     """What a reader of this page has at hand."""
-    if page.name == "plan-for-a-trace.md":
+    if page.name == "plan-for-requests.md":
         for name, longest in (("conv", 2000), ("code", 4000)):
             path = folder / f"AzureLLMInferenceTrace_2023_{name}.csv"
             path.write_text(made_log(longest=longest), encoding="utf-8")
         lines = (ROOT / "tests" / "data" / "arrival_trace.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-        (folder / "arrival_trace.csv").write_text("".join(lines[:1_001]), encoding="utf-8")  # a play takes half as long
-    if page.name == "evaluate-images-drafts-caches.md":
+        (folder / "arrival_trace.csv").write_text(
+            "".join(lines[:1_001]), encoding="utf-8"
+        )  # a simulation takes half as long
+        (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        (folder / "day.csv").write_text(csv.replace(" ", ""), encoding="utf-8")
+    if page.name == "describe-what-you-serve.md":
         turns = [{"timestamp": 4_000 * at, "input_length": 1_024 * (1 + at // 40), "output_length": 40,
                   "hash_ids": [100 * (at % 40) + block for block in range(2 * (1 + at // 40))]} for at in range(160)]  # fmt: skip
         (folder / "mooncake_conversation.jsonl").write_text("\n".join(map(json.dumps, turns)), encoding="utf-8")
         rows = "".join(f"{number}.5,{number % 2},{1500 + number},20\n" for number in range(120))
         log = folder / "AzureLMMInferenceTrace_multimodal.csv"
         log.write_text(f"TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n{rows}", encoding="utf-8")
-    if page.name == "schedule-a-day.md":
-        (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-        (folder / "day.csv").write_text(csv.replace(" ", ""), encoding="utf-8")
-    if page.name == "feed-a-planner.md":
+    if page.name == "launch-and-watch.md":
         (lengths,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         (folder / "lengths.yaml").write_text(lengths, encoding="utf-8")
     if page.name == "import-measurements.md":
@@ -121,14 +119,18 @@ def give_files(page: Path, folder: Path) -> None:
 
 
 def test_the_pages_show_commands():
-    assert {page.name for page in PAGES if commands_of(page)} >= {"README.md", "first-sweep.md", "extend.md"}
+    assert {page.name for page in PAGES if commands_of(page)} >= {
+        "README.md",
+        "first-sweep.md",
+        "describe-what-you-serve.md",
+    }
 
 
 # One to ten seconds of a core each. What they show is also tested by parts: tests/sweepdb/test_report_file.py,
 # test_speculative.py, tests/evaluator/test_images.py; and that their commands and options exist, below.
 LONG = (
-    "draw-answers.md", "evaluate-images-drafts-caches.md",
-    "plan-a-deployment.md", "plan-for-a-trace.md",
+    "look-and-draw.md", "describe-what-you-serve.md",
+    "plan-a-deployment.md", "plan-for-requests.md",
 )  # fmt: skip
 RUN = quick(
     [page for page in PAGES if page.name not in NOT_RUN and commands_of(page)], lambda page: page.name not in LONG
@@ -158,7 +160,7 @@ def test_the_commands_of_a_page_run_in_its_order(page, folder):
 def test_every_command_and_option_that_a_sentence_names_exists(page):
     shown = [
         *INLINE.findall(page.read_text(encoding="utf-8")),
-        *(line.removeprefix("sweepdb ") for line in commands_of(page)),
+        *(line.removeprefix("sweepdb ") for line in commands_of(page, ["sh", "console", "bash"])),
     ]
     wrong = [text for text in shown if not _exists(" ".join(text.split()))]
     assert not wrong

@@ -24,8 +24,8 @@ def test_links_lead_somewhere(document):
 
 
 def test_the_example_of_a_device_profile_is_accepted():
-    text = (ROOT / "docs" / "howto" / "extend.md").read_text(encoding="utf-8")
-    profile = profile_from_text(text.split("```yaml\n")[1].split("```")[0], "extend.md")
+    text = (ROOT / "docs" / "howto" / "describe-what-you-serve.md").read_text(encoding="utf-8")
+    profile = profile_from_text(text.split("```yaml\n")[1].split("```")[0], "my_device.yaml")
     assert (profile.name, profile.grid, len(profile.links)) == ("my_device", (16, 8), 2)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
 from queries.errors import ANY, ASKED, DEVICES, ENGINE, LEAST_POINTS, POINTS, SUMMARY, Region
-from queries.errors.figures import LEVELS
+from queries.errors.spreads import LEVELS
 from tools.error_regions import (
     Field,
     Place,

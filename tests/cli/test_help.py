@@ -11,8 +11,9 @@ import typer.main
 from conftest_cli import sweepdb
 
 from cli.derived import OLD_FLAGS
+from cli.help.commands import COMMANDS
 from cli.help.examples import EXAMPLES
-from cli.help.headings import COMMANDS, FEW, HEADINGS, OTHERS, heading_of
+from cli.help.headings import FEW, HEADINGS, OTHERS, heading_of
 from cli.joined_arguments import joined
 from cli.main import build_app
 from sweepdb.asking import asked_reports, keywords_of, option_table

@@ -28,6 +28,7 @@ MADE = {
     "budgets",
     "least",
     "most",
+    "rows",  # of answers that measured rows are among
 }  # by a picture itself
 
 

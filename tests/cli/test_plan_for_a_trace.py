@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 from conftest_cli import sweepdb
+from document_commands import commands_in, section
 from shared_data import shared_data
 
-PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "plan-for-a-trace.md").read_text(encoding="utf-8")
-COMMANDS = [
-    line
-    for block in re.findall(r"```sh\n(.*?)```", PAGE.partition("## Lengths of a log\n")[2], re.DOTALL)
-    for line in block.replace("\\\n", " ").splitlines()
-    if line.strip()
-]
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "plan-for-requests.md"
+COMMANDS = commands_in(section(PAGE, "Lengths of a log"))
 
 
 @pytest.fixture(scope="module")

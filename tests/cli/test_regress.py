@@ -1,5 +1,6 @@
 """What got worse between imported runs: by tag, version and days; for a table, a pull request and CI."""
 
+import asyncio
 import copy
 import json
 import os
@@ -13,6 +14,12 @@ import numpy as np
 import pytest
 from client_files import VLLM
 from conftest_cli import sweepdb
+from web_client import send
+
+from store.location import parse_url
+from sweepdb import open as sweepdb_open
+from sweepdb.web import SessionPool, build_web
+from sweepdb.web.guard import LOOPBACK
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "import-measurements.md"
@@ -127,6 +134,60 @@ def test_a_trend_says_the_day_and_the_version_of_a_step(tmp_path, sqlite_url):
         assert abs((date.fromisoformat(one["day"]) - start).days - 40) <= 1
         assert one["change_percent"] == pytest.approx(6 if one["metric"].startswith("tpot") else -5.7, abs=1.2)
         assert (one["days"], one["runs"]) == (60, 120)
+
+
+def test_a_trend_is_drawn_with_levels_steps_and_versions(tmp_path, sqlite_url):
+    lines = [
+        line(f"{night}-{users}", version="0.12.0" if night >= 6 else "0.11.0", users=users, ttft=400 + night % 2,
+             tpot=20 * (slower if night >= 6 else 1), day=f"2026-03-{night + 1:02d}")
+        for night in range(12) for users, slower in ((8, 1.0), (16, 1.2), (32, 1.5))
+    ]  # fmt: skip
+    url = imported(tmp_path, sqlite_url, lines)
+    spec = json.loads(sweepdb("query regress --trend --format vl", url).out)  # as `sweepdb regress`
+    drawn = spec["facet"]["sort"]
+    assert [name.split(":")[0] + name[-3:] for name in drawn] == [
+        "tpot_exclusive_ms=32", "output_tokens_per_s=32", "tpot_exclusive_ms=16", "output_tokens_per_s=16"
+    ]  # fmt: skip
+    rows = [row for row in spec["data"]["values"] if row["series"] == drawn[0]]
+    levels = [(row["day"], row["until"], row["value"]) for row in rows if row["of"] == "level"]
+    assert levels == [("2026-03-01", "2026-03-07", pytest.approx(20)), ("2026-03-07", "2026-03-12", pytest.approx(30))]
+    assert [(row["day"], row["change"], row["verdict"]) for row in rows if row["of"] == "step"] == [
+        ("2026-03-07", "+50.0 %", "worse")
+    ]
+    versions = [(row["day"], row["version"]) for row in rows if row["of"] == "version"]
+    assert versions == [("2026-03-01", "0.11.0"), ("2026-03-07", "0.12.0")]
+    assert sweepdb("regress --trend --format svg", url).out.startswith("<svg")
+
+
+def test_rest_and_python_say_the_same(two_versions):
+    told = json.loads(sweepdb("regress --baseline before --against after --format json", two_versions).out)
+    sides = {"baseline": "before", "against": "after"}
+
+    async def asking():
+        sessions = SessionPool(parse_url(two_versions))
+        app = build_web(sessions, names=frozenset(LOOPBACK))
+        try:
+            return [await send(app, f"/api/v1/{path}", parameters) for path, parameters in (
+                ("regress", sides), ("trend", {}), ("trend.vl", {"model": "qwen3"}), ("regress", {"baseline": "before"}),
+                ("regress", {**sides, "top": 3}), ("regress.svg", sides),
+            )]  # fmt: skip
+        finally:
+            sessions.close()
+
+    served, trend, picture, lacking, odd, undrawn = asyncio.run(asking())
+    document = served.json()
+    names = [column["name"] for column in document["columns"]]
+    assert [dict(zip(names, row, strict=True)) for row in document["rows"]] == told
+    assert document["headline"][0].startswith("2 settings, 6 numbers compared: 1 surely worse")
+    assert document["command"] == "sweepdb regress --baseline before --against after"
+    assert trend.json()["headline"] == ["0 steps in 9 metrics of settings"]
+    assert picture.json()["title"]["subtitle"] == "0 of 9 metrics of settings stepped; 8 are drawn, the worst first"
+    assert (lacking.status, odd.status, undrawn.status) == (400, 400, 404)
+    assert "`against` is missing" in lacking.json()["error"]
+    with sweepdb_open(two_versions) as store:
+        found = store.regress(**sides)
+        assert [one.change_percent for one in found.changes] == [row["change_percent"] for row in told]
+        assert len(store.trends(device="h100").series) == 9
 
 
 def test_the_job_of_the_page_gates_a_pull_request(tmp_path):

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from client_files import VLLM
 from conftest_cli import sweepdb
-from document_commands import ROOT, commands_of
-
-PAGE = ROOT / "docs" / "howto" / "six-questions.md"
+from document_commands import ROOT, commands_in, section
 
 
 def lay_down_runs(folder: Path) -> None:
@@ -40,7 +38,8 @@ def test_every_question_is_answered_from_nothing(tmp_path, monkeypatch):
     shutil.copy(ROOT / "tests" / "data" / "arrival_trace.csv", tmp_path)
     lay_down_runs(tmp_path / "runs")
     said = []
-    for command in commands_of(PAGE):
+    page = ROOT / "docs" / "howto" / "plan-a-deployment.md"
+    for command in commands_in(section(page, "Six questions, from nothing"), ["bash"]):
         words = shlex.split(command)[1:]
         if "SWEEP" in words:
             newest = json.loads(sweepdb("sweeps --format json").out)
@@ -52,8 +51,8 @@ def test_every_question_is_answered_from_nothing(tmp_path, monkeypatch):
     whole = "\n".join(said)
     assert "carries most" in said[0]
     assert "sweepdb launch" in said[0]
-    assert "if predictions hold exactly" in said[4]
-    assert "USD an hour" in said[4]
+    assert "if predictions hold exactly" in said[2]
+    assert "USD an hour" in said[2]
     assert "held out of the fit" in whole
     assert "Rows of both sweeps" in whole
     assert "<svg" in (tmp_path / "frontier.html").read_text(encoding="utf-8")

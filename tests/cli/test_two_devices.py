@@ -9,16 +9,12 @@ from pathlib import Path
 
 import pytest
 from conftest_cli import sweepdb
+from document_commands import commands_in, section
 
 import sweepdb as python_face
 
-PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "plan-a-deployment.md").read_text("utf-8")
-COMMANDS = [
-    line.strip()
-    for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
-    for line in block.splitlines()
-    if line.strip()
-]
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "plan-a-deployment.md"
+COMMANDS = commands_in(section(PAGE, "Prefill on one device, decode on another"), ["bash"])
 pytestmark = pytest.mark.survival
 BATCHES = " --batch-range 1 96"  # what the page's limits allow, and less to evaluate
 

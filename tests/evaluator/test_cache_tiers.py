@@ -20,8 +20,7 @@ from evaluator.identity import RecordBuilder, workload_record
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.workloads.cache_tiers import CacheTier, cache_tiers
-from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload, cache_tiers
 from evaluator.inputs.workloads.workload_labels import label_of, workload_of
 from evaluator.restore import restored
 from evaluator.scenario import Scenario

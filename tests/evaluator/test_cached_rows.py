@@ -8,9 +8,8 @@ from shared_data import shared_data
 
 from evaluator.calibration.carrying import form_of, scaled
 from evaluator.calibration.device_fit import fit_kernel
-from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS
-from evaluator.calibration.forms.base import CACHED, memory_seconds
+from evaluator.calibration.forms.base import CACHED, DeviceFigures, figures_of, memory_seconds
 from evaluator.calibration.kernels import REPEATED, KernelSet, kernel_sets
 from evaluator.graph.operators import Affine, AttentionExtents, Operator
 from evaluator.graph.sums import BatchSums

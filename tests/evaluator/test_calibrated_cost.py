@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from evaluator.calibration.carrying import form_of
-from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS
+from evaluator.calibration.forms.base import DeviceFigures, figures_of
 from evaluator.calibration.lookup import attention_kernel, kernel_format, product_kernel
 from evaluator.evaluate import cost_of
 from evaluator.graph.operators import (

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from evaluator.calibration.carrying import OF_A_PEAK, completed, family_of, form_of, scaled
 from evaluator.calibration.device_fit import fit_device
-from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS
+from evaluator.calibration.forms.base import figures_of
 from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.tables import KernelTable
 from evaluator.inputs.devices.calibration_record import calibration_from_json, calibration_to_json

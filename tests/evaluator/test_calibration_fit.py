@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.calibration.device_fit import accuracy_of, chosen, fit_device, fit_kernel, left_out, training_half
-from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.forms.attention import padded_pairs
-from evaluator.calibration.forms.base import p_norm, root, whole_power
+from evaluator.calibration.forms.base import DeviceFigures, figures_of, p_norm, root, whole_power
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.least_squares import Box, Solution, fit_log
 from evaluator.calibration.tables import KernelTable

@@ -9,8 +9,8 @@ from fitted_kernels import rows_of
 from processors import arithmetics, others, printed_by
 from shared_data import shared_data
 
-from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS
+from evaluator.calibration.forms.base import figures_of
 from evaluator.calibration.tables import read_tables
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.devices.shipped_calibrations import FITTED, shipped_calibration

@@ -4,7 +4,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from evaluator.calibration.figures import DeviceFigures
+from evaluator.calibration.forms.base import DeviceFigures
 from evaluator.calibration.kernels import kernel_sets, sent_by_expert_exchange, sharing_of
 from evaluator.calibration.tables import COLUMNS, KernelTable, read_tables, write_tables
 from store.errors import InputError

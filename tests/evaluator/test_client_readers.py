@@ -28,7 +28,7 @@ from shared_data import shared_data
 
 from evaluator.canonical import content_key
 from evaluator.ledger.readers import opening, packed, read_measurements, rows
-from evaluator.ledger.readers.devices import named_device
+from evaluator.ledger.readers.declared import named_device
 from store.errors import InputError
 
 

@@ -23,8 +23,7 @@ from evaluator.inputs.plan_search import PlanSearch, plan_choices
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
-from evaluator.inputs.workloads.cache_tiers import CacheTier
-from evaluator.inputs.workloads.workload import LengthBin, Workload, with_images
+from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload, with_images
 from evaluator.pricing.step import step_seconds
 from evaluator.request import NamedModel, SweepRequest, planned_scenarios
 from evaluator.scenario import Scenario

@@ -8,7 +8,7 @@ import pytest
 from shared_data import shared_data
 
 from evaluator.calibration.device_fit import fit_kernel
-from evaluator.calibration.figures import figures_of
+from evaluator.calibration.forms.base import figures_of
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.lookup import expert_kernels, kernel_format
 from evaluator.inputs.devices.calibration_record import calibration_from_json, calibration_to_json

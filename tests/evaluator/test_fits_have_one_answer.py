@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from shared_data import shared_data
 
 from evaluator.calibration.device_fit import fit_kernel
-from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms import FORMS
+from evaluator.calibration.forms.base import DeviceFigures
 from evaluator.calibration.kernels import KernelSet, _ordered
 from evaluator.calibration.least_squares import Box, Effort, fit_log
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_mapping, calibration_to_mapping

@@ -10,8 +10,8 @@ from shared_data import shared_data
 
 from evaluator.calibration.carrying import completed, form_of, scaled
 from evaluator.calibration.device_fit import fit_device, fit_kernel
-from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import HOST_COLLECTIVE
+from evaluator.calibration.forms.base import DeviceFigures, figures_of
 from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.tables import KernelTable
 from evaluator.graph.operators import Affine, CollectiveExtents, Operator

@@ -15,9 +15,8 @@ from evaluator.inputs.engines.engine_profiles import engine_profile, fitted_engi
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.ledger.deployments import Deployment, deployment_of, engine_of
+from evaluator.ledger.deployments import Deployment, central_metrics, deployment_of, engine_of
 from evaluator.ledger.fitting.fit_points import FitPoint, PlayedProbe, fit_points
-from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.readers import read_measurements
 from evaluator.serving.engine.closed_loop import ClosedLoop
 from evaluator.serving.engine.closed_run import ServedTimes

@@ -13,10 +13,9 @@ from evaluator.inputs.engines.engine_profiles import fitted_engine, label_of_eng
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.ledger.deployments import Deployment
+from evaluator.ledger.deployments import Deployment, central_metrics
 from evaluator.ledger.fitting.fit_points import PlayedProbe, fit_points
 from evaluator.ledger.matching import measured_model
-from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.predicting import (
     asked_of,
     evaluated,

@@ -122,3 +122,21 @@ def test_a_single_run_weighs_less_than_many():
     values = [value * (1.001 if at % 2 else 0.999) for at, value in enumerate(values)]
     assert len(level_steps(values)) == 2
     assert len(level_steps(values, [9] * 10 + [1] * 3 + [9] * 10)) == 2
+
+
+def test_a_prediction_adds_no_spread_and_two_of_them_differ_surely():
+    """Three runs 1 % apart: variance 1e-4 with 2 degrees of their own and 2 shared; t(4) = 2.7764; 0.01 / sqrt(3)."""
+    runs = [math.log(200) + apart for apart in (-0.01, 0.0, 0.01)]
+    (change,) = changes_of({("a", "ttft_ms"): ([math.log(100)], runs)}, (True, False))
+    assert (change.verdict, change.runs_before, change.runs_after) == ("worse", 0, 3)
+    reach = 2.7764 * 0.01 / math.sqrt(3)
+    assert change.least_percent == pytest.approx(100 * (2 * math.exp(-reach) - 1), rel=1e-4)
+    assert change.most_percent == pytest.approx(100 * (2 * math.exp(reach) - 1), rel=1e-4)
+    sides = {("a", "ttft_ms"): ([1.0], [1.001]), ("b", "ttft_ms"): ([1.0], [1.0 + 1e-12])}
+    both = changes_of(sides, (True, True))
+    assert [(one.setting, one.verdict, one.least_percent) for one in both] == [
+        ("a", "worse", None),
+        ("b", "same", None),
+    ]
+    (alone,) = changes_of({("a", "ttft_ms"): ([1.0], [2.0])}, (True, False))
+    assert alone.verdict == "unknown"  # one run says nothing of how runs spread

@@ -12,6 +12,8 @@ from evaluator.arrivals.day.days import day_times, drawn_log
 from evaluator.arrivals.day.scaling import Follower
 from evaluator.inputs.workloads.day_rates import Day, LengthBins
 
+USUAL = {"start_up": 5, "cool_down": 10}
+
 
 def fewest(needed, scaling):
     """Paid hours of the best of all sequences: an hour is at least what it and the cool-down before it need."""
@@ -36,12 +38,12 @@ def test_no_other_schedule_of_a_small_day_takes_less(start_up, cool_down):
 
 def test_needed_is_what_carries_the_rate_and_the_spare_ones_within_the_least():
     rates = np.asarray([0.0, 2.0, 4.0, 4.1, 20.0])
-    assert Scaling(spare=1).needed(rates, 2.0).tolist() == [2, 2, 3, 4, 11]
-    assert Scaling(minimum=3).needed(rates, 2.0).tolist() == [3, 3, 3, 3, 10]
+    assert Scaling(**USUAL, spare=1).needed(rates, 2.0).tolist() == [2, 2, 3, 4, 11]
+    assert Scaling(**USUAL, minimum=3).needed(rates, 2.0).tolist() == [3, 3, 3, 3, 10]
 
 
 def test_static_runs_what_the_busiest_hour_needs_and_starts_once():
-    found = static(np.asarray([1, 3]), Scaling(start_up=5), 120)
+    found = static(np.asarray([1, 3]), Scaling(**USUAL), 120)
     assert (set(found.ready.tolist()), found.paid_minutes) == ({3}, 3 * 125)
 
 
@@ -51,7 +53,7 @@ def test_a_planner_is_late_by_a_minute_and_the_start_and_stops_after_the_cool_do
     # Three are asked for in minute 2 and serve from minute 4; the last minute that asks is 6, and 7 is the cool-down.
     assert found.ready.tolist() == [1, 1, 1, 1, 3, 3, 3, 3, 1, 1]
     assert found.paid_minutes == 1 * 4 + 3 * 6 + 2
-    assert reactive(rates, 1.0, Scaling(maximum=2)).ready.max() <= 2
+    assert reactive(rates, 1.0, Scaling(**USUAL, maximum=2)).ready.max() <= 2
 
 
 def test_a_planner_that_counts_requests_is_as_late_and_stops_after_the_cool_down():

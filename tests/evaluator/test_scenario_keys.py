@@ -44,8 +44,7 @@ from evaluator.inputs.plan_search import PlanSearch, plan_choices
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.vision.tower import Projection, VisionTower
-from evaluator.inputs.workloads.cache_tiers import CacheTier
-from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario
 from evaluator.together.ranges import batch_range

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -80,34 +77,3 @@ def test_the_same_sets_give_the_same_bytes_and_read_back_as_they_were(tmp_path, 
     finally:
         for kept in (shipped._file, shipped._templates, shipped._shelf):
             kept.cache_clear()
-
-
-EVERY = """
-import json, sys
-sys.modules["torch"] = None
-import sweepdb
-from sweepdb import InputError
-from evaluator.inputs.models import list_models
-answered = {}
-for model in list_models():
-    try:
-        done = sweepdb.evaluate(model, device="B300_SXM", input_length=100, output_length=10, batch_range=2, store=sys.argv[1])
-        answered[model] = [done.probes_stored + done.probes_known, done.operators_captured]
-    except InputError as error:
-        answered[model] = str(error)
-print(json.dumps(answered))
-"""
-
-
-@pytest.mark.survival
-def test_every_model_is_evaluated_on_one_device_without_torch(tmp_path):
-    """Those that fit store both batch sizes of each phase, those that do not one; nothing is traced."""
-    done = subprocess.run(
-        [sys.executable, "-c", EVERY, f"sqlite:///{tmp_path}/every.sqlite"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    answered = json.loads(done.stdout)
-    assert set(answered) == set(list_models())
-    unsaid = ("not fit", "files state no format of their weights")
-    assert all(found == [6, 0] or any(one in found for one in unsaid) for found in answered.values())
-    assert sum(found == [6, 0] for found in answered.values()) > 100

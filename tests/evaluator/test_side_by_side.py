@@ -19,16 +19,10 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
-from evaluator.together import (
-    AskedSizes,
-    SideBySideWarning,
-    batch_ranges,
-    evaluate_many,
-    side_evaluation,
-    side_faults,
-)
+from evaluator.together import AskedSizes, batch_ranges, evaluate_many, side_evaluation, side_faults
 from evaluator.together.grouping import grouped
 from evaluator.together.ranges import batch_range
+from evaluator.together.side_evaluation import SideBySideWarning
 from store.digests import DigestedBlocks, DigestedRows, rows_digest
 
 CASES = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared_data import shared_data
 
 from evaluator.calibration.device_fit import fit_kernel
-from evaluator.calibration.figures import figures_of
+from evaluator.calibration.forms.base import figures_of
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, mixer_values
 from evaluator.canonical import canonical
 from evaluator.evaluate import assumptions_of, capture_requests, cost_model, evaluate_scenario, unsupported

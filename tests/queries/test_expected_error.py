@@ -30,11 +30,10 @@ from queries.errors.expected import (
     Subject,
     expected_errors,
 )
-from queries.errors.figures import LEVELS, figures_of, percentile
 from queries.errors.shipped import ANY, ASKED, SUMMARY, Region, ShippedDevice
 from queries.errors.shipped import DEVICES as SHIPPED_DEVICES
 from queries.errors.shipped import KNOWN as KNOWN_BASIS
-from queries.errors.spreads import ENGINE, OTHERS, TUNED
+from queries.errors.spreads import ENGINE, LEVELS, OTHERS, TUNED, figures_of, percentile
 from queries.judging import subjects as subjects_module
 from queries.judging.subjects import own_errors
 from queries.session import Session

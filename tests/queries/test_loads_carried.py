@@ -12,7 +12,8 @@ from conftest_loads import evaluate_loads
 
 import sweepdb as package
 from store.errors import InputError
-from store.loads import KEPT_COLUMNS, KeptRequests, kept_digest, pack_kept, unpack_kept
+from store.loads import KeptRequests, kept_digest, pack_kept, unpack_kept
+from store.loads.measured_requests import KEPT_COLUMNS
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction, stored_loads

@@ -1,14 +1,13 @@
 """Reports over measured settings against plain arithmetic on the points, alone and beside predictions."""
 
-import hashlib
 import random
-from datetime import UTC, datetime
 from itertools import groupby
 from statistics import median
 
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
-from queries_stores import changed, write_sweep
+from measured_points import MODEL, OUTPUT, PROMPT, point
+from queries_stores import changed, mission_records, write_sweep
 
 from queries.asking.pictures import picture_of
 from queries.asking.question import question_of
@@ -17,25 +16,12 @@ from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
-from store.records import MeasurementRecord, PriceRecord, SideRecord
+from store.records import PriceRecord
 from store.writing import put_measurements, put_prices
+from sweepdb.measuring import regressions
 
-MODEL, (PROMPT, OUTPUT, *_) = MODELS[4][0], WORKLOADS[0]
 VERSIONS = {"0.1": "base", "0.2": "new"}
 PRICES = {"H100_SXM": 3.0, "H200_SXM": 4.0}
-
-
-def point(number, *, device, tp, users, version="0.1", prompt=PROMPT, prefills=None, rate=None, **metrics):
-    """A measured point; with `prefills` instances of tp 1 beside one that decodes it is of a pair."""
-    side = SideRecord(instances=1, tp=tp, pp=1, dp=1, ep=1)
-    return MeasurementRecord(
-        key=hashlib.sha256(str(number).encode()).hexdigest(), source=f"file:{number}", source_format="test", model=MODEL,
-        device=device, engine="vllm", engine_version=version, mode="disaggregated" if prefills else "aggregated",
-        precision="BF16", kv_precision=None, num_devices=tp + (prefills or 0), input_length=float(prompt),
-        output_length=float(OUTPUT), concurrency=None if users is None else float(users), request_rate=rate,
-        prefill=SideRecord(instances=prefills, tp=1) if prefills else side, decode=side, metrics=metrics,
-        measured_at=datetime(2026, 5, 1, tzinfo=UTC),
-    )  # fmt: skip
 
 
 def swept(seed=7):
@@ -192,6 +178,17 @@ def test_cost_is_of_measured_throughput(measured):
     assert [row["tokens_per_usd"] for row in got] == pytest.approx([worth for worth, _ in expected])
 
 
+def test_cost_of_pairs_is_of_what_was_measured_with_both_sides(measured):
+    url, rows = measured
+    got = asked(url, "cost", input_length=PROMPT, mode="pd").dicts()
+    best = best_of(short(rows, mode="pd"), "device", by="each")
+    expected = sorted(((3600 * row["each"] / PRICES[row["device"]], row["probe"]) for row in best), reverse=True)
+    assert [(row["probe"], row["prefill_probe"]) for row in got] == [(probe, probe) for _, probe in expected]
+    assert [row["tokens_per_usd"] for row in got] == pytest.approx([worth for worth, _ in expected])
+    assert {row["plan"] for row in got} == {"1 x tp1 + 1 x tp2pp1dp1"}
+    assert {row["num_devices"] for row in got} == {3}
+
+
 def test_a_curve_has_every_setting(measured):
     url, rows = measured
     got = asked(url, "curve", input_length=PROMPT).dicts()
@@ -274,7 +271,7 @@ def test_filters_mean_the_same_or_are_refused_by_name(measured, options, said):
     [
         ("decode", {}, "makes no use of `rows`"),
         ("best", {"by": "goodput", "ttft_limit": 9.0}, "makes no use of `rows`"),
-        ("devices", {"mode": "pd"}, "no sides to pair"),
+        ("devices", {"mode": "pd"}, "one rate of a deployment with both sides"),
         ("sensitivity", {"vary": "memory"}, "no memory to vary"),
         ("diff", {"sweeps": ("0.1", "0.9")}, "0.9 is no run's tag, version or day"),
     ],
@@ -330,6 +327,41 @@ def test_every_report_has_both_kinds_of_rows(both):
         assert "rows" in one.columns
 
 
+@pytest.fixture(scope="module")
+def every_phase(tmp_path_factory):
+    """Predictions of every phase by formulas, and measured points: (url, measured settings)."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('phases')}/store.sqlite"
+    write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:2]), key="a", sizes=64)
+    points = swept()
+    with open_store(url) as store:
+        put_measurements(store, points)
+    return url, list(settings_of(points))
+
+
+@pytest.mark.parametrize("budget", [3, 8])
+def test_compare_of_both_has_the_better_of_predicted_and_measured_deployments(every_phase, budget):
+    url, rows = every_phase
+    told = {kind: {row["mode"]: row for row in asked(url, "compare", rows=kind, input_length=PROMPT, num_devices=budget).dicts()}
+            for kind in ("predicted", "both")}  # fmt: skip
+    assert told["predicted"].keys() == told["both"].keys() == {"aggregated", "pd"}
+    for mode, got in told["both"].items():
+        measured = max(
+            (budget // row["devices"] * row["qps"], row["probe"])
+            for row in short(rows, mode=mode)
+            if row["devices"] <= budget
+        )
+        predicted = told["predicted"][mode]["system_qps"]
+        assert got["system_qps"] == pytest.approx(max(measured[0], predicted))
+        assert got["rows"] == ("measured" if measured[0] > predicted else "predicted")
+    assert {row["rows"] for row in told["both"].values()} == {"predicted", "measured"}
+    gain = told["both"]["pd"]["system_qps"] / told["both"]["aggregated"]["system_qps"]
+    assert told["both"]["pd"]["gain"] == pytest.approx(gain)
+    picture = picture_of(asked(url, "compare", rows="both", input_length=PROMPT, num_devices=budget))
+    assert [(row["mode"], row["rows"], row["system_qps"]) for row in picture["data"]["values"]] == [
+        (mode, told["both"][mode]["rows"], told["both"][mode]["system_qps"]) for mode in ("aggregated", "pd")
+    ]
+
+
 def test_predicted_and_measured_settings_have_a_frontier_each(both):
     told = {rows: asked(both, "pareto", rows=rows, input_length=PROMPT) for rows in ("predicted", "measured", "both")}
     frontiers = {rows: {row["probe"] for row in answer.dicts()} for rows, answer in told.items()}
@@ -365,6 +397,43 @@ def test_a_sweep_is_held_against_runs(both):
         change = 100 * (after["output_tokens_per_s"] / before["output_tokens_per_s"] - 1)
         assert row["throughput_change_percent"] == pytest.approx(change)
         assert row["rows"] == "predicted to measured"
+
+
+def test_regress_compares_runs_with_what_a_sweep_predicts(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    device, tp, model = "h100_sxm", PLANS[1][0], "acme/unlisted-8B"
+    made = scenario(
+        (model, *MODELS[4][1:]),
+        WORKLOADS[0],
+        (device, *DEVICES[0][1:]),
+        precision=PRECISIONS[0],
+        plan=PLANS[1],
+        phase="aggregated",
+    )
+    write_sweep(url, [changed(made, serving_model="vllm")], key="a", sizes=64)
+    predicted = {row["concurrency"]: row for row in asked(url, "curve", rows="predicted").dicts()}
+    points = [
+        point(f"{users}-{run}", model=model, device=device, tp=tp, users=users, version="0.21.0", ttft_ms_mean=base * run,
+              output_tokens_per_s=predicted[users]["output_tokens_per_s"] * 2)
+        for users in (4, 16) for base in [predicted[users]["ttft_ms"] * users] for run in (0.99, 1.0, 1.01)
+    ]  # fmt: skip
+    with open_store(url) as store:
+        put_measurements(
+            store,
+            [*points, point(9, model=model, device=device, tp=tp, users=1000, version="0.21.0", ttft_ms_mean=9.0)],
+        )
+    found = regressions(url, baseline="sweep a", against="0.21.0")
+    assert [(one.metric, one.verdict, round(one.change_percent), one.runs_before) for one in found.changes] == [
+        ("ttft_ms", "worse", 1500, 0), ("ttft_ms", "worse", 300, 0),
+        ("output_tokens_per_s", "better", 100, 0), ("output_tokens_per_s", "better", 100, 0),
+    ]  # fmt: skip
+    assert "concurrency=16" in found.changes[0].setting
+    assert [name.endswith("concurrency=1000") for name in found.only_after] == [True]
+    assert "sweep a is predicted: it has no interval of repeats" in found.verdict
+    (other, *_) = regressions(url, baseline="0.21.0", against="sweep a").changes
+    assert (other.metric, other.verdict, other.runs_after) == ("output_tokens_per_s", "worse", 0)
+    with pytest.raises(InputError, match="the same sweep"):
+        regressions(url, baseline="sweep a", against="a" * 32)
 
 
 def test_a_session_goes_from_one_kind_of_rows_to_the_other(both):

@@ -16,8 +16,9 @@ from web_client import send
 
 import sweepdb
 from store.location import parse_url
-from sweepdb.web import SessionPool, build_web
+from sweepdb.web.app import build_web
 from sweepdb.web.guard import LOOPBACK
+from sweepdb.web.pool import SessionPool
 
 MODEL, DEVICES, INPUT, OUTPUT, SHORTEST = "Qwen/Qwen3-8B", ("h100_sxm", "h200_sxm", "b200_sxm"), 2000, 200, 0.8
 MEAN = (1 + SHORTEST) / 2

@@ -16,7 +16,9 @@ from store.writing.beside import put_prices
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = re.findall(
-    r"```sql\n(.*?)```", (DOCS / "howto" / "sql.md").read_text().partition("## Over time")[2], re.DOTALL
+    r"```sql\n(.*?)```",
+    (DOCS / "howto" / "ask-a-store.md").read_text().partition("### Over time")[2].partition("\n## ")[0],
+    re.DOTALL,
 )
 
 

@@ -11,9 +11,9 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queries.errors.figures import LEVELS
 from queries.errors.spreads import (
     KNOWN_NAMES,
+    LEVELS,
     OTHERS,
     SERVER_POINTS,
     SPREADS,

@@ -1,4 +1,4 @@
-"""The statements that docs/howto/sql.md shows are run as they stand."""
+"""The statements that docs/howto/ask-a-store.md shows are run as they stand."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from generator import fill
 from queries.sandbox import run_sql
 from store.location import parse_url
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "sql.md"
-TEXT = PAGE.read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "ask-a-store.md"
+TEXT = PAGE.read_text(encoding="utf-8").partition("\n## Python\n")[0]
 BLOCKS = re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)
 QUOTED = re.findall(r'sweepdb sql "(.*?)"', TEXT)
 

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queries_stores import mission_records, write_sweep
 
-from queries.asking.macros import macros, shared_sql
+from queries.asking.limit_sql import with_limits
+from queries.asking.macros import macros, shared_text
 from queries.asking.question import question_of
 from queries.asking.variables import known_variables, settings
 from queries.session import Session
 from store.location import parse_url
+from store.schema import filled
 
 
 def held(connection, name, value):
@@ -47,7 +49,7 @@ def test_a_variable_has_its_type_whatever_it_holds(name, value, type_):
 
 def test_every_statement_of_the_shared_files_is_known_by_name_and_comes_after_those_it_calls():
     with duckdb.connect() as connection:
-        statements = connection.extract_statements(shared_sql())
+        statements = connection.extract_statements(with_limits(filled(shared_text())))
     assert len(statements) == len(macros())
     known: set[str] = set()
     for name, macro in macros().items():
@@ -70,7 +72,7 @@ def url(tmp_path_factory):
 def test_a_limit_is_compared_while_the_file_is_read(url):
     with Session(parse_url(url)) as session:
         answer = session.ask(question_of("prefill", {"ttft_limit": 300.0}))
-        ((_, plan),) = session._connection.duckdb.execute(f"EXPLAIN {answer.sql}").fetchall()
+        ((_, plan),) = session._connection.duckdb.execute(f"EXPLAIN {session._tables.ready(answer.sql)}").fetchall()
     flat = " ".join(plan.replace("\u2502", " ").split())
     assert "ttft_ms <= 300.0" in flat or "ttft_ms<=300.0" in flat, plan
 

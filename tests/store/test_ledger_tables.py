@@ -78,9 +78,6 @@ def test_a_measurement_comes_back_as_it_was_given(store):
     assert put_measurements(store, [MEASURED, bare]) == 2
     assert put_measurements(store, [bare, MEASURED]) == 0
     assert sorted(get_measurements(store), key=lambda record: record.key) == [MEASURED, bare]
-    assert get_measurements(store, device="H100_SXM") == [MEASURED]
-    assert get_measurements(store, model="other") == []
-    assert get_measurements(store, source_format="serving") == [bare]
 
 
 def test_more_measurements_than_one_statement_takes(store):

@@ -20,7 +20,6 @@ from sqlalchemy.exc import DatabaseError
 
 from store.errors import InputError, StoreError
 from store.loads import (
-    KEPT_COLUMNS,
     ArrivalRecord,
     KeptRequests,
     LoadRecord,
@@ -31,6 +30,7 @@ from store.loads import (
     unpack_rows,
     whole_counts,
 )
+from store.loads.measured_requests import KEPT_COLUMNS
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction

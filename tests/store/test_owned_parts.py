@@ -22,7 +22,8 @@ from store.errors import StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.parts import adopt_parts, claiming, compact_parts, part_shelf, register_part, write_part
-from store.placing import WAITING, Claim, Database, Ownership, home_of, owner_note
+from store.placing import WAITING, Claim, Ownership, home_of, owner_note
+from store.placing.claims import Database
 from store.reading import read_transaction
 from store.upkeep import check_store
 

@@ -17,7 +17,7 @@ from store.opening import open_store
 from store.sweep_list import list_sweeps
 
 pytestmark = pytest.mark.survival
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "operate.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "install-and-operate.md"
 TASKS = 3
 SBATCH = """#!/bin/bash
 # sbatch --array=FIRST-LAST --wait --wrap COMMAND: every task at once; the second is killed as it begins, once

@@ -24,8 +24,9 @@ from evaluator.arrivals.trace_caches import (
 )
 from evaluator.evaluate import capture_requests, cost_of
 from evaluator.graph import capture_operators
-from evaluator.inputs import CacheTier, Plan, Precision, load_device, workload_of
+from evaluator.inputs import Plan, Precision, load_device, workload_of
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
+from evaluator.inputs.workloads.workload import CacheTier
 from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of

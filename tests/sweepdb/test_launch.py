@@ -23,9 +23,10 @@ from shared_data import shared_data
 import sweepdb
 from store.errors import InputError
 from store.location import parse_url
-from sweepdb.launching import TARGETS, write_launch
+from sweepdb.launching import write_launch
 from sweepdb.launching.flag_tables import flag_table, versions
 from sweepdb.launching.folder import read_rows
+from sweepdb.launching.server_command import TARGETS
 from sweepdb.launching.stored_instance import GIB, read_instance
 
 LAUNCHED = Path(__file__).parent / "launched"

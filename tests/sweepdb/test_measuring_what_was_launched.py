@@ -42,7 +42,7 @@ def launched(url, tmp_path):
 
 
 def imported(folder, tmp_path, stated=None):
-    from sweepdb.measuring import read_files
+    from sweepdb.measuring.measurement_files import read_files
 
     (record,) = read_files([folder], stated).records
     return record

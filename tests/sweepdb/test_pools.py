@@ -68,6 +68,32 @@ def test_the_command_says_what_python_says(url, traces, capfd):
     assert capfd.readouterr().out == ""  # HiGHS itself says nothing
 
 
+def test_a_pool_of_two_kinds_of_devices(traces, tmp_path):
+    """The small model needs two of a100 or one of h100 for its hour: it takes the one."""
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    evaluate_loads(url, mode="aggregated", device=["a100_sxm", "h100_sxm"])
+    trace = traces[SMALL]
+    typed = ["schedule", "--trace", f"{SMALL}={trace}", "--ttft-limit", "100", "--tpot-limit", "6", "--start-up", "0",
+             "--minimum", "0", "--format", "csv"]  # fmt: skip
+    rows = {}
+    for pool in ("a100_sxm=2,h100_sxm=1", "a100_sxm=2"):
+        lines = [line.split(",") for line in run([*typed, "--pool", pool], url).out.splitlines()]
+        rows[pool] = [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
+    both, old = rows.values()
+    assert [(row["device"], row["replicas"], row["lost_requests"]) for row in both] == [
+        ("h100_sxm", "1", "0.0"),
+        ("h100_sxm", "0", "0.0"),
+    ]
+    assert [(row["device"], row["replicas"]) for row in old] == [("a100_sxm", "2"), ("a100_sxm", "0")]
+    for pool, said in (
+        ("b200=4", "no stored loads are of b200_sxm"),
+        ("4", "the stored loads are of a100_sxm, h100_sxm"),
+        ("a100_sxm=x", "--pool a100_sxm=x is no number of devices"),
+        ("a100_sxm=1,a100_sxm=2", "--pool names a device twice"),
+    ):
+        assert said.lower() in run([*typed, "--pool", pool], url).err.lower()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -10,13 +10,13 @@ import pytest
 import sweepdb
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "howto" / "ask-from-python.md"
+PAGE = ROOT / "docs" / "howto" / "ask-a-store.md"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def blocks_of(page):
     """The Python of a page."""
-    return BLOCK.findall(page.read_text(encoding="utf-8"))
+    return BLOCK.findall(page.read_text(encoding="utf-8").partition("## Other tools\n")[0])
 
 
 @pytest.fixture(scope="module")

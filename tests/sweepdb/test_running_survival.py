@@ -31,9 +31,10 @@ from shared_data import shared_data
 from cli.main import run as run_command
 from store.errors import InputError, SweepdbError
 from store.location import parse_url
-from sweepdb.running import HowToRun, run_starts, runs_folder
+from sweepdb.running import HowToRun, run_starts
 from sweepdb.running.guarded import end_marked
 from sweepdb.running.journal import open_journal
+from sweepdb.running.starts import runs_folder
 
 pytestmark = pytest.mark.survival
 TESTS = Path(__file__).parents[1]

@@ -170,7 +170,7 @@ def paid_minutes_that_hold(path, scenario, url, most):
     limits = TimeLimits(ttft_ms=LIMITS["ttft_limit"], tpot_ms=LIMITS["tpot_limit"])
     hours, minutes = -(-read_day(path).rates_per_s.size // 60), read_day(path).rates_per_s.size
     for needed in product(range(1, most + 1), repeat=hours):
-        tried = scheduled(np.asarray(needed), Scaling(), minutes)
+        tried = scheduled(np.asarray(needed), Scaling(start_up=5, cool_down=10), minutes)
         if (player.attained(tried.ready, limits) >= 0.95).all():
             yield tried.paid_minutes
 

@@ -57,13 +57,13 @@ def replayed(folder, place, scope, report, limits):
             known["scope"],
             *known["variables"],
             budget,
-            *ready,
+            *ready["statements"],
         ):
             engine.execute(statement)
         if "num_devices" in limits:
             engine.execute(f"DELETE FROM lots WHERE num_devices > {limits['num_devices']}")
             engine.execute("DELETE FROM scope WHERE scenario_id NOT IN (SELECT scenario_id FROM lots)")
-        cursor = engine.execute(site["reports"][report]["sql"])
+        cursor = engine.execute(ready["sql"])
         columns = [item[0] for item in cursor.description]
         return columns, cursor.fetchall()
 

@@ -19,7 +19,6 @@ from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs import (
     Plan,
     Precision,
-    list_acceptance,
     load_device,
     load_model,
     measured_for,
@@ -27,7 +26,7 @@ from evaluator.inputs import (
     with_draft,
     workload_of,
 )
-from evaluator.inputs.drafts.speculation import AcceptanceTable, Speculation
+from evaluator.inputs.drafts.speculation import AcceptanceTable, Speculation, list_acceptance
 from evaluator.pricing.memory import kv_bytes
 from evaluator.scenario import Scenario
 from evaluator.serving.waves.wave_latencies import tokens_per_step

@@ -23,6 +23,7 @@ from quick import quick
 import sweepdb
 from evaluator.arrivals import ArrivalProcess, ArrivalRequest, PlaySettings, scenario_loads
 from evaluator.evaluate import cost_of
+from queries.asking import question_of
 from store.errors import InputError
 from sweepdb.measuring import listed_measurements
 from sweepdb.sessions import open_session
@@ -97,7 +98,7 @@ def judged(planned, seen, earlier):
     stored = curve_of(planned, planned.lengths)
     curve = stored if other is None else curve_of(planned, other)
     expected = Expected(stored=stored, seen=curve, lengths=other or planned.lengths, sd=planned.sd)
-    times = judged_times(seen, seen.in_flight, expected, TOLERANCE, earlier)
+    times = judged_times(seen, seen.load, expected, TOLERANCE, earlier)
     return {one.metric: one for one in (*lengths, *times)}, expected
 
 
@@ -172,7 +173,7 @@ def test_a_baseline_of_a_quiet_hour_serves_a_busy_one(url, planned):
         pages = ((first, 0.0), (server.page(), times.ttft.size / load.rate_per_s))
         hours.append(seen_over([reading_of(parse_page(text, "page"), "page", at) for text, at in pages]))
     quiet, busy = hours
-    assert busy.in_flight.value > 3 * quiet.in_flight.value
+    assert busy.load.value > 3 * quiet.load.value
     for arrivals, verdicts in (("poisson", {"as planned"}), ("users", {"faster", "unsure"})):
         plan = replace(plan, arrivals=arrivals)
         _, expected = judged(plan, quiet, None)
@@ -185,7 +186,7 @@ def test_a_baseline_of_a_quiet_hour_serves_a_busy_one(url, planned):
 
 
 @pytest.mark.parametrize("spread", [0.03, 0.1, 0.4, 1.0])
-@pytest.mark.parametrize("bounds", [BOUNDS["vllm"]["tpot"], BOUNDS["sglang"]["tpot"], FIRST_TOKENS], ids=str)
+@pytest.mark.parametrize("bounds", [BOUNDS["vllm"]["tpot"], BOUNDS["sglang"]["gap"], FIRST_TOKENS], ids=str)
 def test_the_spread_of_a_histogram_is_never_far_below_that_of_its_values(bounds, spread):
     width = math.sqrt(math.log1p(spread**2))
     for seed in range(5):
@@ -211,7 +212,7 @@ def test_the_load_is_that_of_requests_counted_moment_by_moment():
         running = sum(begun <= moment < after for begun, after in requests)
         text = histogram("vllm:e2e_request_latency_seconds", 'model_name="m"', ended, FIRST_TOKENS)
         pages.append((text + f'vllm:num_requests_running{{model_name="m"}} {running}\n', moment))
-    load = seen_over([reading_of(parse_page(text, "page"), "page", at) for text, at in pages]).in_flight
+    load = seen_over([reading_of(parse_page(text, "page"), "page", at) for text, at in pages]).load
     assert counted == pytest.approx(8.0, rel=0.1)  # 2 a second, 4 s each
     assert load.value == pytest.approx(counted, rel=3 * load.error)
     assert load.error < 0.01
@@ -232,6 +233,44 @@ def test_replicas_add_up_and_ranks_of_one_replica_count_once():
     ranks = page_of(*(f'sglang:num_running_reqs{{dp_rank="{dp}",tp_rank="{tp}"}} {5 + dp}' for dp in (0, 1) for tp in (0, 1)),
                     *SGLANG_END)  # fmt: skip
     assert ranks.running == 5 + 6
+    # With priorities SGLang counts all together, too; of two front ends of vLLM one hears of no replica.
+    parts = page_of('sglang:num_running_reqs{priority=""} 14', 'sglang:num_running_reqs{priority="-1"} 4',
+                    'sglang:num_running_reqs{priority="0"} 10', *SGLANG_END)  # fmt: skip
+    assert parts.running == 14
+    fronts = page_of(*(f'vllm:kv_cache_usage_perc{{engine="{engine}",pid="{pid}"}} {0.2 * (engine + 1) * (pid == 71)}'
+                       for engine in (0, 1) for pid in (70, 71)), *END)  # fmt: skip
+    assert fronts.cache_use == pytest.approx(0.3)
+    sources = page_of('sglang:cached_tokens_total{cache_source="device"} 30', 'sglang:cached_tokens_total{cache_source="host"} 5',
+                      'sglang:cached_tokens_total{cache_source="total"} 7', *SGLANG_END)  # fmt: skip
+    assert sources.cached_tokens == 42  # of requests whose sources are not known, `total` is all
+
+
+def test_a_cache_has_the_tokens_that_the_page_says_before_those_of_its_blocks():
+    """Layers of two kinds share blocks of vLLM: 9,120 blocks of 64 tokens hold more than these."""
+    info = 'vllm:cache_config_info{{block_size="64",engine="{}",num_gpu_blocks="9120"{}}} 1.0'
+    said = page_of(*(info.format(engine, ',kv_cache_size_tokens="400000"') for engine in (0, 1)), *END)
+    assert said.room_tokens == 800_000
+    assert page_of(info.format(0, ""), *END).room_tokens == 9120 * 64
+    assert page_of(info.format(0, ',kv_cache_size_tokens="None"'), *END).room_tokens == 9120 * 64
+
+
+def test_the_served_name_is_the_model_and_the_checkpoint_is_not_another():
+    info = 'trtllm_model_config_info{dtype="auto",engine_type="pytorch",model="/models/qwen",model_name="qwen"} 1.0'
+    end = tuple(line.replace("vllm:", "trtllm_").replace("_sum", '_sum{model_name="qwen"}') for line in END)
+    assert page_of(info, *end).models == ("qwen",)
+
+
+def test_openmetrics_is_read_as_prometheus_text_is():
+    text = (
+        "# TYPE vllm:request_success counter\n"
+        'vllm:request_success_total{engine="0"} 3.0 1.7904e+09\nvllm:request_success_created{engine="0"} 1.7904e+09\n'
+        "# TYPE vllm:e2e_request_latency_seconds histogram\n"
+        'vllm:e2e_request_latency_seconds_bucket{le="1.0"} 2.0 # {trace_id="a\\"b"} 0.67 1790434112.5\n'
+        'vllm:e2e_request_latency_seconds_bucket{le="+Inf"} 3.0\n'
+        "vllm:e2e_request_latency_seconds_count 3.0\nvllm:e2e_request_latency_seconds_sum 4.5\n# EOF"
+    )
+    reading = reading_of(parse_page(text, "page"), "page", 0.0)
+    assert (reading.finished, reading.e2e.mean, reading.e2e.buckets[0]) == (3.0, 1.5, (1.0, 2.0))
 
 
 def test_what_a_line_of_the_format_may_hold():
@@ -250,7 +289,7 @@ def test_newer_names_come_first_and_drafts_make_gaps_no_times_of_tokens():
     old = histogram("vllm:time_per_output_token_seconds", "", [0.05] * 300, FIRST_TOKENS)
     whole = histogram("vllm:e2e_request_latency_seconds", "", [2.1] * 30, FIRST_TOKENS)
     first = histogram("vllm:time_to_first_token_seconds", "", [0.1] * 30, FIRST_TOKENS)
-    lengths = histogram("vllm:request_generation_tokens", "", [101] * 30, BOUNDS["vllm"]["lengths"])
+    lengths = histogram("vllm:request_generation_tokens", "", [101] * 30, BOUNDS["vllm"]["outputs"])
     reading = reading_of(parse_page((gaps + old + whole + first + lengths).replace("{,", "{"), "page"), "page", 0.0)
     assert seen_over([reading]).tpot_ms.value == pytest.approx(30.0)
     assert seen_over([reading], drafts=True).tpot_ms.value == pytest.approx(
@@ -266,16 +305,16 @@ def test_every_engine_that_is_known_writes_its_pages_here():
 
 
 def test_the_rate_at_which_a_limit_will_be_missed():
-    curve = Curve(in_flight=np.array([1.0, 10.0, 20.0]), ttft_ms=np.array([50.0, 100.0, 300.0]),
+    curve = Curve(load=np.array([1.0, 10.0, 20.0]), ttft_ms=np.array([50.0, 100.0, 300.0]),
                   tpot_ms=np.array([5.0, 10.0, 20.0]))  # fmt: skip
     # TPOT reaches 15 ms halfway from 10 to 20: at 15 in flight, TTFT 200 ms, 11 tokens: 350 ms, so 15 / 0.35 s.
     kept = within_limits(curve, 11.0, {"tpot_ms": 15.0, "ttft_ms": 1_000.0})
-    assert (kept.in_flight, kept.breaks) == (15.0, "tpot_ms")
+    assert (kept.load, kept.breaks) == (15.0, "tpot_ms")
     assert kept.requests_per_s == pytest.approx(15 / 0.35)
     assert within_limits(curve, 11.0, {"tpot_ms": 4.9}) is None
     assert within_limits(curve, 11.0, {"tpot_ms": 21.0}).breaks is None
     tighter = within_limits(curve.times(1.0, 1.2), 11.0, {"tpot_ms": 15.0})
-    assert tighter.in_flight == pytest.approx(10 + 10 * (15 - 12) / 12)
+    assert tighter.load == pytest.approx(10 + 10 * (15 - 12) / 12)
 
 
 # -- Whole answers ----------------------------------------------------------------------------------------------------
@@ -374,8 +413,101 @@ def test_another_plan_is_named_where_it_carries_more(url, rows, tmp_path):
         assert len(named) == (gain > TOLERANCE), said
         if named:
             assert named[0].startswith(
-                f"{most[1]['probe']} (tp1pp1dp1, 1 devices) would carry {100 * gain:.0f} % more a device"
+                f"{most[1]['probe']} (tp1pp1dp1, 1 device) would carry {100 * gain:.0f} % more a device"
             )
+
+
+# -- Prefill and decode apart --
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    """A store of both sides, their rows of one batch, and what each is expected to do at a load."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('apart')}/store.sqlite"
+    sweepdb.evaluate(MODEL, device="h200_sxm", num_devices=1, mode=["prefill", "decode"], serving_model="sglang",
+                     input_length=PROMPT, output_length=OUTPUT, batch_range=16, store=url)  # fmt: skip
+    with open_session(url) as session:
+        found = session.ask(question_of("curve", {"mode": "prefill"})).dicts()[0]["probe"]
+        other = session.ask(question_of("curve", {"mode": "decode"})).dicts()[-1]["probe"]
+        plans = [server_plan(session, server_at(session.location, probe, "sglang"), None, "poisson")
+                 for probe in (found, other)]  # fmt: skip
+    return url, (found, other), plans
+
+
+def side_pages(folder, role, curve, *, times=1.0, prompt=PROMPT, seed=1):
+    """Two pages of a side at a load: what a prefill server answers is one token, to a decode server prompts come done."""
+    server = Server("sglang", model=MODEL, seed=seed, running=4)
+    first = server.serve(40, prompt=300, output=30, ttft_ms=9.0, tpot_ms=2.0).page(engine_type=role)
+    load, chance, requests = float(curve.load[6]), random.Random(seed), 2_000
+    ttft, tpot = times * float(curve.ttft_ms[6]), times * float(curve.tpot_ms[6])
+    for _ in range(requests):
+        spread = chance.gauss(1.0, 0.1)
+        if role == "prefill":
+            server.ended(prompt, 1, spread * ttft / 1e3, 0.0)
+        else:
+            server.ended(prompt, OUTPUT, 0.5, spread * tpot / 1e3)  # half a second until the keys are there
+    seconds = requests / load if role == "prefill" else requests * (OUTPUT - 1) * tpot / 1e3 / load
+    paths = [folder / f"{role}{place}.prom" for place in (0, 1)]
+    for path, text in zip(paths, (first, server.page(engine_type=role)), strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths, seconds
+
+
+def test_each_side_is_compared_with_its_own_row(apart, tmp_path):
+    """As planned, then decode a fifth slower beside a day when it was right. Neither page has the other side's times."""
+    url, rows, plans = apart
+    curves = [plan.curve_at(plan.lengths) for plan in plans]
+    assert [curve.by_rate for curve in curves] == [True, False]
+    answers = {}
+    for name, slower in (("right", 1.0), ("slow", 1.2)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for role, probe, curve in zip(("prefill", "decode"), rows, curves, strict=True):
+            paths, seconds = side_pages(folder, role, curve, times=slower if role == "decode" else 1.0)
+            line = f"watch {' '.join(rows)} --metrics {role}={paths[0]} --metrics {role}={paths[1]} --every {seconds}"
+            if slower > 1:
+                line += f" --baseline {tmp_path / f'{role}.json'}"
+            answers[name, role] = run(f"{line} --format json --output {tmp_path / f'{role}.json'}", url)
+            assert f"{probe}" in answers[name, role].err or slower == 1.0 or role == "prefill"
+    assert [done.code for done in answers.values()] == [0, 0, 0, 5]
+    found = {role: json.loads((tmp_path / f"{role}.json").read_text()) for role in ("prefill", "decode")}
+    metrics = {role: {row["metric"] for row in listed} for role, listed in found.items()}
+    assert "tpot_ms" not in metrics["prefill"]
+    assert "output_tokens" not in metrics["prefill"]
+    assert "ttft_ms" not in metrics["decode"]
+    assert next(row for row in found["decode"] if row["metric"] == "tpot_ms")["verdict"] == "slower"
+    assert re.search(r"Slower by (19|20|21) %", answers["slow", "decode"].err)
+
+
+def test_both_sides_are_one_answer(apart, tmp_path):
+    url, rows, plans = apart
+    pages = {role: side_pages(tmp_path, role, plan.curve_at(plan.lengths))[0]
+             for role, plan in zip(("prefill", "decode"), plans, strict=True)}  # fmt: skip
+    found = sweepdb.watch(pages, rows, every=60.0, ttft_limit=500.0, tpot_limit=50.0, store=url)
+    assert (found.probe, found.decode.probe) == rows
+    assert {row[0] for row in found.rows} == {"prefill", "decode"}
+    said = list(found.sentences())
+    assert {line.partition(":")[0] for line in said} == {"Prefill", "Decode"}
+    assert any("TTFT" in line for line in said if line.startswith("Prefill"))
+    assert not any("TTFT" in line for line in said if line.startswith("Decode"))
+
+
+def test_sides_that_are_confused_are_one_sentence(apart, tmp_path):
+    store, (prefill, decode), plans = apart
+    paths, _ = side_pages(tmp_path, "prefill", plans[0].curve_at(plans[0].lengths))
+    for metrics, server, options, said in (
+        (paths, decode, {}, f"the page is of a prefill server, and {decode} is a decode row"),
+        (paths, (decode, decode), {}, "no prefill row is named"),
+        ({"decode": paths}, prefill, {}, f"the page is of a decode server, and {prefill} is a prefill row"),
+        ({"router": paths}, prefill, {}, "`metrics` of router are of no side"),
+        (paths[1], prefill, {}, "one page does not say how many requests are served"),
+        (paths, prefill, {"arrivals": "users"}, "users ask a whole deployment"),
+        (paths, prefill, {"keep": tmp_path / "kept.csv"}, "nothing is kept of one side"),
+    ):
+        every = 60.0 if metrics is not paths[1] else None
+        with pytest.raises(InputError) as caught:
+            sweepdb.watch(metrics, server, every=every, store=store, **options)
+        assert said in caught.value.message
 
 
 # -- From a server ----------------------------------------------------------------------------------------------------
@@ -426,7 +558,7 @@ def test_an_address_is_read_again_and_again(url, rows, serving):
     found = sweepdb.watch(address, row["probe"], every=seconds / 2, during=seconds, store=url)
     assert server.paths == ["/metrics"] * 3
     assert found.seen.finished == 24
-    assert found.seen.in_flight.value == pytest.approx(LOAD, rel=0.25)
+    assert found.seen.load.value == pytest.approx(LOAD, rel=0.25)
     assert found.seen.seconds == pytest.approx(seconds, rel=0.2)
 
 
@@ -475,13 +607,13 @@ def test_a_page_of_another_engine_or_a_load_beyond_the_rows(url, rows, tmp_path)
     path.write_text(PAGE, encoding="utf-8")
     with pytest.raises(InputError, match=r"the page is of vLLM, and .* of SGLang"):
         sweepdb.watch(path, rows["sglang"]["probe"], store=url)
-    path.write_text(PAGE.replace('engine="0"} 8\n', 'engine="0"} 80\n'), encoding="utf-8")
+    path.write_text(PAGE.replace('8B"} 8\n', '8B"} 80\n'), encoding="utf-8")
     with pytest.raises(InputError, match=r"80 requests are in flight, and rows of .* end at 24"):
         sweepdb.watch(path, rows["vllm"]["probe"], arrivals="users", store=url)
-    path.write_text(PAGE.replace('engine="0"} 8\n', 'engine="0"} 2000\n'), encoding="utf-8")
+    path.write_text(PAGE.replace('8B"} 8\n', '8B"} 2000\n'), encoding="utf-8")
     found = sweepdb.watch(path, rows["vllm"]["probe"], store=url)
     assert found.drifted
-    assert next(found.sentences()).startswith("Overloaded: 2000 requests in flight; it keeps up with what arrives to ")
+    assert next(found.sentences()).startswith("Overloaded: 2,000 requests in flight; it keeps up with what arrives to ")
 
 
 def test_an_idle_server_is_no_drift(url, rows, tmp_path):
@@ -529,8 +661,8 @@ def test_a_baseline_of_another_load_says_less(planned):
     seen = seen_of("vllm", seed=1, **times_of(plan))
     reaches = []
     for load in (LOAD, LOAD / math.e):
-        then = replace(seen, in_flight=Mean(value=load, error=0.001))
-        rows = judged_times(seen, seen.in_flight, expected, TOLERANCE, Earlier(seen=then, expected=expected))
+        then = replace(seen, load=Mean(value=load, error=0.001))
+        rows = judged_times(seen, seen.load, expected, TOLERANCE, Earlier(seen=then, expected=expected))
         reaches.append(next(math.log1p(one.most_percent / 100) - math.log1p(one.change_percent / 100)
                             for one in rows if one.metric == "tpot_ms"))  # fmt: skip
     assert reaches[1] ** 2 - reaches[0] ** 2 == pytest.approx((2.5758 * 0.1) ** 2, rel=0.05)

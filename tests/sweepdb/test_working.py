@@ -225,7 +225,7 @@ def test_a_size_of_shards_that_is_none_is_refused(monkeypatch):
 
 def test_the_manifests_of_the_how_to_are_valid():
     validate = pytest.importorskip("kubernetes_validate")
-    page = Path(__file__).parents[2] / "docs" / "howto" / "operate.md"
+    page = Path(__file__).parents[2] / "docs" / "howto" / "install-and-operate.md"
     documents = list(yaml.safe_load_all(page.read_text().split("```yaml\n")[1].split("```")[0]))
     assert [one["kind"] for one in documents] == ["Service", "Deployment", "Deployment", "Job"]
     for one in documents:

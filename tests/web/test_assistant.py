@@ -13,7 +13,7 @@ from queries_stores import write_sweep
 from served_page import ROOT, records
 
 pytestmark = pytest.mark.survival
-TOOLS = {"scope", "ask", "decide", "why", "coverage", "explain", "sql_schema"}
+TOOLS = {"scope", "ask", "decide", "why", "coverage", "explain", "regress", "trend", "sql_schema"}
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,13 @@ def test_an_assistant_asks_what_the_command_line_asks(url):
         ("sql_schema", {}),
         ("sql_schema", {"relation": "probe"}),
         ("sql_schema", {"relation": "prob"}),
+        ("regress", {"baseline": "sweep a", "against": "v2"}),
+        ("trend", {}),
     ]
     tools, found = told(url, calls)
     assert {one.name for one in tools} == TOOLS
     assert all(one.annotations.read_only_hint and one.description for one in tools)
-    scope, best, curve, misspelt, unknown, nothing, coverage, relations, columns, nowhere = found
+    scope, best, curve, misspelt, unknown, nothing, coverage, relations, columns, nowhere, no_side, no_runs = found
     assert scope[1]["reports"]["best"]
     names = [column["name"] for column in best[1]["columns"]]
     rows = [dict(zip(names, row, strict=True)) for row in best[1]["rows"]]
@@ -74,6 +76,7 @@ def test_an_assistant_asks_what_the_command_line_asks(url):
     assert "nearest: tpot_limit" in misspelt[1]
     assert "nearest: best" in unknown[1]
     assert "'prob'" in nowhere[1]
+    assert all(one[0] and "No measured run is stored" in one[1] for one in (no_side, no_runs))
     assert nothing[1]["nearest"]["rows"]
     assert coverage[1]["rows"]
     assert relations[1]["rows"]

@@ -11,9 +11,10 @@ from web_client import send
 
 import sweepdb
 from store.location import parse_url
-from sweepdb.web import SessionPool, build_web
+from sweepdb.web.app import build_web
 from sweepdb.web.assistant import MOST_BYTES, Assistant
 from sweepdb.web.guard import LOOPBACK
+from sweepdb.web.pool import SessionPool
 
 MODEL = "Qwen/Qwen3-32B-FP8"
 ASKED = {"num_devices": 8, "tpot_limit": 30, "ttft_limit": 2000}

@@ -13,8 +13,9 @@ from web_client import send
 
 from queries.asking import asked_reports, keywords_of
 from store.location import parse_url
-from sweepdb.web import SessionPool, build_web
+from sweepdb.web.app import build_web
 from sweepdb.web.guard import LOOPBACK
+from sweepdb.web.pool import SessionPool
 
 pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sweepdb[mcp]'")
 from sweepdb.web.assistant import MOST_BYTES, assistant_server

@@ -15,8 +15,9 @@ from web_client import send
 
 from store.location import parse_url
 from store.texts import from_text
-from sweepdb.web import SessionPool, build_web
+from sweepdb.web.app import build_web
 from sweepdb.web.guard import LOOPBACK
+from sweepdb.web.pool import SessionPool
 
 pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sweepdb[mcp]'")
 from sweepdb.web.assistant import MOST_BYTES, assistant_server

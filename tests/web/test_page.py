@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 import urllib.error
 import urllib.request
 
 import pytest
-from generator import MODELS, PLANS
+from generator import DEVICES, MODELS, PLANS
+from measured_points import point
 from page_answers import agree, top_row, typed
-from queries_stores import write_sweep
+from queries_stores import mission_records, write_sweep
 from served_page import ROOT, Watched, launched, records, serving
 
+from store.opening import open_store
+from store.writing import put_measurements
 from sweepdb.planning import short_plan
 
 pytestmark = pytest.mark.survival
@@ -223,6 +227,20 @@ def test_several_devices_have_a_frontier_and_a_colour_each(watched):
     assert len(colours) == len(known) == 2
 
 
+def test_a_mark_says_whose_it_is_when_it_is_looked_at(watched):
+    watched.open("/?limits=none")
+    page = watched.page
+    marks = page.locator("#picture svg .mark-symbol.role-mark path")
+    points = int(re.search(r"(\d+) points", page.locator("#twin summary").inner_text())[1])
+    assert 2 <= marks.count() <= points  # those that lie on each other are drawn once
+    marks.last.hover(force=True)
+    told = page.locator("#vg-tooltip-element.visible tr")
+    told.first.wait_for()
+    lines = dict(line.split("\t") for line in told.all_inner_texts())
+    assert list(lines)[:3] == ["plan", "device", "concurrency"]
+    assert lines["device"] in page.locator("#device option").all_inner_texts()
+
+
 def test_cells_of_a_heat_map_say_their_numbers(watched):
     watched.open("/pd?num_devices=8&tpot_limit=60")
     cells = watched.page.locator("section[data-report='pd-counts'] .picture svg .mark-text.role-mark text")
@@ -382,3 +400,43 @@ def test_rows_of_several_cost_models_are_a_choice_that_the_address_holds(watched
     agree(page, page_url)
     watched.open(f"/?tpot_limit=40&family={family}")
     assert page.locator("#family").input_value() == family
+
+
+def test_measured_rows_stand_beside_predicted_ones_or_alone(chromium, tmp_path):
+    url, model, device = f"sqlite:///{tmp_path}/store.sqlite", "acme/unlisted-8B", "h100_sxm"
+    made = mission_records(models=((model, *MODELS[4][1:]),), devices=((device, *DEVICES[0][1:]),), plans=PLANS[:2])
+    write_sweep(url, made, key="a", sizes=40)
+    rates = {1: 120.0, 4: 440.0, 16: 9000.0}
+    points = [
+        point(users, model=model, device=device, tp=1, users=users, version="0.21.0", ttft_ms_mean=100.0,
+              tpot_exclusive_ms_mean=10.0 + users, output_tokens_per_s=rate)
+        for users, rate in rates.items()
+    ]  # fmt: skip
+    with open_store(url) as store:
+        put_measurements(store, points)
+    with serving(url) as address:
+        watched = Watched(chromium.new_page(viewport={"width": 1280, "height": 900}), address)
+        watched.open("/?tpot_limit=40")
+        page, tops = watched.page, {}
+        agree(page, url)
+        for kind, shown in (("both", {"predicted", "measured"}), ("measured", {"measured"})):
+            seq = watched.seq()
+            page.locator("#rows").select_option(kind)
+            watched.drawn(after=seq)
+            tops[kind] = agree(page, url)
+            heads = page.locator("#top thead th").all_inner_texts()
+            assert {row["rows"] for row in typed(page, url)} == shown, heads
+            assert "rows" in heads
+        assert (tops["both"]["probe"], tops["measured"]["concurrency"]) == (tops["measured"]["probe"], 16)
+        assert "measured, a batch of 16" in page.locator("#sentence").inner_text()
+        assert "rows=measured" in page.url
+        for path, least in (
+            ("/curves?rows=both", 3),
+            ("/curves?rows=measured", 3),
+            ("/sensitivity?vary=tpot&rows=measured", 1),
+        ):
+            watched.open(path)
+            assert page.locator("table tbody tr").count() >= least, path
+            assert page.locator(".picture svg path").count() > least, path
+        assert (watched.wrong, watched.foreign) == ([], [])
+        page.close()

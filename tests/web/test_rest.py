@@ -22,9 +22,11 @@ from queries.measured import MeasuredPoints
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
-from sweepdb.web import SessionPool, build_web, listings, pool
+from sweepdb.web import listings, pool
+from sweepdb.web.app import build_web
 from sweepdb.web.documents import table_document
 from sweepdb.web.guard import LOOPBACK
+from sweepdb.web.pool import SessionPool
 from sweepdb.web.statements_apart import bounded_rows
 
 ASKED = {"tpot_limit": 40, "top": 3}

@@ -12,8 +12,9 @@ from served_store import write_served
 from web_client import send
 
 from store.location import parse_url
-from sweepdb.web import SessionPool, build_web
+from sweepdb.web.app import build_web
 from sweepdb.web.guard import LOOPBACK
+from sweepdb.web.pool import SessionPool
 
 REPORTS = ("best", "pareto", "deployments", "capacity", "pd-ratio", "sensitivity", "curve", "devices")
 MOST_MORE_KB = 24 * 1024  # of the second half, in which no question is a first one

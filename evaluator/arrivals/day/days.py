@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.asked import in_order
@@ -28,7 +27,7 @@ from evaluator.serving.models import serving_model_of
 from store.errors import InputError
 
 _MINUTE_S = 60.0
-_DEALT, _BINNED, _ADMITTED = 5, 6, 7  # streams of random numbers
+_DEALT, _BINNED, _ADMITTED, _DEALT_ON = 5, 6, 7, 8  # streams of random numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +36,15 @@ class TimeLimits:
 
     ttft_ms: float
     tpot_ms: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DayTimes:
+    """Times of each request of a day, and when it ended; NaN where it was turned away."""
+
+    ttft_ms: FloatArray
+    tpot_ms: FloatArray
+    end_s: FloatArray
 
 
 class DayPlayer:
@@ -74,26 +82,49 @@ class DayPlayer:
         """How many come in the day."""
         return self._asked.count
 
+    @property
+    def prompts(self) -> Integers:
+        """Tokens of each request's prompt."""
+        return self._asked.new_tokens + self._asked.cached
+
     def attained(self, serving: Integers, limits: TimeLimits, admitted: FloatArray | None = None) -> FloatArray:
         """The share of each hour's requests within the limits; NaN where none came. `serving` is by minute.
 
         `admitted` is the share of each hour's requests that is let in, whole hours where it is None."""
-        replica = np.floor(self._share * serving[self._minute]).astype(np.int64)
-        within = np.zeros(self._asked.count, dtype=np.bool_)
-        by_replica = np.argsort(replica, kind="stable")
-        if admitted is not None:
-            drawn = uniform(self._seed, _ADMITTED, self._asked.count) <= admitted[self._minute // HOUR]
-            replica, by_replica = replica[drawn], by_replica[drawn[by_replica]]
-        for mine in np.split(by_replica, np.cumsum(np.bincount(replica))[:-1] if replica.size else []):
-            if mine.size:
-                within[mine] = self._within(mine, limits)
-        return self._by_hour(within)
+        return self.shares(self.times(serving, admitted=admitted), limits)
 
-    def _by_hour(self, within: NDArray[np.bool_]) -> FloatArray:
+    def shares(self, times: DayTimes, limits: TimeLimits) -> FloatArray:
+        """The share of each hour's requests within the limits, those that are not let in among the others."""
+        within = (times.ttft_ms <= limits.ttft_ms) & (times.tpot_ms <= limits.tpot_ms)
         hour = self._minute // HOUR
         came = np.bincount(hour, minlength=-(-self._minutes // HOUR))
         fine = np.bincount(hour, weights=within, minlength=came.size)
         return np.where(came > 0, fine / np.maximum(came, 1), np.nan)
+
+    def times(
+        self, serving: Integers, *, come_s: FloatArray | None = None, admitted: FloatArray | None = None
+    ) -> DayTimes:
+        """Times of each request on the replicas of its minute: that in which it comes, or comes here (`come_s`)."""
+        asked, minute, share = self._asked, self._minute, self._share
+        if come_s is not None:
+            minute = np.minimum(come_s // _MINUTE_S, self._minutes - 1).astype(np.int64)
+            asked, share = replace(asked, arrive_s=come_s), 1.0 - uniform(self._seed, _DEALT_ON, asked.count)
+        replica = np.floor(share * serving[minute]).astype(np.int64)
+        order = np.argsort(replica, kind="stable") if come_s is None else np.lexsort((come_s, replica))
+        if admitted is not None:
+            drawn = uniform(self._seed, _ADMITTED, asked.count) <= admitted[minute // HOUR]
+            replica, order = replica[drawn], order[drawn[order]]
+        found = DayTimes(*(np.full(asked.count, np.nan) for _ in range(3)))
+        for mine in np.split(order, np.cumsum(np.bincount(replica))[:-1] if replica.size else []):
+            if mine.size:
+                of_replica = in_order(asked, mine)
+                self._keep(found, mine, of_replica, self._player.played(self._player.rules, of_replica))
+        return found
+
+    def _keep(self, found: DayTimes, mine: Integers, asked: AskedRequests, played: PlayedRequests) -> None:
+        times = self._player.times(asked, played, 0)
+        found.ttft_ms[mine] = times.ttft + self._player.load_outside_ms
+        found.tpot_ms[mine], found.end_s[mine] = times.tpot, played.end_s
 
     def followed(
         self, target: QueueTarget, scaling: Scaling, first: int, limits: TimeLimits
@@ -111,16 +142,14 @@ class DayPlayer:
         stretches = Stretches(seconds=_MINUTE_S, came=came, share=self._share, most=most, serving=serving)
         rules, prices = self._player.rules, self._player.prices
         played = play(rules, prices, self._asked, 1e-3 * edges_ms(), stretches=stretches)
-        return planner.scaled, self._by_hour(self._kept(self._asked, played, limits))
+        found = DayTimes(*(np.empty(self._asked.count) for _ in range(3)))
+        self._keep(found, np.arange(self._asked.count), self._asked, played)
+        return planner.scaled, self.shares(found, limits)
 
-    def _within(self, mine: Integers, limits: TimeLimits) -> NDArray[np.bool_]:
-        asked = in_order(self._asked, mine)
-        return self._kept(asked, self._player.played(self._player.rules, asked), limits)
-
-    def _kept(self, asked: AskedRequests, played: PlayedRequests, limits: TimeLimits) -> NDArray[np.bool_]:
-        times = self._player.times(asked, played, 0)
-        in_time = times.ttft + self._player.load_outside_ms <= limits.ttft_ms
-        return np.asarray(in_time & (times.tpot <= limits.tpot_ms))
+    @property
+    def receiving_ms(self) -> float:
+        """Milliseconds in which an instance receives a request."""
+        return self._player.load_outside_ms
 
 
 def drawn_log(day: Day, seed: int) -> TracedArrivals | None:

@@ -22,8 +22,8 @@ _ROUNDED = 1e-9  # of a replica
 class Scaling:
     """The cost of starting and stopping replicas, and how many there may be. `spare` ones stand in for lost ones."""
 
-    start_up: int = 5  # minutes that a replica is paid for before it serves
-    cool_down: int = 10  # minutes that it serves on after it was last needed
+    start_up: int  # minutes that a replica is paid for before it serves
+    cool_down: int  # minutes that it serves on after it was last needed
     minimum: int = 1
     maximum: int | None = None
     spare: int = 0

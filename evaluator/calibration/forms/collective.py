@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arithmetic import exp, log, log2, power
-from evaluator.calibration.figures import DeviceFigures
-from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values
+from evaluator.calibration.forms.base import Array, DeviceFigures, Form, Inputs, Parameter, Parts, Values
 
 
 def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:

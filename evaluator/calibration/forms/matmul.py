@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms.base import (
     CACHED,
     Array,
+    DeviceFigures,
     Form,
     Inputs,
     Parameter,

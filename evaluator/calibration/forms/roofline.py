@@ -7,8 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluator.calibration.figures import DeviceFigures
-from evaluator.calibration.forms.base import CACHED, Form, Inputs, Parameter, Parts, Values, memory_seconds, p_norm
+from evaluator.calibration.forms.base import (
+    CACHED,
+    DeviceFigures,
+    Form,
+    Inputs,
+    Parameter,
+    Parts,
+    Values,
+    memory_seconds,
+    p_norm,
+)
 
 
 def _roofline(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:

@@ -1,4 +1,4 @@
-"""Records the operators a traced step runs: one record per call, with its work at the traced point, and what was alive.
+"""Records the operators of a traced step: one record a call, with its work at the traced point, and what was alive.
 
 Not here: the work of an operator (evaluator.graph.capture.formulas) and the affine fit over points
 (evaluator.graph.capture.affine_fit)."""

@@ -7,7 +7,7 @@ Not here: which architectures there are (the modules beside this one), where a f
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -133,6 +133,13 @@ class ConfigReader:
     def words(self, name: str) -> list[str]:
         return self._listed(name, str, "texts")
 
+    def kinds(self, name: str, total: int, known: Collection[str]) -> list[str]:
+        """The kind of each layer, of those that are known; nothing where the file says none."""
+        kinds = self.words(name)
+        if kinds and (len(kinds) != total or set(kinds) - set(known)):
+            raise self.refuse(f"{name} {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+        return kinds
+
     def numbers(self, name: str) -> list[int]:
         return self._listed(name, int, "whole numbers")
 
@@ -155,7 +162,7 @@ class ConfigReader:
     def refuse(self, part: str) -> InputError:
         return InputError(
             f"{self.where}: {part} is not covered by the evaluator, and it is never approximated silently",
-            hint="sweepdb models lists what is; docs/howto/extend.md says how to add an architecture",
+            hint="sweepdb models lists what is; CONTRIBUTING.md says how to add an architecture",
         )
 
 
@@ -167,7 +174,7 @@ def refuse_unread(reader: ConfigReader) -> None:
         raise InputError(
             f"{reader.where}: {named}{more}: not read by the evaluator for model_type"
             f" {shortened(reader.config.get('model_type'))}, and they may change what is computed",
-            hint="take out of the file what changes no operator and no weight; docs/howto/extend.md",
+            hint="take out of the file what changes no operator and no weight; docs/howto/describe-what-you-serve.md",
         )
 
 
@@ -254,6 +261,14 @@ def windowed_layers(reader: ConfigReader, attention: GroupedQueryAttention, mlp:
         LayerGroup(count=sliding, attention=attention, mlp=mlp, window=window),
         LayerGroup(count=total - sliding, attention=attention, mlp=mlp),
     ]
+
+
+def sliding_layers(reader: ConfigReader, total: int, often: int) -> list[bool]:
+    """Of every layer, whether it has a window: all but every so many, unless kinds are said."""
+    kinds = reader.kinds("layer_types", total, ("sliding_attention", "full_attention"))
+    if not kinds:
+        return [bool((layer + 1) % often) for layer in range(total)]
+    return [kind == "sliding_attention" for kind in kinds]
 
 
 def like_layers(layers: list[LayerGroup]) -> list[LayerGroup]:

@@ -12,7 +12,6 @@ from evaluator.inputs.architectures.config_reader import (
     require_gated,
 )
 from evaluator.inputs.model import DenseMlp, LatentAttention, LayerGroup, ModelSpec, MoeMlp, TokenIndexer
-from evaluator.inputs.yaml_file import shortened
 
 _SPARSE = {"deepseek_sparse_attention", "indexed_attention"}
 
@@ -59,15 +58,15 @@ def _order(group: LayerGroup) -> tuple[bool, bool]:
 
 def _owners(reader: ConfigReader, total: int) -> list[bool]:
     """Whether each layer has an indexer of its own; the others attend to what the one before them chose."""
-    kinds = reader.words("indexer_types")
+    kinds = reader.kinds("indexer_types", total, ("full", "shared"))
     often, pattern = reader.size("index_topk_freq", default=1), reader.value("index_topk_pattern")
     reader.ignore("index_skip_topk_offset")  # where such layers begin, which indexer_types says, too
     if not kinds:
         if often != 1 or pattern is not None:
             raise reader.refuse("shared indexers without indexer_types")
         return [True] * total
-    if len(kinds) != total or set(kinds) - {"full", "shared"} or kinds[0] != "full":
-        raise reader.refuse(f"indexer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+    if kinds[0] != "full":
+        raise reader.refuse("indexer_types whose first layer shares an indexer")
     return [kind == "full" for kind in kinds]
 
 
@@ -80,6 +79,10 @@ def latent_queries(reader: ConfigReader) -> LatentAttention:
         raise reader.refuse("latent attention with biases (attention_bias)")
     # Groups of experts limit which are chosen, not how many; keys and values are those of the latent.
     reader.ignore("n_group", "topk_group", "num_key_value_heads", "head_dim", "qk_head_dim")
+    return latent_heads(reader)
+
+
+def latent_heads(reader: ConfigReader, *, output_gate: bool = False) -> LatentAttention:
     return LatentAttention(
         query_heads=reader.size("num_attention_heads"),
         query_lora_rank=reader.size("q_lora_rank") if reader.value("q_lora_rank") else None,
@@ -87,6 +90,7 @@ def latent_queries(reader: ConfigReader) -> LatentAttention:
         nope_head_dim=reader.size("qk_nope_head_dim"),
         rope_head_dim=reader.size("qk_rope_head_dim"),
         value_head_dim=reader.size("v_head_dim"),
+        output_gate=output_gate,
     )
 
 

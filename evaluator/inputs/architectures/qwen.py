@@ -139,10 +139,7 @@ def _hybrid(reader: ConfigReader) -> ModelSpec:
 def _kinds_of_layers(reader: ConfigReader) -> list[str]:
     total, often = reader.size("num_hidden_layers"), reader.size("full_attention_interval", default=4)
     usual = ["linear_attention" if (layer + 1) % often else "full_attention" for layer in range(total)]
-    kinds = reader.words("layer_types") or usual
-    if len(kinds) != total or set(kinds) - {"linear_attention", "full_attention"}:
-        raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
-    return kinds
+    return reader.kinds("layer_types", total, ("linear_attention", "full_attention")) or usual
 
 
 def _mlps_of_hybrid(reader: ConfigReader, total: int) -> list[DenseMlp | MoeMlp]:

@@ -100,7 +100,7 @@ def profile_from_text(text: str, where: str) -> DeviceProfile:
     """The profile in YAML text; `where` names its file in errors."""
     from evaluator.inputs.devices.device_file import DeviceKeys
 
-    found = checked_yaml(DeviceKeys, text, where, hint="docs/howto/extend.md explains every key")
+    found = checked_yaml(DeviceKeys, text, where, hint="docs/howto/describe-what-you-serve.md explains every key")
     return DeviceProfile(
         name=found.name,
         vendor=found.vendor,

@@ -168,7 +168,7 @@ def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, Mod
             hint="a FILE.yaml with acceptance: states them for another model",
         )
     if (missing := missing_draft(table, spec)) is not None:
-        raise InputError(f"{name} with {table.name}: {missing}", hint="docs/howto/evaluate-images-drafts-caches.md")
+        raise InputError(f"{name} with {table.name}: {missing}", hint="docs/howto/describe-what-you-serve.md")
     if table.drafting is not None:
         return _with_model(name, spec, table.drafting)
     if table.draft is None:
@@ -192,7 +192,7 @@ def _with_model(name: str, spec: ModelSpec, drafting: str) -> tuple[str, ModelSp
     """The model with a whole one that drafts for it, on the same ranks and in its own format."""
     named, draft = load_model(drafting)
     if (why := no_drafter(draft)) is not None:
-        raise InputError(f"{named} cannot draft for {name}: {why}", hint="docs/howto/evaluate-images-drafts-caches.md")
+        raise InputError(f"{named} cannot draft for {name}: {why}", hint="docs/howto/describe-what-you-serve.md")
     bare = replace(draft, mtp_layers=0, draft_layer=None, left_out="", vision=None)
     drafted = replace(
         spec,
@@ -270,7 +270,7 @@ def _from_file(path: Path) -> AcceptanceTable:
     from evaluator.inputs.drafts.draft_file import DraftsKeys  # pydantic, which no question needs
 
     text = read_text(path, largest_bytes=_LARGEST_BYTES, what="a file of drafts")
-    found = checked_yaml(DraftsKeys, text, str(path), hint="docs/howto/evaluate-images-drafts-caches.md")
+    found = checked_yaml(DraftsKeys, text, str(path), hint="docs/howto/describe-what-you-serve.md")
     shipped = None if found.acceptance is None else acceptance_table(found.acceptance)
     method = found.method or ("mtp" if shipped is None else shipped.method)
     if found.draft_model is not None:

@@ -307,7 +307,8 @@ def _plain(profile: EngineProfile) -> dict[str, float]:
 
 
 _HINT = (
-    "keys: name, admission (prefill_first or mixed), profile (its numbers), client; docs/explanation/serving-models.md"
+    "keys: name, admission (prefill_first or mixed), profile (its numbers), client; "
+    "docs/explanation/how-a-number-comes-about.md"
 )
 
 

@@ -1,4 +1,4 @@
-"""An image encoder as the evaluator sees it: normalised hyper-parameters, and how a processor cuts images into patches.
+"""An image encoder as the evaluator sees it: hyper-parameters, and how a processor cuts images into patches.
 
 Not here: the files that they come from (evaluator.inputs.architectures.towers)."""
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evaluator.inputs.workloads.cache_tiers import CacheTier, told_tiers
 from evaluator.inputs.workloads.lengths import mean_input_length, normalised
-from evaluator.inputs.workloads.workload import LARGEST_LENGTH, LengthBin, Workload, new_prompt_tokens
+from evaluator.inputs.workloads.workload import (
+    LARGEST_LENGTH,
+    CacheTier,
+    LengthBin,
+    Workload,
+    new_prompt_tokens,
+    told_tiers,
+)
 from store.errors import InputError
 
 DEFAULT_TOKEN_BUDGET = 8192  # seed 001

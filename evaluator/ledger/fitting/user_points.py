@@ -14,12 +14,11 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.inputs.engines.engine_profiles import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
-from evaluator.ledger.deployments import Deployment, deployment_of
+from evaluator.ledger.deployments import Deployment, central_metrics, deployment_of
 from evaluator.ledger.fitting.engine_fit import FITTED, EngineFit, fit_engine, log_errors, loss_of
 from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
 from evaluator.ledger.fitting.near_fit import near_fit
 from evaluator.ledger.matching import Unmatched
-from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.predicting import LookUp
 from evaluator.ledger.scoring import Exclusion, Figures, figures, setting_of, usable
 from store.errors import InputError

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from evaluator.inputs.devices.device_profiles import resolve
 from evaluator.ledger.readers.building import (
     TPOT_EXCLUSIVE,
     TTFT,
@@ -24,9 +25,41 @@ from evaluator.ledger.readers.building import (
     text,
     whole,
 )
-from evaluator.ledger.readers.devices import named_device
+from store.errors import InputError
 from store.loads import MeasuredRequests
 from store.records import RunRecord, SideRecord
+
+_MAKERS = {"nvidia", "amd", "intel", "instinct", "tesla", "geforce", "accelerator", "gpu", "oam"}
+_MEMORY = re.compile(r"hbm\d?[a-z]?$|\d+gb?$")
+
+
+@functools.lru_cache(maxsize=4096)
+def named_device(written: str) -> str:
+    """Our name of a device; one that we do not know stays as it is written."""
+    return next((name for tried in _tried(written) if (name := _known(tried)) is not None), written)
+
+
+def device_or_nearest(written: str) -> str:
+    """Our name of a device. Raises InputError, with the nearest names as hint, for one that nobody knows."""
+    return resolve(named_device(written))
+
+
+def _tried(written: str) -> Iterator[str]:
+    yield written
+    parts = [part for part in re.split(r"[\s_-]+", written.lower()) if part and part not in _MAKERS]
+    yield "_".join(parts)
+    form = [re.sub(r"^(sxm|oam)\d$", r"\1", part) for part in parts]
+    yield "_".join(form)
+    bare = [part for part in form if not _MEMORY.match(part)]
+    yield "_".join(bare)
+
+
+def _known(name: str) -> str | None:
+    try:
+        return resolve(name) if name else None
+    except InputError:
+        return None
+
 
 ITL = "gap between two streamed pieces of an answer"
 E2E = "sending of the request to its last token"

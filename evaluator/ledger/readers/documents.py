@@ -4,6 +4,7 @@ Not here: packing, JSON and YAML (opening), and where each client's facts stand 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from evaluator.ledger.readers.beside import Facts, facts_beside
 from evaluator.ledger.readers.building import (
+    SERVER_FAILED,
     BadItem,
     Document,
     FileRead,
@@ -19,6 +21,7 @@ from evaluator.ledger.readers.building import (
     ReadResult,
     file_digest,
     record,
+    text,
 )
 from evaluator.ledger.readers.carried import carried_point, is_prediction
 from evaluator.ledger.readers.clients.aiperf import AIPERF, AIPERF_SWEEP
@@ -29,9 +32,7 @@ from evaluator.ledger.readers.clients.inference_perf import INFERENCE_PERF
 from evaluator.ledger.readers.clients.inferencex import INFERENCEX
 from evaluator.ledger.readers.clients.sglang import SGLANG
 from evaluator.ledger.readers.clients.vllm import VLLM
-from evaluator.ledger.readers.declared import ResultFormat, read_as
-from evaluator.ledger.readers.devices import named_device
-from evaluator.ledger.readers.failed import FAILED
+from evaluator.ledger.readers.declared import Reading, ResultFormat, named_device, read_as
 from evaluator.ledger.readers.opening import documents_of
 from evaluator.ledger.readers.request_logs import (
     AIPERF_REQUESTS,
@@ -42,6 +43,29 @@ from evaluator.ledger.readers.request_logs import (
 )
 from store.loads import MeasuredRequests
 from store.records import MeasurementRecord
+
+
+def _settle(reading: Reading) -> None:
+    reading.facts["mode"] = "aggregated"
+    reading.extra[SERVER_FAILED] = text(reading.document, SERVER_FAILED) or "not said"
+
+
+FAILED = ResultFormat(
+    name=SERVER_FAILED,
+    told=lambda document: SERVER_FAILED in document,
+    facts={name: name for name in ("model", "device", "engine", "input_length", "output_length", "concurrency",
+                                   "request_rate")},
+    latencies={},
+    rates={},
+    settle=_settle,
+)  # fmt: skip
+
+
+def failure_of(record: MeasurementRecord) -> str | None:
+    """Why a server gave no numbers; None for every other point."""
+    found = None if record.metrics else json.loads(record.extra).get(SERVER_FAILED)
+    return None if found is None else str(found)
+
 
 CLIENTS: tuple[ResultFormat, ...] = (
     INFERENCEX, GUIDELLM, AIPERF, AIPERF_SWEEP, SGLANG, VLLM, INFERENCE_PERF, BENCHMARK_REPORT, GENAI_BENCH,

@@ -22,7 +22,8 @@ from evaluator.ledger.readers.building import (
     text,
     whole,
 )
-from evaluator.ledger.readers.rows import ColumnReader, Columns, RecordOf, fits, read_rows
+from evaluator.ledger.readers.columns import ColumnReader, Columns, fits
+from evaluator.ledger.readers.rows import RecordOf, read_rows
 from store.records import RunRecord, SideRecord
 
 OWN, AICONFIGURATOR = "sweepdb_csv", "aiconfigurator"

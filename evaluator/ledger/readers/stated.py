@@ -20,7 +20,7 @@ from evaluator.ledger.readers.building import (
     number,
     whole,
 )
-from evaluator.ledger.readers.devices import device_or_nearest, named_device
+from evaluator.ledger.readers.declared import device_or_nearest, named_device
 from store.errors import InputError
 from store.records import MeasurementRecord, RunRecord, SideRecord
 from store.writing import CORRECTED

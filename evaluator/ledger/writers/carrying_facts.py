@@ -1,4 +1,4 @@
-"""The block that every format carries beside its own fields, so that a point comes back as the same one.
+"""The block that every format carries beside its own fields, by which a point or prediction comes back the same.
 
 A format has no place for the half of our facts. All of them stand in one block, of which a reader takes the point where
 the other fields still say the same (evaluator.ledger.readers.carried)."""
@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from store.records import MeasurementRecord
+from evaluator.ledger.readers.building import TPOT_EXCLUSIVE, TTFT, Item, record
+from evaluator.ledger.readers.declared import E2E, INPUT_RATE, OUTPUT_RATE, REQUEST_RATE
+from store.records import MeasurementRecord, SideRecord
 
 BLOCK = "sweepdb"  # the name of the block in every format
 PREDICTION = "sweepdb_prediction"  # the format of a stored prediction as a point
@@ -58,3 +60,37 @@ def devices_of_side(record: MeasurementRecord, side: str) -> int | None:
         return record.num_devices
     held = getattr(record, side)
     return None if held.tp is None else held.tp * (held.pp or 1) * (held.dp or 1) * (held.instances or 1)
+
+
+_PREDICTED = "predicted by sweepdb, not measured: "
+_METRICS = {  # column -> (metric, what it means)
+    "ttft_ms": ("ttft_ms_mean", TTFT),
+    "tpot_exclusive_ms": ("tpot_exclusive_ms_mean", TPOT_EXCLUSIVE),
+    "e2e_ms": ("e2e_ms_mean", E2E),
+    **dict(zip(("input_tokens_per_s", "output_tokens_per_s", "requests_per_s"),
+               (INPUT_RATE, OUTPUT_RATE, REQUEST_RATE), strict=True)),
+}  # fmt: skip
+_SIZES = ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp")
+
+
+def point_of_prediction(row: Mapping[str, Any]) -> MeasurementRecord:
+    """The point of a row of the view of probes, of instances that prefill and decode."""
+    side = SideRecord(instances=1, **{name: row[name] for name in _SIZES}, batch_size=float(row["batch_size"]))
+    metrics = {name: row[column] for column, (name, _) in _METRICS.items()}
+    item = Item(
+        model=row["model"],
+        device=row["device"],
+        engine=row["serving_model"],
+        mode="aggregated",
+        precision=row["linear_quantization"].lower(),
+        num_devices=row["num_devices"],
+        input_length=row["input_length_mean"],
+        output_length=row["output_length"],
+        concurrency=float(row["concurrency"]),
+        prefill=side,
+        decode=side,
+        metrics=metrics,
+        definitions={name: _PREDICTED + meaning for name, meaning in _METRICS.values()},
+        extra={name: row[name] for name in ("probe", "family", "formula_version")},
+    )
+    return record(item, source=str(row["probe"]), source_format=PREDICTION)

@@ -1,6 +1,6 @@
 """A closed loop of C users played against an engine's scheduler, over tables of step times: pure, no clock, no I/O.
 
-Source: the scheduler study in docs/explanation/serving-models.md. Not here: who is in which step
+Source: the scheduler study in docs/explanation/how-a-number-comes-about.md. Not here: who is in which step
 (evaluator.serving.engine.schedule), where step times come from (step_tables), and what engines are like (engines)."""
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 from evaluator.inputs.launchable import launcher_of
 from evaluator.inputs.model import LayerGroup, ModelSpec
 from evaluator.inputs.plan_search import holds_shares
-from evaluator.inputs.workloads.cache_tiers import CacheTier
+from evaluator.inputs.workloads.workload import CacheTier
 from evaluator.pricing.kv_state import layer_bytes
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of

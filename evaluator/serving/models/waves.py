@@ -1,6 +1,6 @@
 """Serving by formulas: every request is there at the start, prompts run in waves, then all decode together.
 
-Source: seed 001. `seed002` runs a mixed-length prefill batch whole (seed 002). Not here: engines (models.engine).
+Source: seed 001. `seed002` runs a mixed-length prefill batch whole (seed 002).
 
 Rows under upstream's convention beyond what tests compare with that program say so. The tests are
 tests/evaluator/test_upstream_*.py; docs/reference/seeds.md has their table."""

@@ -16,8 +16,8 @@ PROMETHEUS = "http://prometheus-operated.monitoring.svc:9090"
 
 def _profile(source: ProfileSource) -> Profile:
     held, metrics = held_load(source), _metrics_of(source)
-    label = metrics.served_label
-    chosen = f'{{{label}="{source.of_instances[0].model}"}}' if label else ""
+    whole = f',{metrics.part_label}=""' if metrics.part_label else ""
+    chosen = f'{{model_name="{source.of_instances[0].model}"{whole}}}'
     (running,), (waiting,) = (metrics.whole_names(names) for names in (metrics.running, metrics.waiting))
     in_flight = f"sum({running}{chosen}) + sum({waiting}{chosen})"
     cache = f"avg({' or '.join(f'{name}{chosen}' for name in metrics.whole_names(metrics.cache_use))})"

@@ -56,7 +56,7 @@ export class Site {
     await engine.open(new URL(`${place}/rows.duckdb`, DATA).href);
     const asked = { limits: { ...known.limits }, budget: given(parameters[BUDGET]) ? Number(parameters[BUDGET]) : null };
     for (const one of LIMITS) if (given(parameters[one.keyword])) asked.limits[one.field] = Number(parameters[one.keyword]);
-    const ask = (name, made, variables) => this.rows(engine, site, asked, { name, scope: known.scope, key: [place, scopes.indexOf(scope), made], statements: setups[made], variables });
+    const ask = (name, made, variables) => this.rows(engine, site, asked, { name, scope: known.scope, key: [place, scopes.indexOf(scope), made], setup: setups[made], variables });
     const rows = await ask(report, known.setup, known.variables);
     const shown = (name) => site.reports[name].shown?.filter(([, names]) => names === null || names.some((one) => given(parameters[one]))).map(([name_]) => name_) ?? null;
     const { columns, told_sql: sql } = site.reports[report];
@@ -84,17 +84,17 @@ export class Site {
   }
 
   // The rows of a report under limits, which are the one row of `asked`, and within a budget of devices.
-  async rows(engine, site, { limits, budget }, { name, scope, key, statements, variables }) {
+  async rows(engine, site, { limits, budget }, { name, scope, key, setup, variables }) {
     const values = LIMITS.filter((one) => site.variables[one.keyword]).map((one) => `${site.variables[one.keyword]} = ${limits[one.field] ?? "NULL"}`).join(", ");
     const replanned = name === "nearest" ? LIMITS.filter((one) => site.variables[one.keyword]).map((one) => `SET VARIABLE ${site.variables[one.keyword]} = ${limits[one.field] ?? "NULL"}::DOUBLE`) : [];
     const budgeted = [...variables, `SET VARIABLE ${BUDGET} = ${budget ?? "NULL"}::BIGINT`, ...replanned];
-    const made = await engine.connection(name, key.join(), [site.asked, `UPDATE asked SET ${values}`, scope, ...budgeted, ...statements, ...KEPT_WHOLE]);
+    const made = await engine.connection(name, key.join(), [site.asked, `UPDATE asked SET ${values}`, scope, ...budgeted, ...setup.statements, ...KEPT_WHOLE]);
     await made.connection.query(`UPDATE asked SET ${values}`);
     if (made.budget !== budget) {
       const within = `FROM lots_whole AS lot WHERE ${budget === null} OR lot.num_devices <= ${budget ?? 0}`;
       await made.connection.query(together(["DELETE FROM lots", `INSERT INTO lots ${within}`, "DELETE FROM scope", `INSERT INTO scope FROM scope_whole WHERE scenario_id IN (SELECT scenario_id ${within})`]));
       made.budget = budget;
     }
-    return rowsOf(made, site.reports[name].sql, budgeted);
+    return rowsOf(made, setup.sql, budgeted);
   }
 }

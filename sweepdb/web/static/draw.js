@@ -1,11 +1,11 @@
 // Pictures: Vega-Lite specifications of the server, drawn by the Vega that it serves. No text is ever evaluated as code.
+import { number } from "./dom.js";
 import { shortened } from "./words.js";
 
 const STYLE = {
   ast: true,
   actions: false,
   defaultStyle: false,
-  tooltip: { disableDefaultStyle: true },
 };
 const COLOURS = {
   light: ["#1f62b5", "#c2571a", "#2f8a4c", "#8a4bb0", "#a8323e", "#6b6f1d", "#0f8a96", "#b0417f", "#5b6670", "#9a6b00", "#3d3f9e", "#5aa02c"],
@@ -34,7 +34,8 @@ export function isDark() {
 // The specification of one group among several, with the page's width and colours.
 export function fitted(spec, { group = null, height = 340, title = false, plans = {} } = {}) {
   const { vconcat, ...outer } = spec;
-  const inner = vconcat ? { ...outer, ...vconcat[0], transform: (vconcat[0].transform ?? []).slice(1) } : { ...outer };
+  const mineOf = vconcat?.find((one) => one.title === group) ?? vconcat?.[0]; // measured rows have layers of their own
+  const inner = vconcat ? { ...outer, ...mineOf, transform: (mineOf.transform ?? []).slice(1) } : { ...outer };
   if (!title) delete inner.title;
   const values = spec.data.values;
   const mine = group === null ? values : values.filter((row) => row.group === group);
@@ -47,6 +48,7 @@ export function fitted(spec, { group = null, height = 340, title = false, plans 
   const ink = isDark() ? "#b8c2cc" : "#4a545e";
   inner.config = {
     ...spec.config,
+    aria: false, // of each mark: a picture is one image to a reader, and a table beside it says the rest
     font: "system-ui, sans-serif",
     axis: { gridColor: "#7676764d", domainColor: "#767676", tickColor: "#767676", ...spec.config?.axis, labelColor: ink, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
     legend: { symbolOpacity: 1, labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: innerWidth < NARROW ? 2 : 4 },
@@ -71,6 +73,39 @@ function withShortPlans(row, plans) {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, typeof value === "string" && /plan$|^deployment$|^label$/.test(name) ? shortened(value, plans) : value]));
 }
 
+// A layer whose marks carry their row: the text of a tooltip is made when somebody looks at one. Vega would make the text
+// of every mark whenever rows change, and interprets what it computes.
+function withRows(layer, lists) {
+  const { tooltip, ...encoding } = layer.encoding ?? {};
+  if (!Array.isArray(tooltip) || tooltip.some((one) => Object.keys(one).some((key) => key !== "field" && key !== "title"))) return layer;
+  lists.push(tooltip);
+  const mark = typeof layer.mark === "string" ? { type: layer.mark } : layer.mark;
+  return { ...layer, encoding, mark: { ...mark, tooltip: { content: "data" } } };
+}
+
+function tooltipText(lists, row, safe) {
+  const list = lists.find((one) => one.some(({ field }) => field in row)) ?? Object.keys(row).map((field) => ({ field }));
+  const lines = list.map(({ field, title }) => `<tr><td class="key">${safe(title ?? field)}</td><td class="value">${safe(number(row[field]))}</td></tr>`);
+  return `<table><tbody>${lines.join("")}</tbody></table>`;
+}
+
+// Of the rows of each series those that stand apart from the one before, by a share of the picture; and its last.
+export function apart(rows, { x, y, series }, share) {
+  const range = (name) => Math.max(...rows.map((row) => row[name])) - Math.min(...rows.map((row) => row[name])) || 1;
+  const [wide, high] = [range(x) * share, range(y) * share];
+  const before = new Map();
+  const kept = new Set();
+  for (const row of [...rows].sort((one, other) => one[x] - other[x])) {
+    const key = series.map((name) => row[name]).join();
+    const { shown, last } = before.get(key) ?? {};
+    const far = !shown || Math.abs(row[x] - shown[x]) >= wide || Math.abs(row[y] - shown[y]) >= high;
+    if (!far && last !== shown) kept.delete(last);
+    kept.add(row);
+    before.set(key, { shown: far ? row : shown, last: row });
+  }
+  return rows.filter((row) => kept.has(row));
+}
+
 // Draw into an element; only rows are exchanged where the picture is the one that is there.
 export class Picture {
   constructor(element) {
@@ -89,7 +124,10 @@ export class Picture {
     } else {
       const embed = await vega();
       this.view?.finalize();
-      const made = await embed(this.element, { ...spec, $schema: SCHEMA }, { ...STYLE, renderer });
+      const lists = [];
+      const layered = spec.layer ? { ...spec, layer: spec.layer.map((one) => withRows(one, lists)) } : withRows(spec, lists);
+      const tooltip = { disableDefaultStyle: true, formatTooltip: (row, safe) => (typeof row === "object" && lists.length ? tooltipText(lists, row, safe) : safe(row)) };
+      const made = await embed(this.element, { ...layered, $schema: SCHEMA }, { ...STYLE, tooltip, renderer });
       this.view = made.view;
       this.shape = shape;
     }

@@ -4,7 +4,7 @@ import { asked, change } from "./address.js";
 import { get } from "./api.js";
 import { latest } from "./asking.js";
 import { LIMITS } from "./limits.js";
-import { Picture, fitted, warm } from "./draw.js";
+import { Picture, apart, fitted, warm } from "./draw.js";
 import { Asking, Folded, Moment, drawn, failure, tools, trust } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
 import { Slider } from "./slider.js";
@@ -12,10 +12,12 @@ import { objects, table } from "./table.js";
 import { askedLine } from "./words.js";
 
 const MOST_POINTS = 300; // a mode: one for each three pixels of the picture
+const APART = 0.01; // of the picture's width or height: nearer marks lie on each other
 const TOP = 10;
+const ROWS = ["predicted", "both", "measured"];
 const HOUR_S = 3600;
 const MILLION = 1e6;
-const COLUMNS = ["rank", "device", "plan", "probe", "batch_size", "concurrency", "output_tokens_per_s", "output_tokens_per_s_per_device", "usd_per_million_tokens", "instances", "system_output_tokens_per_s", "ttft_ms", "tpot_ms", "e2e_ms", "memory_free_gib", "num_devices", "launchable"];
+const COLUMNS = ["rank", "rows", "device", "plan", "probe", "batch_size", "concurrency", "output_tokens_per_s", "output_tokens_per_s_per_device", "usd_per_million_tokens", "instances", "system_output_tokens_per_s", "ttft_ms", "tpot_ms", "e2e_ms", "memory_free_gib", "num_devices", "launchable"];
 const SLIDERS = [
   ...LIMITS.filter((one) => one.slider).map((one) => ({
     name: one.keyword, unit: one.unit, none: String(one.slider.initial ?? "none"), ...one.slider,
@@ -30,6 +32,7 @@ const CALLED = Object.fromEntries(LIMITS.map((one) => [one.name, one.called]));
 export async function explore(main) {
   warm();
   const fields = h("div", { class: "fields" });
+  const kinds = h("div", { class: "fields" });
   const sliders = h("div", { class: "sliders" });
   const sentence = h("p", { class: "sentence", id: "sentence", "aria-live": "polite" });
   const about = h("div");
@@ -42,12 +45,13 @@ export async function explore(main) {
   const below = h("div");
   const asking = new Asking(sentence, best, about, misses, figure, below);
   fill(main, h("h1", { class: "hidden" }, "Explore"), h("div", { class: "explore" },
-    h("aside", { class: "controls", "aria-label": "Scope and limits" }, fields, sliders),
+    h("aside", { class: "controls", "aria-label": "Scope and limits" }, fields, kinds, sliders),
     h("div", { class: "answer" }, asking.line, sentence, groups, figure, misses, best, about, below)));
 
   const picture = new Picture(canvas);
   const twin = new Folded("twin");
   let measured = null;
+  let anyMeasured = false;
   const moment = new Moment(() => refresh());
   const scope = new ScopeChoice(fields, () => { moment.forget(); refresh(); });
   const made = SLIDERS.map((one) => new Slider(one, (slider) => {
@@ -70,7 +74,7 @@ export async function explore(main) {
   let shown = null;
   // The table first, since a frontier takes longer; until each is there the old one is greyed.
   const refresh = latest(async (isStale) => {
-    const common = { ...scope.parameters(), ...limits() };
+    const common = { ...scope.parameters(), ...limits(), rows: asked().rows ?? null };
     asking.begin(askedLine(common));
     try {
       const asks = { pareto: { ...common, by_device: scope.countDevices() > 1 || null, max_points: MOST_POINTS }, best: { ...common, top: TOP } };
@@ -79,8 +83,9 @@ export async function explore(main) {
       beside?.catch(() => null); // told where it is awaited
       const ranked = await get("answer/best", { ...asks.best, state: moment.wanted }).catch((error) => ({ failed: error }));
       if (!ranked.failed && !moment.admits(ranked)) return;
+      let found; // in which group
       if (!isStale()) {
-        rank(ranked, asks);
+        found = { group: groupAsked(), any: rank(ranked, asks) };
         asking.done(sentence, best, about, misses);
       }
       const frontier = await (beside ?? drawing(moment.wanted));
@@ -89,7 +94,7 @@ export async function explore(main) {
       asking.done(figure);
       if (isStale()) return;
       shown = { frontier, ranked, asks };
-      tell(group(frontier));
+      tell(group(frontier), found?.group === group(frontier) ? found.any : undefined);
       asking.done();
     } catch (error) {
       asking.done();
@@ -114,8 +119,20 @@ export async function explore(main) {
     return answer;
   }
 
+  // Predicted rows, measured ones or both, where something was measured.
+  function rowsChoice() {
+    const wanted = asked().rows ?? ROWS[0];
+    const select = h("select", { id: "rows", onchange: () => { change({ rows: select.value === ROWS[0] ? null : select.value, group: null }, { push: true }); refresh(); } },
+      ROWS.map((one) => h("option", { value: one, selected: one === wanted }, one)));
+    fill(kinds, h("label", { class: "field" }, h("span", {}, "Rows"), select));
+  }
+
+  function groupAsked() {
+    return Number(asked().group ?? 0);
+  }
+
   function group(frontier) {
-    const wanted = Number(asked().group ?? 0);
+    const wanted = groupAsked();
     const count = frontier.groups.length;
     return wanted < count ? wanted : 0;
   }
@@ -127,13 +144,14 @@ export async function explore(main) {
     const many = frontier.groups.length > 1;
     const errors = bandsOf(frontier);
     const fit = fitted(spec, { group: many ? frontier.groups[number_] : null, height: 360 });
-    fit.data.values = objects(frontier).filter((row) => row.question_group === number_).map((row) => withBand(row, errors));
+    const mine = objects(frontier).filter((row) => row.question_group === number_);
+    fit.data.values = apart(mine, { x: "tokens_per_s_per_user", y: "output_tokens_per_s_per_device", series: ["frontier_of", "mode"] }, APART).map((row) => withBand(row, errors));
     const error = Math.max(0, ...errors.values());
     figure.hidden = !fit.data.values.length;
     if (figure.hidden) { picture.clear(); return; }
-    const points = await measuredPoints();
+    const points = asked().rows ? [] : await measuredPoints(); // else they are rows of the answer
     const { layer, encoding, ...rest } = fit;
-    const band = { mark: { type: "area", interpolate: "step-before", opacity: 0.14, tooltip: false }, encoding: { y: { field: "low", type: "quantitative", title: encoding.y.title }, y2: { field: "high" } } };
+    const band = { mark: { type: "area", interpolate: "step-before", opacity: 0.14, tooltip: false }, encoding: { detail: { field: "mode" }, y: { field: "low", type: "quantitative", title: encoding.y.title }, y2: { field: "high" } } };
     const over = { data: { values: points }, mark: { type: "point", shape: "diamond", size: 70, strokeWidth: 1.6, color: "#c2185b", filled: false }, encoding: { x: { field: "user", type: "quantitative" }, y: { field: "device_rate", type: "quantitative" }, color: { value: "#d0306e" }, tooltip: [{ field: "source" }, { field: "concurrency" }, { field: "user" }, { field: "device_rate" }] } };
     await picture.show({ ...rest, encoding, layer: [...(error ? [band] : []), ...layer, ...(points.length ? [over] : [])] },
       "The frontier of tokens a second of one device over tokens a second of one user, as steps");
@@ -154,7 +172,7 @@ export async function explore(main) {
   }
 
   function withBand(row, errors) {
-    const error = errors.get(row.device) ?? 0;
+    const error = row.rows === "measured" ? 0 : errors.get(row.device) ?? 0;
     return error ? { ...row, low: row.output_tokens_per_s_per_device / (1 + error), high: row.output_tokens_per_s_per_device / (1 - error) } : row;
   }
 
@@ -177,7 +195,7 @@ export async function explore(main) {
   }
 
   // The sentence, the table and how far to trust them: of the first group until it is known how many there are.
-  function rank(ranked, asks, number_ = Number(asked().group ?? 0)) {
+  function rank(ranked, asks, number_ = groupAsked()) {
     const price = Number(asked().price ?? 0) || null;
     const found = ranked.failed ? [] : objects(ranked).filter((row) => row.question_group === number_);
     for (const row of found) row.usd_per_million_tokens = price === null ? null : (price / (row.output_tokens_per_s_per_device * HOUR_S)) * MILLION;
@@ -190,11 +208,11 @@ export async function explore(main) {
     return found.length > 0;
   }
 
-  // All that stands beside the picture.
-  function tell(number_) {
+  // All that stands beside the picture; `found` where the table is there already.
+  function tell(number_, found) {
     const { frontier, ranked, asks } = shown;
     fill(groups, frontier.groups.length > 1 ? groupChoice(frontier, number_) : null);
-    const found = rank(ranked, asks, number_);
+    found ??= rank(ranked, asks, number_);
     if (ranked.failed) fill(about, trust(frontier));
     const points = objects(frontier).filter((row) => row.question_group === number_);
     twin.show(`The picture's ${points.length} points as a table`, () => table(frontier, points, { caption: "Points of the frontier" }));
@@ -204,7 +222,7 @@ export async function explore(main) {
 
   function said(top, plan, price) {
     const cost = price === null ? "" : `, $${number(top.usd_per_million_tokens)} a million tokens`;
-    return [h("strong", {}, `${plan} on ${top.device}`), `: a batch of ${number(top.batch_size)} yields `, h("strong", {}, `${number(top.output_tokens_per_s_per_device)} tokens/s per device`),
+    return [h("strong", {}, `${plan} on ${top.device}`), `: ${top.rows === "measured" ? "measured, " : ""}${number(top.concurrency)} users get `, h("strong", {}, `${number(top.output_tokens_per_s_per_device)} tokens/s per device`),
       `, TTFT ${number(top.ttft_ms)} ms, TPOT ${number(top.tpot_ms)} ms${cost}.`];
   }
 
@@ -229,11 +247,14 @@ export async function explore(main) {
     return h("label", { class: "field" }, h("span", {}, "Which of these"), select);
   }
 
-  window.addEventListener("popstate", () => { scope.show(); placeSliders(); refresh(); });
+  window.addEventListener("popstate", () => { scope.show(); if (anyMeasured) rowsChoice(); placeSliders(); refresh(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
   if (!location.search) change(Object.fromEntries(USUAL));
   placeSliders();
-  await scope.load();
+  const stored = await scope.load();
+  anyMeasured = stored.measured;
+  if (anyMeasured && !stored.rows.length && !asked().rows) change({ rows: "measured" }); // nothing is predicted
+  if (anyMeasured) rowsChoice();
   await refresh();
 }
 

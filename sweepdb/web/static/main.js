@@ -21,7 +21,7 @@ const PAGES = [
   ["", "Explore", explore],
   ["decide", "Decide", decide],
   ["pd", "Prefill:Decode", reportPage({
-    title: "Prefill and decode apart", intro: "How many instances of each side carry the most within a budget of devices, and what aggregated instances make of the same devices.",
+    title: "Prefill and decode apart", intro: "How many instances of each pool carry the most within a budget of devices, and what aggregated instances make of the same devices.",
     fields: [{ name: "num_devices", label: "Devices" }, ...LIMIT_FIELDS, { name: "kv_transfer_gb_per_s", label: "KV transfer, GB/s" }, { name: "prefill_device", label: "Prefill on", placeholder: "any device" }, { name: "decode_device", label: "Decode on", placeholder: "any device" }], defaults: { num_devices: "8" },
     reports: [{ report: "deployments", title: "Apart or aggregated" }, { report: "pd-counts", title: "Instances of the best pair" }, { report: "pd-ratio", title: "Best pairs of plans" }],
   })],
@@ -36,7 +36,7 @@ const PAGES = [
     reports: [{ report: "sensitivity" }],
   })],
   ["curves", "Curves", reportPage({
-    title: "Curves", intro: "Throughput against requests in flight for every plan, whatever its times; rows that do not fit are left out.",
+    title: "Curves", intro: "Throughput against concurrency for every plan, whatever its times; rows that do not fit are left out.",
     fields: [...RESERVE, { name: "mode", label: "Phase", choices: MODES }, ROWS],
     reports: [{ report: "curve" }],
   })],

@@ -91,9 +91,9 @@ export class ScopeChoice {
     return h("label", { class: "field" }, h("span", {}, label), select);
   }
 
-  // What narrows a question down. A single choice is left out where no other is stored.
+  // What narrows a question down. Measured rows follow no convention and have no cost model.
   parameters() {
     const { values } = this.values();
-    return { ...values };
+    return asked().rows === "measured" ? { ...values, convention: null, family: null } : { ...values };
   }
 }

@@ -11,6 +11,7 @@ from evaluator.inputs.architectures.config_reader import (
     like_layers,
     model_spec,
     require_gated,
+    sliding_layers,
 )
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
 from evaluator.inputs.yaml_file import shortened
@@ -69,16 +70,9 @@ def _layer(reader: ConfigReader, attention: GroupedQueryAttention, window: int |
 
 
 def _sliding(reader: ConfigReader) -> list[bool]:
-    """Of every layer, whether it has a window: all but every so many, unless kinds are said."""
-    total = reader.size("num_hidden_layers")
     often = reader.size("sliding_window_pattern", "_sliding_window_pattern", "layer_switch", default=4)
     reader.ignore("_sliding_window_pattern", "layer_switch")
-    kinds = reader.words("layer_types")
-    if not kinds:
-        return [bool((layer + 1) % often) for layer in range(total)]
-    if len(kinds) != total or set(kinds) - {"sliding_attention", "full_attention"}:
-        raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
-    return [kind == "sliding_attention" for kind in kinds]
+    return sliding_layers(reader, reader.size("num_hidden_layers"), often)
 
 
 def _spec(reader: ConfigReader, layers: list[LayerGroup]) -> ModelSpec:

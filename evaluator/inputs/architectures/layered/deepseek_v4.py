@@ -70,15 +70,10 @@ def _few(ratios: list[int]) -> int:
 
 def _ratios(reader: ConfigReader, total: int) -> list[int]:
     """Tokens of an entry by layer; 1 where there is a window alone. A list may say those of drafts behind."""
-    kinds, said = reader.words("layer_types"), reader.numbers("compress_ratios")
-    rates = reader.value("compress_rates") or {}
-    if kinds:
-        known = {_SLIDING: 1, **_RATIOS, **(rates if isinstance(rates, Mapping) else {})}
-        if len(kinds) != total or set(kinds) - known.keys():
-            raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
-        ratios = [known[kind] for kind in kinds]
-    else:
-        ratios = [max(1, ratio) for ratio in said[:total]]
+    said, rates = reader.numbers("compress_ratios"), reader.value("compress_rates") or {}
+    known = {_SLIDING: 1, **_RATIOS, **(rates if isinstance(rates, Mapping) else {})}
+    kinds = reader.kinds("layer_types", total, known)
+    ratios = [known[kind] for kind in kinds] or [max(1, ratio) for ratio in said[:total]]
     if len(ratios) != total or not all(isinstance(ratio, int) and 1 <= ratio <= 2**16 for ratio in ratios):
         raise reader.refuse(f"compress_ratios {shortened(said or rates)} of {total} layers")
     if len(set(ratios) - {1}) > 2:
@@ -88,10 +83,7 @@ def _ratios(reader: ConfigReader, total: int) -> list[int]:
 
 def _hashed_layers(reader: ConfigReader, total: int) -> list[bool]:
     """Whether experts follow from the token itself, layer by layer: their router has no correction."""
-    kinds = reader.words("mlp_layer_types")
-    if kinds:
-        if len(kinds) != total or set(kinds) - {"hash_moe", "moe"}:
-            raise reader.refuse(f"mlp_layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+    if kinds := reader.kinds("mlp_layer_types", total, ("hash_moe", "moe")):
         return [kind == "hash_moe" for kind in kinds]
     first = reader.count("num_hash_layers", 3)
     return [layer < first for layer in range(total)]

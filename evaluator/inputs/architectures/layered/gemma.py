@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, grouped_queries, like_layers, model_spec
+from evaluator.inputs.architectures.config_reader import (
+    ConfigReader,
+    grouped_queries,
+    like_layers,
+    model_spec,
+    sliding_layers,
+)
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.yaml_file import shortened
 
@@ -27,7 +33,7 @@ def _gemma3(reader: ConfigReader) -> ModelSpec:
     reader.ignore("final_logit_softcapping", "attn_logit_softcapping", "query_pre_attn_scalar", "rope_local_base_freq")
     total = reader.size("num_hidden_layers")
     often = reader.size("sliding_window_pattern", "_sliding_window_pattern", default=6)
-    slides = _sliding(reader, total, often)
+    slides = sliding_layers(reader, total, often)
     attention = grouped_queries(reader, qk_norm="per_head")
     return _spec(reader, [(attention, slid) for slid in slides], _dense(reader))
 
@@ -47,7 +53,7 @@ def _gemma4(reader: ConfigReader) -> ModelSpec:
     if reader.word("use_bidirectional_attention", "vision") != "vision":
         raise reader.refuse("attention in both directions (use_bidirectional_attention)")
     total = reader.size("num_hidden_layers")
-    slides = _sliding(reader, total, 6)
+    slides = sliding_layers(reader, total, 6)
     near = grouped_queries(reader, qk_norm="per_head", unscaled_norm="value")
     far = _full(reader, near)
     layers = [(near if slid else far, slid) for slid in slides]
@@ -93,16 +99,6 @@ def _share(reader: ConfigReader, kind: str) -> float:
     inner: Any = ropes.get(kind) if isinstance(ropes, Mapping) else None
     said = inner.get("partial_rotary_factor", 1.0) if isinstance(inner, Mapping) else 0.25
     return float(said) if isinstance(said, int | float) and 0 < said <= 1 else 1.0
-
-
-def _sliding(reader: ConfigReader, total: int, often: int) -> list[bool]:
-    """Of every layer, whether it has a window: all but every so many, unless kinds are said."""
-    kinds = reader.words("layer_types")
-    if not kinds:
-        return [bool((layer + 1) % often) for layer in range(total)]
-    if len(kinds) != total or set(kinds) - {"sliding_attention", "full_attention"}:
-        raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
-    return [kind == "sliding_attention" for kind in kinds]
 
 
 def _dense(reader: ConfigReader) -> DenseMlp:

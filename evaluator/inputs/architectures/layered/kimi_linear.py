@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evaluator.inputs.architectures.config_reader import ConfigReader, like_layers, model_spec
+from evaluator.inputs.architectures.deepseek import latent_heads
 from evaluator.inputs.model import DenseMlp, GatedDeltaNet, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.yaml_file import shortened
 
@@ -58,10 +59,8 @@ def _delta_net(reader: ConfigReader, total: int) -> tuple[GatedDeltaNet, list[bo
         key_heads=heads, value_heads=heads, key_head_dim=width, value_head_dim=width, convolution=tokens,
         decay_rank=width, gate_rank=rank,
     )  # fmt: skip
-    kinds = reader.words("layer_types")
-    if not said and kinds:
-        if len(kinds) != total or set(kinds) - {"linear_attention", "full_attention"}:
-            raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+    reader.ignore("layer_types")  # linear_attn_config says which are which
+    if not said and (kinds := reader.kinds("layer_types", total, ("linear_attention", "full_attention"))):
         return net, [kind == "linear_attention" for kind in kinds]
     if sorted([*linear, *full]) != list(range(1, total + 1)):
         raise reader.refuse(f"kda_layers and full_attn_layers that are not the {total} layers, each once")
@@ -69,15 +68,7 @@ def _delta_net(reader: ConfigReader, total: int) -> tuple[GatedDeltaNet, list[bo
 
 
 def _latent(reader: ConfigReader) -> LatentAttention:
-    return LatentAttention(
-        query_heads=reader.size("num_attention_heads"),
-        query_lora_rank=reader.size("q_lora_rank") if reader.value("q_lora_rank") else None,
-        kv_lora_rank=reader.size("kv_lora_rank"),
-        nope_head_dim=reader.size("qk_nope_head_dim"),
-        rope_head_dim=reader.size("qk_rope_head_dim"),
-        value_head_dim=reader.size("v_head_dim"),
-        output_gate=reader.flag("mla_use_output_gate"),
-    )
+    return latent_heads(reader, output_gate=reader.flag("mla_use_output_gate"))
 
 
 def _experts(reader: ConfigReader) -> MoeMlp:
@@ -102,9 +93,7 @@ def _routed(reader: ConfigReader, total: int) -> list[bool]:
     if reader.size("moe_layer_freq", default=1) != 1:
         raise reader.refuse("moe_layer_freq other than 1")
     usual = ["dense"] * first + ["sparse"] * (total - first)
-    kinds = reader.words("mlp_layer_types") or usual
-    if len(kinds) != total or set(kinds) - {"dense", "sparse"}:
-        raise reader.refuse(f"mlp_layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+    kinds = reader.kinds("mlp_layer_types", total, ("dense", "sparse")) or usual
     return [kind == "sparse" for kind in kinds]
 
 

@@ -12,7 +12,6 @@ from evaluator.inputs.architectures.config_reader import (
     require_gated,
 )
 from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
-from evaluator.inputs.yaml_file import shortened
 
 
 def _llama4(reader: ConfigReader) -> ModelSpec:
@@ -60,12 +59,8 @@ def _turned(reader: ConfigReader, total: int) -> list[int]:
 
 def _chunks(reader: ConfigReader, total: int) -> list[int]:
     """Of every layer, whether attention ends at a chunk: those that turn positions, unless kinds are said."""
-    kinds = reader.words("layer_types")
-    if not kinds:
-        return _turned(reader, total)
-    if len(kinds) != total or set(kinds) - {"chunked_attention", "full_attention"}:
-        raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
-    return [int(kind == "chunked_attention") for kind in kinds]
+    kinds = reader.kinds("layer_types", total, ("chunked_attention", "full_attention"))
+    return [int(kind == "chunked_attention") for kind in kinds] or _turned(reader, total)
 
 
 READERS = {"llama4_text": _llama4}

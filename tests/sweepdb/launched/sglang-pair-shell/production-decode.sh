@@ -3,7 +3,8 @@
 # To serve with: the plan, formats and token budget of row a3c76844:6, without its limits. Instances: 2.
 # Devices of one instance: tensor 1 x attention replicas 8 x pipeline 1 = 8.
 # Memory: the engine's own share, about 0.87; the row alone needs 0.08.
-# Length: as long as the model takes. --context-length 2560 is enough for the row's workload, and turns longer ones away.
+# Length: --context-length 3072: the workload's longest request has 2500 tokens; longer ones are turned away.
+# Longest that would fit: 40960 tokens, the model's own longest.
 # Requests at once: the engine's own number; the row has --max-running-requests 48.
 # Prefix cache: on; the row was predicted without.
 set -euo pipefail
@@ -16,4 +17,5 @@ exec python3 -m sglang.launch_server \
   --attn-dp-size 8 \
   --chunked-prefill-size 32768 \
   --disaggregation-mode decode \
-  --disaggregation-transfer-backend nixl
+  --disaggregation-transfer-backend nixl \
+  --context-length 3072

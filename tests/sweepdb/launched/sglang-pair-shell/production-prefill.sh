@@ -3,7 +3,8 @@
 # To serve with: the plan, formats and token budget of row 1ee2f971:6, without its limits. Instances: 3.
 # Devices of one instance: tensor 4 x attention replicas 1 x pipeline 1 = 4.
 # Memory: the engine's own share, about 0.87; the row alone needs 0.11.
-# Length: as long as the model takes. --context-length 2560 is enough for the row's workload, and turns longer ones away.
+# Length: --context-length 3072: the workload's longest request has 2500 tokens; longer ones are turned away.
+# Longest that would fit: 40960 tokens, the model's own longest.
 # Requests at once: the engine's own number; the row has --max-running-requests 6.
 # Prefix cache: on; the row was predicted without.
 set -euo pipefail
@@ -15,4 +16,5 @@ exec python3 -m sglang.launch_server \
   --ep-size 4 \
   --chunked-prefill-size 4096 \
   --disaggregation-mode prefill \
-  --disaggregation-transfer-backend nixl
+  --disaggregation-transfer-backend nixl \
+  --context-length 3072

@@ -3,7 +3,8 @@
 # To serve with: the plan, formats and token budget of row 279cec5e:6, without its limits. Instances: 1.
 # Devices of one instance: tensor 2 x pipeline 1 x data 4 = 8.
 # Memory: --gpu-memory-utilization 0.9; the row alone needs 0.07.
-# Length: as long as the model takes. --max-model-len 2560 is enough for the row's workload, and turns longer ones away.
+# Length: --max-model-len 3072: the workload's longest request has 2500 tokens; longer ones are turned away.
+# Longest that would fit: 40960 tokens, the model's own longest.
 # Requests at once: the engine's own number; the row has --max-num-seqs 6.
 # Prefix cache: on; the row was predicted without.
 set -euo pipefail
@@ -14,4 +15,5 @@ exec vllm serve Qwen/Qwen3-30B-A3B \
   --data-parallel-size 4 \
   --enable-expert-parallel \
   --max-num-batched-tokens 4096 \
-  --gpu-memory-utilization 0.9
+  --gpu-memory-utilization 0.9 \
+  --max-model-len 3072
