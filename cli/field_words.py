@@ -65,7 +65,7 @@ def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tup
         if meant in known and meant != word:
             return wrong, f"Type --{meant} in its place ({known[meant]})."
     elsewhere = [
-        f"sweepdb {name} has --{meant}"
+        f"sweepdb {name} has {_newest(commands[name], meant)}"
         for name in _ASKING
         if name != context.command.name and name in commands
         for meant in _first((word, *WORDS.get(word, ())), _options(commands[name]))
@@ -79,6 +79,11 @@ def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tup
 
 def _first(wanted: tuple[str, ...], known: Mapping[str, str]) -> Iterator[str]:
     yield from [one for one in wanted if one in known][:1]
+
+
+def _newest(command: Any, name: str) -> str:  # noqa: ANN401  Typer's own
+    """An option as it is called now, by this or an old name."""
+    return str(next(each.opts[0] for each in command.params if f"--{name}" in each.opts))
 
 
 def _options(command: Any) -> Mapping[str, str]:  # noqa: ANN401  Typer's own

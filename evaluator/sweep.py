@@ -89,7 +89,9 @@ class SweepReport:
 
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
+    """The counts of a sweep so far."""
+
     probes_stored: int = 0
     probes_known: int = 0
     fitting: int = 0
@@ -99,6 +101,31 @@ class _Tally:
     loads_known: int = 0
     unplayed: Counter[tuple[str, str]] = field(default_factory=Counter)
     side_faults_before: int = field(default_factory=side_faults)
+
+    def progress(self, scenarios: int) -> Progress:
+        return Progress(scenarios_done=self.done, scenarios=scenarios, probes_stored=self.probes_stored)
+
+    def report(self, sweep: str, *, scenarios: int, captured: int, interrupted: bool) -> SweepReport:
+        return SweepReport(
+            sweep=sweep,
+            scenarios=scenarios,
+            probes_stored=self.probes_stored,
+            probes_known=self.probes_known,
+            operators_captured=captured,
+            fitting_scenarios=self.fitting,
+            failures=_counted(self.failures),
+            interrupted=interrupted,
+            loads_stored=self.loads_stored,
+            loads_known=self.loads_known,
+            unplayed=_counted(self.unplayed),
+            side_faults=side_faults() - self.side_faults_before,
+        )
+
+
+def _counted(failures: Mapping[tuple[str, str], int]) -> tuple[Failures, ...]:
+    return tuple(
+        Failures(status=status, reason=reason, scenarios=count) for (status, reason), count in sorted(failures.items())
+    )
 
 
 Rounds = Callable[[str], Sequence[str]]  # the keys of scenarios that a sweep is to hold next; none: that was all
@@ -218,7 +245,7 @@ class SweepRunner:
     total: int
     on_progress: Callable[[Progress], None]
     arrivals: ArrivalRequest | None = None
-    tally: _Tally = field(default_factory=_Tally)
+    tally: Tally = field(default_factory=Tally)
     readying: Readying = field(init=False)
     held: HeldRows = field(default_factory=HeldRows)
 
@@ -285,21 +312,7 @@ class SweepRunner:
                 self.tally.loads_known += len(loads) - added  # which lacked their requests
 
     def report(self, key: str, *, interrupted: bool) -> SweepReport:
-        tally = self.tally
-        return SweepReport(
-            sweep=key,
-            scenarios=self.total,
-            probes_stored=tally.probes_stored,
-            probes_known=tally.probes_known,
-            operators_captured=self.readying.captured,
-            fitting_scenarios=tally.fitting,
-            failures=counted_failures(tally.failures),
-            interrupted=interrupted,
-            loads_stored=tally.loads_stored,
-            loads_known=tally.loads_known,
-            unplayed=counted_failures(tally.unplayed),
-            side_faults=side_faults() - tally.side_faults_before,
-        )
+        return self.tally.report(key, scenarios=self.total, captured=self.readying.captured, interrupted=interrupted)
 
     def _tasks(self, item: ReadyScenario, ref: ScenarioRef) -> Iterator[_Task]:
         if item.interval is None:
@@ -331,16 +344,7 @@ class SweepRunner:
         self._say()
 
     def _say(self) -> None:
-        self.on_progress(
-            Progress(scenarios_done=self.tally.done, scenarios=self.total, probes_stored=self.tally.probes_stored)
-        )
-
-
-def counted_failures(failures: Mapping[tuple[str, str], int]) -> tuple[Failures, ...]:
-    """Failures by status and reason."""
-    return tuple(
-        Failures(status=status, reason=reason, scenarios=count) for (status, reason), count in sorted(failures.items())
-    )
+        self.on_progress(self.tally.progress(self.total))
 
 
 def _prepared(item: ReadyScenario, arrivals: ArrivalRequest) -> ScenarioLoads | tuple[str, str]:

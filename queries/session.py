@@ -25,7 +25,7 @@ from queries.asking.question import Answer, Question
 from queries.connect import StoreConnection, elsewhere_note
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
-from queries.judging.learned import elsewhere_notes
+from queries.judging.learned import elsewhere_notes, failed_notes
 from queries.judging.separation import goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, with_expected_errors
 from queries.learning.own_points import PointReader, no_points
@@ -146,7 +146,10 @@ class Session:
             from queries.judging.learned_loads import with_runs_at_rates
 
             answer = with_runs_at_rates(answer, self._runs.at_rates)
-        answer = replace(answer, notes=(*answer.notes, *elsewhere_notes(self._runs.elsewhere)))
+        failed = self._runs.failed(row.scenario_id for row in rows)
+        answer = replace(
+            answer, notes=(*answer.notes, *elsewhere_notes(self._runs.elsewhere), *failed_notes(answer, failed))
+        )
         if question.options.rows != PREDICTED:
             from queries.measured_rows import with_measured_words
 

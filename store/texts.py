@@ -10,8 +10,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 
 from store.errors import InputError
 from store.light_dataclass import dataclass
@@ -92,6 +95,23 @@ def _escape(found: re.Match[str]) -> str:
 # What begins a formula, in full width too, behind apostrophes of texts that begin with one already.
 _RUN = re.compile("'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-]?(\d[\d,]*(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+
+
+def plain(value: object) -> object:  # noqa: PLR0911  one return a kind of value
+    """A value that JSON and CSV can hold: what is no finite number is missing, bytes are hexadecimal digits."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def csv_line(cells: Sequence[object], *, exact: bool = False) -> str:

@@ -66,7 +66,7 @@ class OpenStore(Notebook):
     def regress(
         self, *, baseline: str, against: str, model: str | None = None, device: str | None = None
     ) -> Regression:
-        """What got worse between two sides, the surest first: each a tag, an engine's version, days or a sweep."""
+        """Changes between two sides, the surely worse first: each a tag, an engine's version, days or a sweep."""
         from sweepdb.measuring import regressions
 
         return regressions(self._session.location.url, baseline=baseline, against=against, model=model, device=device)

@@ -162,7 +162,7 @@ def priors_of(known: Groups, data_sheet: Groups, foreign: Groups, apart: Groups)
 
 
 def _wider(other: Prior, narrow: Prior, wide: Prior) -> Prior:
-    """A prior with the variance on top that others add where both were measured, such as predicting by a data sheet."""
+    """A prior with the variance on top that others add where both were measured, such as data sheets."""
 
     def with_more(name: str) -> Two:
         parts = (getattr(prior, name) for prior in (other, wide, narrow))

@@ -278,8 +278,8 @@ def written_for(location: StoreLocation) -> Callable[[Answer, str, bool], Iterab
 
 
 def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
-    from cli.render.rows import plain
     from sweepdb.asking import COMPOSITION_COLUMNS
+    from sweepdb.stores import plain
 
     return (
         {}
@@ -289,7 +289,7 @@ def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
 
 
 def full_answer(answer: Answer) -> dict[str, object]:
-    from cli.render.rows import plain
+    from sweepdb.stores import plain
 
     question: Question = answer.question
     return {

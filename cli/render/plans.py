@@ -122,9 +122,9 @@ def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
 
 
 def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:
-    """The prices that costs lack, and with `explain` what the rows assume."""
+    """The prices that costs lack, servers that did not start, and with `explain` what the rows assume."""
     yield from dict.fromkeys(price_notes(plan.answer))
-    for note in dict.fromkeys(plan.answer.notes if explain else ()):
+    for note in dict.fromkeys(plan.answer.notes if explain else plan.not_started):
         yield note if note.startswith("note:") else f"assumed: {note}"
 
 

@@ -11,12 +11,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Literal, Self
 
 from cli.visible import is_exact, visible
-from sweepdb.stores import csv_line
+from sweepdb.stores import csv_line, plain
 
 WIDEST_TEXT = 120
 
@@ -113,25 +113,6 @@ def json_text(value: object, *, indent: int | None = None) -> str:
 
 def _mapping(columns: Sequence[str], row: Sequence[object]) -> dict[str, object]:
     return {column: plain(value) for column, value in zip(columns, row, strict=True)}
-
-
-def plain(value: object) -> object:  # noqa: PLR0911  one return a kind of value
-    """A value JSON and CSV can hold."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return str(value)
 
 
 def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Final
 
 from queries.errors.basis import DATA_SHEET, FITTED_BASIS, MEASURED, device_basis, seldom_measured
@@ -364,13 +364,7 @@ def _of_figures(subject: Subject, metric: str, figures: ErrorFigures, region: st
     return ExpectedError(
         subject=_named(subject),
         metric=metric,
-        median_ape_percent=figures.median_ape_percent,
-        p90_ape_percent=figures.p90_ape_percent,
-        bias_percent=figures.bias_percent,
-        points=figures.points,
-        pairs=figures.pairs,
-        agreeing=figures.agreeing,
-        quantiles=figures.quantiles,
+        **asdict(figures),
         region=region,
         note=note,
         servers=OWN,

@@ -22,7 +22,7 @@ from store.light_dataclass import dataclass
 if TYPE_CHECKING:
     from queries.asking.question import Answer
     from queries.learning.conditioning import Learned
-    from queries.learning.own_points import OwnPoint, Server
+    from queries.learning.own_points import FailedStart, OwnPoint, Server
     from queries.learning.process import Posterior, Setting
 
 MEASURED, PREDICTED = "measured", "predicted"  # words of `basis`, beside `near 3 runs`
@@ -300,6 +300,17 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
         f" `input_length={one.input_length:g}` `output_length={one.output_length:g}`, {points[0].batch_size} users"
     )
     return (said,)
+
+
+def failed_notes(answer: Answer, failed: Mapping[str, FailedStart]) -> Iterator[str]:
+    """A note of each plan among the rows whose server did not start."""
+    by_key = {key[:_KEY_LENGTH]: one for key, one in failed.items()}
+    shown = dict.fromkeys(reference[:_KEY_LENGTH] for reference in _references(answer))
+    told: dict[str, list[str]] = defaultdict(list)
+    for key in shown:
+        if key in by_key:
+            told[str(by_key[key])].append(key)
+    yield from (f"note: the server of {', '.join(keys)} {why}" for why, keys in told.items())
 
 
 def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:

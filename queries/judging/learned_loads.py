@@ -21,7 +21,7 @@ _TPOT = "tpot_exclusive_ms"
 
 
 def with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
-    """An answer that says of each row how it stands to runs at rates, and in its header what they changed."""
+    """An answer that says how each row stands to runs at rates, and in its header what they changed."""
     answer = replace(answer, notes=(*answer.notes, *silent_notes(lessons.unpredicted)))
     by_key = {one.scenario[:_KEY_LENGTH]: one for one in lessons.steps.values()}
     places = [place for place, name in enumerate(answer.columns) if name == "scenario"]

@@ -28,7 +28,7 @@ _LONGEST, _HALVINGS = math.log(32.0), 40
 
 
 class LongerSteps(NamedTuple):
-    """What own runs say of the steps of one scenario."""
+    """The steps of one scenario by own runs."""
 
     scenario: str  # content key
     factor: float
@@ -49,7 +49,7 @@ class _Load(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLessons:
-    """What runs at rates say, by scenario, and the points that no simulated load predicts."""
+    """The steps of scenarios by runs at rates, and the points that no simulated load predicts."""
 
     steps: Mapping[int, LongerSteps]
     unpredicted: tuple[OwnPoint, ...] = ()

@@ -120,7 +120,7 @@ class Match(NamedTuple):
 
 
 class ApartRun(NamedTuple):
-    """What the prompts of a run are found out from, where sides are apart. Times in ms, requests/ms."""
+    """A run of disaggregated instances, as its prompts are found out from. Times in ms, requests/ms."""
 
     number: int
     scenario_id: int

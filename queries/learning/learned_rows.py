@@ -76,7 +76,7 @@ _CORRECTED = f"""
 
 
 def taught_by(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
-    """What points teach beside the stored rows that predict them."""
+    """The lessons of points beside the stored rows that predict them."""
     points = sorted({(known.id, point.batch_size) for some in lessons.matched.values() for point, known, _ in some})
     asked = [{"scenario_id": number, "size": size} for number, size in points]
     cursor = connection.execute(_ROWS, {"points": asked, "scenarios": sorted({number for number, _ in points})})

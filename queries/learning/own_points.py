@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # A client counts a little off what it was asked for, and people state what they asked for.
 NEAR_LENGTHS = 0.06
+NOT_STARTED = "did not start, or crashed,"
 MOST_RUNS = 200  # of one server, the newest: the time of an answer grows by their square
 
 
@@ -34,7 +35,7 @@ class Server(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """What a point says of instances that take prompts alone, where its setting is that of those that decode."""
+    """The instances of a point that take prompts alone; its setting is that of those that decode."""
 
     plan: str
     instances: int
@@ -64,13 +65,24 @@ class OwnPoint:
         return "apart" if self.prompts else "at a rate" if self.requests_per_s else "whole"
 
 
+class FailedStart(NamedTuple):
+    """A server that gave no numbers."""
+
+    point: OwnPoint
+    why: str
+    day: str | None = None
+
+    def __str__(self) -> str:
+        return f"{NOT_STARTED}{f' on {self.day}' if self.day else ''}: {self.why}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPoints:
     """The points of a store that can teach, and those that cannot, by source, with the reason."""
 
     points: tuple[OwnPoint, ...] = ()
     silent: tuple[tuple[str, str], ...] = ()
-    failed: tuple[tuple[OwnPoint, str], ...] = ()  # servers that gave no numbers, and why
+    failed: tuple[FailedStart, ...] = ()
 
 
 PointReader = Callable[[StoreLocation], OwnPoints]

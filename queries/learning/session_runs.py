@@ -4,11 +4,12 @@ Not here: what they say (queries.learning.conditioning), and words about them (q
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from queries.learning.own_points import OwnPoint, OwnPoints, PointReader
+from queries.learning.own_points import FailedStart, OwnPoint, OwnPoints, PointReader
 from store.location import StoreLocation
+from store.reading import read_transaction
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,6 +57,15 @@ class SessionRuns:
             from queries.learning.at_rates import longer_steps
 
             self.at_rates = longer_steps(transaction, self._read().points, asked)
+
+    def failed(self, scenarios: Iterable[int]) -> Mapping[str, FailedStart]:
+        """Scenarios of plans whose server did not start, by content key, with what is known of it."""
+        if not self._read().failed:
+            return {}
+        from queries.learning.failed_starts import failed_scenarios
+
+        with read_transaction(self._location) as transaction:
+            return failed_scenarios(transaction, self._read().failed, frozenset(scenarios))
 
     def learn(self, connection: duckdb.DuckDBPyConnection, lessons: Lessons | None) -> str | None:
         """Make the relation of rows that runs correct, and name it; None where none does."""

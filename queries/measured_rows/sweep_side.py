@@ -96,7 +96,7 @@ def predicted_otherwise(connection: StoreConnection, sweep: StoredSweep, one: Me
 def predicted_at(
     connection: StoreConnection, sweep: StoredSweep, settings: Sequence[MeasuredSetting]
 ) -> dict[int, Values]:
-    """What a sweep predicts of settings, by their places, where it evaluated the same server at the same load."""
+    """Predictions of settings, by their places, where a sweep evaluated the same server at the same load."""
     with read_transaction(connection.location) as transaction:
         known = stored_scenarios(transaction, sweep.scenarios)
     wanted = []

@@ -32,6 +32,7 @@ _DEFINITION = re.compile(
 _PLACES = re.compile(r"'[^']*'|[()\[\]{},]")
 _NAMED_ARGUMENT = re.compile(r"\s*(\w+)\s*:=(.*)", re.DOTALL)
 _FRONTIER = "frontier_of(device)"
+_SIMPLE = re.compile(r"'[^']*'|[\w.]+|getvariable\('\w+'\)")
 _ALIAS = re.compile(r"\s+AS\b")
 
 
@@ -168,5 +169,11 @@ def _substituted(table: _Table, given: Mapping[int | str, str]) -> str:
         name: given.get(place, given.get(name, default))
         for place, (name, default) in enumerate(table.parameters.items())
     }
+    values = {name: value if _is_whole(value) else f"({value})" for name, value in values.items()}
     read = re.compile(rf"'[^']*'|(?<![\w.])({'|'.join(values)})\b(?!\s*:=)")
-    return read.sub(lambda one: f"({values[one[1]]})" if one[1] else one[0], table.body)
+    return read.sub(lambda one: values[one[1]] if one[1] else one[0], table.body)
+
+
+def _is_whole(value: str) -> bool:
+    """Whether a value needs no brackets beside an operator."""
+    return _SIMPLE.fullmatch(value) is not None or (value[0] == "(" and _arguments(value, 1)[1] == len(value))

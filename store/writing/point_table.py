@@ -87,7 +87,7 @@ class PointTable(Sequence[MeasurementRecord]):
 
 
 class BesideKey(NamedTuple):
-    """What a point says that is in no key: the run and the file of `record`, and other fields."""
+    """Facts of a point that are in no key: the run and the file of `record`, and other fields."""
 
     record: MeasurementRecord
     extra: str
@@ -95,7 +95,7 @@ class BesideKey(NamedTuple):
 
 
 def beside_key(records: Sequence[MeasurementRecord], place: int) -> BesideKey:
-    """What the point at this place says beside its key; of a table no record is made for it."""
+    """Facts of the point at this place that are in no key; of a table without making a record."""
     if isinstance(records, PointTable):
         setting = records.setting[place]
         return BesideKey(records.shared[setting], records.extra[place], setting)

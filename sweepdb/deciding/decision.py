@@ -119,6 +119,7 @@ class Decision(Framed):
     curve: Answer  # the stored rows that it is about
     sweep: str | None
     store: StoreLocation
+    simulated: bool = False  # whether loads at a rate say what servers carry
     notes: tuple[str, ...] = ()
 
     @property

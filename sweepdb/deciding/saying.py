@@ -18,7 +18,9 @@ _DISAGREEING = 1.25  # times between two runs of one setting from which both are
 def sentences(found: Decision) -> Iterator[str]:
     """The answer now, what was read for it, and the start to make next."""
     yield _answer(found)
-    if found.curve.question.pairs.target_qps is not None:
+    if found.simulated:
+        yield "An instance carries at most the rate that simulated loads of it keep within the limits."
+    elif found.curve.question.pairs.target_qps is not None:
         yield (
             "Servers are compared as users who wait keep them busy; requests that arrive in bursts need more:"
             " `sweepdb plan` with `rate` simulates them."

@@ -4,7 +4,7 @@ Not here: what is known of their errors (sweepdb.deciding.worlds)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -14,9 +14,11 @@ from queries.connect import StoreConnection
 from queries.probes import find_scenario
 from queries.session import Session
 from store.errors import InputError
+from store.reading import read_transaction
 from sweepdb.planning.ranking import number_of
 
 CURVE = "curve"
+_EVERY = 10_000  # servers
 KEY_LENGTH = 8  # of a scenario in a probe's reference
 _STEP = 2.0 ** (1.0 / 3.0)  # between the users of two rungs, where so many are stored
 _SERVERS = """
@@ -109,6 +111,26 @@ def stored_settings(session: Session, question: Question) -> tuple[Answer, list[
         )
         for row in rows
     ]
+
+
+def carried_rates(session: Session, question: Question) -> Mapping[str, float]:
+    """Requests/s that an instance of each scenario keeps within the limits when they arrive, as simulated.
+
+    Empty where no loads of the question are stored."""
+    limits = Limits(ttft_ms=question.limits.ttft_ms, tpot_ms=question.limits.tpot_ms)
+    if not limits.given or not _has_loads(session):
+        return {}
+    options = ReportOptions(mode="aggregated", by="goodput", as_predicted=True, top=_EVERY)
+    try:
+        found = session.ask(Question(report="best", scope=question.scope, limits=limits, options=options))
+    except InputError:  # loads are of other scenarios
+        return {}
+    return {str(row["scenario"])[:KEY_LENGTH]: number_of(row["goodput"] or 0.0) for row in found.dicts()}
+
+
+def _has_loads(session: Session) -> bool:
+    with read_transaction(session.location) as transaction:
+        return bool(list(transaction.values(int, "SELECT id FROM load LIMIT 1")))
 
 
 def _servers(session: Session, probes: Sequence[str]) -> dict[str, Server]:

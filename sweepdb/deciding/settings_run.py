@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from queries.learning import Known, Lessons, OwnPoint, Prior, Process, lessons_of
+from queries.learning import FailedStart, Known, Lessons, OwnPoint, Prior, Process, failed_scenarios
 from queries.learning import Setting as Located
 from store.location import StoreLocation
 from store.reading import read_transaction
@@ -88,21 +88,9 @@ def _runs(lessons: Lessons, of_scenarios: Mapping[int, Sequence[Setting]]) -> It
             )
 
 
-def failed_plans(
-    location: StoreLocation, failed: Sequence[tuple[OwnPoint, str]], settings: Iterable[Setting]
-) -> dict[str, str]:
-    """Scenarios of plans that are out since a server of theirs failed, and why: a plan fails at all its users."""
-    whys = {point.key: why for point, why in failed}
+def failed_plans(location: StoreLocation, failed: Sequence[FailedStart], settings: Iterable[Setting]) -> dict[str, str]:
+    """Scenarios of plans that are out since a server of theirs failed, and why."""
     ids = frozenset(one.server.scenario_id for one in settings)
     with read_transaction(location) as transaction:
-        lessons = lessons_of(transaction, [point for point, _ in failed], ids)
-    if lessons is None:
-        return {}
-    of_plans = {
-        (group, known.plan): whys[point.key] for group, some in lessons.matched.items() for point, known, _ in some
-    }
-    return {
-        one.key[:KEY_LENGTH]: of_plans[one.group, one.plan]
-        for one in lessons.scenarios.values()
-        if (one.group, one.plan) in of_plans
-    }
+        found = failed_scenarios(transaction, failed, ids)
+    return {key[:KEY_LENGTH]: one.why for key, one in found.items()}

@@ -20,7 +20,7 @@ from store.opening import open_store
 from store.writing import get_prices
 from sweepdb.deciding.choosing import BELIEVED, Worlds
 from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Band, Chosen, Decision, Outcome, Run, Rung, Start
-from sweepdb.deciding.settings import rungs, stored_settings
+from sweepdb.deciding.settings import carried_rates, rungs, stored_settings
 from sweepdb.deciding.settings_run import OwnRun, failed_plans, own_runs
 from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
@@ -90,6 +90,7 @@ def decided(
         prices=_prices(session.location.url, question.options.price_date),
         tpot_rule=curve.tpot,
         believed=question.limits.confidence or BELIEVED,
+        carried=carried_rates(session, question) if question.pairs.target_qps is not None else {},
     )
     own = own_points(session.location)
     out = {**failed_plans(session.location, own.failed, settings), **(ruled_out or {})}
@@ -115,6 +116,7 @@ def decided(
         curve=replace(curve, question=question),
         sweep=question.scope.sweep,
         store=session.location,
+        simulated=bool(wanted.carried),
     )
 
 
@@ -244,7 +246,7 @@ class _Deciding:
         """A setting as a whole deployment."""
         one = self.known.settings[place]
         ttft, tpot = self._times(place)
-        per_s = one.concurrency * 1e3 / (ttft + (one.server.output_length - 1.0) * tpot)
+        per_s = float(self.known.wanted.rates([one], np.array([ttft]), np.array([tpot]))[0])
         instances = self.known.wanted.instances(one)
         if (target := self.known.wanted.pairs.target_qps) is not None:
             instances = int(np.ceil(target / per_s))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,7 @@ _DRAWS, _SEED = 1_000, 2026
 _GLANCES = 200  # draws by which candidates are found: one that keeps the limits in none of them is none
 _FOUR_OF_FIVE = 1.2815515655446004  # standard deviations to either side
 _MOST = 250  # settings that are drawn together
+_LEAST_RATE = 1e-9  # requests/s of what carries none within the limits
 _TIE = 1e-3  # of what more requests/s are worth where the devices are the same
 
 
@@ -45,6 +47,9 @@ class Wanted:
     prices: Mapping[str, float]  # of an hour of each device that has one
     tpot_rule: str
     believed: float  # probability from which on a limit counts as kept
+    carried: Mapping[str, float] = field(
+        default_factory=dict
+    )  # requests/s of an instance when they arrive, by scenario
 
     def instances(self, one: Setting) -> int:
         """Copies of a server that the budget holds or the users need."""
@@ -68,12 +73,24 @@ class Wanted:
                 kept &= value >= limit if one.least else value <= limit
         return kept
 
+    def rates(self, settings: Sequence[Setting], ttft: Floats, tpot: Floats) -> Floats:
+        """Requests/s of an instance: what its users ask for, and no more than it was simulated to carry as they arrive.
+
+        With steps c times as long than predicted it carries at most 1 / c of that (queries/loaded.sql)."""
+        output = np.array([one.server.output_length for one in settings])
+        users = np.array([float(one.concurrency) for one in settings])
+        rate: Floats = users * 1e3 / (ttft + (output - 1.0) * tpot)
+        if not self.carried or self.pairs.target_qps is None:
+            return rate
+        arriving = [self.carried.get(one.server.scenario, math.inf) * one.tpot_ms for one in settings]
+        found: Floats = np.maximum(np.minimum(rate, np.array(arriving) / tpot), _LEAST_RATE)
+        return found
+
     def worth(self, settings: Sequence[Setting], ttft: Floats, tpot: Floats) -> Floats:
         """The worth of each setting, 0 where it misses a limit or carries too little. Columns are settings."""
         output = np.array([one.server.output_length for one in settings])
-        users = np.array([float(one.concurrency) for one in settings])
         devices = np.array([float(one.server.num_devices) for one in settings])
-        rate = users * 1e3 / (ttft + (output - 1.0) * tpot)
+        rate = self.rates(settings, ttft, tpot)
         kept = self.kept(ttft, tpot, output)
         if self.pairs.target_users is None and self.pairs.target_qps is None:
             found: Floats = np.where(kept, rate * np.array([self.instances(one) for one in settings]), 0.0)
@@ -179,10 +196,10 @@ class OwnSettings:
         )
 
     def of_runs(self, one: Setting) -> dict[str, float]:
-        """The times of a setting's own runs, the middle of several; a metric that none measured is missing."""
+        """The times of a setting's own runs, the geometric mean of several; a metric that none measured is missing."""
         runs = [run.measured for run in self.runs if run.setting == one]
         values = {name: [run[name] for run in runs if name in run] for name in METRICS}
-        return {name: float(np.median(some)) for name, some in values.items() if some}
+        return {name: some[0] if len(some) == 1 else geometric_mean(some) for name, some in values.items() if some}
 
     def measured(self) -> Floats:
         """The worth of each setting in its runs; NaN where there was none of both metrics."""

@@ -131,7 +131,7 @@ def _limits_explained(
     own = f"{memory} {now[memory]}" if memory in now else f"the engine's own share, about {_share(row.engine):g}"
     yield f"Memory: {own}; the row alone needs {before[memory]}."
     yield (
-        f"Length: {length} {now[length]}: the workload's longest request has {row.instance.longest_tokens} tokens;"
+        f"Length: {length} {now[length]}: the workload's longest request has {row.instance.longest_tokens:,} tokens;"
         " longer ones are turned away."
     )
     yield f"Longest that would fit: {_fitting_length(row.instance, row.engine)}."
@@ -172,8 +172,8 @@ def _fitting_length(instance: StoredInstance, engine: Engine) -> str:
     """The longest request that a server could let in, and what bounds it."""
     most, held = instance.model.max_positions, _held(instance, engine)
     if held is not None and (most is None or held < most):
-        return f"{max(held // 1000 * 1000, instance.context_tokens)} tokens, which the cache holds"
-    return "as long as the model takes" if most is None else f"{most} tokens, the model's own longest"
+        return f"{max(held // 1000 * 1000, instance.context_tokens):,} tokens, which the cache holds"
+    return "as long as the model takes" if most is None else f"{most:,} tokens, the model's own longest"
 
 
 def _mapping(value: object) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Runs of the store as they are compared: the setting of each in words, its metrics by our names, when it was measured.
+"""Runs of the store as they are compared: the setting of each in words, its metrics by our names, and its time.
 
 Not here: comparing them (regressing, trending)."""
 

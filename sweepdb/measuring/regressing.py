@@ -48,7 +48,7 @@ class Regression:
 
     @property
     def verdict(self) -> str:
-        """What was found, in a sentence or two."""
+        """The outcome in a sentence or two."""
         count = {kind: sum(one.verdict == kind for one in self.changes) for kind in ("worse", "better", "unknown")}
         settings = len({one.setting for one in self.changes})
         said = f"{settings} settings, {len(self.changes)} numbers compared: {count['worse']} surely worse"

@@ -18,7 +18,7 @@ from evaluator.ledger import (
     lengths_of,
     teaches,
 )
-from queries.learning import Apart, OwnPoint, OwnPoints, Server, Setting
+from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server, Setting
 from store.records import MeasurementRecord
 from store.schema import OF_PLANS, PlanRecord
 
@@ -57,7 +57,8 @@ def points_of_records(records: Iterable[tuple[MeasurementRecord, int]]) -> OwnPo
         if isinstance(found, str):
             silent += [(record.source, found)] if why is None else []
         elif why is not None:
-            failed.append((found, why))
+            day = None if record.measured_at is None else str(record.measured_at.date())
+            failed.append(FailedStart(found, why, day))
         else:
             points.append(replace(found, repeats=repeats))
     return OwnPoints(points=tuple(points), silent=tuple(silent), failed=tuple(failed))

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.learning import Apart, OwnPoint, OwnPoints, Server
+from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server
 from store.errors import SweepdbError
 from store.location import StoreLocation
 from store.reading import read_transaction
@@ -139,7 +139,7 @@ def _kept(place: Path, digest: str) -> OwnPoints | None:
         return OwnPoints(
             points=tuple(map(_point, told["points"])),
             silent=tuple((source, reason) for source, reason in told["silent"]),
-            failed=tuple((_point(one), reason) for one, reason in told["failed"]),
+            failed=tuple(FailedStart(_point(one), *rest) for one, *rest in told["failed"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from queries.asking import Answer, Framed, Limit
 from queries.judging import four_figures
+from queries.learning import NOT_STARTED
 from queries.pairs import judged, rate_error
 from store.light_dataclass import dataclass
 from store.location import StoreLocation
@@ -55,6 +56,11 @@ class DeploymentPlan(Framed):
     rank_by: str | None = None
     looked_at: LookedAt | None = None  # None: an answer about stored rows alone
     surely: Answer | None = None  # with limits read at a confidence, where those of the best may be missed
+
+    @property
+    def not_started(self) -> tuple[str, ...]:
+        """Notes of servers that did not start."""
+        return tuple(note for note in self.answer.notes if NOT_STARTED in note)
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]

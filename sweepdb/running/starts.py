@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -257,6 +258,7 @@ def write_failure(folder: Path, start: Begun, failed: ServerFailed, load: Load |
         "output_length": said.get("output_length"),
         "concurrency": said.get("users") if load is None else load.concurrency,
         "request_rate": None if load is None else load.rate,
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "log": list(failed.lines),
     }
     name = f"{RESULTS}/failed.json"

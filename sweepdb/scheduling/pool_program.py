@@ -32,7 +32,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pool:
-    """Devices of a pool by kind, minutes of each hour and of a start, and the fewest replicas of a model."""
+    """Devices of a pool by kind, minutes of hours and of a start, and the fewest replicas of a model."""
 
     devices: Mapping[str, int]
     minutes: Integers

@@ -81,14 +81,14 @@ class Restored:
     def arriving(self, seen: Lengths) -> Curve:
         """Times of requests that arrive at random moments, from a few to nearly as many as it can serve."""
         scenario = self.at(seen)
-        by_rate = scenario.phase == "prefill"
+        by_rate, first_given = scenario.phase == "prefill", scenario.phase != "decode"
         settings = PlaySettings(process=ArrivalProcess(kind="poisson", requests=_REQUESTS))
         asked = ArrivalRequest(settings=settings, rates=())
         player = scenario_loads(scenario, "", self.operators, cost_of(scenario), asked).player
         loads = [player.load(share * player.saturation_per_s) for share in _SHARES]
         return Curve(
             load=np.array([one.rate_per_s if by_rate else one.in_flight for one in loads]),
-            ttft_ms=np.array([one.ttft_mean_ms + one.outside_ms for one in loads]),
+            ttft_ms=np.array([first_given * (one.ttft_mean_ms + one.outside_ms) for one in loads]),
             tpot_ms=np.array([one.tpot_mean_ms for one in loads]),
             by_rate=by_rate,
         )

@@ -104,12 +104,14 @@ def judged_times(seen: Seen, load: Mean, expected: Expected, tolerance: float, e
         if mean is None:
             continue
         ratio, sd = _of_earlier(metric, load, expected, earlier)
-        value = ratio * expected.seen.at(metric, load.value)
+        value = float(ratio * expected.seen.at(metric, load.value))
         slope = expected.seen.slope(metric, load.value)
         whole = math.hypot(mean.error, slope * load.error, sd)
         if seen.is_idle:
             whole = math.inf
-        found.append(_judged(metric, "ms", mean, expected.stored.at(metric, load.value), value, tolerance, sd=whole))
+        found.append(
+            _judged(metric, "ms", mean, float(expected.stored.at(metric, load.value)), value, tolerance, sd=whole)
+        )
     return found
 
 

@@ -177,6 +177,7 @@ def _curve(answer: Answer, probe: str) -> tuple[Curve, tuple[int, ...]]:
     columns = {name: np.array([row[place] for row in answer.rows], dtype=np.float64) for name, place in of.items()}
     order = np.argsort(columns["batch_size"])
     columns = {name: values[order] for name, values in columns.items()}
+    columns = {name: np.nan_to_num(values, nan=1.0) for name, values in columns.items()}  # times of the other side
     curve = Curve(load=columns["concurrency"], ttft_ms=columns["ttft_ms"], tpot_ms=columns["tpot_ms"])
     return curve, tuple(int(size) for size in columns["batch_size"])
 

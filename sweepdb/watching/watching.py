@@ -42,6 +42,11 @@ from sweepdb.watching.windows import Mean, Seen, seen_over
 _LIMITED = {"ttft_ms": "ttft_limit", "tpot_ms": "tpot_limit"}
 _SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
 _DRIFTS = frozenset({"slower", "other lengths", "missed", "overloaded"})
+_BEST: Mapping[Phase, tuple[str, str]] = {  # the report of plans like this one, and what they carry
+    "aggregated": ("best", "output_tokens_per_s"),
+    "prefill": ("prefill", "qps"),
+    "decode": ("decode", "qps"),
+}
 _BEYOND = 1.05  # of the largest load that is known, up to which it stands for more
 _MANY = 100.0  # requests, from which on tenths say nothing
 _WAITING = 0.1  # of the requests that are served
@@ -299,25 +304,26 @@ class _Judging:
     def _better(self, now: Curve, expected: Expected) -> Iterator[str]:
         """A stored plan that carries more within the limits, if it is slower by as much as this one."""
         limits = self.asked.limits
-        if not limits or self._phase != "aggregated":
+        if not limits:
             return
+        report, carried = _BEST[self._phase]
         row = self.planned.instance.values
         slower = {metric: float(getattr(now, metric)[0] / getattr(expected.seen, metric)[0]) for metric in limits}
         given = {_LIMITED[metric]: limit / slower[metric] for metric, limit in limits.items()}
-        asked = {**given, "tpot_definition": "exclusive", "top": 1}
+        asked = {**given, "top": 1, **({"tpot_definition": "exclusive"} if "tpot_ms" in limits else {})}
         scope = {"model": row["model"], "device": row["device"], "workload": row["workload"], "all": True,
                  "serving_model": row["serving_model"], "quantization": row["linear_quantization"]}  # fmt: skip
-        best = self.session.ask(question_of("best", {**asked, **scope})).dicts()
+        best = self.session.ask(question_of(report, {**asked, **scope})).dicts()
         if not best or str(best[0]["probe"]).startswith(self.planned.instance.probe.partition(":")[0]):
             return
         pinned = [(str(row["scenario"]), 1, self.planned.batches[-1], 0)]
-        own = self.session.ask(question_of("best", asked), pinned=pinned).dicts()
+        own = self.session.ask(question_of(report, asked), pinned=pinned).dicts()
         devices = "1 device" if best[0]["num_devices"] == 1 else f"{best[0]['num_devices']} devices"
         other = f"{best[0]['probe']} ({best[0]['plan']}, {devices})"
         if not own:
             yield f"{other} would keep the limits, and this plan keeps them at no load."
             return
-        gain = _per_device(best[0]) / _per_device(own[0]) - 1.0
+        gain = _per_device(best[0], carried) / _per_device(own[0], carried) - 1.0
         if gain > self.asked.tolerance:
             yield f"{other} would carry {100 * gain:.0f} % more a device within the limits, at the lengths planned."
 
@@ -341,8 +347,8 @@ def _only_seen(
     return Judged(metric, unit, measured, planned, expected, None, None, None, None, "seen")
 
 
-def _per_device(row: Mapping[str, object]) -> float:
-    return float(str(row["output_tokens_per_s"])) / float(str(row["num_devices"]))
+def _per_device(row: Mapping[str, object], carried: str) -> float:
+    return float(str(row[carried])) / float(str(row["num_devices"]))
 
 
 def _as_measured(expected: Expected, times: Sequence[Judged], load: Mean) -> Curve:

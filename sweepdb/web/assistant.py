@@ -86,7 +86,7 @@ class Assistant:
     async def regress(
         self, baseline: str, against: str, model: str | None = None, device: str | None = None
     ) -> Document:
-        """What got worse from one side to the other, the surest first: a tag, an engine's version, days or a sweep.
+        """Changes from one side to the other, the surely worse first: a tag, an engine's version, days or a sweep.
 
         Days are written 2026-05-01 or 2026-05-01..2026-05-31. A sweep is predicted: it has no interval of repeats."""
         asked = {"baseline": baseline, "against": against, "model": model, "device": device}

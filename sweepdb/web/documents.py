@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
-from datetime import date
-from decimal import Decimal
 
 from queries.asking import (
     NEAREST,
@@ -21,7 +19,7 @@ from queries.asking import (
     report_pictures,
     shown_names,
 )
-from store.texts import csv_line
+from store.texts import csv_line, plain
 from sweepdb.planning import short_plan
 from sweepdb.web.pool import Told
 
@@ -131,17 +129,3 @@ def _column(values: Sequence[object]) -> Sequence[object]:
 def limits_module() -> str:
     """The table of limits, as a module of the pages."""
     return f"export const LIMITS = {json.dumps(limits_told())};\n"
-
-
-def plain(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, Decimal):
-        return float(value)
-    return value.isoformat() if isinstance(value, date) else str(value)

@@ -18,10 +18,11 @@ from queries.dictionary import dictionary
 from queries.scope_list import ScopeEntry, any_measured, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
+from store.texts import plain
 from sweepdb.deciding import REPORT
 from sweepdb.reporting import drawn
 from sweepdb.web.asked import question_of_parameters
-from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, plain, table_document
+from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, table_document
 from sweepdb.web.listings import (
     Listing,
     decision_document,
@@ -162,7 +163,7 @@ class Endpoints:
         return await self._listed(request, lambda location: measured_listing(location, metric))
 
     async def regress(self, request: Request) -> Response:
-        """What got worse from `baseline` to `against`, setting by setting."""
+        """Changes from `baseline` to `against`, the surely worse first."""
         return await self._listed(request, lambda location: regress_listing(location, request.query_params))
 
     async def trend(self, request: Request) -> Response:

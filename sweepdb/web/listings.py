@@ -17,10 +17,10 @@ from queries.probes import find_probe
 from store.errors import InputError, NothingFits
 from store.location import StoreLocation
 from store.sweep_list import list_sweeps
+from store.texts import plain
 from sweepdb.deciding import BUDGET, GAIN, Decision, decided, document
 from sweepdb.reporting import explained_picture, picture_with
 from sweepdb.sessions import open_session
-from sweepdb.web.documents import plain
 
 Picture: TypeAlias = dict[str, Any]  # Vega-Lite
 _PICTURES = Path(__file__).parent / "static" / "pictures"
@@ -104,7 +104,7 @@ _SIDES = ("baseline", "against")
 
 
 def regress_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
-    """What changed between two sides, the worst first: runs by tag, version or days, or a sweep."""
+    """Changes between two sides, the worst first: runs by tag, version or days, or a sweep."""
     from sweepdb.measuring import Change, regressions
 
     given = _checked(asked, {*_OF_RUNS, *_SIDES})

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from queries.sandbox import StatementLimits, run_sql
 from store.errors import InputError, SweepdbError
 from store.location import StoreLocation, parse_url
-from sweepdb.web.documents import plain, table_document
+from store.texts import plain
+from sweepdb.web.documents import table_document
 
 STATEMENT_LETTERS = 100_000
 _MOST_ROWS = 10_000

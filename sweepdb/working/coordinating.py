@@ -18,8 +18,8 @@ from evaluator.sweep import (
     SCENARIOS_AT_ONCE,
     Progress,
     SweepReport,
+    Tally,
     begun_sweep,
-    counted_failures,
     in_lists,
     legal_scenarios,
 )
@@ -109,7 +109,7 @@ def run_on_workers(
             f"{len(run.given_up)} shards of sweep {key} failed {MOST_ATTEMPTS} times, {shard[:12]} first: {reason}",
             hint="the others are stored; run the same command again to add what is missing",
         )
-    return run.report(key, interrupted=interrupted)
+    return run.tally.report(key, scenarios=run.scenarios, captured=run.captured, interrupted=interrupted)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,18 +121,11 @@ class _Coordinating:
     engine: ShardEngine
     folder: str
     on_progress: Callable[[Progress], None]
-    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     given_up: dict[str, str] = field(default_factory=dict)
     scenarios: int = 0
-    done: int = 0
-    stored: int = 0
-    known: int = 0
-    fitting: int = 0
     captured: int = 0
     arrivals: ArrivalRequest | None = None
-    loads_stored: int = 0
-    loads_known: int = 0
-    unplayed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    tally: Tally = field(default_factory=Tally)
     evaluate_cpu_s: float = 0.0
     _texts: dict[str, str] = field(default_factory=dict)  # operator sets as JSON
     _waiting: dict[str, tuple[Cut[_Item], Mapping[int, ReadyScenario]]] = field(default_factory=dict)
@@ -152,21 +145,6 @@ class _Coordinating:
         while self._waiting:
             self._take_one()
 
-    def report(self, key: str, *, interrupted: bool) -> SweepReport:
-        return SweepReport(
-            sweep=key,
-            scenarios=self.scenarios,
-            probes_stored=self.stored,
-            probes_known=self.known,
-            operators_captured=self.captured,
-            fitting_scenarios=self.fitting,
-            failures=counted_failures(self.failures),
-            interrupted=interrupted,
-            loads_stored=self.loads_stored,
-            loads_known=self.loads_known,
-            unplayed=counted_failures(self.unplayed),
-        )
-
     def _ready(self) -> Iterator[_Item]:
         """Every scenario with its operators and batch sizes; what is not captured yet is captured here, once."""
         readying = Readying(store=self.store)
@@ -184,9 +162,9 @@ class _Coordinating:
         refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
         self.scenarios += len(ready)
         for item in ready:
-            self.fitting += item.fits
+            self.tally.fitting += item.fits
             if item.record.status != "ok":
-                self.failures[item.record.status, item.record.reason or ""] += 1
+                self.tally.failures[item.record.status, item.record.reason or ""] += 1
         items = [one for item, ref in zip(ready, refs, strict=True) if (one := self._shard_scenario(item, ref))]
         self._record_known(ready, refs)
         if not items:
@@ -238,7 +216,7 @@ class _Coordinating:
                 absent = missing_intervals(item.interval, ref.known)
                 there += [(ref.id, first, last) for first, last in missing_intervals(item.interval, absent)]
         record_known(self.store, self.sweep_id, there)
-        self.known += sum(last - first + 1 for _, first, last in there)
+        self.tally.probes_known += sum(last - first + 1 for _, first, last in there)
 
     def _take_one(self) -> None:
         task, outcome = next(self.engine.results())
@@ -258,12 +236,12 @@ class _Coordinating:
         self._keep_loads(task, outcome)
         cut, ready = self._waiting[task.key]
         if registered is not None:
-            self.stored += registered.probes_added
-            self.known += registered.probes_known
+            self.tally.probes_stored += registered.probes_added
+            self.tally.probes_known += registered.probes_known
         for scenario_id, reason in outcome.failures.items():
             record = replace(ready[scenario_id].record, status="error", reason=escaped(reason)[:LONGEST_TEXT])
             put_scenarios(self.store, self.sweep_id, [record])
-            self.failures["error", reason] += 1
+            self.tally.failures["error", reason] += 1
         if registered is not None and registered.left:  # somebody else stored a piece meanwhile: add the rest
             self._waiting.pop(task.key)
             left = Cut(cut.number, cut.key, cut.items, cut.probes)
@@ -283,15 +261,15 @@ class _Coordinating:
         added = outcome.loads_added
         if added is None:  # one writer: the coordinator
             added = store_loads(self.store, self.sweep_id, task.plays.asked, outcome.played.loads)
-        self.loads_stored += added
-        self.loads_known += outcome.played.known + outcome.played.made - added
-        self.unplayed.update(outcome.played.unplayed.values())
+        self.tally.loads_stored += added
+        self.tally.loads_known += outcome.played.known + outcome.played.made - added
+        self.tally.unplayed.update(outcome.played.unplayed.values())
 
     def _rest(self, cut: Cut[_Item]) -> ShardTask | None:
         """The shard again, with what is missing now; nothing of it is counted twice."""
-        before = (self.scenarios, self.fitting, self.known, Counter(self.failures))
+        before, scenarios = replace(self.tally, failures=Counter(self.tally.failures)), self.scenarios
         task = self._task(cut)
-        self.scenarios, self.fitting, self.known, self.failures = before
+        self.tally, self.scenarios = before, scenarios
         return task
 
     def _again(self, task: ShardTask, error: Exception) -> None:
@@ -306,5 +284,5 @@ class _Coordinating:
         self._ended(cut)
 
     def _ended(self, cut: Cut[_Item]) -> None:
-        self.done += len(cut.items)
-        self.on_progress(Progress(scenarios_done=self.done, scenarios=len(self.planned), probes_stored=self.stored))
+        self.tally.done += len(cut.items)
+        self.on_progress(self.tally.progress(len(self.planned)))

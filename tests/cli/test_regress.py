@@ -18,8 +18,9 @@ from web_client import send
 
 from store.location import parse_url
 from sweepdb import open as sweepdb_open
-from sweepdb.web import SessionPool, build_web
+from sweepdb.web.app import build_web
 from sweepdb.web.guard import LOOPBACK
+from sweepdb.web.pool import SessionPool
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "import-measurements.md"

@@ -19,14 +19,16 @@ def flat(sql, look=PROBES):
 def test_arguments_take_the_place_of_parameters_by_place_by_name_and_by_default():
     # scoped.sql: picked(wanted_phase, wanted_objective, every_row := FALSE) ends in QUALIFY every_row OR row_number() ...
     told = flat(SPLIT)
-    assert "QUALIFY (getvariable('all_pairs')) OR row_number()" in told
-    assert "CASE ('qps') WHEN 'qps' THEN qps" in told
-    assert "QUALIFY (FALSE) OR row_number()" in flat("FROM picked('decode', 'ttft')")
+    assert "QUALIFY getvariable('all_pairs') OR row_number()" in told
+    assert "CASE 'qps' WHEN 'qps' THEN qps" in told
+    assert "CASE (a + b) WHEN 'qps'" in flat("FROM picked('decode', a + b)")
+    assert "CASE ((a) + (b)) WHEN 'qps'" in flat("FROM picked('decode', (a) + (b))")
+    assert "QUALIFY FALSE OR row_number()" in flat("FROM picked('decode', 'ttft')")
 
 
 def test_an_argument_may_hold_commas_brackets_and_texts_that_look_like_calls():
     told = flat("FROM stored_rows((SELECT list({'scenario_id': 1, 'batch_size': f(2, ']')}) FROM shown)) AS p")
-    assert "unnest(((SELECT list({'scenario_id': 1, 'batch_size': f(2, ']')}) FROM shown)), recursive := true)" in told
+    assert "unnest((SELECT list({'scenario_id': 1, 'batch_size': f(2, ']')}) FROM shown), recursive := true)" in told
     assert told.endswith(") AS p")
     assert flat("SELECT 'judged(1)', x.judged FROM t") == "SELECT 'judged(1)', x.judged FROM t"
 

@@ -1,6 +1,7 @@
 """Both numbers of a stored row that own runs correct, and the run that lies nearest."""
 
 import json
+import shutil
 
 import pytest
 from client_files import VLLM
@@ -65,6 +66,21 @@ def test_why_says_in_its_header_that_runs_corrected_it(store):
     assert said is not None
     assert (said.corrected, said.shown) == (2, 2)
     assert "from 1 run of yours" in said.lines[0]
+
+
+def test_rows_of_a_plan_that_did_not_start_say_so(store, tmp_path):
+    failed = {"server_failed": "out of memory", "measured_at": "2026-11-20T10:00:00Z", "model": "Qwen/Qwen3-0.6B",
+              "device": "h100_sxm", "engine": "vllm", "input_length": 1024, "output_length": 128, "concurrency": 4}  # fmt: skip
+    (tmp_path / "failed.json").write_text(json.dumps(failed), encoding="utf-8")
+    copy = f"sqlite:///{shutil.copy(store.removeprefix('sqlite:///'), tmp_path / 'store.sqlite')}"
+    told = f"measurements import {tmp_path}/failed.json --set tp=1 --set precision=bf16"
+    assert run([*told.split(), "--store", copy]) == 0
+    start = rows_of(copy)[0]["probe"].partition(":")[0]
+    said = f"note: the server of {start} did not start, or crashed, on 2026-11-20: out of memory"
+    question = Question(report="best", limits=Limits(ttft_ms=1e6))
+    for url, wanted in ((copy, True), (store, False)):
+        with open_session(url) as session:
+            assert (said in session.ask(question).notes) is wanted
 
 
 def test_a_store_without_runs_says_nothing_of_them(tmp_path):

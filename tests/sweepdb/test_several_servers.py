@@ -68,7 +68,7 @@ def test_each_server_has_its_devices_and_port_and_the_router_knows_all(url, tmp_
     assert second.stdout == ""  # the router is on the first host
     log = (tmp_path / "out" / "server-2.log").read_text()
     assert log.startswith("0,1,2,3 serve Qwen/Qwen3-30B-A3B --port 8001")
-    assert "--gpu-memory-utilization 0.9\n" in log
+    assert "--gpu-memory-utilization 0.9 --max-model-len 3072\n" in log
     assert "--max-num-seqs" not in log
     for wrong, message in (({}, "the addresses of the 2 hosts"), ({"HOSTS": "a"}, "HOSTS names 1 hosts, not 2")):
         assert message in run(tmp_path / "out" / "start.sh", surroundings, **wrong).stderr
@@ -131,25 +131,29 @@ def test_flags_to_serve_with_keep_the_plan_and_drop_the_limits_of_the_row(url, t
     folder = tmp_path / "out"
     write_launch(row(url), folder, store=url)
     flags = {name: (folder / f"{name}server.sh").read_text() for name in ("", "production-")}
-    dropped = {"--max-num-seqs", "--max-model-len", "--disable-prefix-caching"}
+    dropped = {"--max-num-seqs", "--disable-prefix-caching"}
     found = {name: set(re.findall(r"--[a-z-]+", text.partition("\nexec ")[2])) for name, text in flags.items()}
     assert found[""] - found["production-"] == dropped
-    told = re.findall(r"^# (Memory|Length|Requests at once|Prefix cache): (.*)", flags["production-"], re.MULTILINE)
+    words = r"^# (Memory|Length|Longest that would fit|Requests at once|Prefix cache): (.*)"
     stated = dict(re.findall(r"(--[a-z-]+) ([\d.]+)", flags[""]))
-    assert dict(told) == {
+    assert dict(re.findall(words, flags["production-"], re.MULTILINE)) == {
         "Memory": f"--gpu-memory-utilization 0.9; the row alone needs {stated['--gpu-memory-utilization']}.",
-        "Length": f"as long as the model takes. --max-model-len {stated['--max-model-len']} is enough for the row's workload,"
-        " and turns longer ones away.",
+        # 2,000 + 500 tokens and 32 for a chat template, in whole 1,024s.
+        "Length": "--max-model-len 3072: the workload's longest request has 2,500 tokens; longer ones are turned away.",
+        # 30.5 billion weights in BF16 on four H200 leave room for more than the model's own.
+        "Longest that would fit": "40,960 tokens, the model's own longest.",
         "Requests at once": f"the engine's own number; the row has --max-num-seqs {stated['--max-num-seqs']}.",
         "Prefix cache": "on; the row was predicted without.",
     }
-    # 30.5 billion weights in BF16 on four H200 leave room for more than the model's own 40,960 tokens: no length is named.
-    assert "--gpu-memory-utilization 0.9\n" in flags["production-"]
+    assert re.search(
+        r"^exec .*--gpu-memory-utilization 0\.9 .*--max-model-len 3072$", flags["production-"], re.DOTALL | re.MULTILINE
+    )
     assert "production-" in (folder / "README.md").read_text()
     write_launch(row(url), tmp_path / "trtllm", engine="trtllm", store=url)
     text = (tmp_path / "trtllm" / "production-server-engine.yaml").read_text()
     assert "max_batch_size" not in text
     assert "free_gpu_memory_fraction: 0.9" in text
+    assert "max_seq_len: 3072" in text
     assert "production-server-engine.yaml" in (tmp_path / "trtllm" / "production-server.sh").read_text()
 
 

@@ -477,6 +477,10 @@ def test_each_side_is_compared_with_its_own_row(apart, tmp_path):
     assert "ttft_ms" not in metrics["decode"]
     assert next(row for row in found["decode"] if row["metric"] == "tpot_ms")["verdict"] == "slower"
     assert re.search(r"Slower by (19|20|21) %", answers["slow", "decode"].err)
+    of_decode = {row["metric"]: row for row in found["decode"]}
+    # Each of so many in flight stays for the 99 tokens after its first, which the prefill server gave it.
+    stay_s = (OUTPUT - 1) * of_decode["tpot_ms"]["planned"] / 1e3
+    assert of_decode["requests_per_s"]["planned"] == pytest.approx(of_decode["in_flight"]["measured"] / stay_s)
 
 
 def test_both_sides_are_one_answer(apart, tmp_path):

@@ -76,7 +76,7 @@ def test_an_assistant_asks_what_the_command_line_asks(url):
     assert "nearest: tpot_limit" in misspelt[1]
     assert "nearest: best" in unknown[1]
     assert "'prob'" in nowhere[1]
-    assert all(one[0] and "No measured run is stored" in one[1] for one in (no_side, no_runs))
+    assert all(one[0] and "no measured run is stored" in one[1].lower() for one in (no_side, no_runs))
     assert nothing[1]["nearest"]["rows"]
     assert coverage[1]["rows"]
     assert relations[1]["rows"]

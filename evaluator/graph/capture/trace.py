@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
+from operator import attrgetter
+from typing import Any
 
 from evaluator.graph.capture.affine_fit import NotAffineError, Point, fitted, trace_points
 from evaluator.graph.capture.blocks import HALF, Step
 from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.capture.decoder import trace_step
 from evaluator.graph.capture.encoder_blocks import trace_encoder
+from evaluator.graph.capture.formulas import Work
 from evaluator.graph.capture.recorder import Record, Recorder, Scope
 from evaluator.graph.operators import (
     Affine,
@@ -76,6 +79,14 @@ def _traced(request: CaptureRequest, point: Point) -> Recorder:
     return recorder
 
 
+# What a call and its scope say of an operator as it is; the numbers of a call are fitted over the points.
+_FITTED = {name: attrgetter(f"work.{name}") for name in ("matrix_flops", "vector_flops", "bytes_read", "bytes_written")}
+_OF_WORK, _OF_SCOPE = (
+    tuple({field.name for field in fields(Operator)} & {field.name for field in fields(kind)} - set(own))
+    for kind, own in ((Work, ("label", "gemm", "collective", *_FITTED)), (Scope, ("label", "counts", "experts")))
+)
+
+
 def _operator(points: Sequence[Point], records: Sequence[Record], prompt_shares: int) -> Operator:
     first = records[0]
     work, scope = first.work, first.scope
@@ -87,32 +98,18 @@ def _operator(points: Sequence[Point], records: Sequence[Record], prompt_shares:
     if experts is not None:
         tokens = fit(lambda record: (record.scope.experts or _absent(record)).tokens.tokens)
         experts = replace(experts, tokens=tokens, role=work.role or experts.role)
+    values: dict[str, Any] = {
+        **{name: getattr(work, name) for name in _OF_WORK},
+        **{name: getattr(scope, name) for name in _OF_SCOPE},
+        **{name: fit(read) for name, read in _FITTED.items()},
+    }
     return Operator(
-        kind=work.kind,
+        **values,
         label=first.label,
         counts=(),
-        launches=work.launches,
-        matrix_flops=fit(lambda record: record.work.matrix_flops),
-        matrix_dtype=work.matrix_dtype,
-        vector_flops=fit(lambda record: record.work.vector_flops),
-        vector_dtype=work.vector_dtype,
-        bytes_read=fit(lambda record: record.work.bytes_read),
-        bytes_written=fit(lambda record: record.work.bytes_written),
-        weight_bytes=work.weight_bytes,
-        weight_format=work.weight_format,
-        activation_dtype=work.activation_dtype,
-        expert_bytes=work.expert_bytes,
-        expert_vector_flops=work.expert_vector_flops,
-        per_expert=scope.per_expert,
-        per_phase=scope.per_phase,
         gemm=_gemm(records, fit),
-        attention=work.attention,
         experts=experts if _needs_experts(first) else None,
         collective=_collective(records, fit),
-        multiple=scope.multiple,
-        if_needed=scope.if_needed,
-        requests=scope.requests,
-        shares=scope.shares,
         prompt_shares=prompt_shares,
     )
 

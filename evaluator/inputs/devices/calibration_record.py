@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 from evaluator.inputs.yaml_file import is_finite, shortened
@@ -92,17 +92,7 @@ def calibration_to_mapping(calibration: Calibration) -> dict[str, Any]:
         **({"engine": calibration.engine, "own": list(calibration.own)} if calibration.engine else {}),
         **({"apart": list(calibration.apart)} if calibration.apart else {}),
         "kernels": {name: dict(values) for name, values in sorted(calibration.kernels.items())},
-        "accuracy": {
-            name: {
-                "rows": entry.rows,
-                "fitted": entry.fitted,
-                "median_ape": entry.median_ape,
-                "mean_ape": entry.mean_ape,
-                "p90_ape": entry.p90_ape,
-                "bias": entry.bias,
-            }
-            for name, entry in sorted(calibration.accuracy.items())
-        },
+        "accuracy": {name: asdict(entry) for name, entry in sorted(calibration.accuracy.items())},
     }
 
 

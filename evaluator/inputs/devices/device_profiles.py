@@ -101,30 +101,21 @@ def profile_from_text(text: str, where: str) -> DeviceProfile:
     from evaluator.inputs.devices.device_file import DeviceKeys
 
     found = checked_yaml(DeviceKeys, text, where, hint="docs/howto/describe-what-you-serve.md explains every key")
+    values: dict[str, Any] = dict(found)
+    del values["aliases"]
     return DeviceProfile(
-        name=found.name,
-        vendor=found.vendor,
-        family=found.family,
-        matrix_flops_per_s=tuple(sorted(found.matrix_flops_per_s.items())),
-        vector_flops_per_s=tuple(sorted(found.vector_flops_per_s.items())),
-        memory_bytes=int(found.memory_bytes),
-        memory_bandwidth_bytes_per_s=found.memory_bandwidth_bytes_per_s,
-        compute_efficiency=found.compute_efficiency,
-        memory_efficiency=found.memory_efficiency,
-        matrix_static_s=found.matrix_static_s,
-        vector_static_s=found.vector_static_s,
-        communication_static_s=found.communication_static_s,
-        compute_units=None if found.compute_units is None else int(found.compute_units),
-        watts=found.watts,
-        grid=tuple(found.grid),
-        links=tuple(Link(**dict(link)) for link in found.links),
-        source=found.source,
-        calibration=_calibration(found.calibration, f"{where}: calibration"),
-        host_link_bytes_per_s=found.host_link_bytes_per_s or 0.0,
-        host_link_source=found.host_link_source,
-        cache_bytes=int(found.cache_bytes or 0),
-        cache_source=found.cache_source,
-        fitted_from=found.fitted_from,
+        **values
+        | {
+            "matrix_flops_per_s": tuple(sorted(found.matrix_flops_per_s.items())),
+            "vector_flops_per_s": tuple(sorted(found.vector_flops_per_s.items())),
+            "memory_bytes": int(found.memory_bytes),
+            "compute_units": None if found.compute_units is None else int(found.compute_units),
+            "grid": tuple(found.grid),
+            "links": tuple(Link(**dict(link)) for link in found.links),
+            "calibration": _calibration(found.calibration, f"{where}: calibration"),
+            "host_link_bytes_per_s": found.host_link_bytes_per_s or 0.0,
+            "cache_bytes": int(found.cache_bytes or 0),
+        }
     )
 
 

@@ -54,7 +54,7 @@ FAILED = ResultFormat(
     name=SERVER_FAILED,
     told=lambda document: SERVER_FAILED in document,
     facts={name: name for name in ("model", "device", "engine", "input_length", "output_length", "concurrency",
-                                   "request_rate")},
+                                   "request_rate", "measured_at")},
     latencies={},
     rates={},
     settle=_settle,

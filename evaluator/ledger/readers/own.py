@@ -22,7 +22,7 @@ from evaluator.ledger.readers.building import (
     text,
     whole,
 )
-from evaluator.ledger.readers.columns import ColumnReader, Columns, fits
+from evaluator.ledger.readers.column_reading import ColumnReader, Columns, fits
 from evaluator.ledger.readers.rows import RecordOf, read_rows
 from store.records import RunRecord, SideRecord
 

@@ -1,6 +1,6 @@
 """Tables in CSV, a point a line.
 
-Not here: what a line means (own, comparison_tables), and large tables by columns (columns)."""
+Not here: what a line means (own, comparison_tables), and large tables by columns (column_reading)."""
 
 from __future__ import annotations
 

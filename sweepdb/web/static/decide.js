@@ -19,13 +19,16 @@ const USUAL = { num_devices: "8", ttft_limit: "2000", tpot_limit: "50" };
 const METRICS = [["tpot_ms", "TPOT", "tpot_limit"], ["ttft_ms", "TTFT", "ttft_limit"]];
 const COLUMNS = ["device", "plan", "instances", "num_devices", "concurrency", "requests_per_s", "output_tokens_per_s", "ttft_ms", "tpot_ms", "holds", "stands", "probe"];
 
+// Commands between backticks stand out.
+const coded = (text) => text.split("`").map((part, place) => (place % 2 ? h("code", {}, part) : part));
+
 // One server's times over its users: the band of what a run would measure, what is predicted, what was measured, the limit.
 function banded(rows, name, limit) {
   const x = { field: "concurrency", type: "quantitative", title: "concurrency", scale: { type: "log" } };
   const y = (field) => ({ field, type: "quantitative", title: `${name}, ms`, scale: { type: "log", nice: false } });
   const told = ["plan", "concurrency", "low_ms", "expected_ms", "high_ms", "measured_ms"].map((field) => ({ field }));
   const color = { field: "plan", type: "nominal", title: "plan" };
-  return { config: {}, height: 300, data: { values: rows }, encoding: { x, color }, layer: [
+  return { config: {}, height: 340, data: { values: rows }, encoding: { x, color }, layer: [
     { mark: { type: "area", opacity: 0.18, tooltip: false }, encoding: { y: y("low_ms"), y2: { field: "high_ms" } } },
     { mark: { type: "line", tooltip: false }, encoding: { y: y("expected_ms") } },
     { mark: { type: "line", strokeDash: [3, 3], opacity: 0.6, tooltip: false }, encoding: { y: y("predicted_ms") } },
@@ -70,13 +73,13 @@ export async function decide(main) {
     try {
       const told = await get("decide", parameters());
       moment.state = told.state;
-      fill(said, told.sentences.map((line) => h("p", { class: "sentence" }, typed(line))));
+      fill(said, told.sentences.map((line) => h("p", { class: "sentence" }, coded(typed(line)))));
       const start = told.next_starts[0];
       fill(next, start ? [h("ul", {}, told.outcomes.map((line) => h("li", {}, line))), scriptButton()] : null);
       for (const one of figures) {
         const mine = told.bands.filter((row) => row.metric === one.metric);
         one.canvas.closest("section").hidden = !mine.length;
-        if (mine.length) await one.picture.show(fitted(banded(mine, one.name, Number(asked()[one.limit]) || null), { height: 300, plans: told.plans }), `${one.name} over concurrency: bands hold four of five runs, diamonds are measured`);
+        if (mine.length) await one.picture.show(fitted(banded(mine, one.name, Number(asked()[one.limit]) || null), { plans: told.plans }), `${one.name} over concurrency: bands hold four of five runs, diamonds are measured`);
         else one.picture.clear();
       }
       const columns = COLUMNS.map((name) => ({ name, unit: "none", meaning: "" }));

@@ -21,14 +21,14 @@ const PAGES = [
   ["", "Explore", explore],
   ["decide", "Decide", decide],
   ["pd", "Prefill:Decode", reportPage({
-    title: "Prefill and decode apart", intro: "How many instances of each pool carry the most within a budget of devices, and what aggregated instances make of the same devices.",
+    title: "Disaggregated serving", intro: "How many instances of each pool carry the most within a budget of devices, and what aggregated instances make of the same devices.",
     fields: [{ name: "num_devices", label: "Devices" }, ...LIMIT_FIELDS, { name: "kv_transfer_gb_per_s", label: "KV transfer, GB/s" }, { name: "prefill_device", label: "Prefill on", placeholder: "any device" }, { name: "decode_device", label: "Decode on", placeholder: "any device" }], defaults: { num_devices: "8" },
-    reports: [{ report: "deployments", title: "Apart or aggregated" }, { report: "pd-counts", title: "Instances of the best pair" }, { report: "pd-ratio", title: "Best pairs of plans" }],
+    reports: [{ report: "deployments", title: "Disaggregated or aggregated" }, { report: "pd-counts", title: "Instances of the best pair" }, { report: "pd-ratio", title: "Best pairs of plans" }],
   })],
   ["goodput", "Goodput", reportPage({
     title: "Goodput", intro: "Requests that arrive: the share that meets the limits at each rate that was simulated, and the highest rate at which enough of them do.",
-    fields: [...ON_TIMES, { name: "attainment", label: "Wanted share", placeholder: "0.9" }, { name: "mode", label: "Phase", choices: MODES }],
-    reports: [{ report: "attainment", title: "Share of requests within the limits" }, { report: "best", title: "Highest rates", fixed: { by: "goodput" } }],
+    fields: [...ON_TIMES, { name: "attainment", label: "Attainment", placeholder: "0.95" }, { name: "mode", label: "Phase", choices: MODES }],
+    reports: [{ report: "best", title: "Highest rates", fixed: { by: "goodput" } }, { report: "attainment", title: "Share of requests within the limits" }],
   })],
   ["sensitivity", "Sensitivity", reportPage({
     title: "Sensitivity", intro: "The best throughput as a function of one limit or two: where the winner changes, and what one more millisecond buys.",

@@ -84,13 +84,18 @@ export function tools(report, parameters, answer, { picture = false } = {}) {
 
 // How far to trust an answer, and what it rests on.
 export function trust(answer) {
-  const errors = errorLines(answer.expected_error);
+  const apart = answer.rows?.[0]?.[answer.columns.findIndex((one) => one.name === "mode")] === "pd";
+  const lead = answer.expected_error.find((one) => !apart && one.subject.split(", ")[2] === "aggregated") ?? answer.expected_error[0];
+  const first = answer.expected_error.filter((one) => one.subject === lead.subject);
+  const errors = errorLines(first);
+  const others = errorLines(answer.expected_error).filter((line) => !errors.includes(line));
   const considered = Object.entries(answer.considered).map(([name, count]) => `${count.toLocaleString("en")} ${name}`).join(" of ");
   return h("div", { class: "trust" },
     errors.length ? h("p", { class: "expected" }, h("strong", {}, "Expected error: "), errors.join("; ")) : null,
     answer.verdict.map((line) => h("p", { class: "verdict" }, typed(line))),
     h("details", {}, h("summary", {}, `Rules and assumptions (${considered} looked at)`),
       h("p", {}, ruleLine(answer)), h("p", {}, versionLine(answer)),
+      others.length ? h("p", {}, "Expected error of other rows: ", others.join("; ")) : null,
       answer.left_out ? h("p", {}, typed(answer.left_out)) : null,
       answer.notes.length ? h("ul", {}, answer.notes.map((note) => h("li", {}, typed(note)))) : null));
 }

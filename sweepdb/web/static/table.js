@@ -26,6 +26,7 @@ const SHORT = {
   usd_per_million_output_tokens: "$/M output tokens",
   output_tokens_per_s: "tokens/s",
   system_qps: "requests/s",
+  requests_per_s: "requests/s",
   qps_per_device: "requests/s/device",
   arrivals_per_s: "arrivals/s",
 };

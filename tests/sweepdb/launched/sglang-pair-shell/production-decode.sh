@@ -3,8 +3,8 @@
 # To serve with: the plan, formats and token budget of row a3c76844:6, without its limits. Instances: 2.
 # Devices of one instance: tensor 1 x attention replicas 8 x pipeline 1 = 8.
 # Memory: the engine's own share, about 0.87; the row alone needs 0.08.
-# Length: --context-length 3072: the workload's longest request has 2500 tokens; longer ones are turned away.
-# Longest that would fit: 40960 tokens, the model's own longest.
+# Length: --context-length 3072: the workload's longest request has 2,500 tokens; longer ones are turned away.
+# Longest that would fit: 40,960 tokens, the model's own longest.
 # Requests at once: the engine's own number; the row has --max-running-requests 48.
 # Prefix cache: on; the row was predicted without.
 set -euo pipefail

@@ -3,8 +3,8 @@
 # To serve with: the plan, formats and token budget of row a396e5ab:6, without its limits. Instances: 1.
 # Devices of one instance: tensor 4 x pipeline 1 x data 4 = 16.
 # Memory: --gpu-memory-utilization 0.9; the row alone needs 0.04.
-# Length: --max-model-len 3072: the workload's longest request has 2500 tokens; longer ones are turned away.
-# Longest that would fit: 40960 tokens, the model's own longest.
+# Length: --max-model-len 3072: the workload's longest request has 2,500 tokens; longer ones are turned away.
+# Longest that would fit: 40,960 tokens, the model's own longest.
 # Requests at once: the engine's own number; the row has --max-num-seqs 6.
 # Prefix cache: on; the row was predicted without.
 set -euo pipefail
