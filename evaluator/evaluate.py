@@ -39,6 +39,7 @@ from evaluator.serving.waves.side_by_side import SideBySide
 from store.errors import InputError
 from store.schema import MEASURES, Convention, Phase
 
+LEAST_UNPADDED_TP = 8  # from which vLLM takes another kernel for experts by itself (its pull request 29346)
 Trace = Literal["prefill", "decode", "encoder"]
 Columns = dict[str, NDArray[Any]]
 _TRACES: Mapping[Phase, tuple[Trace, ...]] = {
@@ -132,18 +133,23 @@ def cost_of(scenario: Scenario) -> CostModel:
     """The cost model that prices a scenario: by its device, and for calibrated ones by how tokens fall on experts."""
     stated = scenario.routing.startswith(LOAD)  # of the server as it is, its copies of experts included
     routing = "balanced" if evened_out(scenario) and not stated else scenario.routing
-    return cost_model(scenario.device, scenario.convention, routing)
+    engine = serving_model_of(scenario).engine(scenario)
+    rows = engine.expert_rows if engine is not None and scenario.plan.tp < LEAST_UNPADDED_TP else 0
+    return cost_model(scenario.device, scenario.convention, routing, rows)
 
 
 @functools.lru_cache(maxsize=64)
-def cost_model(device: DeviceProfile, convention: Convention, routing: Routing = "balanced") -> CostModel:
+def cost_model(
+    device: DeviceProfile, convention: Convention, routing: Routing = "balanced", expert_rows: int = 0
+) -> CostModel:
     """The cost model of the family that a device profile names. A calibration is read once, not once a scenario."""
     load = busiest_load(routing)
     if device.family == "theoretical":
         return TheoreticalCost(device=device, convention=convention, load=load)
     from evaluator.pricing.calibrated import calibrated_cost
 
-    return calibrated_cost(device, routing="balanced" if routing.startswith(LOAD) else routing, load=load)
+    measured = "balanced" if routing.startswith(LOAD) else routing
+    return calibrated_cost(device, routing=measured, load=load, expert_rows=expert_rows)
 
 
 def assumptions_of(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> tuple[str, ...]:

@@ -128,10 +128,33 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
     """Requests in flight on all replicas where each reserves `tokens` of keys and values to its end.
 
     Left out: activations, the runtime's own memory, blocks that are not full."""
+    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, _held(model, device, precision, plan, tokens)))
+
+
+def seats_in_memory(deployment: Deployment) -> int | None:
+    """Requests of one replica that its memory holds at once, where more are asked; None where it holds all.
+
+    Engines admit requests while blocks are left, so one counts at its mean length; those of a batch, which all end
+    together, at their last. Weights that do not fit say nothing, and nor does TensorRT-LLM, whose checkpoints bring
+    narrow keys that rows do not state."""
+    if (deployment.engine or "").startswith("trtllm"):
+        return None
+    grown = deployment.output_length * (1.0 if deployment.batched else 0.5)
+    held = _held(
+        deployment.model,
+        deployment.device,
+        deployment.precision,
+        deployment.plan,
+        deployment.input_length + grown,
+    )
+    return held if 0 < held < deployment.users_of_replica else None
+
+
+def _held(model: ModelSpec, device: DeviceProfile, precision: Precision, plan: Plan, tokens: float) -> int:
+    """Requests of so many tokens in what weights leave to one replica; below 1 where they leave too little."""
     free = FREE_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
-    bits = 16 if precision.cache == "DISABLED" else 8
-    one = sum(group.count * layer_bytes(group, bits, plan.tp, tokens) for group in model.layers)
-    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, int(free / (one / plan.pp))))
+    one = sum(group.count * layer_bytes(group, kv_cache_bits(precision), plan.tp, tokens) for group in model.layers)
+    return int(free / (one / plan.pp)) if one else LARGEST_PLANNED_BATCH
 
 
 def _weight_bytes(model: ModelSpec, precision: Precision, plan: Plan) -> float:

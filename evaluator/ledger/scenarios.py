@@ -13,6 +13,7 @@ from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.ledger.deployments import Deployment
+from evaluator.ledger.limits import seats_in_memory
 from evaluator.scenario import Scenario, default_routing
 from store.schema import Phase
 
@@ -89,9 +90,14 @@ def _scenario(  # noqa: PLR0917  one of each
         engine=None if shipped else profile,
     )
     scenario = replace(scenario, routing=default_routing(scenario))
-    if knowledge == "asked" or profile is None:
+    if profile is None:
         return scenario
-    return replace(scenario, client=_client(deployment, profile), launch=Launch(wait_steps=deployment.wait_steps))
+    # Fits, which bring an engine, are of its host, of which an estimate of the memory says nothing.
+    seats = seats_in_memory(deployment) if phase == "aggregated" and engine is None else None
+    if knowledge == "asked":
+        return replace(scenario, launch=Launch(seats=seats))
+    launch = Launch(wait_steps=deployment.wait_steps, seats=seats)
+    return replace(scenario, client=_client(deployment, profile), launch=launch)
 
 
 def _client(deployment: Deployment, engine: EngineProfile) -> Client | None:

@@ -22,7 +22,7 @@ from evaluator.calibration.lookup import (
     product_kernel,
 )
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, PARTS, UNMEASURED, mixer_device, mixer_values, sheet_values
-from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
+from evaluator.graph.operators import COLLECTIVE_KINDS, ExpertExtents, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
 from evaluator.inputs.devices.device import DeviceProfile
@@ -32,6 +32,11 @@ from evaluator.pricing.mixer_work import chained, padding_of
 from store.errors import InputError
 from store.schema import Convention
 
+HOPPER = frozenset({"h100_sxm", "h200_sxm"})  # whose kernels its devices have
+TILE = 128  # rows and columns that one block of DeepGEMM's kernel computes
+# From the second-level cache into one compute unit: 5.5e12 (114 units of an H100 PCIe, chipsandcheese.com, 2 July 2023)
+# to 7e12 bytes/s are measured for a whole Hopper; the middle of it on 132 units.
+CACHE_BYTES_PER_S = 4.7e10
 ROUTINGS = ("balanced", "power_law_1.01", "power_law_1.2")
 PLAIN_KINDS = frozenset(
     {"norm", "rope", "activation", "elementwise", "quantise", "embedding", "kv_write", "moe_routing"}
@@ -48,6 +53,7 @@ class CalibratedCost:
     figures: DeviceFigures
     routing: str = "balanced"
     load: float = 1.0  # tokens of experts on the busiest device over the mean
+    expert_rows: int = 0  # that the engine pads each expert to, where its kernel is DeepGEMM's of Hopper
 
     @property
     def convention(self) -> Convention:
@@ -211,13 +217,28 @@ class CalibratedCost:
             "skewed": float(self.routing != "balanced"),
         }
         parts = _faster([self._price(name, "experts", inputs) for name in names])
+        padded_s = self._padded_experts_s(experts) if wanted.name == "fp8_block" else 0.0
+        memory = np.maximum(parts.memory, padded_s - parts.compute)
         # One measured kernel does both products; apart, gate and up are two thirds of its matrices, down one third. An
         # expert without a gate has one matrix each.
         down = 1 / 3 if experts.gated else 1 / 2
         share = {"gate_up": 1 - down if not experts.gated else 2 / 3, "down": down, "routing": 0.0}.get(
             experts.role, 1.0
         )
-        return KindSeconds(matrix=parts.compute * share, memory=parts.memory * share, overhead=parts.overhead * share)
+        return KindSeconds(matrix=parts.compute * share, memory=memory * share, overhead=parts.overhead * share)
+
+    def _padded_experts_s(self, experts: ExpertExtents) -> float:
+        """Seconds in which tiles of padded rows go through the cache on chip, however few tokens there are.
+
+        vLLM 0.11.1 to 0.13 lays out rows for every local expert and runs DeepGEMM's contiguous kernel over all of them,
+        which loads the tiles that it does not compute (vLLM's pull requests 26197, 29346, 39331)."""
+        if self.expert_rows == 0 or (self.calibration.carried_from or self.calibration.device) not in HOPPER:
+            return 0.0
+        # 128 experts of 4,096 x 768, gate, up and down: 128 x 2 x 3 x 4,096 x 768 = 2.4e9 bytes, 0.39 ms on 132 units.
+        matrices = 3 if experts.gated else 2
+        columns = matrices * experts.hidden_size * experts.intermediate_size / TILE
+        moved = experts.local_experts * self.expert_rows / TILE * columns * 2 * TILE
+        return moved / (self.figures.compute_units * CACHE_BYTES_PER_S)
 
     def _prefill(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         extents = operator.attention
@@ -337,7 +358,9 @@ def _message(name: str, payload: FloatArray, group: float) -> Inputs:
     }
 
 
-def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced", load: float = 1.0) -> CalibratedCost:
+def calibrated_cost(
+    profile: DeviceProfile, *, routing: str = "balanced", load: float = 1.0, expert_rows: int = 0
+) -> CalibratedCost:
     if profile.calibration is None:
         raise InputError(
             f"device {profile.name} has no calibration",
@@ -351,4 +374,5 @@ def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced", load: 
         figures=figures_of(profile),
         routing=routing,
         load=load,
+        expert_rows=expert_rows,
     )

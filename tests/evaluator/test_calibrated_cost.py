@@ -184,6 +184,46 @@ def test_experts_apart_add_up_to_the_measured_kernel():
     assert up + down == pytest.approx(whole)
 
 
+def test_experts_of_blocks_take_no_less_than_their_padded_rows_take_through_the_cache():
+    """One rank of two of Qwen3-235B: 128 experts of 4,096 x 768, whose 128 rows each are 2.416e9 bytes of tiles."""
+    extents = ExpertExtents(
+        tokens=Affine(tokens=1),
+        experts=128,
+        local_experts=128,
+        ranks=2,
+        experts_per_token=8,
+        hidden_size=4096,
+        intermediate_size=768,
+        role="both",
+    )
+    blocks = Operator(kind="moe_grouped_gemm", label="x", counts=(1,), weight_format="FP8_BLOCK", experts=extents)
+    hopper = load_device("h200_sxm", family="calibrated")
+    usual, padded = (calibrated_cost(hopper, expert_rows=rows).operator_seconds(blocks, SUMS) for rows in (0, 128))
+    own = np.asarray(usual.matrix) + usual.memory
+    # 128 x 2 x 3 x 4,096 x 768 bytes at 132 x 47e9 bytes/s: 0.3895 ms, however few tokens there are.
+    np.testing.assert_allclose(np.asarray(padded.matrix) + padded.memory, np.maximum(own, 389.5e-6), rtol=1e-3)
+    assert own[0] < 100e-6
+    assert own[-1] > 389.5e-6
+    wide = replace(blocks, weight_format="BF16")
+    for device, operator in ((hopper, wide), (load_device("b200_sxm", family="calibrated"), blocks)):
+        same = [calibrated_cost(device, expert_rows=rows).operator_seconds(operator, SUMS) for rows in (0, 128)]
+        np.testing.assert_array_equal(same[0].total(), same[1].total())
+
+
+@pytest.mark.parametrize(("tp", "engine", "rows"), [(4, "vllm_sync", 128), (8, "vllm_sync", 0), (4, "vllm", 0)])
+def test_experts_are_padded_by_the_engine_that_does_so(tp, engine, rows):
+    scenario = Scenario(
+        model=load_model("Qwen/Qwen3-30B-A3B"),
+        device=load_device("h200_sxm", family="calibrated"),
+        precision=Precision(linear="FP8_BLOCK"),
+        plan=Plan(tp=tp, moe_tp=tp),
+        workload=Workload(input_length=1000, output_length=100.0),
+        phase="decode",
+        serving_model=engine,
+    )
+    assert cost_of(scenario).expert_rows == rows
+
+
 def test_narrow_experts_take_the_faster_of_two_implementations():
     fast = VALUES["experts"] | {"fixed_us": 1.0, "compute_efficiency": 1.0, "memory_efficiency": 1.0}
     kernels = KERNELS | {"moe.nvfp4.gated.balanced.low_latency": fast}

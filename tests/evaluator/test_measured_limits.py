@@ -18,7 +18,9 @@ from evaluator.ledger.limits import (
     TOO_MANY_OPERATIONS,
     impossible,
     least_step_s,
+    seats_in_memory,
 )
+from evaluator.ledger.scenarios import scenario_of
 
 # One layer of 1024: attention 4 x 1024^2, feed-forward 3 x 1024 x 4096, a vocabulary of 1,000.
 MODEL = ModelSpec(
@@ -54,6 +56,19 @@ def test_a_step_reads_weights_and_keys_once():
     assert least_step_s(deployment(client=Client(shortest=0.5))) < least
     assert impossible(deployment(), {"tpot_exclusive_ms": 0.999e3 * least}) == TOO_MANY_BYTES
     assert impossible(deployment(), {"tpot_exclusive_ms": 1.001e3 * least}) is None
+
+
+def test_users_beyond_what_memory_holds_wait():
+    # 80 GiB less some 40 MB of weights, nine tenths: 77.28e9 bytes. A request of 10,000 tokens and half of 2,000 keeps
+    # 11,000 x 2 x 1,024 keys and values of 2 bytes, 45,056,000 bytes: 1,715 of them; with all of its answer 1,572.
+    long = {"input_length": 10_000, "output_length": 2000}
+    assert seats_in_memory(deployment(**long, users=1716)) == 1715
+    assert seats_in_memory(deployment(**long, users=1715)) is None
+    assert seats_in_memory(deployment(**long, users=1716, batched=True)) == 1572
+    assert seats_in_memory(deployment(**long, users=3431, plan=Plan(dp=2))) == 1715  # 1,716 on the fuller replica
+    assert seats_in_memory(deployment(**long, users=1716, engine="trtllm")) is None
+    assert scenario_of(deployment(**long, users=1716), "asked").launch.seats == 1715
+    assert scenario_of(deployment(**long, users=1716, mode="decode"), "asked").launch.seats is None
 
 
 def test_prompts_stay_below_the_peak():

@@ -27,6 +27,7 @@ PROFILE_RANGES: Mapping[str, tuple[float, float]] = {
     "ahead_steps": (0, 100),
     "reply_steps": (0, 100),
     "whole_prompts": (0, 1),
+    "expert_rows": (0, 4096),
     "handover_ms": _MS,
 }
 CLIENT_RANGES: Mapping[str, tuple[float, float]] = {
@@ -45,7 +46,15 @@ NEAR_RANGES: Mapping[str, tuple[float, float]] = {  # of a point that was measur
 }
 MOST_NEAR = 200
 _RANGES = {**PROFILE_RANGES, **CLIENT_RANGES, **NEAR_RANGES}
-_WHOLE = {"token_budget", "ahead_steps", "reply_steps", "whole_prompts", "prompts_per_user", "poll_steps"}
+_WHOLE = {
+    "token_budget",
+    "ahead_steps",
+    "reply_steps",
+    "whole_prompts",
+    "expert_rows",
+    "prompts_per_user",
+    "poll_steps",
+}
 
 
 def number_in_range(key: str, value: object) -> float:
