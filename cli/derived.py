@@ -1,6 +1,4 @@
-"""Options of a command from their declaration: parameters for Typer, and names in errors as the user typed them.
-
-Not here: what options mean (queries.asking.options)."""
+"""Options of a command from their declaration: parameters for Typer, and names in errors as the user typed them."""
 
 from __future__ import annotations
 
@@ -34,7 +32,6 @@ def as_typed(text: str) -> str:
 
 
 def _derived(table: Mapping[str, Declared], written: Mapping[str, Any]) -> list[inspect.Parameter]:
-    """A parameter of a command for each declared option."""
     found = []
     for keyword, item in table.items():
         hint = written.get(keyword, str | None if tuple in plain_types(item.type) else _optional(item.type))

@@ -1,6 +1,4 @@
-"""Other programs' words for options, and what an unknown option is answered with: one that means the same.
-
-Not here: the options themselves."""
+"""Other programs' words for options, and what an unknown option is answered with: one that means the same."""
 
 from __future__ import annotations
 
@@ -87,7 +85,6 @@ def _newest(command: Any, name: str) -> str:  # noqa: ANN401  Typer's own
 
 
 def _options(command: Any) -> Mapping[str, str]:  # noqa: ANN401  Typer's own
-    """Options of a command by their names without dashes, each with its help."""
     return {
         name.lstrip("-"): (getattr(each, "help", None) or "").partition(" [")[0]
         for each in command.params

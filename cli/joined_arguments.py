@@ -1,6 +1,6 @@
 """Rewrites argument lists: options that take several values, or none, become one value joined by commas.
 
-Typer's parser has no such options. Not here: what the values mean."""
+Typer's parser has no such options."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The console command: builds the application and is the single error boundary. Exit codes: store.errors.
-
-Not here: what commands do (cli.commands)."""
+"""The console command: builds the application and is the single error boundary. Exit codes: store.errors."""
 
 from __future__ import annotations
 
@@ -138,7 +136,6 @@ def _program(only: str | None = None) -> Any:  # noqa: ANN401  a command of Type
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code."""
     shell = os.environ.get(VARIABLE)
     if shell is not None:
         from cli.completion.offers import complete
@@ -197,7 +194,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _unforeseen(error: Exception) -> int:
-    """Tell what no command foresaw: surroundings in a sentence, a bug with its traceback."""
     if isinstance(error, OSError) and error.errno in _SURROUNDINGS:
         sys.stderr.write(visible(f"error: {error.filename or 'a file'}: {error.strerror}\n"))
         return SURROUNDINGS

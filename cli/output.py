@@ -23,7 +23,6 @@ FORMATS = ("table", "csv", "json", "jsonl", "parquet")
 
 
 def check_format(format_: str, output: Path | None, *, known: Sequence[str] = FORMATS) -> None:
-    """Refuse a format that is unknown, or that cannot go to a terminal."""
     if format_ not in known:
         raise InputError(f"--format {format_} is not one of {', '.join(known)}")
     if output is not None and output == Path():
@@ -37,7 +36,6 @@ def check_format(format_: str, output: Path | None, *, known: Sequence[str] = FO
 def write_rows(
     columns: Sequence[str], rows: Iterable[Sequence[object]], format_: str, output: Path | None = None
 ) -> None:
-    """Write rows to stdout or to `output`, whole or not at all."""
     check_format(format_, output)
     if format_ == "parquet" and output is not None:
         write_parquet(columns, rows, output)
@@ -46,7 +44,6 @@ def write_rows(
 
 
 def pieces_of(columns: Sequence[str], rows: Iterable[Sequence[object]], format_: str) -> Iterable[str]:
-    """Rows as pieces of text in a checked format."""
     text_format: Format = format_  # type: ignore[assignment]
     return rendered(columns, rows, text_format)
 
@@ -135,7 +132,6 @@ def browse(address: str, *, shown: str | None = None) -> None:
 
 
 def say_error(error: SweepdbError) -> None:
-    """Write an error to stderr: what happened and what to do next, options as they are typed."""
     tell(f"error: {sentence(as_typed(error.message))}")
     if error.hint:
         tell(f"hint: {sentence(as_typed(error.hint))}")

@@ -1,7 +1,6 @@
 """Pictures as files (Vega-Lite, SVG, PNG, PDF or one HTML page), and as characters of a terminal.
 
-Files but Vega-Lite need vl-convert, characters plotext and two axes of numbers. Not here: what a picture shows
-(queries/pictures), and the drop-in's own curves (cli.inference.throughput_optimizer)."""
+Files but Vega-Lite need vl-convert, characters plotext and two axes of numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +35,6 @@ _HEAD = (
 
 
 def write_picture(answer: Answer, format_: str, output: Path | None) -> None:
-    """Write the picture of an answer to a file, or as text to stdout."""
     check_picture(format_, output)
     write_specification(picture_of(answer), format_, output)
 
@@ -50,7 +48,6 @@ def check_picture(format_: str, output: Path | None) -> None:
 
 
 def write_specification(spec: dict[str, Json], format_: str, output: Path | None) -> None:
-    """Write a Vega-Lite specification as it is, or drawn."""
     if format_ == "vl":
         write_text((json_text(spec, indent=1), "\n"), output)
         return
@@ -77,7 +74,6 @@ _NARROWEST, _WIDEST = 60, 140
 
 
 def chart_lines(answer: Answer) -> Iterator[str]:
-    """A chart for each group; an error where the picture has no two axes of numbers."""
     spec = picture_of(answer)
     rows = [row for row in _listed(_mapping(spec["data"])["values"]) if isinstance(row, dict)]
     x, y, series = _axes(spec)
@@ -116,7 +112,6 @@ def _drawn(  # noqa: PLR0917  an axis each
 
 
 def _axes(spec: Mapping[str, Json]) -> tuple[Mapping[str, Json], Mapping[str, Json], Sequence[str]]:
-    """The two axes of numbers, and the columns that tell series apart."""
     views = [spec, *map(_mapping, _listed(spec.get("vconcat", [])))]
     views += [_mapping(layer) for view in views for layer in _listed(view.get("layer", []))]
     found: dict[str, Mapping[str, Json]] = {}

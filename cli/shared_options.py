@@ -34,7 +34,6 @@ TimeoutOption = Annotated[float, typer.Option(min=0.1, help="seconds that an ans
 
 
 def output_path(typed: str) -> Path:
-    """The path that an option of output names; `-` is standard output."""
     return STANDARD_OUTPUT if typed == "-" else Path(typed)
 
 
@@ -68,7 +67,6 @@ def parse_rates(text: str | None, option: str) -> tuple[float, ...] | None:
 
 
 def parse_batch_range(text: str | None) -> tuple[int, int | None]:
-    """`[min max]` or `[max]`."""
     sizes = parse_sizes(text, "--batch-range") or ()
     if len(sizes) > 2:
         raise InputError(f"--batch-range takes one or two numbers, not {len(sizes)}")
@@ -78,7 +76,6 @@ def parse_batch_range(text: str | None) -> tuple[int, int | None]:
 
 
 def joined_numbers(options: Mapping[str, Any], items: Mapping[str, Declared]) -> dict[str, Any]:
-    """Options as Python's keywords: numbers that the command line joins by commas become numbers again."""
     from sweepdb.evaluating import takes_numbers
 
     parsed = dict(options)

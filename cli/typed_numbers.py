@@ -1,6 +1,4 @@
-"""Numbers as people type them: with a unit or a percent sign behind, read or answered with what is expected.
-
-Not here: numbers that are plainly right (cli.help.commands)."""
+"""Numbers as people type them: with a unit or a percent sign behind, read or answered with what is expected."""
 
 from __future__ import annotations
 
@@ -23,7 +21,6 @@ _SCALES: Mapping[str, Mapping[str, float]] = {
 
 
 def number_typed(text: str, param: Any) -> int | float:  # noqa: ANN401  Typer's own type
-    """The number that an option gets; the error says what is expected."""
     kind, name = param.type_descriptor.annotation, str(param.opts[0])
     info = param.type_descriptor.parameter_info
     unit = _unit(str(param.name))

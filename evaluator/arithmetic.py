@@ -28,7 +28,6 @@ _LARGEST_POWER = 708.0  # of e, in a float64; the smallest is cut at the same di
 
 
 def dot(rows: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
-    """Sums of products over the last axis, in a fixed order; the products are held before they are added."""
     products = np.multiply(rows, weights, order="C", dtype=np.float64)
     return np.asarray(np.add.reduce(products, axis=-1))
 
@@ -43,12 +42,10 @@ def exp(values: npt.ArrayLike) -> FloatArray:
 
 
 def power(base: npt.ArrayLike, exponent: float) -> FloatArray:
-    """Numbers from zero on, raised to any power; zero stays zero."""
     return _by_blocks(lambda block: _power(block, exponent), base)
 
 
 def log2(values: npt.ArrayLike) -> FloatArray:
-    """Logarithms to the base 2 of positive numbers."""
     return np.asarray(log(values) * _LOG2_E)
 
 
@@ -180,7 +177,6 @@ def _powers() -> FloatArray:
 
 
 def _polynomial(coefficients: tuple[float, ...], x: FloatArray) -> FloatArray:
-    """Sum of coefficient n times x^n, from the highest down."""
     total = np.full(x.shape, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         total = total * x + coefficient

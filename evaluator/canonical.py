@@ -22,17 +22,14 @@ def canonical(record: object) -> str:
 
 
 def content_key(record: object) -> str:
-    """sha256 hex digest of the canonical form."""
     return hashlib.sha256(canonical(record).encode()).hexdigest()
 
 
 def key_of_texts(parts: Mapping[str, str]) -> str:
-    """The content key of a mapping whose values are canonical texts already."""
     return hashlib.sha256(of_texts(parts).encode()).hexdigest()
 
 
 def of_texts(parts: Mapping[str, str]) -> str:
-    """The canonical text of a mapping whose values are canonical texts already."""
     return "{" + ",".join(f"{scalar_text(name)}:{parts[name]}" for name in sorted(parts)) + "}"
 
 

@@ -1,6 +1,4 @@
-"""One scenario, every batch size, in one vectorised call: pure, and free of torch once the operators are known.
-
-Not here: which scenarios there are, what is stored, and whether a probe fits or meets a limit."""
+"""One scenario, every batch size, in one vectorised call: pure, and free of torch once the operators are known."""
 
 from __future__ import annotations
 
@@ -190,7 +188,6 @@ def unsupported(scenario: Scenario) -> InputError | None:
 
 
 def evaluate_scenario(scenario: Scenario, batch_sizes: Integers, operators: Mapping[str, OperatorSet]) -> ProbeBlock:
-    """The probes of a scenario. `operators` holds the sets of `traces_of(phase)` by trace."""
     return evaluate_run(
         Run(
             scenario=scenario,
@@ -203,7 +200,6 @@ def evaluate_scenario(scenario: Scenario, batch_sizes: Integers, operators: Mapp
 
 
 def evaluate_run(run: Run) -> ProbeBlock:
-    """The probes of a run: of one scenario, or of several whose batches stand side by side."""
     model = serving_model_of(run.scenario)
     return joined_blocks(
         [_evaluated(model, replace(run, batch_sizes=run.batch_sizes[part])) for part in model.parts(run)]
@@ -235,7 +231,6 @@ def _blank(run: Run) -> ProbeBlock:
 
 
 def moved_bytes(run: Run) -> Integers:
-    """KV cache of a prompt, which a pair moves."""
     scenario, source = run.scenario, run.source
     if isinstance(source, SideBySide):
         return source.by_batch([_prompt_bytes(scenario, workload) for workload in source.workloads])

@@ -186,7 +186,6 @@ def _waiting(label: str, seconds: float) -> _Row:
 
 
 def _step_rows(operators: OperatorSet, cost: CostModel, sums: BatchSums) -> list[_Row]:
-    """Operators of a step; of one in two micro-batches each twice over a half, and what both halves save."""
     if operators.micro_batches == 1 or not np.all(sums.tokens >= LEAST_TOKENS[operators.trace]):
         return _rows(operators.operators, cost, sums, 1.0)
     rest, layers = layers_of([(operators.operators, sums)])
@@ -249,7 +248,6 @@ def _work(operator: Operator, sums: BatchSums, cost: CostModel) -> tuple[float, 
 
 
 def _merged(rows: list[_Row]) -> list[_Row]:
-    """Rows of one operator (its chunks, its draft passes) added up."""
     merged: dict[tuple[str, str], _Row] = {}
     for row in rows:
         known = merged.get((row.label, row.kind))

@@ -1,6 +1,4 @@
-"""The records and content keys under which scenarios are stored. A key changes exactly when a number does.
-
-Not here: how numbers are made. Names, sources and other texts that change no number are in no key."""
+"""The records and content keys under which scenarios are stored. A key changes exactly when a number does."""
 
 from __future__ import annotations
 
@@ -82,7 +80,6 @@ def known_device(scenario: Scenario) -> DeviceProfile:
 
 @SameObjects
 def usual_device(device: DeviceProfile) -> DeviceProfile:
-    """A profile as rows have it that read nothing from outside the devices."""
     return replace(numbered_device(device), host_link_bytes_per_s=0.0, host_link_source="")
 
 
@@ -93,7 +90,6 @@ def numbered_device(device: DeviceProfile) -> DeviceProfile:
 
 
 def precision_record(precision: Precision) -> PrecisionRecord:
-    """Number formats with every default written out."""
     complete = replace(precision, experts=precision.experts or precision.linear)
     return PrecisionRecord(
         key=content_key(complete),
@@ -199,7 +195,6 @@ class RecordBuilder:
         reason: str | None = None,
         assumptions: str | None = None,
     ) -> ScenarioRecord:
-        """The record of a scenario with its two content keys: subject, and what determines the numbers."""
         device = _device_record(known_device(scenario))
         subject = self._subject(model_name, scenario)
         version = formula_version(scenario.convention)

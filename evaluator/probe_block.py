@@ -60,7 +60,6 @@ class ProbeBlock:
         return self.rows(slice(int(start), int(end)))
 
     def stretches(self) -> Iterator[ProbeBlock]:
-        """The block in parts of neighbouring batch sizes."""
         gaps = np.flatnonzero(np.diff(self.batch_size) > 1) + 1
         for start, end in pairwise((0, *gaps.tolist(), self.batch_size.size)):
             yield self.rows(slice(start, end))
@@ -75,7 +74,6 @@ _measured = attrgetter(*_MEASURED)
 
 
 def joined_blocks(blocks: Sequence[ProbeBlock]) -> ProbeBlock:
-    """One block of the batch sizes of several."""
     if len(blocks) == 1:
         return blocks[0]
     return ProbeBlock(

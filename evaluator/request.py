@@ -57,7 +57,6 @@ class SweepRequest:
     images: ImageRequest | None = None  # in every request, beside the text that the workloads state
 
     def instance_sizes(self, phase: Phase) -> tuple[int, ...]:
-        """Devices of one instance of this phase, each size once; none where the request has no such instance."""
         own = {"prefill": self.prefill_devices, "decode": self.decode_devices, "aggregated": None}[phase]
         chosen = own if own is not None else self.num_devices
         if chosen is None or isinstance(chosen, int):
@@ -76,7 +75,6 @@ class PlannedScenario:
 
 
 def check_request(request: SweepRequest) -> None:
-    """Refuse what no scenario could be made of."""
     first, last = request.batch_range
     if first < 1 or (last is not None and last < first):
         raise InputError(f"`batch_range` must be [min] max with 1 <= min <= max, not {first} {last}")
@@ -99,14 +97,12 @@ def parts_of(request: SweepRequest | Sequence[SweepRequest]) -> tuple[SweepReque
 
 
 def planned_scenarios(request: SweepRequest | Sequence[SweepRequest]) -> Iterator[PlannedScenario]:
-    """Every scenario of a request or of several, plans of one model, device and workload together."""
     for part in parts_of(request):
         check_request(part)
         yield from _scenarios(part)
 
 
 def workloads_of(request: SweepRequest, model: ModelSpec) -> tuple[Workload, ...]:
-    """The workloads of a request as this model sees their images."""
     asked = request.images
     if asked is None:
         return request.workloads

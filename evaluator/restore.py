@@ -1,7 +1,5 @@
 """Evaluator records from the canonical JSON that is stored beside the numbers they made; engine profiles by their
-labels.
-
-Not here: fitting (evaluator.ledger.fitting.engine_fit)."""
+labels."""
 
 from __future__ import annotations
 
@@ -65,7 +63,6 @@ _KNOWN = {
 
 
 def restored(text: str) -> Any:  # noqa: ANN401  whichever record was stored
-    """The record that `canonical` wrote."""
     return _record(json.loads(text))
 
 
@@ -92,7 +89,6 @@ ENGINE_OWNER = "engine "  # beside device names, in the table of calibrations
 
 
 def keep_engine(store: Store, engine: EngineProfile, *, source: str, errors: object = None) -> int:
-    """Store a profile, unless its content is there; returns its version under its name."""
     return put_calibration(
         store,
         CalibrationRecord(
@@ -107,7 +103,6 @@ def keep_engine(store: Store, engine: EngineProfile, *, source: str, errors: obj
 
 
 def stored_engine(store: Store, label: str) -> EngineProfile:
-    """The profile that a label such as `vllm@0a239add` stands for."""
     name, _, key = label.partition("@")
     stored = [one for one in list_calibrations(store) if one.device_name.startswith(ENGINE_OWNER)]
     found = [one for one in stored if key and one.key.startswith(key.lower())]

@@ -48,7 +48,6 @@ class Scenario:
 
     @property
     def draft_passes(self) -> int:
-        """Passes of what drafts in a decode step: one a draft, or one for all."""
         return min(self.workload.mtp_tokens, 1) if self.model.draft_block else self.workload.mtp_tokens
 
     @property
@@ -93,13 +92,11 @@ def usual_serving_model(device: DeviceProfile, convention: Convention) -> str:
 
 
 def usual_search(serving_model: str, convention: Convention) -> tuple[SearchRule, str | None]:
-    """(rule, engine) of a search: plans that the engine can launch as one server, or every legal one without one."""
     engine = None if convention == "upstream" else rule_of(serving_model)
     return ("every", None) if engine is None else ("launchable", engine)
 
 
 def usual_precision(model: ModelSpec, convention: Convention) -> Precision:
-    """Formats as the weights are published; under the upstream convention its own."""
     if convention == "upstream":
         return Precision(linear=SEEDS_LINEAR)
     return published_precision(model)

@@ -1,6 +1,6 @@
 """Cuts a sweep into shards, and evaluates one: the same shards however many workers there are, and whatever is stored.
 
-Pure: nothing here opens a store. Not here: who runs shards and where rows go (sweepdb.working)."""
+Pure: nothing here opens a store."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ class Wanted(Protocol):
     def key(self) -> str: ...
 
     @property
-    def interval(self) -> tuple[int, int] | None:
-        """The batch sizes asked for; None where it cannot be evaluated."""
-        ...
+    def interval(self) -> tuple[int, int] | None: ...
 
 
 WantedT = TypeVar("WantedT", bound=Wanted)

@@ -1,6 +1,4 @@
-"""Parts of a model, a device and an engine: whether each is exact, fitted, carried over or refused.
-
-Not here: how far whole answers have been off (the ledger), and what one scenario assumes (evaluator.evaluate)."""
+"""Parts of a model, a device and an engine: whether each is exact, fitted, carried over or refused."""
 
 from __future__ import annotations
 
@@ -42,7 +40,6 @@ _WORKLOAD = Workload(input_length=1024, output_length=128.0)
 
 
 def supported(model: str | None, device: str | None = None, engine: str | None = None) -> tuple[SupportPart, ...]:
-    """Every part of what is named; kernels where a model and a device are."""
     found: list[SupportPart] = []
     spec = None
     if model is not None:
@@ -89,7 +86,6 @@ def _is_device(word: str, words: Sequence[str]) -> bool:
 
 
 def support_table() -> tuple[tuple[str, str, SupportPart], ...]:
-    """(model, device or engine; its name; how well it is known) of everything that ships."""
     models = [("model", name, published_model(load_model(name)[1])) for name in list_models()]
     devices = [("device", name, device_support(load_device(name))) for name in list_devices()]
     engines = [("engine", name, engine_support(name)) for name in list_engines()]
@@ -98,7 +94,6 @@ def support_table() -> tuple[tuple[str, str, SupportPart], ...]:
 
 
 def _of_serving() -> Iterator[tuple[str, str, SupportPart]]:
-    """Ways of serving beside the usual splits: which are priced, and which engines are started with them."""
     for way in _plan_ways():
         launchers = ", ".join(engine for engine in LAUNCHERS if _launches(engine, way.plan))
         how = f"{way.how}; launched on {launchers}"
@@ -117,7 +112,6 @@ def _launches(engine: str, plan: Plan) -> bool:
 
 
 def device_support(profile: DeviceProfile) -> SupportPart:
-    """Whether a device's kernels were measured, are those of another, or follow from its data sheet."""
     if profile.calibration is None:
         how = "; ".join(filter(None, (fit_of(profile), profile.source))) or "stated figures"
         own: State = "fitted" if profile.fitted_from == profile.name else "carried"
@@ -133,14 +127,12 @@ def device_support(profile: DeviceProfile) -> SupportPart:
 
 
 def _stand_ins(calibration: Calibration) -> str:
-    """Whose kernels those are that a device with kernels of its own lacks."""
     if calibration.donor is None:
         return "as the nearest kernels of the device"
     return f"of {calibration.donor}, scaled"
 
 
 def engine_support(name: str) -> SupportPart:
-    """Whether an engine's numbers were fitted to measured servers."""
     fitted = fitted_engine(name)
     pairs = len(fitted.held_out)
     if not pairs:
@@ -150,7 +142,6 @@ def engine_support(name: str) -> SupportPart:
 
 
 def _of_launches(engine: str) -> Iterator[SupportPart]:
-    """Ways of serving that files are written for, under the engine's rule."""
     named = rule_of(engine)
     for way in _plan_ways():
         if named is not None and _launches(named, way.plan):
@@ -160,7 +151,6 @@ def _of_launches(engine: str) -> Iterator[SupportPart]:
 
 
 def _of_kernels(spec: ModelSpec, profile: DeviceProfile) -> Iterator[SupportPart]:
-    """The kernels that price each kind of operator on the device."""
     cost = cost_model(profile, "physical")
     sets = _operators(spec, profile)
     kinds = sorted({operator.kind for one in sets for operator in one.operators})

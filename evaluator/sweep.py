@@ -1,6 +1,4 @@
-"""Runs a sweep: captures what is missing, evaluates every batch size that is not stored, and stores every point.
-
-Not here: what a scenario costs (evaluator.evaluate), how rows are written (store.writing)."""
+"""Runs a sweep: captures what is missing, evaluates every batch size that is not stored, and stores every point."""
 
 from __future__ import annotations
 
@@ -133,7 +131,6 @@ _Task = tuple[ReadyScenario, ScenarioRef, tuple[int, int]]  # a batch interval t
 
 
 def program_version() -> str:
-    """The version of this program, for the sweep's record."""
     try:
         return version("sweepdb")
     except PackageNotFoundError:
@@ -177,7 +174,6 @@ def run_sweep(
 
 
 def legal_scenarios(request: SweepRequest | Sequence[SweepRequest]) -> list[PlannedScenario]:
-    """The scenarios of a request, which must have some."""
     planned = list(planned_scenarios(request))
     if not planned:
         raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
@@ -190,7 +186,6 @@ def begun_sweep(
     label: str | None,
     arrivals: ArrivalRequest | None,
 ) -> tuple[str, int]:
-    """The key and the number of a sweep that has begun to evaluate a request."""
     record = SweepRecord(
         key=secrets.token_hex(6),
         label=label,
@@ -207,7 +202,6 @@ def count_probes(
     operators: dict[str, OperatorSet] | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> int:
-    """How many probes a request stands for; nothing is evaluated. `operators` are those that need no capture."""
     scenarios, probes = sum(1 for _ in planned_scenarios(request)), 0
     found = _worth_evaluating(request, {} if operators is None else operators)
     for done, (_, _, (first, last)) in enumerate(found, start=1):
@@ -234,7 +228,6 @@ def _worth_evaluating(
 
 
 def wanted_operators(request: SweepRequest | Sequence[SweepRequest]) -> frozenset[str]:
-    """Content keys of every operator set that a request needs."""
     return frozenset(wanted_captures(planned_scenarios(request)))
 
 
@@ -253,7 +246,6 @@ class SweepRunner:
         self.readying = Readying(store=self.store)
 
     def chosen(self, planned: Sequence[PlannedScenario], sweep: str, rounds: Rounds) -> Iterator[list[PlannedScenario]]:
-        """The scenarios of each round, which is asked for once those before it can be read."""
         records = self.readying.records
         by_key = {records.scenario(one.model_name, one.scenario).key: one for one in planned}
         self.total = 0
@@ -263,7 +255,6 @@ class SweepRunner:
             seal(self.store, self.held)
 
     def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor, players: ThreadPoolExecutor) -> None:
-        """Capture, plan, evaluate and store some scenarios; `players` play requests against them."""
         ready = self.readying.ready(chunk)
         for item in ready:
             if item.interval is None:
@@ -327,7 +318,6 @@ class SweepRunner:
             yield item, ref, interval
 
     def _keep(self, found: Sequence[tuple[_Task, ProbeBlock | Exception]]) -> None:
-        """Store evaluated blocks in one transaction, and failures as such."""
         blocks = [(item, ref, block) for (item, ref, _), block in found if isinstance(block, ProbeBlock)]
         for (item, _, _), block in found:
             if isinstance(block, Exception):
@@ -361,7 +351,6 @@ def _block_record(item: ReadyScenario, block: ProbeBlock) -> BlockRecord:
 
 
 def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int]:
-    """The part of an interval that is known to be stored once `block` is: up to the end of the block."""
     return interval[0], int(block.batch_size[-1])
 
 
@@ -369,7 +358,6 @@ _Item = TypeVar("_Item")
 
 
 def in_lists(items: Iterable[_Item], most: int, wait_s: float = math.inf) -> Iterator[list[_Item]]:
-    """Items in lists of `most`, or of fewer once making a list has taken `wait_s`."""
     waiting: list[_Item] = []
     since = time.monotonic()
     for item in items:

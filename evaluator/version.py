@@ -13,5 +13,4 @@ SHARES_VERSION = 1  # the same, of logs whose prompts are cached by the shares o
 
 
 def formula_version(convention: Convention) -> int:
-    """The version of the formulas behind the rows of a convention."""
     return UPSTREAM_FORMULA_VERSION if convention == "upstream" else FORMULA_VERSION

@@ -1,6 +1,6 @@
 """The public views of a store's own database: laid down as today's program generates them, whatever the revision.
 
-No revision holds their text. Not here: what they select (store.schema.raw_relations)."""
+No revision holds their text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ _COMPARED = "sweepdb_view_of_today"
 
 
 def drop_views(connection: Connection) -> None:
-    """Drop those that are there, so that a revision may change what they show."""
     present = set(inspect(connection).get_view_names())
     for name in store_views():
         if name in present:

@@ -1,6 +1,4 @@
-"""Which requests of a length distribution a probe's batch holds: the rows that stand beside it in the store.
-
-Not here: how batches are composed (evaluator.serving.waves.packing)."""
+"""Which requests of a length distribution a probe's batch holds: the rows that stand beside it in the store."""
 
 from __future__ import annotations
 
@@ -89,7 +87,6 @@ class RealisedMean:
 
     @property
     def bias(self) -> float:
-        """How far off it is, as a share."""
         return self.realised / self.wanted - 1
 
 

@@ -1,6 +1,6 @@
 """Connects DuckDB to a store: snapshot parts and the rows no part holds yet, as one relation, names joined.
 
-Only what a statement needs is brought in, in one read transaction. Not here: limits for analysts (queries.sandbox)."""
+Only what a statement needs is brought in, in one read transaction."""
 
 from __future__ import annotations
 
@@ -132,7 +132,6 @@ class StoreConnection:
             return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
 
     def damage_named(self) -> AbstractContextManager[None]:
-        """Make an error of reading a damaged file one that names it."""
         return damage_named(self.location, lambda: self.files)
 
     def provide_for(self, sql: str) -> None:
@@ -153,7 +152,6 @@ class StoreConnection:
             self._create(files_for(vocabulary()))
 
     def provide(self, names: Iterable[str]) -> None:
-        """Bring in public and raw names and what they are built on; other names are left to DuckDB."""
         names = frozenset(names)
         files = files_for(names)
         raw = (names & RAW_NAMES).union(*(file.raw for file in files))
@@ -184,7 +182,6 @@ class StoreConnection:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files that relations brought in so far are read from."""
         of_loads = (path for paths in self._load_files.values() for path in paths)
         return (*(part.path for part in self.snapshot.parts), *self._part_files, *of_loads)
 
@@ -193,7 +190,6 @@ class StoreConnection:
             read_store_id(self.location)
 
     def refresh(self) -> None:
-        """Read again everything brought in so far, as the store is now."""
         self._load(self._raw)
 
     def close(self) -> None:
@@ -224,7 +220,6 @@ class StoreConnection:
         return attempt()
 
     def _load(self, names: frozenset[str]) -> None:
-        """Read the named relations in one transaction, so that they agree with each other."""
         self._raw = frozenset()  # should reading fail half-way, the next statement reads everything again
         self._despite_replaced_parts(lambda: self._load_once(names))
         self._raw = names
@@ -269,7 +264,6 @@ class StoreConnection:
         insert(self.duckdb, f"raw.{name}", table.typed_names, rows)
 
     def _of_now(self, transaction: ReadTransaction, rows: Iterable[Cells], names: Sequence[str]) -> Iterator[Cells]:
-        """Sweeps with the status they have now: interrupted where the writer is gone."""
         gone = {sweep.id for sweep in abandoned_sweeps(self.location, transaction)}
         number, status = names.index("id"), names.index("status")
         for row in rows:
@@ -342,7 +336,6 @@ class StoreConnection:
 
 
 def create_shape(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Create a raw relation that has its columns and no rows."""
     columns = _WIDE if name == STORED_PROBE else _TABLES[name].typed_names
     empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
     connection.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
@@ -354,7 +347,6 @@ def _parts_select(parts: Sequence[Part]) -> str:
 
 
 def elsewhere_note(folder: str) -> str:
-    """The note of an answer that was read from another database's parts."""
     return (
         f"note: rows are read from {folder}, which belongs to another database: this one is a copy. Until"
         " `sweepdb db adopt-parts` it depends on what the other keeps there."
@@ -362,7 +354,6 @@ def elsewhere_note(folder: str) -> str:
 
 
 def connect(store: StoreLocation | str | None = None) -> StoreConnection:
-    """Connect to a store by address (default: SWEEPDB_STORE, else sweepdb.sqlite in the working directory)."""
     return StoreConnection(store if isinstance(store, StoreLocation) else parse_url(store))
 
 
@@ -389,7 +380,6 @@ def load_scenarios(connection: duckdb.DuckDBPyConnection, transaction: ReadTrans
 
 
 def _needed() -> dict[str, dict[str, str]]:
-    """Return the columns that names and joins need, with their types, by alias."""
     needed: dict[str, dict[str, str]] = defaultdict(lambda: {"id": "BIGINT"})
     for column in SCENARIO.columns:
         for alias, name in _STORED_COLUMN.findall(column.source):

@@ -1,7 +1,7 @@
 """The data dictionary: every public view and column with unit and meaning, as `sweepdb sql --schema` prints it.
 
 Columns come from DuckDB, units and meanings from the headers of the views and the declarations of the store: none can
-be missing or stale. Not here: printing."""
+be missing or stale."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class DictionaryRelation:
 
 
 def dictionary() -> tuple[DictionaryRelation, ...]:
-    """Describe every public relation by name, then the raw relations they are built on."""
     with in_memory() as connection:
         connection.execute("CREATE SCHEMA raw")
         for name in (STORED_PROBE, *(table.name for table in RAW_TABLES)):
@@ -113,7 +112,6 @@ def _raw() -> tuple[DictionaryRelation, ...]:
 
 
 def schema_text() -> str:
-    """Write the dictionary for a terminal."""
     relations = dictionary()
     lines = []
     for relation in relations:
@@ -162,7 +160,6 @@ integers that hold within one store only.
 
 
 def schema_markdown() -> str:
-    """Write the dictionary as the reference page."""
     parts = [_PAGE_HEAD]
     relations = dictionary()
     for relation in relations:

@@ -1,4 +1,4 @@
-"""Measured points of a store beside what was predicted of them. Not here: comparing them (sweepdb.measuring)."""
+"""Measured points of a store beside what was predicted of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ class MeasuredPoints:
 
 
 def measured_points(location: StoreLocation) -> MeasuredPoints:
-    """Every comparison of a measured value with a prediction."""
     with StoreConnection(location) as connection:
         cursor = connection.execute(_statement())
         columns = tuple(str(item[0]) for item in cursor.description or ())

@@ -1,6 +1,4 @@
-"""Questions from Python: one method a report, keywords named as the command's options. For notebooks.
-
-Not here: the methods themselves (queries.asking.report_methods), and evaluating (sweepdb)."""
+"""Questions from Python: one method a report, keywords named as the command's options. For notebooks."""
 
 from __future__ import annotations
 

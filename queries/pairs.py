@@ -1,6 +1,4 @@
-"""Answers about pairs that take more than one statement, and the sentence that says which deployment wins.
-
-Not here: the formulas (queries/waits.sql), and asking (queries.session)."""
+"""Answers about pairs that take more than one statement, and the sentence that says which deployment wins."""
 
 from __future__ import annotations
 
@@ -23,12 +21,10 @@ _ERRORS = {"aggregated": "output_tokens_per_s", "decode": "tpot_exclusive_ms"}
 
 
 def by_engine(serving_models: Collection[str]) -> bool:
-    """Whether an engine is among the serving models; pairs of formulas follow the seeds' rule."""
     return any(model not in FORMULA_MODELS for model in serving_models)
 
 
 def values_of_best(report: str, best: Answer) -> dict[str, object]:
-    """The best row's columns as variables of a report about it."""
     if len(best.rows) > 1:
         raise InputError(
             f"{report} is about one model and workload; this scope holds {len(best.rows)}",
@@ -94,7 +90,6 @@ def _winner(modes: _Modes) -> _Winner | None:
 
 
 def judged(gain: float | None, errors: Mapping[str, float | None]) -> str:
-    """Whether the expected errors of two sides, by what they are called, leave open which of them carries more."""
     known = {name: error for name, error in errors.items() if error is not None}
     if gain is None or len(known) < len(errors):
         return "no measured points say how far off that may be"
@@ -124,7 +119,6 @@ def _alone(only: str, read: _Read | None) -> str:
 
 
 def _of_phase(errors: Sequence[ExpectedError], phase: str, *about: str) -> list[ExpectedError]:
-    """The errors of what stands for the rate of a phase's subjects, such as those of a device."""
     return [one for one in errors if one.metric == _ERRORS[phase] and {phase, *about} <= set(one.subject.split(", "))]
 
 

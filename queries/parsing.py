@@ -1,6 +1,4 @@
-"""Reads statements with DuckDB's own parser, without binding them: what they refer to and what they would do.
-
-Not here: running them."""
+"""Reads statements with DuckDB's own parser, without binding them: what they refer to and what they would do."""
 
 from __future__ import annotations
 
@@ -18,8 +16,6 @@ from store.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSelect:
-    """The names that one SELECT statement refers to, in lower case."""
-
     tables: frozenset[str]  # relations, common table expressions among them
     functions: frozenset[str]  # scalar and table functions, macros among them
     table_functions: frozenset[str]
@@ -28,7 +24,6 @@ class ParsedSelect:
 
 
 def parse_select(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSelect | None:
-    """Parse one SELECT statement; None for any other statement and for what does not parse."""
     row = connection.execute(
         "SELECT json_serialize_sql($sql, skip_null := true, skip_empty := true)", {"sql": sql}
     ).fetchone()

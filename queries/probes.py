@@ -1,4 +1,4 @@
-"""One stored probe by its short reference, with every column. Not here: what its numbers consist of."""
+"""One stored probe by its short reference, with every column."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def parse_reference(text: str) -> ProbeReference:
 
 
 def find_probe(location: StoreLocation, text: str) -> tuple[tuple[str, ...], tuple[object, ...]]:
-    """Names and values of a probe's columns, as the view `probe` has them."""
     reference = parse_reference(text)
     scenario_id = find_scenario(location, reference.scenario)
     with StoreConnection(location) as connection:

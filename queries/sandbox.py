@@ -61,8 +61,6 @@ class ResultColumn:
 
 
 class Result:
-    """The rows of a statement, fetched as they are asked for, within the limits."""
-
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self._cursor = cursor
         self.columns = tuple(
@@ -98,7 +96,6 @@ def write_parquet(
     limits: StatementLimits | None = None,
     values: Values | None = None,
 ) -> int:
-    """Write the rows of one read-only statement to a Parquet file, whole or not at all; return their number."""
     limits = limits or StatementLimits()
     with written_whole(path) as temporary, StoreConnection(location) as connection:
         connection.provide_parsed(check_statement(connection.duckdb, sql))
@@ -116,7 +113,6 @@ def write_parquet(
 
 
 def _check_values(connection: duckdb.DuckDBPyConnection, sql: str, values: Values) -> None:
-    """Refuse a parameter without its value, and a value without its parameter."""
     wanted = {str(name) for name in connection.extract_statements(sql)[0].named_parameters}
     if any(name.isdecimal() for name in wanted):
         raise InputError("A parameter has a name here, such as $ttft.", hint="Give its value by `param=ttft=2000`.")
@@ -168,7 +164,6 @@ def _hint(kind: str) -> str | None:
 
 
 def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSelect | None:
-    """Parse what an EXPLAIN explains: EXPLAIN ANALYZE also runs it."""
     prefix = _EXPLAIN.match(sql)
     if prefix is None:
         return None

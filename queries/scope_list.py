@@ -1,6 +1,4 @@
-"""Scopes that a store can be asked about: models, devices, workloads and formats, each combination once.
-
-Not here: how densely each is stored (the report coverage)."""
+"""Scopes that a store can be asked about: models, devices, workloads and formats, each combination once."""
 
 from __future__ import annotations
 
@@ -53,7 +51,6 @@ class ScopeEntry(NamedTuple):
 
 
 def stored_scopes(location: StoreLocation) -> list[ScopeEntry]:
-    """Every combination that has numbers, what the newest request was about first."""
     with read_transaction(location) as transaction:
         return list(transaction.rows(ScopeEntry, _STATEMENT))
 

@@ -1,6 +1,4 @@
-"""Asks questions of one store: scope resolved, report run, nearest misses looked up. The only door to the reports.
-
-Not here: SQL (queries/reports), what a report needs (queries.asking.parameters), rendering (cli)."""
+"""Asks questions of one store: scope resolved, report run, nearest misses looked up. The only door to the reports."""
 
 from __future__ import annotations
 
@@ -157,7 +155,6 @@ class Session:
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:
-        """Sentences on which deployment wins."""
         kind = report(question.report).verdict
         if kind == "deployments":
             return verdicts(answer, self._surely(question, pinned))
@@ -177,7 +174,6 @@ class Session:
         return ()
 
     def _surely(self, question: Question, pinned: Pinned | None) -> Answer | None:
-        """The same question with its limits read at a confidence; None where none are."""
         if not question.limits.on_times or question.limits.confidence is not None:
             return None
         return self._answered(replace(question, limits=replace(question.limits, confidence=SURELY)), pinned)
@@ -232,7 +228,6 @@ class Session:
         )
 
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
-        """Make the tables of loads ready, and say which phases of them the report looks at."""
         self._tables.show_every_row()
         longer = {} if self._runs.at_rates is None else self._runs.at_rates.steps
         self._ladders.provide(scope, [row.scenario_id for row in scope.rows], longer)
@@ -421,7 +416,6 @@ def _has_nearest(question: Question) -> bool:
 
 
 def open_session(url: str | None = None, own_points: PointReader = no_points) -> Session:
-    """A session on the store at `url`, or at SWEEPDB_STORE, or on sweepdb.sqlite here."""
     return Session(parse_url(url), own_points=own_points)
 
 

@@ -1,6 +1,4 @@
-"""An answer as statements that run as they stand in any DuckDB shell over what `sweepdb export` writes.
-
-Not here: the report and its macros, which are printed as they are, and exporting (queries.bundles)."""
+"""An answer as statements that run as they stand in any DuckDB shell over what `sweepdb export` writes."""
 
 from __future__ import annotations
 
@@ -76,7 +74,6 @@ def shell_statements(
 
 
 def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
-    """A raw relation over the files of an export, or its rows where no file has them."""
     if name == STORED_PROBE:
         return f"CREATE OR REPLACE VIEW raw.{name} AS\n{_PROBES};"
     if name in LOAD_FILES:
@@ -120,7 +117,6 @@ def _inline(name: str, columns: Iterable[tuple[str, str]], rows: Sequence[Sequen
 
 
 def scope_statement(rows: Sequence[ScopeRow]) -> str:
-    """The scenarios that are looked at: a line for each run of numbers that are asked about alike."""
     alike: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for row in rows:
         alike[row.first_batch_size, row.last_batch_size, row.question_group].append(row.scenario_id)

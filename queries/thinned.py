@@ -1,7 +1,6 @@
 """Rows that can win, in files: which of some blocks they are, and which blocks of a question are read as those alone.
 
-A report's header says whether they suffice it. The rule stands in can_win.sql. Not here: files of such rows
-(sweepdb.thinning), and rows in memory (queries.narrow)."""
+A report's header says whether they suffice it. The rule stands in can_win.sql."""
 
 from __future__ import annotations
 
@@ -65,13 +64,11 @@ class _ScopeRow(Protocol):
 
 
 def suffices(asked: Report, values: Mapping[str, object]) -> bool:
-    """Whether rows that can win are all that a report reads, asked with these values."""
     every = values.get("all_pairs") or values.get("target_users")  # of a number of users the row of as many is read
     return "winners" in asked.reads and values.get("objective") not in _GROWING and not every
 
 
 def intervals_of(rows: Iterable[_ScopeRow]) -> Intervals:
-    """The batch sizes that a scope is about."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         found[row.scenario_id].append((row.first_batch_size, row.last_batch_size))
@@ -105,13 +102,11 @@ class ThinnedBlocks:
         )
 
     def clear(self) -> None:
-        """Forget what was bound: it is read anew."""
         self._bound, self._bound_for, self.left_aside = {}, self.within, False
 
     def place(
         self, transaction: ReadTransaction, places: Sequence[Place], hidden: Mapping[int, Ranges]
     ) -> Sequence[Place]:
-        """Where to read blocks: thinned where one is asked about in whole and nothing of it is hidden."""
         within = self.within
         beside = [row for row in thinned_in_use(transaction) if row.rules == RULES] if places else []
         if within is None or not beside:
@@ -129,7 +124,6 @@ class ThinnedBlocks:
         return found
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Create the table of the blocks that are bound."""
         create_table(connection, f"raw.{THINNED}", _COLUMNS)
         insert_rows(
             connection, f"raw.{THINNED}", _COLUMNS, [place[:5] for places in self._bound.values() for place in places]
@@ -151,7 +145,6 @@ def create_winners(connection: duckdb.DuckDBPyConnection, transaction: ReadTrans
 
 
 def _is_whole(place: Place, intervals: Iterable[tuple[int, int]]) -> bool:
-    """Whether each interval has all of a block or nothing of it."""
     return all(
         not _meets(place, (low, high)) or (low <= place.first_batch_size and place.last_batch_size <= high)
         for low, high in intervals

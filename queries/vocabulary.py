@@ -1,6 +1,4 @@
-"""The public names: the views and macros that queries/views/*.sql create, and what each of them is built on.
-
-Not here: their headers (queries.asking.library) and creating them (queries.connect)."""
+"""The public names: the views and macros that queries/views/*.sql create, and what each of them is built on."""
 
 from __future__ import annotations
 
@@ -45,7 +43,6 @@ def vocabulary() -> dict[str, VocabularyFile]:
 
 
 def files_for(names: Iterable[str]) -> list[VocabularyFile]:
-    """Return the files that define public names, each after the files it is built on."""
     known = vocabulary()
     ordered: list[VocabularyFile] = []
 

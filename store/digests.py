@@ -1,7 +1,6 @@
 """The digest of stored rows: one sha256 over a scenario's key, its batch sizes and every number they have.
 
-Stored with each block, and made again from the rows by whoever wants to know that they are still what was committed.
-Not here: reading rows (store.reading), comparing (store.upkeep)."""
+Stored with each block, and made again from the rows by whoever wants to know that they are still what was committed."""
 
 from __future__ import annotations
 
@@ -70,7 +69,6 @@ class DigestedBlocks:
         self._measures = list(_spelled(DigestedRows.of_columns(batch_sizes, columns)))
 
     def digest(self, scenario_key: str, start: int, end: int, composition: Composition | None) -> str:
-        """Give what `rows_digest` gives of the rows from `start` up to `end`."""
         present = {
             one.name: one.numbers[start:end]
             for one in self._measures

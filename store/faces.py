@@ -1,6 +1,4 @@
-"""Faces of packages and folders: the names that others import from them, each loaded when it is first used.
-
-Not here: which names those are. A face lists them under `if TYPE_CHECKING`, as the type checker reads them."""
+"""Faces of packages and folders: the names that others import from them, each loaded when it is first used."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Turns what the drivers raise into store errors that say what happened, where, and what to do next.
-
-Not here: programming mistakes (a wrong statement, a broken constraint); those stay as they are and count as bugs."""
+"""Turns what the drivers raise into store errors that say what happened, where, and what to do next."""
 
 from __future__ import annotations
 

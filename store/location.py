@@ -1,6 +1,4 @@
-"""Where a store is: reads a URL or a path, the environment variable and the default into one small record.
-
-Not here: opening anything. Imports nothing heavy, so that reading and `--help` start fast."""
+"""Where a store is: reads a URL or a path, the environment variable and the default into one small record."""
 
 from __future__ import annotations
 

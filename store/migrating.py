@@ -2,8 +2,7 @@
 
 A new store is laid down from the declaration; revisions change those that are there, and views follow both
 (migrations.views). Alembic takes as long to import as a whole answer takes, so only what needs it imports it. Engines
-are here, too: which driver, with which settings, and how transactions begin. Not here: opening, which never migrates,
-and drivers without SQLAlchemy (store.reading)."""
+are here, too: which driver, with which settings, and how transactions begin."""
 
 from __future__ import annotations
 
@@ -195,7 +194,6 @@ def alembic_config(connection: Connection | None) -> Config:
 
 
 def migrations_directory() -> Path:
-    """Return where the package `migrations` lies: beside this one, in the repository and in the wheel alike."""
     return Path(__file__).resolve().parents[1] / "migrations"
 
 

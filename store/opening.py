@@ -1,7 +1,4 @@
-"""Opens a store for writing: its transactions, and the checks before anything is done.
-
-Not here: engines, creating and migrating (store.migrating), and reading without SQLAlchemy
-(store.reading)."""
+"""Opens a store for writing: its transactions, and the checks before anything is done."""
 
 from __future__ import annotations
 
@@ -95,7 +92,6 @@ class Store:
 
 
 def open_store(url: str | None, *, create: bool = False, read_only: bool = False) -> Store:
-    """Open a store after checking that it is one, at this program's revision; `create` makes a missing one first."""
     location = parse_url(url)
     if create and not read_only:
         create_if_missing(location)

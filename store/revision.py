@@ -23,7 +23,6 @@ def check_revision(location: StoreLocation, found: str) -> None:
 
 
 def revision_error(location: StoreLocation, found: str) -> RevisionError:
-    """Say which revision the store has, which is needed, and what to run."""
     if found > HEAD_REVISION:  # ids count up and have one length
         return RevisionError(
             f"The store {location.display} is at revision {found}, which is newer than this program's {HEAD_REVISION}.",

@@ -1,7 +1,7 @@
 """Tells a sweep that is running from one whose writer is gone: a writer holds a lock that ends with its process.
 
 On SQLite a lock on a small file beside the store, on PostgreSQL an advisory lock of a session. No clock and no process
-number is trusted: containers, other hosts and reused numbers deceive nobody. Not here: recording how a sweep ended."""
+number is trusted: containers, other hosts and reused numbers deceive nobody."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ class RunningLock:
         self._on_server("pg_advisory_lock", sweep_id)
 
     def release(self, sweep_id: int) -> None:
-        """Let a sweep go, whether or not it was held."""
         file = self._files.pop(sweep_id, None)
         if file is not None:
             Path(file.name).unlink(missing_ok=True)
@@ -99,18 +98,15 @@ class RunningSweep(NamedTuple):
 
 
 def abandoned_sweeps(location: StoreLocation, transaction: ReadTransaction) -> list[RunningSweep]:
-    """Return the sweeps that a transaction sees as running and that no process writes."""
     running = list(transaction.rows(RunningSweep, _RUNNING))
     return [sweep for sweep in running if is_abandoned(location, sweep.id, sweep.key)]
 
 
 def status_now(location: StoreLocation, sweep_id: int, key: str, status: str) -> str:
-    """Return the status of a sweep: interrupted where it is recorded as running and its writer is gone."""
     return "interrupted" if status == "running" and is_abandoned(location, sweep_id, key) else status
 
 
 def forget(location: StoreLocation, key: str) -> None:
-    """Remove what a writer that is gone has left beside the store."""
     if location.path is not None and _is_free(_lock_path(location.path, key)):
         _lock_path(location.path, key).unlink(missing_ok=True)
 

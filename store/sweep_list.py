@@ -1,6 +1,4 @@
-"""Lists sweeps, newest first, and shows one: plain SQL through the driver, so that it starts fast.
-
-Not here: writing (store.writing) and voiding (store.writing.voiding)."""
+"""Lists sweeps, newest first, and shows one: plain SQL through the driver, so that it starts fast."""
 
 from __future__ import annotations
 
@@ -70,7 +68,6 @@ class SweepSummary(NamedTuple):
 
     @property
     def status_told(self) -> str:
-        """How far it is, for a person: with the shards of workers while it runs."""
         if self.status == "finished" or not self.shards:
             return self.status
         return f"{self.status}, {self.shards_stored} of {self.shards} shards stored"

@@ -3,7 +3,7 @@
 One rule says which names and texts a store keeps: every way in checks it, and what breaks it is shown escaped. HTML is
 escaped because there is no other way to make it: `element` escapes what is not markup already. In CSV, text that a
 spreadsheet would run begins with an apostrophe, which makes it text there; numbers stay as they are, and reading such a
-text takes the apostrophe off again. Not here: which columns are names (store.schema), and any page."""
+text takes the apostrophe off again."""
 
 from __future__ import annotations
 
@@ -126,12 +126,10 @@ def _told(cells: Sequence[object], exact: bool) -> Sequence[object]:
 
 
 def as_text(cell: str) -> str:
-    """A cell that a spreadsheet takes for text."""
     return f"'{cell}" if _RUN.match(cell) and not _NUMBER.fullmatch(cell) else cell
 
 
 def from_text(cell: str) -> str:
-    """A cell as it was before `as_text`."""
     return cell[1:] if cell[:1] == "'" and _RUN.match(cell[1:]) else cell
 
 
@@ -169,7 +167,6 @@ def embedded(tag: str, source: str, /, **attributes: Value) -> Html:
 
 
 def html_page(head: Iterable[Html | str], body: Iterable[Html | str]) -> Html:
-    """A whole page in English and UTF-8."""
     first = element("head", "\n", element("meta", charset="utf-8"), "\n", *head)
     whole = element("html", "\n", first, "\n", element("body", "\n", *body), "\n", lang="en")
     return Html(f"<!DOCTYPE html>\n{whole}\n")

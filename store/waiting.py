@@ -1,6 +1,4 @@
-"""How long writers wait for each other, and whom they tell: one setting a process, a command's or the environment's.
-
-Not here: which lock is waited for (store.migrating)."""
+"""How long writers wait for each other, and whom they tell: one setting a process, a command's or the environment's."""
 
 from __future__ import annotations
 
@@ -36,7 +34,6 @@ def wait_at_most(limit_s: float | None, tell: Callable[[float, float], None] | N
 
 
 def limit_s() -> float:
-    """The longest that a writer waits for others, in seconds."""
     if _SETTING.limit_s is not None:
         return _SETTING.limit_s
     text = os.environ.get(VARIABLE)
@@ -56,7 +53,6 @@ def _check(limit: float, what: str) -> None:
 
 
 def patiently(connection: sqlite3.Connection, statement: str) -> None:
-    """Run a statement that takes a lock, again and again until the limit while others hold it."""
     started, limit = time.monotonic(), limit_s()
     (usual_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout = {int(1000 * min(_ATTEMPT_S, limit))}")

@@ -176,7 +176,6 @@ def unwritable(path: Path, error: Exception) -> SweepdbError:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes], *, force: bool) -> None:
-    """Write files by their names in a folder, new or empty unless forced. A stream gets them as a tar archive."""
     if is_stream(folder):
         _write_archive(folder, files)
         return

@@ -36,7 +36,6 @@ class ExplainedStep:
         return sum(item.time_ms for item in self.operators)
 
     def said(self) -> str:
-        """Stored against summed time, or what the encoders of an instance do."""
         if self.stored_ms is not None:
             return f"{self.probe} {self.step} step: {self.stored_ms:.6g} ms stored, {self.summed_ms:.6g} ms summed"
         said = f"{self.probe} {self.step} step: {self.summed_ms:.6g} ms for the images of one prompt"
@@ -71,7 +70,6 @@ class FirstTokens:
     output_tokens_per_s: Span
 
     def said(self) -> str:
-        """All of it in one sentence."""
         return (
             f"{self.probe} TTFT: {self.ttft_ms} ms, by whether users of equal lengths stay in step or drift apart;"
             f" end to end {self.e2e_ms} ms, {self.output_tokens_per_s} output tokens/s a replica"
@@ -125,7 +123,6 @@ class Explanation:
 
 
 def explain_probes(references: Sequence[str], store_url: str | None, *, step: str | None) -> Explanation:
-    """Explain one probe, or two that differ."""
     if step not in {None, *STEPS}:
         raise InputError(f"`step={step}` is not one of {', '.join(STEPS)}")
     if len(set(references)) != len(references):
@@ -167,7 +164,6 @@ def _explained(text: str, store_url: str | None, step: str | None) -> tuple[list
 
 
 def _encodes_apart(scenario: Scenario) -> bool:
-    """Whether devices of their own encode, and the engine that serves them is known."""
     known = scenario.engine is not None or "@" not in scenario.serving_model
     return known and scenario.plan.encoder_devices > 0
 

@@ -54,7 +54,6 @@ def with_lengths(given: Mapping[str, object], store_url: str | None) -> dict[str
 
 
 def _is_there(text: str) -> bool:
-    """Whether a text names a file; one that is too long for a name does not."""
     try:
         return Path(text).exists()
     except OSError:

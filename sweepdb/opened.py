@@ -1,6 +1,4 @@
-"""A store open for questions from Python, and for evaluating into it. Reports as methods: queries.notebook.
-
-Not here: functions that need no open store (sweepdb.evaluating.running, sweepdb.measuring.functions)."""
+"""A store open for questions from Python, and for evaluating into it. Reports as methods: queries.notebook."""
 
 from __future__ import annotations
 

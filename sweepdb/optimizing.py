@@ -87,7 +87,6 @@ class OptimizerOptions:
         return tuple(factor * length for factor in (4, 2, 1))
 
     def workloads(self, budget: int) -> tuple[Workload, ...]:
-        """The workloads that were asked for: one for each number of drafts."""
         return tuple(self._workload(budget, drafts) for drafts in self.mtp_tokens)
 
     def _workload(self, budget: int, drafts: int) -> Workload:
@@ -104,7 +103,6 @@ class OptimizerOptions:
 
 
 def named_workload(name: str) -> Workload | None:
-    """The stored workload of that name; None where there is none, or no store yet."""
     try:
         return stored_workload(name, None)
     except SweepdbError:
@@ -112,7 +110,6 @@ def named_workload(name: str) -> Workload | None:
 
 
 def _bins_of(text: str, output_length: float) -> tuple[LengthBin, ...]:
-    """The bins of a file, or of a named workload, which brings its own output lengths."""
     named = None if Path(text).exists() else named_workload(text)
     return load_distribution(Path(text), output_length=output_length) if named is None else named.bins
 
@@ -157,7 +154,6 @@ def bisected(fits: Collection[int], first: int, last: int | None) -> list[int]:
 def looked_at(
     curve: Answer, batch_range: tuple[int, int | None], *, ttft_ms: float | None, tpot_ms: float | None
 ) -> Iterator[Looked]:
-    """A search of each scenario of a curve, which has every row that fits memory."""
     rows: dict[str, dict[int, bool]] = defaultdict(dict)
     order: dict[str, dict[int, tuple[float, float, int]]] = defaultdict(dict)
     for row in curve.dicts():
@@ -216,7 +212,6 @@ def phases_of(options: OptimizerOptions) -> tuple[Phase, ...]:
 
 
 def run_device(options: OptimizerOptions, device: str, store_url: str | None) -> DeviceRun:
-    """Evaluate and ask for one device."""
     profile = load_device(device)
     create_if_missing(parse_url(store_url))
     sweeps = [_evaluated(options, profile, options.budgets()[0], store_url)]
@@ -277,7 +272,6 @@ def _evaluated(options: OptimizerOptions, profile: DeviceProfile, budget: int, s
 
 
 def _check_combinations(options: OptimizerOptions, request: SweepRequest) -> None:
-    """Refuse more combinations of sizes than are allowed."""
     found = sum(1 for _ in planned_scenarios(request)) // len(request.phases)
     if options.most_combinations is not None and found > options.most_combinations:
         raise InputError(
@@ -297,7 +291,6 @@ class _Search:
     held: frozenset[str]
 
     def completed(self, other: _Search) -> _Search:
-        """With what another search found of the plans that this one could not hold."""
         more = [key for key in other.found if other.plans[key] not in self.held]
         return replace(
             self,
@@ -353,7 +346,6 @@ def _table(
 def _every_row(
     question: Question, session: Session, found: Sequence[tuple[str, int, int, int]]
 ) -> tuple[Mapping[str, object], ...]:
-    """A row for each batch size that was found: the best of it alone."""
     alone = tuple((key, size, size, group) for group, (key, size, _, _) in enumerate(found))
     if not alone:
         return ()

@@ -22,7 +22,6 @@ COLUMNS = ("device", "effective_from", "usd_per_device_hour", "watts_per_device"
 
 
 def listed_prices(store_url: str | None) -> list[list[object]]:
-    """Every price, in the order of COLUMNS."""
     with open_store(store_url, read_only=True) as store:
         return [
             [item.device_name, item.effective_from, item.usd_per_device_hour, item.watts_per_device, item.source]
@@ -31,7 +30,6 @@ def listed_prices(store_url: str | None) -> list[list[object]]:
 
 
 def enter(records: list[PriceRecord], store_url: str | None) -> list[PriceRecord]:
-    """Store prices under the names of known devices; returns them as they were stored."""
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
         named = [_named(record, store) for record in records]
@@ -58,7 +56,6 @@ def _named(record: PriceRecord, store: Store) -> PriceRecord:
 
 
 def read_prices(path: Path) -> list[PriceRecord]:
-    """Prices of a CSV file with the columns that `sweepdb prices --format csv` writes."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return list(_records(csv.DictReader(file), path))

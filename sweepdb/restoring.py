@@ -58,7 +58,6 @@ def stored_scenario(location: StoreLocation, reference: str) -> PlannedScenario:
 
 
 def scenario_with_operators(location: StoreLocation, reference: str) -> tuple[Scenario, dict[str, OperatorSet]]:
-    """The scenario whose key begins so, with the engine that its label stands for, and its stored operators."""
     planned = stored_scenario(location, reference)
     wanted = captures(planned)
     with open_store(location.url, read_only=True) as store:

@@ -1,6 +1,4 @@
-"""Sessions whose answers read the store's own measured points, and know their servers by our names.
-
-Not here: asking (queries.session)."""
+"""Sessions whose answers read the store's own measured points, and know their servers by our names."""
 
 from __future__ import annotations
 
@@ -18,7 +16,6 @@ def server_named(one: StatedServer) -> NamedServer:
 
 
 def session_at(location: StoreLocation, *, memory_share: float = 1.0) -> Session:
-    """A session on a store, corrected by its own runs."""
     return Session(location, memory_share=memory_share, own_points=own_points, named=server_named)
 
 

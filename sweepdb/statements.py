@@ -1,6 +1,6 @@
 """Read-only statements of a caller: their limits, checked, their rows, and those that are kept by name.
 
-A kept one is a .sql file in the user's own folder, for any editor. Not here: the sandbox that runs them."""
+A kept one is a .sql file in the user's own folder, for any editor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ class SqlRows(Framed):
 def statement_limits(
     timeout: float = TIMEOUT_S, memory_limit: float | None = None, when_stuck: Callable[[bool], None] | None = None
 ) -> StatementLimits:
-    """StatementLimits of a statement from seconds and GiB."""
     _check("timeout", timeout, "seconds")
     if memory_limit is not None:
         _check("memory_limit", memory_limit, "GiB")
@@ -46,7 +45,6 @@ def statement_limits(
 def rows_of(
     location: StoreLocation, statement: str, limits: StatementLimits, values: Mapping[str, object] | None = None
 ) -> SqlRows:
-    """Every row of one read-only statement; `values` are of its named parameters."""
     if not isinstance(statement, str):
         raise InputError(f"`statement` is a text, not {statement!r}")
     with run_sql(location, statement, limits, values) as result:

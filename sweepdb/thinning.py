@@ -1,6 +1,4 @@
-"""Thinned files: beside each part one with the rows alone that can win, written, and compared again.
-
-Not here: which rows these are (queries.thinned), and naming files in the store (store.parts.naming)."""
+"""Thinned files: beside each part one with the rows alone that can win, written, and compared again."""
 
 from __future__ import annotations
 
@@ -101,7 +99,6 @@ def winners_of(
 
 
 def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> ThinnedFile:
-    """Write the rows of a part that can win, and read them back; no store names the file yet."""
     name = f"shard-thin-{secrets.token_hex(6)}.parquet"
     with unfinished(shelf, name) as temporary, winners_of(location, shelf.scratch, part) as (connection, source):
         copy_rows(connection, f"SELECT {_COLUMNS} {source} ORDER BY file_row_number", temporary)

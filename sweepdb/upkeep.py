@@ -1,6 +1,4 @@
-"""Brings a store to this program and checks it whole: rows, identities, thinned files, and the views that it shows.
-
-Not here: revisions (store.migrating), laying views down (migrations.views), and rows by themselves (store.upkeep)."""
+"""Brings a store to this program and checks it whole: rows, identities, thinned files, and the views that it shows."""
 
 from __future__ import annotations
 
@@ -40,7 +38,6 @@ def check_store(location: StoreLocation) -> CheckReport:
 
 
 def _identity_faults(location: StoreLocation) -> Iterator[str]:
-    """Scenarios of a store whose columns do not follow from their specs, a sentence each."""
     with open_store(location.url, read_only=True) as store:
         engines = engines_of(list_calibrations(store))
     with read_transaction(location) as transaction:

@@ -1,6 +1,4 @@
-"""calibrate: fit a device profile to measured kernels, or an engine's to measured serving points.
-
-Not here: fitting and timing (evaluator.calibration, evaluator.ledger.fitting.user_points)."""
+"""calibrate: fit a device profile to measured kernels, or an engine's to measured serving points."""
 
 from __future__ import annotations
 
@@ -125,7 +123,6 @@ def _serving(
 
 
 def _show(columns: Sequence[str], rows: list[list[object]], format_: str, profile: Path) -> None:
-    """Write the table of errors; a note where the profile has standard output to itself."""
     if is_standard_output(profile):
         say("".join(pieces_of(columns, rows, format_)).rstrip("\n"))
     else:

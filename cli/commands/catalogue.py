@@ -1,6 +1,4 @@
-"""models, devices, workloads, support and prices: what can be evaluated and what it costs, and adding one's own.
-
-Not here: joining prices to answers (query cost)."""
+"""models, devices, workloads, support and prices: what can be evaluated and what it costs, and adding one's own."""
 
 from __future__ import annotations
 
@@ -170,7 +168,6 @@ def workloads(  # noqa: PLR0917  one parameter an option
 
 
 def _prices_of(words: list[str], usd_per_device_hour: float | None) -> dict[str, float | None]:
-    """Dollars an hour by device: those of one option, or each behind its device."""
     if len(words) == 1:
         return {words[0]: usd_per_device_hour}
     if usd_per_device_hour is not None:

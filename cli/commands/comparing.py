@@ -1,6 +1,4 @@
-"""compare, regress and validate: measured files side by side, two sides of stored runs, predictions beside points.
-
-Not here: comparing them (sweepdb.measuring), and predicted rows (query compare)."""
+"""compare, regress and validate: measured files side by side, two sides of stored runs, predictions beside points."""
 
 from __future__ import annotations
 
@@ -139,7 +137,6 @@ def _line(one: Change) -> list[str]:
 
 
 def _markdown(found: Regression) -> Iterator[str]:
-    """The verdict, and a table of what is surely worse or better: a comment that one reads."""
     yield f"{found.verdict}\n"
     sure = [one for one in found.changes if one.verdict in {"worse", "better"}][:_MOST_SHOWN]
     if sure:

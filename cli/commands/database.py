@@ -1,6 +1,4 @@
-"""db: create, upgrade, check, seal and compact a store; export, import and publish its rows.
-
-Not here: formats (queries.bundles, queries.publishing)."""
+"""db: create, upgrade, check, seal and compact a store; export, import and publish its rows."""
 
 from __future__ import annotations
 
@@ -95,7 +93,6 @@ def check(
 
 
 def _beside(report: CheckReport) -> Iterator[str]:
-    """Sentences on files and folders that are no fault."""
     if report.orphans:
         yield (
             f"{len(report.orphans)} files of workers that were stopped, {report.orphans[0]} first: nothing reads"

@@ -1,6 +1,4 @@
-"""decide: the answer now, how sure it is, and the next run that is worth most for it.
-
-Not here: what is worth a run (sweepdb.deciding), and the files that start it (sweepdb.launching)."""
+"""decide: the answer now, how sure it is, and the next run that is worth most for it."""
 
 from __future__ import annotations
 
@@ -101,7 +99,6 @@ def _write(found: Decision, format_: str) -> None:
 
 
 def _next(found: Decision, output: Path | None, *, force: bool, store: str | None) -> None:
-    """Write or name what to do next."""
     start = found.next_start
     if start is None:
         if output is not None:

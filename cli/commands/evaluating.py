@@ -1,6 +1,4 @@
-"""evaluate, explain and launch: options into a request, a report into lines, a stored row into files that start it.
-
-Not here: evaluating (evaluator.sweep), and what files say (sweepdb.launching)."""
+"""evaluate, explain and launch: options into a request, a report into lines, a stored row into files that start it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""measurements: measured points into the store, what becomes of them there, and out of it again.
-
-Not here: computing (sweepdb.measuring)."""
+"""measurements: measured points into the store, what becomes of them there, and out of it again."""
 
 from __future__ import annotations
 
@@ -107,7 +105,6 @@ def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter
 
 
 def _refuse_strays(owner: str, options: Mapping[str, object]) -> None:
-    """Refuse options that one action alone takes."""
     for option, value in options.items():
         if value is not None:
             raise InputError(f"{option} belongs to measurements {owner}", hint="sweepdb measurements --help")
@@ -124,7 +121,6 @@ def _check_marks(action: str, *, tagged: bool, corrected: bool, learn: bool | No
 
 
 def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None], stated: Sequence[str]) -> None:
-    """Refuse what an action does not take."""
     if action == "import" and not named:
         raise InputError("measurements import needs files or folders of points", hint="sweepdb measurements --help")
     takes = {"import": bool(named), "list": not named, "runs": not named, "show": len(named) == 1}

@@ -1,6 +1,4 @@
-"""plan and report: the best whole deployments, as text or as a file to send.
-
-Not here: evaluating, asking and deciding (sweepdb.planning), and what a file says (sweepdb.reporting)."""
+"""plan and report: the best whole deployments, as text or as a file to send."""
 
 from __future__ import annotations
 
@@ -171,13 +169,11 @@ def _write_report(found: Contents, typed: Sequence[str], output: Path | None, st
 
 
 def _repeated(typed: Sequence[str], output: Path | None, store: str | None) -> str:
-    """The command line that writes the same file."""
     file = [] if output is None else ["--output", "-" if is_standard_output(output) else str(output)]
     return f"sweepdb {join([*typed, *file])}{as_typed(parse_url(store).argument)}"
 
 
 def _typed(options: Mapping[str, Any]) -> list[str]:
-    """Options as they were typed, those that were not given left out."""
     words = []
     for keyword, value in options.items():
         if value is True:

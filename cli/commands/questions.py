@@ -1,4 +1,4 @@
-"""query: options into a question, an answer into a table, CSV or JSON. Not here: SQL (queries)."""
+"""query: options into a question, an answer into a table, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -246,7 +246,6 @@ def _show(
 
 
 def _chart(answer: Answer, format_: str) -> Iterable[str]:
-    """Every row of an answer as a chart, where there is a table to stand below."""
     if format_ != "table":
         raise InputError("--plot stands below a table", hint=f"--format {format_} has none; --format svg is a picture")
     from cli.pictures import chart_lines

@@ -1,4 +1,4 @@
-"""schedule: replicas by hour for a day's rate. Not here: the schedule (sweepdb.scheduling)."""
+"""schedule: replicas by hour for a day's rate."""
 
 from __future__ import annotations
 
@@ -97,7 +97,6 @@ def _show_day(found: DaySchedule, format_: str, output: Path | None) -> int:
 
 
 def _check_pool(format_: str, alone: Mapping[str, object]) -> None:
-    """Refuse what only a day of one model has."""
     for keyword, value in alone.items():
         if value != getattr(USUAL, keyword, None):
             raise InputError(

@@ -1,6 +1,4 @@
-"""serve: a page over the stored probes. mcp: the same questions as tools. watch: a server that runs beside its row.
-
-Not here: what is served (sweepdb.web), and the comparison (sweepdb.watching)."""
+"""serve: a page over the stored probes. mcp: the same questions as tools. watch: a server that runs beside its row."""
 
 from __future__ import annotations
 

@@ -222,7 +222,6 @@ def _remember() -> None:
 
 
 def _complete_words() -> None:
-    """Complete views and columns with the tabulator."""
     import readline
 
     readline.set_completer(completer())
@@ -287,7 +286,6 @@ _WORDS = (
 
 @cache
 def _names() -> tuple[str, ...]:
-    """Every word that the prompt completes, in order."""
     from sweepdb.asking import dictionary
 
     relations = [one for one in dictionary() if one.kind != "raw"]

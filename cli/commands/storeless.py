@@ -1,4 +1,4 @@
-"""Reports that read no store: logs in files, and closed forms. Not here: questions about stored rows (questions)."""
+"""Reports that read no store: logs in files, and closed forms."""
 
 from __future__ import annotations
 

@@ -45,7 +45,6 @@ def _told(item: SweepSummary) -> list[object]:
 
 
 def _asked(arguments: str) -> str:
-    """Models and devices of a sweep, from its recorded arguments."""
     from sweepdb.stores import arguments_of
 
     asked = arguments_of(arguments) or {}
@@ -99,7 +98,6 @@ def show(
 
 
 def _sweep_lines(detail: SweepDetail) -> Iterator[str]:
-    """A sweep for a person: itself, what it stored, and what failed."""
     yield from table_lines(("sweep", "value"), list(zip(COLUMNS, _told(detail.summary), strict=True)))
     yield "\n"
     contents = [[c.model, c.device, c.workload, c.phase, c.scenarios, c.probes] for c in detail.contents]

@@ -1,6 +1,4 @@
-"""Candidates for the last word of a line: commands, options, and values of options and arguments.
-
-Not here: where values come from (cli.completion.sources), and what asks (cli.completion.scripts)."""
+"""Candidates for the last word of a line: commands, options, and values of options and arguments."""
 
 from __future__ import annotations
 
@@ -29,7 +27,6 @@ def complete(shell: str, words: Sequence[str], program: Callable[[], Any]) -> in
 
 
 def offers(program: Any, words: Sequence[str]) -> list[Offer]:  # noqa: ANN401  of one Typer or another
-    """Candidates for the last of the words behind the program's name."""
     *before, current = words
     command, name = program, ""
     options = list(program.params)
@@ -86,13 +83,11 @@ def _of_option(options: Sequence[Any], line: Line, current: str) -> list[Offer]:
 
 
 def _of_value(parameter: Any, line: Line, current: str) -> list[Offer]:  # noqa: ANN401  of one Typer or another
-    """Offers behind the last comma, with what stands before it."""
     head, comma, last = current.rpartition(",")
     return [Offer(f"{head}{comma}{one.word}", one.about) for one in values_of(parameter, line, last)]
 
 
 def _argument(command: Any, position: int) -> Any:  # noqa: ANN401  of one Typer or another
-    """The parameter that the next argument is of; the last one may take any number."""
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     if position < len(arguments):
         return arguments[position]

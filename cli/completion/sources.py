@@ -1,6 +1,4 @@
-"""Offers for the values of options and arguments: words, names of the program, names of the store.
-
-Not here: which word of a line is a value (cli.completion.offers)."""
+"""Offers for the values of options and arguments: words, names of the program, names of the store."""
 
 from __future__ import annotations
 
@@ -26,15 +24,11 @@ _ACTIONS = {
 
 
 class Offer(NamedTuple):
-    """A word, and what it means."""
-
     word: str
     about: str = ""
 
 
 class Line(NamedTuple):
-    """The line before the word: its command, that command's first argument, and the store."""
-
     command: str
     first: str
     store: str | None
@@ -123,7 +117,6 @@ def _reports(_line: Line, _start: str) -> Iterable[Offer]:
 
 
 def _compared(line: Line, start: str) -> Iterable[Offer]:
-    """The names that a report compares."""
     names = next((item.names for item in asked_reports().values() if item.name == line.first), None)
     if names is None:
         return []
@@ -136,7 +129,6 @@ def _shown(line: Line, start: str) -> Iterable[Offer]:
 
 
 def _named(line: Line, start: str) -> Iterable[Offer]:
-    """The second argument of commands whose first is what to do."""
     return _stored("workload")(line, start) if line.command == "workloads" and line.first == "show" else []
 
 

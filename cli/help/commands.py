@@ -3,7 +3,7 @@
 Their parameters read plain words, whole numbers and numbers themselves, and leave all else to Typer. That builds a
 validator of pydantic for every option, given or not: 70 of `query` and the import take as long as the program's other
 imports together. What is not plainly right goes to Typer, and a number that it refuses to
-cli.typed_numbers. Not here: the headings (cli.help.headings) and the examples (cli.help.examples)."""
+cli.typed_numbers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,6 @@ def _plain(value: object, described: Any) -> object | None:  # noqa: ANN401  Typ
 
 
 def read_plainly(parameters: list[Any]) -> list[Any]:
-    """Parameters of a command, which from now on read what is plain themselves."""
     for param in parameters:
         if getattr(param, "_runtime_param", _READER) is None:
             param._runtime_param = _READER  # noqa: SLF001  see above
@@ -108,11 +107,9 @@ HELP_ALL = "--help-all"
 
 class DescribedCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  of one Typer or another
-        """Options, `--help` among them, which read what is plain themselves."""
         return read_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  of one Typer or another
-        """Remember the words, which help asks for the report that is meant."""
         ctx.meta[_TYPED] = tuple(args)
         for old, new in OLD_FLAGS.items():
             if any(one.partition("=")[0] == old for one in args):
@@ -144,7 +141,6 @@ class DescribedCommand(TyperCommand):
         return named_report(ctx.meta.get(_TYPED, ()))
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
-        """The command's own sentence; for a report, its summary."""
         asked = self._report(ctx)
         if asked is None:
             super().format_help_text(ctx, formatter)
@@ -231,11 +227,9 @@ class DescribedGroup(TyperGroup):
     """`sweepdb` itself, and groups of commands."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  of one Typer or another
-        """Options, `--help` among them, which read what is plain themselves."""
         return read_plainly(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
-        """Commands under headings; what no heading names comes last."""
         left = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
         named = {heading: [name for name in names if name in left] for heading, names in COMMANDS.items()}
         rest = [name for name in left if all(name not in names for names in named.values())]
@@ -281,7 +275,6 @@ def _first_clause(told: str, width: int) -> str:
 
 
 def _continued(command: str, width: int) -> Iterator[str]:
-    """A command as lines that a shell joins again."""
     lines = textwrap.wrap(
         command, width - 4, initial_indent="  ", subsequent_indent="      ", break_long_words=False,
         break_on_hyphens=False,

@@ -1,6 +1,4 @@
-"""Two examples of each command, as its help shows them; a test runs them through the parser.
-
-Not here: what commands do."""
+"""Two examples of each command, as its help shows them; a test runs them through the parser."""
 
 from __future__ import annotations
 

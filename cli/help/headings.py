@@ -1,4 +1,4 @@
-"""The heading that each option stands under in help. Not here: what options mean."""
+"""The heading that each option stands under in help."""
 
 from __future__ import annotations
 
@@ -123,12 +123,10 @@ _FIRST = ("What is served", *(_PARTS[part] for part in ("limits", "options", "pa
 
 
 def in_order(found: Collection[str]) -> list[str]:
-    """Headings as help shows them."""
     first = [one for one in ("Arguments", *_FIRST) if one in found]
     last = [one for one in (OTHERS,) if one in found and len(found) > 1]
     return [*first, *(one for one in found if one not in first and one not in last), *last]
 
 
 def heading_of(command: str, parameter: str) -> str:
-    """The heading of an option of a command; short commands have few."""
     return HEADINGS.get(command, _turned(_SHARED)).get(parameter, OTHERS)

@@ -1,6 +1,4 @@
-"""Help of a single report: which options it takes, and examples. Read from headers and SQL, asking nothing.
-
-Not here: answering reports that read no store (cli.commands.storeless)."""
+"""Help of a single report: which options it takes, and examples. Read from headers and SQL, asking nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +27,6 @@ def report_names() -> Sequence[str]:
 
 
 def named_report(words: Sequence[str]) -> Report | None:
-    """The report that the words of `query` name, None where they name none."""
     known = {item.name: item for item in asked_reports().values()}
     return next((known[now] for word in words if (now := OLD_NAMES.get(word, word)) in known), None)
 
@@ -44,7 +41,6 @@ def taken(asked: Report, parameter: str) -> bool:
 
 
 def few_takers() -> dict[str, str]:
-    """Options that few reports take, with those."""
     takers: dict[str, list[str]] = {}
     for item in asked_reports().values():
         for one in keywords_of(item):
@@ -53,7 +49,6 @@ def few_takers() -> dict[str, str]:
 
 
 def columns_of(asked: Report) -> dict[str, list[tuple[str, str]]]:
-    """The columns that tables of a report show, with what they mean, under the name of each of its forms."""
     found: dict[str, list[tuple[str, str]]] = {}
     told: set[tuple[str, str]] = set()
     for form in (asked, *(report(other.report) for other in asked.others)):
@@ -66,7 +61,6 @@ def columns_of(asked: Report) -> dict[str, list[tuple[str, str]]]:
 
 
 def report_examples(asked: Report) -> Sequence[str]:
-    """An example of a report with what it requires, and the same for a program."""
     compared = "" if asked.names is None else _NAMES[asked.names.options[0]]
     required = "".join(
         f" --{option.replace('_', '-')} {_VALUES[option]}"

@@ -26,7 +26,6 @@ _PAIRS = {
 
 
 def dumped_lines(options: OptimizerOptions, run: DeviceRun) -> Iterator[str]:
-    """A table of every row that the search found under the limits; of pairs, those of the printed table."""
     for table in run.tables:
         if table.kind == "pd-ratio":
             rows = table.answer.dicts()

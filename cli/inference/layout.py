@@ -25,7 +25,6 @@ class Field:
 
 
 def boxed(fields: Sequence[Field], rows: Sequence[Row], *, indent: str = "") -> Iterator[str]:
-    """A table in boxes, cells centred, headings of one or several lines."""
     heads = [field.heading.split("\n") for field in fields]
     height = max(len(head) for head in heads)
     padded = [head + [""] * (height - len(head)) for head in heads]
@@ -125,7 +124,6 @@ TITLES = {
 
 
 def device_lines(options: OptimizerOptions, run: DeviceRun) -> Iterator[str]:
-    """Everything printed for one device."""
     for table in run.tables:
         if table.kind == "pd-ratio":
             yield from pair_lines(options, run, table)
@@ -134,7 +132,6 @@ def device_lines(options: OptimizerOptions, run: DeviceRun) -> Iterator[str]:
 
 
 def single_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Iterator[str]:
-    """Configuration, best, Top N of an aggregated, prefill or decode instance."""
     rule = "  " + "-" * (WIDTH - 4)
     rows = [shown_row(row) for row in table.answer.dicts()]
     yield "*" * WIDTH
@@ -292,7 +289,6 @@ def _pair_fields(*, counted: bool) -> list[Field]:
 
 
 def profile_lines(devices: Sequence[DeviceProfile]) -> Iterator[str]:
-    """Seed 001: the modelling parameters of every device that was asked for."""
     fields = (
         Field("Device", "{name}"), Field("Cube Compute (TFLOPS)", "{cube}"),
         Field("Vector Compute (TFLOPS)", "{vector}"),

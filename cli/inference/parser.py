@@ -1,4 +1,4 @@
-"""The seeds' options, defaults and checks (seed 001; --input-length of seed 002). Not here: what they lead to."""
+"""The seeds' options, defaults and checks (seed 001; --input-length of seed 002)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ _LATENCY = {"aggregated": ("tpot_ms", "TPOT"), "prefill": ("ttft_ms", "TTFT"), "
 
 
 def draw(options: OptimizerOptions, run: DeviceRun) -> None:
-    """Print the curves of every table that has rows; without plotext, a warning."""
     try:
         import plotext
     except ImportError:
@@ -60,7 +59,6 @@ LOG = logging.getLogger("sweepdb")
 
 
 def run_optimizer(arguments: Sequence[str]) -> int:
-    """Parse, evaluate what is missing, ask, print."""
     started = time.monotonic()
     options = parse(arguments)
     logging.basicConfig(level=options.log_level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s")

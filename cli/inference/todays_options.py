@@ -55,7 +55,6 @@ REFUSED = {
 
 
 def add_todays_options(parser: argparse.ArgumentParser) -> None:
-    """Add them to the seeds' own options."""
     add = parser.add_argument
     add("--model-id", dest="model_option", help="the model, as the first argument names it")
     add("--quantize-non-expert-linear-action", help="format of linears that are no routed experts")

@@ -62,7 +62,6 @@ def answer_lines(answer: Answer, *, wide: bool, explain: bool = False) -> Iterat
 
 
 def _too_much_reserved(answer: Answer) -> str | None:
-    """The sentence where a reserve is as large as the memory of every device."""
     misses = answer.nearest_dicts()
     reserve = answer.question.limits.reserved_gib
     # A miss of memory is a share of the device: what is lacking over it is the device's whole memory.
@@ -114,12 +113,10 @@ def unit_notes(answer: Answer) -> Iterator[str]:
 
 
 def is_long(answer: Answer) -> bool:
-    """Whether a report has a row for every stored batch size or step."""
     return report(answer.report).layout == "long"
 
 
 def shortened(answer: Answer, rows_a_group: int) -> Answer:
-    """The first rows of each group, and a note of how many were left out."""
     position = answer.columns.index("question_group") if "question_group" in answer.columns else None
     seen: Counter[object] = Counter()
     kept = []
@@ -143,7 +140,6 @@ def price_notes(answer: Answer) -> Iterator[str]:
 
 
 def price_note(device: object) -> str:
-    """The command that enters a price of a device."""
     return (
         f"note: no price of {device} is stored; enter one:"
         f" sweepdb prices set {device} --usd-per-device-hour USD --watts-per-device WATTS"
@@ -166,7 +162,6 @@ def bias_notes(answer: Answer) -> Iterator[str]:
 
 
 def header_lines(answer: Answer) -> Iterator[str]:
-    """Lines about what was looked at: scope, limits, rules, versions."""
     kind = answer.counts.removesuffix("s")
     looked_at = f"{counted(answer.probes_considered, kind)} of {counted(answer.scenarios_considered, 'scenario')}"
     yield f"{answer.report}: {looked_at} looked at\n"
@@ -207,7 +202,6 @@ def _ranking_lines(answer: Answer) -> Iterator[str]:
 
 
 def load_limits(answer: Answer) -> str:
-    """The limits of requests that arrive, and how many of them have to meet these."""
     said = answer.question.limits.said()
     if not said:
         return "limits: none\n"
@@ -374,7 +368,6 @@ def _number_of(value: object, name: str) -> object:
 
 
 def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
-    """The columns with what a device's rates rest on, and whether limits hold before the reference of a row."""
     held = HELD if answer.question.limits.on_times else {}
     told = (BASIS, *(("rows",) if answer.question.options.rows == "both" else ()))
     first = next((name for name in ("device", "prefill_device", "system_qps") if name in columns), None)
@@ -384,13 +377,11 @@ def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
 
 
 def shown_columns(answer: Answer) -> Sequence[str] | None:
-    """The columns of a report's default table, None for all of them."""
     columns = shown_names(report(answer.report), _given(answer))
     return None if columns is None else with_holds(columns, answer)
 
 
 def nearest_columns(answer: Answer) -> Sequence[str]:
-    """The columns of the nearest misses beside an answer without rows."""
     return with_holds(shown_names(report(NEAREST), _given(answer)) or answer.nearest_columns, answer)
 
 

@@ -1,6 +1,4 @@
-"""One model or device profile for a person: a line a part, without Python's punctuation.
-
-Not here: the machine formats, which hold the records as they are."""
+"""One model or device profile for a person: a line a part, without Python's punctuation."""
 
 from __future__ import annotations
 
@@ -17,7 +15,6 @@ Row = tuple[str, object]
 
 
 def record_rows(record: DataclassInstance) -> Iterator[Row]:
-    """Field and value of a record; a list of parts is a line each."""
     for item in fields(record):
         value = getattr(record, item.name)
         if value is None or value == "":
@@ -32,7 +29,6 @@ def record_rows(record: DataclassInstance) -> Iterator[Row]:
 
 
 def _part(name: str, part: DataclassInstance) -> Iterator[Row]:
-    """A part on a line, and each of its own parts on another."""
     told = [(item.name, getattr(part, item.name)) for item in fields(part) if _worth_telling(part, item)]
     yield name, ", ".join(f"{inner} {_spoken(value)}" for inner, value in told if not is_dataclass(value))
     for inner, value in told:

@@ -1,6 +1,4 @@
-"""A decision as text: the answer, how sure it is, what comes next, the best load of each server, runs read.
-
-Not here: what is decided (sweepdb.deciding)."""
+"""A decision as text: the answer, how sure it is, what comes next, the best load of each server, runs read."""
 
 from __future__ import annotations
 

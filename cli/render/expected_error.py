@@ -1,6 +1,4 @@
-"""Expected errors as lines, one a region or one a deployment; notes on batches too small for every length bin.
-
-Not here: which region is nearest (queries.errors.expected), and what batches hold (queries.composition)."""
+"""Expected errors as lines, one a region or one a deployment; notes on batches too small for every length bin."""
 
 from __future__ import annotations
 
@@ -25,7 +23,6 @@ _NAMES = {
 
 
 def error_lines(answer: Answer) -> Iterator[str]:
-    """Lines on how own runs changed the errors of an answer, and on the errors that are expected without them."""
     yield from own_run_lines(answer)
     if not _measured_throughout(answer):
         yield from expected_error_lines(answer.expected_error)
@@ -120,7 +117,6 @@ _SAID_ONE_BY_ONE = 4
 
 
 def bias_note(mean: RealisedMean) -> Iterator[str]:
-    """A sentence where the mean prompt is off by more than 5 %."""
     if abs(mean.bias) > NOTED_BIAS:
         yield (
             f"note: the batch of {mean.probe} has a mean prompt of {mean.realised:.0f} tokens,"

@@ -71,7 +71,6 @@ def server_lines(plan: ServerPlan) -> Iterator[str]:
 
 
 def _waiting_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
-    """A plan for users who wait for their answers, or within a budget."""
     whole = plan.best is None or wide
     if whole:
         yield from answer_lines(plan.answer, wide=wide, explain=explain)
@@ -122,7 +121,6 @@ def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
 
 
 def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:
-    """The prices that costs lack, servers that did not start, and with `explain` what the rows assume."""
     yield from dict.fromkeys(price_notes(plan.answer))
     for note in dict.fromkeys(plan.answer.notes if explain else plan.not_started):
         yield note if note.startswith("note:") else f"assumed: {note}"

@@ -61,10 +61,7 @@ class _Redrawn:
 
 
 class ProgressBar(_Redrawn):
-    """Scenarios done, probes a second and time left."""
-
     def show(self, progress: Progress) -> None:
-        """Redraw the line where it is due."""
         if self._scenarios not in {0, progress.scenarios}:  # another round, of more or of others
             self._before, self._begun = progress.scenarios_done, time.monotonic()
         self._scenarios = progress.scenarios
@@ -81,6 +78,5 @@ class ProgressBar(_Redrawn):
 
 class ProgressLine(_Redrawn):
     def show(self, done: int, count: int, what: str) -> None:
-        """Redraw the line where it is due."""
         if self._due():
             self._draw(f"{done}/{count} {what}")

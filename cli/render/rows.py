@@ -63,7 +63,6 @@ class Table(str):
 
 
 def filled(sentences: str, width: int, indent: str = "") -> str:
-    """Lines of at most a width, the last one ended too; names are not broken."""
     return textwrap.fill(sentences, width, subsequent_indent=indent, break_long_words=False) + "\n"
 
 
@@ -92,7 +91,6 @@ def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Itera
 
 
 def json_array(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """One array of objects, an object a line."""
     first = True
     for row in rows:
         yield ("[\n" if first else ",\n") + _object(columns, row)
@@ -106,7 +104,6 @@ def _object(columns: Sequence[str], row: Sequence[object]) -> str:
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """JSON that a terminal may be given."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -127,7 +124,6 @@ def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Ite
 
 
 def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """A table of GitHub's Markdown, each cell as a table shows it."""
     for texts in (columns, ["---"] * len(columns), *([cell(value) for value in row] for row in rows)):
         yield "| " + " | ".join(visible(text).replace("\n", " ").replace("|", "\\|") for text in texts) + " |\n"
 
@@ -169,7 +165,6 @@ def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) 
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it: floats to the digits a person reads."""
     if value is None:
         return "-"
     if isinstance(value, float):

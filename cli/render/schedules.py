@@ -25,7 +25,6 @@ def schedule_lines(found: DaySchedule) -> Iterator[str]:
 
 
 def pool_lines(found: PoolSchedule) -> Iterator[str]:
-    """Everything about models on a pool."""
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"

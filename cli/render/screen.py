@@ -40,7 +40,6 @@ _STYLES: Mapping[str, Mapping[str, str]] = {
 
 
 def on_screen(pieces: Iterable[str]) -> Iterator[str]:
-    """Pieces as the terminal of standard output shows them."""
     width = screen_width()
     asides = False
     for piece in pieces:
@@ -57,7 +56,6 @@ def on_screen(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def screen_width() -> int:
-    """Characters in a line of the terminal, or what COLUMNS says."""
     return max(shutil.get_terminal_size((80, 24)).columns, 40)
 
 
@@ -143,7 +141,6 @@ def _width(columns: Sequence[_Column]) -> int:
 
 
 def _break_texts(columns: Sequence[_Column], width: int) -> None:
-    """Make columns of long texts narrower, the widest first."""
     while _width(columns) > width:
         found = [one for one in columns if one.width > one.least]
         if not found:
@@ -177,7 +174,6 @@ def _in_parts(columns: Sequence[_Column], width: int) -> Iterator[str]:
 
 
 def _broken(text: str, width: int) -> str:
-    """A text as lines, broken behind marks where it can be."""
     lines = [""]
     words = _WORDS.split(text)
     for part in (part for word in words for part in ([word] if len(word.rstrip()) <= width else _MARKS.split(word))):

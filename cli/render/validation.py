@@ -1,6 +1,6 @@
 """A validation as a document, as tables and flat rows, and as one HTML file that needs nothing else.
 
-The file shows predicted against measured as SVG, then the tables. Not here: comparing (sweepdb.measuring)."""
+The file shows predicted against measured as SVG, then the tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ def _group_document(group: Group, against: str | None) -> dict[str, object]:
 
 
 def _beside(both: tuple[Figures, Figures]) -> dict[str, object]:
-    """The peer's figures, and ours over the same rows."""
     return {**asdict(both[1]), "ours": asdict(both[0])}
 
 
@@ -110,7 +109,6 @@ def _peer_cells(both: tuple[Figures, Figures] | None, against: str | None) -> li
 
 
 def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
-    """Tables for a person: few points one by one, figures of several, what was left out, ranking."""
     points = {one.record_key for one in validation.comparisons}
     if len(points) <= MOST_LISTED:
         yield from point_lines(validation)
@@ -127,7 +125,6 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
 
 
 def point_lines(validation: Validation) -> Iterator[str]:
-    """Each point's measured value, its prediction and the difference; one prediction where both are equal."""
     by_point: dict[tuple[str, str], dict[Knowledge, Comparison]] = defaultdict(dict)
     for one in validation.comparisons:
         by_point[one.record_key[:8], one.metric][one.knowledge] = one
@@ -160,7 +157,6 @@ def _percent(error: float) -> str:
 
 
 def _figure_lines(validation: Validation, against: str | None) -> Iterator[str]:
-    """Errors of all points, beside the peer's where there is one, and of groups."""
     _, rows = flat_rows(validation, against=against)
     yield "\nerrors in percent: median, mean and 90th percentile of |predicted - measured| / measured;"
     yield " bias: median of the signed error\n\n"
@@ -181,7 +177,6 @@ def _figure_lines(validation: Validation, against: str | None) -> Iterator[str]:
 
 
 def _first_token_lines(validation: Validation) -> Iterator[str]:
-    """How the ends of intervals compare with what was measured."""
     found = validation.first_tokens()
     if found is None:
         return
@@ -213,7 +208,6 @@ def _peer_lines(validation: Validation, against: str) -> Iterator[str]:
 
 
 def _standing_lines(validation: Validation, against: str) -> Iterator[str]:
-    """End-to-end errors, orders of plans and batches, and what choosing by them costs, beside the peer's."""
     rows = [
         [found.by, found.value, whose, one.rows, one.e2e.median_ape, one.e2e.mean_ape, *_choice_cells(one.choices),
          *_choice_cells(one.plans)]
@@ -232,7 +226,6 @@ def _choice_cells(choices: Choices | None) -> list[object]:
 
 
 def _rate_lines(at_rates: Sequence[AtRate]) -> Iterator[str]:
-    """Points of an open loop beside loads at their rate, in ms."""
     if at_rates:
         yield "\npoints that state a rate of requests, beside stored loads at that rate, or simulated: ms\n"
         columns = ("point", "requests_per_s", "metric", "measured", "predicted", "error", "knowledge")
@@ -240,7 +233,6 @@ def _rate_lines(at_rates: Sequence[AtRate]) -> Iterator[str]:
 
 
 def _replay_lines(replays: Sequence[Replay]) -> Iterator[str]:
-    """Logs of requests beside their replays, in ms."""
     if replays:
         yield "\nlogs of requests, replayed at their own times: ms measured and simulated, and the largest distance"
         yield " of the distributions (KS)\n"
@@ -253,7 +245,6 @@ def _short(value: object) -> object:
 
 
 def _by_rule(validation: Validation) -> Iterator[tuple[str, list[list[object]]]]:
-    """Points that rules took out or repaired, counted."""
     for title, repaired in (("points left out, by rule", False), ("points kept, and what is said of them", True)):
         rows: list[list[object]] = [[one.rule, one.rows] for one in validation.excluded if one.repaired is repaired]
         if rows:
@@ -333,7 +324,6 @@ def _panel(metric: str, found: Sequence[Comparison], colours: dict[str, str]) ->
 
 
 def _decades(values: Iterable[float]) -> tuple[int, int]:
-    """Whole powers of ten around all values."""
     powers = [math.log10(value) for value in values]
     low = math.floor(min(powers))
     return low, max(low + 1, math.ceil(max(powers)))

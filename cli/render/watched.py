@@ -11,7 +11,6 @@ _COLUMNS = ("metric", "measured", "planned", "expected", "change", "verdict")
 
 
 def watched_lines(found: Watched) -> Iterator[str]:
-    """Everything about a server, but for what only programs read."""
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"

@@ -1,6 +1,4 @@
-"""The requests of a scenario in the order in which they arrive: when, how long, and on which replica.
-
-Not here: streams and draws (evaluator.arrivals.streams)."""
+"""The requests of a scenario in the order in which they arrive: when, how long, and on which replica."""
 
 from __future__ import annotations
 
@@ -45,7 +43,6 @@ class Asking:
 
 
 def requests_asked(asking: Asking, table: StepTable, engine: EngineProfile) -> AskedRequests:
-    """Requests at one a second. `table` holds the attention of every kind."""
     process, kinds = asking.process, asking.kinds
     order = drawn_kinds(kinds, process.seed, process.requests)
     lengths = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
@@ -146,7 +143,6 @@ class Before:
 def before_scheduling(
     asked: AskedRequests, run: Run, engine: EngineProfile, table: StepTable, trace: TracedArrivals | None
 ) -> Before:
-    """Keys on their way to an engine that waits for them, or images at encoders of their own."""
     scenario, nothing = run.scenario, np.zeros_like(asked.arrive_s)
     if scenario.phase == "decode":
         return Before(alone_s=nothing, service_s=nothing)

@@ -1,6 +1,6 @@
 """Joint counts of (TTFT, TPOT) in logarithmic bins, by batch of requests: all that is kept of a play.
 
-Any limit is read from these counts later. Not here: how a count is read (queries/loaded.sql)."""
+Any limit is read from these counts later."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Loads as records with content keys. Limits, percentiles, shares, device counts and bandwidth are in no key.
-
-Not here: playing (evaluator.arrivals.loads), and writing (store.writing)."""
+"""Loads as records with content keys. Limits, percentiles, shares, device counts and bandwidth are in no key."""
 
 from __future__ import annotations
 
@@ -105,7 +103,6 @@ def _prefix_shares(shares: Mapping[str, float]) -> _PrefixShares:
 
 
 def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
-    """The record of one load; `common` is the key of its settings."""
     pool = settings.pool
     cells, bins = load.cells, np.flatnonzero(load.token_gaps)
     return LoadRecord(

@@ -1,6 +1,6 @@
 """A scenario played at a ladder of rates: distributions of its latencies, from which every limit is read later.
 
-Pure: a run and a process in, loads out. Not here: rows (evaluator.arrivals.load_rows), and questions (queries)."""
+Pure: a run and a process in, loads out."""
 
 from __future__ import annotations
 
@@ -260,7 +260,6 @@ class LoadPlayer:
         )
 
     def played(self, rules: PlayRules, asked: AskedRequests, *, each: bool = False) -> PlayedRequests:
-        """The play from when the scheduler sees each request, in the order in which it does."""
         ready = when_ready(asked, self.before)
         order = np.argsort(ready.arrive_s, kind="stable")
         if np.array_equal(order, np.arange(asked.count)):
@@ -288,7 +287,6 @@ class LoadPlayer:
         }
 
     def times(self, asked: AskedRequests, played: PlayedRequests, first: int) -> RequestTimesMs:
-        """Times of the requests from the `first` on, without what no step takes."""
         arrive, begun, ended = asked.arrive_s[first:], played.first_s[first:], played.end_s[first:]
         gained = (asked.steps[first:] - 1) * self.gain
         tpot = np.where(gained > 0.0, 1e3 * (ended - begun) / np.maximum(gained, 1.0), 0.0)
@@ -335,7 +333,6 @@ def prices_of_trace(run: Run, engine: EngineProfile, seats: int, trace: TracedAr
 
 
 def kv_room(run: Run, kinds: Sequence[RequestKind], seats: int) -> float:
-    """Keys that fit beside weights and activations on the fullest device, in tokens of one replica."""
     scenario = run.scenario
     used = memory_bytes(replace(run, batch_sizes=np.asarray([-(-seats // scenario.plan.pp)])), mean_only=True)
     room = scenario.device.memory_bytes - RESERVED_BYTES - used.weights - float(used.activations[0])

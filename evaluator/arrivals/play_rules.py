@@ -1,6 +1,4 @@
-"""Rules of an instance, seconds of its steps and requests, which a play needs; and the times that it gives.
-
-Not here: the play itself (evaluator.arrivals.playing)."""
+"""Rules of an instance, seconds of its steps and requests, which a play needs; and the times that it gives."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Continuous batching of requests that arrive: every request's first and last token, exact for its rules.
 
 The play is compiled where the machine can (`play.c`, called without copies), and in Python elsewhere; both give the
-same bits. Not here: who asks when (evaluator.arrivals.streams), and what steps take (evaluator.arrivals.prices)."""
+same bits."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ _Array = FloatArray | Integers | NDArray[np.int8]
 
 
 class _Shared(ctypes.Structure):
-    """`struct shared` of play.c."""
-
     _fields_ = [
         *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll")),
         *((name, _INT) for name in ("ahead", "whole", "each", "replicas")),
@@ -51,7 +49,6 @@ class _Shared(ctypes.Structure):
 
 
 def compiled_play() -> ctypes.CDLL | None:
-    """The library, built if it is not there yet; None where none can be had."""
     return built_library("arrivals/play.c")
 
 
@@ -149,7 +146,6 @@ def _run(library: ctypes.CDLL, shared: _Shared, stretches: Stretches | None) -> 
 
 
 def _arrays(rules: PlayRules, prices: StepPrices, asked: AskedRequests) -> dict[str, _Array]:
-    """Tables of the steps, the requests, and room for the queues that they stand in."""
     none = np.zeros(asked.count)
     return {
         "linear": _floats(prices.linear),

@@ -1,6 +1,6 @@
 """Loads of a pool of prefill instances with caches of prompt blocks: a trace at a ladder of rates.
 
-Pure. Not here: dispatch and caches (evaluator.arrivals.prefix_pools), instances alone (evaluator.arrivals.loads)."""
+Pure."""
 
 from __future__ import annotations
 

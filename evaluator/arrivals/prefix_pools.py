@@ -26,8 +26,7 @@ _Seconds = Callable[[int, int], float]
 class PromptSeconds(Protocol):
     """Seconds of a prompt: tokens that a cache holds, tokens of the whole, and images that stand before its text."""
 
-    def __call__(self, cached: int, prompt: int, images: int = 0) -> float:
-        """Of one prompt."""
+    def __call__(self, cached: int, prompt: int, images: int = 0) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +68,11 @@ class PooledRequests:
 
 
 class PrefixCache:
-    """Blocks of prompts, the least recently used of which leave."""
-
     def __init__(self, size: int) -> None:
         self.size = size
         self.blocks: OrderedDict[int, None] = OrderedDict()
 
     def prefix(self, blocks: Sequence[int]) -> int:
-        """How many of the first blocks it holds."""
         return next((place for place, block in enumerate(blocks) if block not in self.blocks), len(blocks))
 
     def keep(self, blocks: Sequence[int]) -> None:
@@ -104,7 +100,6 @@ def play_pool(
     *,
     images: Integers | None = None,
 ) -> PooledRequests:
-    """Dispatch every request on arrival, and play each instance's prompts one after the other."""
     caches = [PrefixCache(rules.cache_blocks) for _ in range(rules.instances)]
     free = [0.0] * rules.instances
     dealt = dealt_replicas(rules.instances, rules.seed, arrive_s.size)

@@ -1,7 +1,6 @@
 """Seconds of an engine's steps for a play: its tables of kernels, with decodes priced by the keys that they hold.
 
-Images are apart from the prompts' attention: a step encodes those of all its prompts together. Not here: the tables
-(evaluator.serving.engine.step_tables), and the play (evaluator.arrivals.playing)."""
+Images are apart from the prompts' attention: a step encodes those of all its prompts together."""
 
 from __future__ import annotations
 
@@ -59,7 +58,6 @@ def prices_of(
 
 
 def with_engine(table: StepTable, engine: EngineProfile, own: FloatArray, own_key: FloatArray) -> StepPrices:
-    """Prices of an engine: what its host adds, and kernels by its factors."""
     sequences = np.arange(table.decode_linear.size)
     host = engine.step_s() + 1e-3 * engine.step_per_decode_ms * sequences
     return StepPrices(

@@ -1,6 +1,6 @@
 """Streams of arrivals at one request a second, and lengths of requests: by seed, the same bits on every processor.
 
-A rate divides the times of a stream, so that all rates and plans see the same requests. Not here: playing them."""
+A rate divides the times of a stream, so that all rates and plans see the same requests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ def uniform(seed: int, stream: int, count: int) -> FloatArray:
 
 
 def drawn_kinds(kinds: Sequence[RequestKind], seed: int, count: int) -> Integers:
-    """The kind of each request, drawn by weight, one independent of another."""
     if len(kinds) == 1:
         return np.zeros(count, dtype=np.int64)
     ends = np.cumsum(weights_of(kinds))
@@ -67,7 +66,6 @@ def drawn_kinds(kinds: Sequence[RequestKind], seed: int, count: int) -> Integers
 
 
 def dealt_replicas(replicas: int, seed: int, count: int) -> Integers:
-    """The replica of each request, each as likely as the others."""
     if replicas == 1:
         return np.zeros(count, dtype=np.int64)
     places = np.floor((1.0 - uniform(seed, _REPLICAS, count)) * replicas).astype(np.int64)

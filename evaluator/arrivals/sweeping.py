@@ -1,6 +1,6 @@
 """The loads of a sweep's scenarios: which of them the store lacks, and playing those; a log replayed at its own times.
 
-Pure but for the time it takes. Not here: writing (evaluator.sweep, store.writing)."""
+Pure but for the time it takes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ class ScenarioLoads:
     keep_requests: bool = False
 
     def play(self, known: Collection[str]) -> list[LoadRecord]:
-        """The loads whose keys are not known, all rates of the scenario together."""
         return [
             load_record(self.player.load(rate, keep_requests=self.keep_requests), self.settings, self.common)
             for key, rate in self.keys.items()

@@ -2,8 +2,7 @@
 
 Requests follow each other in the log's order, whatever the rate: a prompt is there for the next one as soon as it
 comes. The blocks used longest ago leave first, and a tier keeps what those before it keep, as vLLM's and SGLang's do
-that write through. Left out: answers, whose blocks no hash names before a later prompt has them. Not here: pools of
-prefill instances (evaluator.arrivals.prefix_pools)."""
+that write through. Left out: answers, whose blocks no hash names before a later prompt has them."""
 
 from __future__ import annotations
 
@@ -44,11 +43,9 @@ class HeldTokens:
 
     @property
     def cached(self) -> Integers:
-        """Tokens of every prompt that are not computed again."""
         return np.asarray(sum(self.tiers.values(), self.device), dtype=np.int64)
 
     def shares(self, prompts: Integers) -> dict[str, float]:
-        """Shares of all prompt tokens, by where they lie; the rest is computed."""
         total, places = float(prompts.sum()), [("device", self.device), *self.tiers.items()]
         return {name: float(tokens.sum()) / total for name, tokens in places}
 
@@ -59,7 +56,6 @@ def told_rooms(rooms: Sequence[CacheRoom]) -> str:
 
 
 def stated_tokens(prompts: Integers, workload: Workload) -> HeldTokens:
-    """The shares of a workload of every prompt; at least one token is computed."""
     kept, found, before = 0.0, [], np.zeros_like(prompts)
     for share in (workload.prefix_cache_hit_rate, *(tier.hit_rate for tier in workload.tiers)):
         kept += share
@@ -102,7 +98,6 @@ def block_bytes(scenario: Scenario) -> float:
 
 
 def rooms_in_blocks(scenario: Scenario, kv_tokens: float, rooms: Sequence[CacheRoom]) -> dict[TierName | str, int]:
-    """Blocks that devices and tiers of a replica have room for, from the nearest on."""
     each = block_bytes(scenario)
     sizes = {room.name: int(room.room_bytes // each) for room in rooms}
     return {"device": int(kv_tokens // BLOCK_TOKENS), **{name: sizes[name] for name in TIERS if name in sizes}}
@@ -122,7 +117,6 @@ def reading_tiers(scenario: Scenario, rooms: Sequence[CacheRoom]) -> tuple[Cache
 
 
 def priced_tier(scenario: Scenario, tier: CacheTier) -> CacheTier:
-    """A tier with the rate at which a scenario's devices read it."""
     return replace(tier, bytes_per_s=bytes_per_s(scenario, tier))
 
 

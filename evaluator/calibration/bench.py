@@ -93,7 +93,6 @@ class Bench:
 
 
 def opened(kind: Kind) -> Bench:
-    """A bench with its pool filled."""
     return Bench(kind=kind, pool=torch.randn(POOL_BYTES[kind] // 2, device=kind, dtype=torch.bfloat16))
 
 
@@ -140,7 +139,6 @@ class Heads:
 
 
 def prefill(bench: Bench, batch: int, length: int, heads: Heads) -> list[Kernel]:
-    """Causal attention over new tokens only."""
     query = bench.tensor(batch, heads.query, length, heads.size)
     key, value = (bench.tensor(batch, heads.kv, length, heads.size) for _ in range(2))
     attend = functional.scaled_dot_product_attention
@@ -155,7 +153,6 @@ def decode(bench: Bench, batch: int, length: int, heads: Heads) -> list[Kernel]:
 
 
 def elementwise(bench: Bench, operation: str, rows: int, width: int) -> list[Kernel]:
-    """A memory-bound operation on [rows, width] numbers of 16 bits."""
     x, y, weight = bench.tensor(rows, width), bench.tensor(rows, width), bench.tensor(width)
     ids = torch.arange(rows, device=bench.device)
     half = width // 2
@@ -187,8 +184,6 @@ def collective(operation: str, group: int, message_bytes: int) -> Kernel:
 
 
 def wall_seconds(kernel: Kernel, devices: int, repeats: int = 20) -> float:
-    """Median seconds of a call that several devices take part in, all of them waited for."""
-
     def wait() -> None:
         for index in range(devices):
             torch.cuda.synchronize(index)
@@ -216,7 +211,6 @@ class Machine:
 
 
 def machine(kind: Kind) -> Machine:
-    """The device measured: the first GPU, or the CPU with the threads torch uses now."""
     if kind == "cuda":
         about = torch.cuda.get_device_properties(0)
         return Machine(

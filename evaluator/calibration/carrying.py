@@ -1,7 +1,4 @@
-"""Kernels that somebody's tables lack, carried from a shipped calibration and scaled by kernels that both have.
-
-Not here: the fit of what was measured (device_fit), and which shipped calibration a device has
-(evaluator.inputs.devices.shipped_calibrations)."""
+"""Kernels that somebody's tables lack, carried from a shipped calibration and scaled by kernels that both have."""
 
 from __future__ import annotations
 
@@ -133,7 +130,6 @@ def _factors(
 
 
 def _median(ratios: list[tuple[float, bool]]) -> float:
-    """The median factor: of rows from memory, or of all where there are hardly any."""
     from_memory = [ratio for ratio, beyond in ratios if beyond]
     chosen = from_memory if len(from_memory) >= LEAST_ROWS else [ratio for ratio, _ in ratios]
     return float(exp(np.asarray(np.median(chosen))))

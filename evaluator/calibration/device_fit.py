@@ -83,7 +83,6 @@ def fit_sets(
     seed: int = SEED,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, KernelFit]:
-    """The fit of each kernel with at least eight rows."""
     fits: dict[str, KernelFit] = {}
     for rows in sets:
         if rows.latency_s.size < LEAST_ROWS:
@@ -196,7 +195,6 @@ def chosen(found: list[tuple[dict[str, float], Solution]], form: Form) -> tuple[
 
 
 def _starts(form: Form, fitted: list[Parameter]) -> Iterator[tuple[dict[str, float], Array]]:
-    """Every combination of chosen values with every start of the fitted ones."""
     chosen = [parameter for parameter in form.parameters if parameter.choices]
     combinations = itertools.product(*(parameter.choices for parameter in chosen))
     for choice, index in itertools.product(combinations, range(len(fitted[0].starts))):

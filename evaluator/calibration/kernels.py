@@ -96,7 +96,6 @@ def _subset(name: str, form: str, keep: npt.NDArray[np.bool_], latency: Array, *
 
 
 def _groups(*columns: Words) -> Iterator[tuple[tuple[str, ...], npt.NDArray[np.bool_]]]:
-    """Each distinct combination of words, with the rows that have it."""
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
     keys = np.array(["\x1f".join(row) for row in rows])
     for key in np.unique(keys).tolist():

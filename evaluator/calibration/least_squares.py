@@ -95,7 +95,6 @@ def _pull(rows: int) -> float:
 
 
 def _model(residuals: Residuals, point: Array, errors: Array, box: Box) -> tuple[Array, Array]:
-    """The Gauss-Newton matrix and the gradient of the cost."""
     slopes = _slopes(residuals, point, errors, box.high)
     weights = 1 / (np.sqrt(1 + (errors / SOFT_ERROR) ** 2) * (SOFT_ERROR**2 * errors.size))
     weighted = slopes * weights

@@ -56,7 +56,6 @@ SPELLINGS = {
 
 
 def format_name(spelling: str) -> str:
-    """Our name of a dtype as a table spells it."""
     name = SPELLINGS.get(spelling, spelling)
     if name not in FORMATS:
         known = ", ".join(sorted({*FORMATS, *SPELLINGS}))
@@ -144,7 +143,6 @@ def expert_kernels(calibration: Calibration, wanted: KernelFormat, routings: Seq
 
 
 def attention_kernel(calibration: Calibration, family: str, stored: str, head_dim: int, window: int | None) -> str:
-    """The fitted kernel nearest in what it computes in, head size, KV format, then window."""
     candidates = [name for name in calibration.kernels if name.startswith(family.partition(".")[0] + ".")]
     if not candidates:
         raise InputError(

@@ -89,7 +89,6 @@ def spread(cases: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _timed(timer: Bench, name: str, budget_s: float, progress: Progress) -> KernelTable:
-    """Time the cases of one kind of kernel until its share of the budget is used."""
     begun = sum(share for earlier, share in SHARES.items() if list(SHARES).index(earlier) < list(SHARES).index(name))
     allowed = budget_s * SHARES[name]
     start = time.perf_counter()

@@ -35,7 +35,6 @@ UNMEASURED: Mapping[str, str] = {"space_scan": "state_scan", "space_update": "st
 
 
 def _fitted(kind: str) -> str:
-    """The kind whose coefficients these are."""
     return PARTS.get(kind, UNMEASURED.get(kind, kind))
 
 
@@ -52,7 +51,6 @@ def mixer_device(profile: DeviceProfile, calibration: Calibration, kind: str) ->
 
 
 def sheet_values(profile: DeviceProfile) -> Mapping[str, float]:
-    """Coefficients of the same roofline by a device's stated efficiencies."""
     return {
         "fixed_us": profile.matrix_static_s * 1e6,
         "compute_efficiency": profile.compute_efficiency,
@@ -63,7 +61,6 @@ def sheet_values(profile: DeviceProfile) -> Mapping[str, float]:
 
 
 def mixer_values(device: str, kind: str) -> Mapping[str, float]:
-    """Coefficients of the roofline of one kind of kernel."""
     values: Mapping[str, float] = _shipped()[device][_fitted(kind)]["values"]
     return values
 

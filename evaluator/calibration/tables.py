@@ -139,7 +139,6 @@ def _kind(columns: set[str]) -> str | None:
 
 
 def write_tables(tables: Iterable[KernelTable], folder: Path) -> tuple[Path, ...]:
-    """One CSV file a kind, in the columns that `read_tables` reads."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for table in tables:
@@ -171,7 +170,6 @@ _WORDS = {
 
 @contextmanager
 def _scanned(path: Path, before: str) -> Iterator[Any]:
-    """Scan a file with DuckDB. A file that it cannot read is one sentence."""
     import duckdb
 
     try:

@@ -21,13 +21,11 @@ _PATIENCE_S = 60.0
 
 
 def may_compile() -> bool:
-    """Whether nobody has asked for the twins in Python."""
     return os.environ.get("SWEEPDB_COMPILED_PLAY") != "0"
 
 
 @functools.cache
 def built_library(place: str) -> ctypes.CDLL | None:
-    """The library of a C file of this package, built if need be; None where none can be had."""
     if not may_compile():
         return None
     source = (resources.files("evaluator") / place).read_bytes()

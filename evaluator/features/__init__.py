@@ -1,6 +1,4 @@
-"""Features of serving: each says what it refuses, what a reader should know, and how well it is known.
-
-Not here: refusals of plans (evaluator.inputs.plan_search), and of serving models (evaluator.serving.models)."""
+"""Features of serving: each says what it refuses, what a reader should know, and how well it is known."""
 
 from __future__ import annotations
 

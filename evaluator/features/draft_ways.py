@@ -1,6 +1,4 @@
-"""Drafts: a model's own layers, layers beside it, and whole models that draft for others.
-
-Not here: what passes cost (evaluator.graph.capture), and acceptance (evaluator.inputs.drafts.speculation)."""
+"""Drafts: a model's own layers, layers beside it, and whole models that draft for others."""
 
 from __future__ import annotations
 
@@ -55,7 +53,6 @@ class DraftWays(Feature):
 
 
 def drafts_by(name: str, part: str = "drafts") -> SupportPart:
-    """How well the drafts of a named table are known."""
     table = acceptance_table(name)
     lengths = ", ".join(f"{one:g}" for one in table.tokens_per_step)
     how = f"{table.model}, {table.method}: {lengths} tokens a step at 1 to {len(table.tokens_per_step)} drafts"
@@ -66,7 +63,6 @@ def drafts_by(name: str, part: str = "drafts") -> SupportPart:
 
 
 def _can_stand_beside(spec: ModelSpec) -> bool:
-    """Whether what drafts is a layer that can stand beside a model."""
     layer = spec.draft_layer
     kinds = LatentAttention if spec.draft_block else GroupedQueryAttention | LatentAttention
     if layer is None or layer.parallel_mlp:

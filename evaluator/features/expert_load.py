@@ -1,6 +1,4 @@
-"""How tokens fall on experts.
-
-Not here: what it costs (evaluator.pricing.routing)."""
+"""How tokens fall on experts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The face of a feature: what it refuses, what a reader should know, and how well each part of it is known.
-
-Not here: who asks all of them (evaluator.features)."""
+"""The face of a feature: what it refuses, what a reader should know, and how well each part of it is known."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Images of requests, encoded inside an instance or on devices of their own.
-
-Not here: what encoding costs (evaluator.serving.encoding, evaluator.serving.engine.encoders_apart)."""
+"""Images of requests, encoded inside an instance or on devices of their own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Keys and values in the hosts' memory, on SSDs or in a remote store.
-
-Not here: what reading them costs (evaluator.serving.engine.tier_loads)."""
+"""Keys and values in the hosts' memory, on SSDs or in a remote store."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Ways of serving that are sizes of a plan: shares of a context or a prompt, copies of experts, halves of a batch.
-
-Not here: which plans are legal for a model (evaluator.inputs.plan_search), encoders apart (image_requests)."""
+"""Ways of serving that are sizes of a plan: shares of a context or a prompt, copies of experts, halves of a batch."""
 
 from __future__ import annotations
 

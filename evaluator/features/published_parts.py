@@ -1,6 +1,4 @@
-"""Parts of a published model: its layers, its encoders, and the formats of its weights.
-
-Not here: images of requests (image_requests), drafts (draft_ways)."""
+"""Parts of a published model: its layers, its encoders, and the formats of its weights."""
 
 from __future__ import annotations
 
@@ -63,7 +61,6 @@ class Formats(Feature):
 
 
 def published_model(spec: ModelSpec) -> SupportPart:
-    """How well parameters and products of a model are known."""
     if spec.residual_block:  # no class has these
         return SupportPart(part="model", state="by hand", how="parameters of its released tensors; no class holds it")
     how = "parameters and products are those of the Hugging Face class"

@@ -92,7 +92,6 @@ class Affine:
         return not any(self.coefficients)
 
     def at(self, sums: BatchSums) -> FloatArray:
-        """Its value for every batch of `sums`."""
         value: FloatArray | float = float(self.constant)
         for coefficient, extent in (
             (self.tokens, sums.tokens),
@@ -219,7 +218,6 @@ class Operator:
 
     @property
     def count(self) -> int:
-        """Occurrences over all pipeline stages."""
         return sum(self.counts)
 
     def _driver(self) -> Driver:
@@ -295,7 +293,6 @@ _RECORDS = frozenset(
 
 @functools.cache
 def _written(kind: type[Any]) -> tuple[tuple[str, object], ...]:
-    """Fields of a record with their defaults, at which they are left out."""
     return tuple((item.name, item.default) for item in fields(kind) if item.init)
 
 

@@ -1,7 +1,7 @@
 """Works a thing out of objects once, for as long as the very same objects come again.
 
 Operators, models and cost models are frozen, and shared by the scenarios of a sweep; hashing one costs more than what
-is made of it. Not here: what is alike but not the same (functools.lru_cache)."""
+is made of it."""
 
 from __future__ import annotations
 

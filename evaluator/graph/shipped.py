@@ -1,7 +1,7 @@
 """Operators that ship with the program: traced when it was written, so that most questions trace none.
 
 `operators.zip` has a member a model: columns of numbers that its sets share, and which of them are a set's. What it
-lacks is traced. Not here: who writes it (tools.shipped_operators)."""
+lacks is traced."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ class Shelf:
     rows: dict[tuple[str, str], tuple[int, int]]  # shape and row of a plan and all else
 
     def text(self, place: tuple[str, str], key: str) -> str | None:
-        """The canonical JSON of a set, or None."""
         if place not in self.rows:
             return None
         shape, row = self.rows[place]
@@ -56,7 +55,6 @@ class Shelf:
 
 
 def shipped_text(request: CaptureRequest) -> str | None:
-    """The canonical JSON of a set of operators that ships; None of one that does not."""
     model, *place = request.place
     shelf = _shelf(model)
     return None if shelf is None else shelf.text((place[0], place[1]), request.key)
@@ -69,7 +67,6 @@ def operators_text(request: CaptureRequest) -> tuple[str, bool]:
 
 
 def operators_of_request(request: CaptureRequest) -> OperatorSet:
-    """A set of operators as it ships, or else traced."""
     shipped = shipped_text(request)
     return capture_operators(request) if shipped is None else operators_from_json(shipped)
 

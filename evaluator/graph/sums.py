@@ -1,6 +1,4 @@
-"""The four sums that decide the time of a step: new tokens, rows of logits, attended pairs, keys read.
-
-Not here: where lengths come from (workloads, compositions)."""
+"""The four sums that decide the time of a step: new tokens, rows of logits, attended pairs, keys read."""
 
 from __future__ import annotations
 
@@ -28,7 +26,6 @@ class BatchSums:
     short: tuple[tuple[Short, FloatArray, FloatArray, FloatArray], ...] = ()
 
     def within(self, window: int | None) -> BatchSums:
-        """The sums as a layer with this sliding window sees them."""
         if window is None:
             return self
         for width, pairs, keys in self.windows:
@@ -37,7 +34,6 @@ class BatchSums:
         raise KeyError(window)
 
     def only(self, short: Short) -> BatchSums:
-        """The sums of the requests alone that have at most so many keys."""
         for limit, tokens, pairs, keys in self.short:
             if limit == short:
                 return BatchSums(tokens=tokens, sequences=self.sequences, pairs=pairs, keys=keys)
@@ -49,11 +45,9 @@ class BatchSums:
         return replace(self, tokens=self.tokens - few.tokens, pairs=self.pairs - few.pairs, keys=self.keys - few.keys)
 
     def __add__(self, other: BatchSums) -> BatchSums:
-        """The sums of the packed batch that holds both."""
         return combined([self, other], lambda arrays: arrays[0] + arrays[1])
 
     def mapped(self, change: Callable[[FloatArray], FloatArray]) -> BatchSums:
-        """Every array changed alike."""
         return combined([self], lambda arrays: change(arrays[0]))
 
 
@@ -156,7 +150,6 @@ def window_pairs(new: FloatArray, cached: FloatArray, window: int, *, square: bo
 
 
 def _chunked(tokens: FloatArray, chunk: int) -> FloatArray:
-    """Pairs of the first `tokens` tokens of a request within chunks."""
     whole = np.floor(tokens / chunk)
     rest = tokens - whole * chunk
     return np.asarray(0.5 * whole * chunk * (chunk + 1.0) + 0.5 * rest * (rest + 1.0))
@@ -175,5 +168,4 @@ def composed(samples: ArrayLike, sums: BatchSums) -> BatchSums:
 
 
 def concatenated(parts: Sequence[BatchSums]) -> BatchSums:
-    """Batches of several one-dimensional sums in a row."""
     return combined(parts, np.concatenate)

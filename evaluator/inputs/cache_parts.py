@@ -1,6 +1,6 @@
 """Formats of linear states and of an index' keys, which lie in the cache beside keys and values.
 
-They are written behind the cache's own format: FP8+states=BF16+index=FP8. Not here: their bytes (pricing.kv_state)."""
+They are written behind the cache's own format: FP8+states=BF16+index=FP8."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ NAMES: Mapping[str, Mapping[int, str]] = {
 
 
 def stated_parts(attention: str) -> Mapping[str, int]:
-    """Bits of a number of each part that a format of the cache states."""
     found = {}
     for said in attention.upper().split("+")[1:]:
         part, _, name = said.partition("=")
@@ -47,13 +46,11 @@ def stated_parts(attention: str) -> Mapping[str, int]:
 
 
 def stated_format(attention: str, part: str) -> str | None:
-    """The name of the format that a format of the cache states of a part; None where it says none."""
     bits = stated_parts(attention).get(part)
     return None if bits is None else NAMES[part][bits]
 
 
 def with_parts(model: ModelSpec, attention: str | None) -> ModelSpec:
-    """The model whose states and index' keys are kept as stated; refuses parts that it has not."""
     parts = stated_parts(attention or "")
     if not parts:
         return model

@@ -1,6 +1,4 @@
-"""Number formats by name: the seeds' linear and attention actions and the formats engines serve in.
-
-Not here: what a device does with a format it has no unit for (the cost model widens it and says so)."""
+"""Number formats by name: the seeds' linear and attention actions and the formats engines serve in."""
 
 from __future__ import annotations
 
@@ -141,7 +139,6 @@ def widened_formats(device: DeviceProfile, precision: Precision) -> tuple[str, .
 
 
 def check_precision(precision: Precision) -> Precision:
-    """The same precision with canonical names, or an error that lists the nearest."""
     linear = _canonical(precision.linear)
     experts = _canonical(precision.experts) if precision.experts is not None else linear
     mixers, head, drafts = (

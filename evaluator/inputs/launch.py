@@ -1,6 +1,4 @@
-"""Who asks a server, and how it was started: the choices beside model, device and plan that decide its latencies.
-
-Not here: what an engine itself adds to kernels (evaluator.inputs.engines.engine_profiles)."""
+"""Who asks a server, and how it was started: the choices beside model, device and plan that decide its latencies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which engines can launch a plan as one server: one rule an engine, from its documentation.
-
-Not here: whether a plan is legal for a model (evaluator.inputs.plan_search), and the flags of a launch file."""
+"""Which engines can launch a plan as one server: one rule an engine, from its documentation."""
 
 from __future__ import annotations
 
@@ -98,7 +96,6 @@ def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
 
 
 def launches(engine: str, plan: Plan, *, routed: bool) -> bool:
-    """Whether an engine can launch a plan as one server, by its rule and the shares that it has."""
     launcher = LAUNCHERS[engine]
     return launcher.rule(plan, routed) and plan.shares.keys() <= launcher.shares
 
@@ -111,7 +108,6 @@ def rule_of(serving_model: str) -> str | None:
 
 
 def launcher_of(serving_model: str) -> Launcher | None:
-    """The engine whose rule holds for a serving model, as its launch files know it."""
     name = rule_of(serving_model)
     return None if name is None else LAUNCHERS[name]
 

@@ -55,7 +55,6 @@ class GroupedQueryAttention:
 
     @property
     def value_width(self) -> int:
-        """Numbers of one head's value."""
         return self.value_head_dim or self.head_dim
 
     @property
@@ -202,16 +201,13 @@ class MoeMlp:
 
     @property
     def scored(self) -> int:
-        """Experts that a router scores, idle ones among them."""
         return self.experts + self.idle_experts
 
     @property
     def chosen(self) -> int:
-        """Experts that a token chooses, idle ones among them."""
         return self.experts_per_token * self.scored // self.experts
 
     def expert_weights(self, hidden_size: int) -> int:
-        """Weights of one routed expert, without biases."""
         return (3 if self.gated else 2) * (self.latent_size or hidden_size) * self.intermediate_size
 
 
@@ -231,13 +227,11 @@ class LayerGroup:
 
     @property
     def blocks(self) -> int:
-        """Parts that read a norm of their own."""
         parts = sum(part is not None for part in (self.attention, self.mlp))
         return min(parts, 1) if self.parallel_mlp else parts
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
-        """Parts that mix tokens in this layer: none, one, or two side by side."""
         return tuple(one for one in (self.attention, self.beside) if one is not None)
 
     @property
@@ -317,7 +311,6 @@ class ModelSpec:
 
     @property
     def draft_groups(self) -> tuple[LayerGroup, ...]:
-        """Groups of layers of what drafts beside the model; none where its own layers do."""
         if self.draft_model is not None:
             return self.draft_model.layers
         return () if self.draft_layer is None else (self.draft_layer,)
@@ -342,5 +335,4 @@ class ModelSpec:
 
     @property
     def routed(self) -> bool:
-        """Whether tokens are routed to experts."""
         return any(isinstance(group.mlp, MoeMlp) for group in self.layers)

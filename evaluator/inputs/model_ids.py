@@ -1,6 +1,4 @@
-"""Ids of the model catalogue without what they stand for: a shell that completes a word waits for them.
-
-Not here: the entries (evaluator.inputs.models)."""
+"""Ids of the model catalogue without what they stand for: a shell that completes a word waits for them."""
 
 from __future__ import annotations
 

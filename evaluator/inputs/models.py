@@ -1,6 +1,4 @@
-"""Models by name: the shipped catalogue and its checkpoints of one model, a config.json, or one fetched by its id.
-
-Not here: what a config means (evaluator.inputs.architectures)."""
+"""Models by name: the shipped catalogue and its checkpoints of one model, a config.json, or one fetched by its id."""
 
 from __future__ import annotations
 
@@ -68,7 +66,6 @@ def catalogued_model(name: str) -> ModelSpec | None:
 
 
 def is_catalogued(name: str) -> bool:
-    """Whether the catalogue knows a name, with or without its publisher."""
     return name.lower() in {form for known in _names() for form in (known.lower(), known.split("/")[-1].lower())}
 
 
@@ -118,7 +115,6 @@ _TUNED = frozenset({"instruct", "chat", "it", "base", "hf", "v", "thinking"})  #
 
 
 def nearest_models(name: str) -> list[str]:
-    """The catalogue's names that share most parts with another, such as family, release and size."""
     asked = _parts(name)
     scored = []
     for known in list_models():
@@ -242,7 +238,6 @@ _FORMAT = re.compile(r"(?i)[-_](?:fp8|nvfp4|fp4)(?:-dynamic)?$")
 
 
 def published_precision(spec: ModelSpec) -> Precision:
-    """The formats that a model's weights are published in."""
     return Precision(
         linear=spec.native_linear,
         experts=spec.native_experts,
@@ -253,7 +248,6 @@ def published_precision(spec: ModelSpec) -> Precision:
 
 
 def published_bytes(spec: ModelSpec) -> float | None:
-    """Bytes of a model's weights as published; None where its files state no format that is known."""
     precision = published_precision(spec)
     return bytes_of_weights(spec, precision) if set(precision.weights) <= set(LINEAR_NAMES) else None
 
@@ -283,5 +277,4 @@ def _of_one_model() -> dict[str, list[str]]:
 
 
 def _stem(name: str) -> str:
-    """The name of a model without publisher and format."""
     return _FORMAT.sub("", name.rpartition("/")[2]).removeprefix("Meta-").lower()

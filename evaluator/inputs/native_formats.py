@@ -1,7 +1,7 @@
 """Number formats that published weights come in, from the quantization section of their config.json.
 
 Which modules a checkpoint leaves as they were is written as names, beginnings, stars or regular expressions: engines
-match each in its own manner, and so does this. Not here: formats that are evaluated (evaluator.inputs.formats)."""
+match each in its own manner, and so does this."""
 
 from __future__ import annotations
 
@@ -86,7 +86,6 @@ def native_formats(quantisation: object, parts: WeightParts) -> NativeFormats:
 
 
 def named_format(name: str) -> str | None:
-    """The number format that the name of a model or its file says, such as NVFP4."""
     found = _IN_NAMES.search(name)
     return found[0].upper() if found else None
 
@@ -112,7 +111,6 @@ def _method(quantisation: Mapping[str, Any], method: str) -> str:
 
 
 def _fp8_weights(block: object) -> str:
-    """Weights of eight bits by the block that shares a scale, FP8 where a matrix has one."""
     if not block:
         return "FP8"
     return "FP8_BLOCK" if block == _BLOCK else f"FP8 in blocks of {shortened(block)}"[:_LONGEST_NAME]
@@ -126,7 +124,6 @@ def _int4_weights(group: object) -> str:
 
 
 def _compressed(groups: Iterable[object], ignored: object, parts: WeightParts) -> NativeFormats:
-    """The formats of compressed-tensors: schemes, each with the layers that it holds for."""
     schemes = [group for group in groups if isinstance(group, Mapping)]
     if len(schemes) <= 1:
         return _apart(_scheme(schemes[0]) if schemes else "BF16", ignored, parts)
@@ -202,7 +199,6 @@ def _of_modules(named: Iterable[tuple[str, str]], rest: str, ignored: object, pa
 
 
 def _part_of(name: str) -> str:
-    """The part that a module belongs to; empty where its name says none, such as Linear."""
     found = next((part for part, pattern in _PARTS.items() if pattern.search(name)), "")
     return "mlp" if found == "shared" else found
 
@@ -219,7 +215,6 @@ def _algorithm(quantisation: Mapping[str, Any]) -> str:
 
 
 def _apart(name: str, ignored: object, parts: WeightParts) -> NativeFormats:
-    """The formats of weights in one format, but for modules that are said to be left as they are."""
     spared = spared_modules(ignored)
     every = range(parts.layers)
     mixers = _but(name, spared.share(MIXERS, every))
@@ -312,12 +307,10 @@ class SparedModules:
         )
 
     def share(self, ways: Ways, layers: Iterable[int]) -> float:
-        """The share of these layers in which a part is spared; 0 of no layer."""
         found = [any(all(f"layers.{layer}.{name}" in self for name in way) for way in ways) for layer in layers]
         return sum(found) / len(found) if found else 0.0
 
     def drafts(self, layers: int) -> bool:
-        """Whether layers that draft are spared: modules `mtp`, or layers behind the model's own."""
         behind = f"layers.{layers}"
         ways = (
             (f"{behind}.self_attn.q_a_proj", f"{behind}.mlp.experts.0.up_proj"),
@@ -328,7 +321,6 @@ class SparedModules:
 
 
 def spared_modules(items: object) -> SparedModules:
-    """The modules of a list such as `modules_to_not_convert`; of what is no list none."""
     beginnings, words, patterns = [], [], []
     for item in items if isinstance(items, list) else ():
         said = str(item)
@@ -348,7 +340,6 @@ def spared_modules(items: object) -> SparedModules:
 
 
 def _matching(text: str) -> Callable[[str], object]:
-    """A test of whether a pattern fits; one that is no regular expression fits nothing."""
     try:
         return re.compile(text).match
     except re.error:

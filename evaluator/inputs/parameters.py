@@ -1,5 +1,4 @@
-"""How many weights a model has, how many a token visits, and the bytes of all. Not here: what a device holds of them
-(evaluator.pricing.memory)."""
+"""How many weights a model has, how many a token visits, and the bytes of all."""
 
 from __future__ import annotations
 
@@ -31,7 +30,6 @@ class ParameterCount:
 
 
 def parameter_count(spec: ModelSpec) -> ParameterCount:
-    """Weights of the decoder, its embedding, head, norms and biases."""
     hidden = spec.hidden_size
     norm = hidden * (2 if spec.norm == "layer" else 1)
     shared = spec.vocab_size * hidden * (1 if spec.tie_word_embeddings else 2)
@@ -72,7 +70,6 @@ def bytes_of_weights(spec: ModelSpec, precision: Precision) -> float:
 
 
 def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:
-    """Weights of what mixes tokens in one layer, its norm before left out."""
     return sum(_mixer(spec.hidden_size, mixer) for mixer in group.mixers)
 
 
@@ -121,12 +118,10 @@ def _compressed(hidden: int, attention: CompressedAttention) -> int:
 
 
 def _compressor(hidden: int, ratio: int, width: int, copies: int) -> int:
-    """A projection to entries and one to their shares, a bias a place, and a norm."""
     return 2 * hidden * copies * width + ratio * copies * width + width
 
 
 def stream_parameters(spec: ModelSpec) -> tuple[int, int]:
-    """Weights that mix residual streams: of one block, and at the end."""
     count, wide = spec.residual_streams, spec.residual_streams * spec.hidden_size
     if spec.residual_block:  # a norm and a score of each sum, before a block and at the end
         return 2 * spec.hidden_size, 2 * spec.hidden_size

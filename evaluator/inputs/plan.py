@@ -26,7 +26,6 @@ class Plan(PlanRecord):
 
     @property
     def language_devices(self) -> int:
-        """Devices that hold the language model."""
         return self.stage_devices * self.pp
 
     @property
@@ -36,7 +35,6 @@ class Plan(PlanRecord):
 
     @property
     def replica_devices(self) -> int:
-        """Devices of one data parallel replica."""
         return self.tp * self.pp * self.pcp
 
     @property

@@ -48,7 +48,6 @@ class PlanSearch:
 
 
 def searched_by(size: str) -> str:
-    """The field of a search that lists values of a size of plans."""
     listed = f"{size}_sizes"
     return listed if listed in PlanSearch.__slots__ else size
 
@@ -112,7 +111,6 @@ def _check_sizes(search: PlanSearch) -> None:
 
 
 def launchable_plans(model: ModelSpec, choices: Mapping[Plan, PlanChoice], engine: str | None) -> frozenset[Plan]:
-    """Legal plans that an engine can launch as one server; none where there is no engine to ask."""
     legal = (choice.plan for choice in choices.values() if choice.illegal is None)
     return frozenset(plan for plan in legal if engine in launchable_by(model, plan))
 
@@ -180,7 +178,6 @@ def _undivided_prompt(model: ModelSpec, plan: Plan) -> str | None:
 
 
 def _unhalved_batch(model: ModelSpec, plan: Plan) -> str | None:
-    """Why no half of a batch computes while the other exchanges rows of experts."""
     if plan.micro_batches == 1:
         return None
     if not model.routed or plan.ep == 1 or plan.groups == 1:
@@ -251,7 +248,6 @@ def _listed(sizes: Sizes, devices: int, fallback: Sequence[int]) -> Sequence[int
 
 
 def _candidates(model: ModelSpec, devices: int, search: PlanSearch) -> Iterator[tuple[Plan, bool]]:
-    """Plans with whether one of their sizes was named."""
     every = search.rule != "tp"
     nothing = all(sizes is None for sizes in (search.tp_sizes, search.ep_sizes, search.moe_dp_sizes, search.dp_sizes))
     powers = powers_of_two(devices)
@@ -270,7 +266,6 @@ def _candidates(model: ModelSpec, devices: int, search: PlanSearch) -> Iterator[
 def _with_experts(
     model: ModelSpec, attention: Plan, named: bool, devices: int, search: PlanSearch
 ) -> Iterator[tuple[Plan, bool]]:
-    """A split of attention with every split of experts that is looked at."""
     for ep, moe_tp, moe_dp in _expert_splits(model, attention, devices, search):
         plan = replace(attention, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
         asked = named or _named(search, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
@@ -279,7 +274,6 @@ def _with_experts(
 
 
 def _with_shares_and_copies(plan: Plan, asked: bool, search: PlanSearch) -> Iterator[tuple[Plan, bool]]:
-    """A plan with every share and number of copies that is looked at; `pcp` comes with the split of attention."""
     others = [share for share in SHARES if share.name not in {"dcp", "pcp"}]
     looked_at = [getattr(search, searched_by(share.name)) or (share.usual,) for share in others]
     for dcp in _listed(search.dcp_sizes, plan.tp, (1,)):

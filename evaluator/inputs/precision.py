@@ -41,7 +41,6 @@ class Precision:
 
     @property
     def cache(self) -> str:
-        """The format of keys and values, without what is stated of other parts."""
         return self.attention.partition("+")[0]
 
     @property

@@ -1,6 +1,4 @@
-"""A YAML file against its declaration: a fault is one sentence with file, line and key, and what is allowed.
-
-Not here: the declarations, which are pydantic models beside what reads them."""
+"""A YAML file against its declaration: a fault is one sentence with file, line and key, and what is allowed."""
 
 from __future__ import annotations
 
@@ -35,7 +33,6 @@ _EXPECTED = {
 
 
 def checked_yaml(model: type[ModelT], text: str, where: str, *, hint: str | None = None) -> ModelT:
-    """The document of a YAML text as its declaration; `where` names the file in errors, `hint` helps with its keys."""
     from pydantic import ValidationError
 
     document = parse_yaml(text, where)
@@ -48,7 +45,6 @@ def checked_yaml(model: type[ModelT], text: str, where: str, *, hint: str | None
 
 
 def _told(model: type[BaseModel], found: Sequence[ErrorDetails], text: str, where: str, hint: str | None) -> InputError:
-    """The first error as a sentence; keys that are missing beside each other are told together."""
     first = min(found, key=lambda one: one["type"] != "extra_forbidden")  # a misspelt key is missing, too
     place, key = first["loc"][:-1], str(first["loc"][-1]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
@@ -99,7 +95,6 @@ def _wrong(model: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _bounds(model: type[BaseModel], location: Sequence[int | str]) -> tuple[Any, Any]:
-    """The range that a number is declared with."""
     schema = _schema(model)
     found: Any = schema
     for part in location:
@@ -121,7 +116,6 @@ def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
 
 
 def _keys(model: type[BaseModel]) -> Iterator[str]:
-    """Every key of a file, those of its parts too."""
     schema = _schema(model)
     for part in (schema, *schema.get("$defs", {}).values()):
         yield from part.get("properties", {})

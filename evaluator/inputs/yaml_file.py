@@ -1,6 +1,4 @@
-"""YAML and JSON that a user wrote, in bounded time and memory: whatever is wrong with it is one sentence.
-
-Not here: what the document must hold."""
+"""YAML and JSON that a user wrote, in bounded time and memory: whatever is wrong with it is one sentence."""
 
 from __future__ import annotations
 
@@ -52,7 +50,6 @@ def is_finite(value: float) -> bool:
 
 
 def parse_yaml(text: str, where: str) -> object:
-    """The content of a YAML text; `where` names its file in errors."""
     import yaml
 
     # libyaml is ten times faster, but nesting without end would overflow its stack: events are looked at first.
@@ -97,7 +94,6 @@ def _refuse_odd(events: Iterable[Any], where: str) -> None:
 
 
 def parse_json(text: str | bytes, where: str) -> object:
-    """The content of a JSON text; `where` names its file in errors."""
     try:
         return json.loads(text)
     except RecursionError:

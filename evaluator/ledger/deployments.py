@@ -1,7 +1,6 @@
 """A measured point as a deployment we can predict: model, device, precision, plan and users of one replica.
 
-What cannot be matched says why, by a rule with a name; what was recorded wrongly is repaired by a rule with a name.
-Not here: predicting (evaluator.ledger.predicting) and errors (evaluator.ledger.scoring)."""
+What cannot be matched says why, by a rule with a name; what was recorded wrongly is repaired by a rule with a name."""
 
 from __future__ import annotations
 
@@ -95,7 +94,6 @@ class Deployment:
 
     @property
     def users_of_replica(self) -> int:
-        """Users of one attention data-parallel replica, the fullest."""
         return max(1, -(-self.users // (self.plan.dp * self.instances)))
 
     @property
@@ -206,7 +204,6 @@ def _users(record: MeasurementRecord, decode: SideRecord, plan: Plan) -> float:
 
 
 def _replicas(record: MeasurementRecord) -> int:
-    """Servers behind one address that each do both."""
     return (record.decode.instances if record.mode == "aggregated" else None) or 1
 
 
@@ -221,7 +218,6 @@ def _lengths(record: MeasurementRecord) -> tuple[float, float]:
 
 
 def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]:
-    """Decode instances, prefill instances, and the plan of those."""
     prefill, decode = record.prefill, record.decode
     if not prefill.instances or not decode.instances or prefill.tp is None or decode.tp is None:
         raise Unmatched("disaggregated: number or plan of the instances not stated")

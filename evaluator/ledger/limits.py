@@ -1,7 +1,5 @@
 """Limits that no server of a point's devices can pass, by the figures of their data sheets: no prediction, no
-efficiency; and how many requests an instance holds that is asked for everything at once, which its memory decides.
-
-Not here: what else takes a point out (evaluator.ledger.scoring, deployments)."""
+efficiency; and how many requests an instance holds that is asked for everything at once, which its memory decides."""
 
 from __future__ import annotations
 
@@ -84,7 +82,6 @@ def _operations(deployment: Deployment, tokens: float) -> float:
 
 
 def _requests_per_s(deployment: Deployment, metrics: Mapping[str, float]) -> float:
-    """Of the whole deployment, as far as the values say."""
     if "requests_per_s" in metrics:
         return metrics["requests_per_s"]
     if "output_tokens_per_s" in metrics and deployment.mode != "decode":
@@ -106,7 +103,6 @@ def _prompt_operations_per_s(deployment: Deployment, metrics: Mapping[str, float
 
 
 def _peak(deployment: Deployment) -> float:
-    """Operations a second of all devices, in the fastest of the formats that products run in."""
     return deployment.num_devices * max(_rate(deployment.device, name) for name in _formats(deployment.precision))
 
 

@@ -1,6 +1,4 @@
-"""Models and number formats as measurements name them, in the catalogue's names. Nothing is downloaded.
-
-Not here: plans and users of a measured point (evaluator.ledger.deployments)."""
+"""Models and number formats as measurements name them, in the catalogue's names. Nothing is downloaded."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The content key of a measured point: what makes two points the same, wherever they stand.
-
-Not here: reading points (evaluator.ledger.readers)."""
+"""The content key of a measured point: what makes two points the same, wherever they stand."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ from store.records import MeasurementRecord, SideRecord
 
 
 def key_of(record_: MeasurementRecord, extra: str) -> str:
-    """The content key of a record, of whose other fields `extra` are in it."""
     return key_of_values(_values_of(record_), extra)
 
 
@@ -64,7 +61,6 @@ def key_between(parts: Parts, extra: str, moment: str, numbers: str) -> str:
 
 
 def moment_text(moment: datetime | None) -> str:
-    """The canonical text of a time of measuring."""
     return "null" if moment is None else canonical(moment.isoformat())
 
 

@@ -1,6 +1,4 @@
-"""Predictions of measured points: values of the probes that `evaluate` makes of their scenarios.
-
-Not here: which scenario a point is (evaluator.ledger.scenarios), which points count and errors (scoring)."""
+"""Predictions of measured points: values of the probes that `evaluate` makes of their scenarios."""
 
 from __future__ import annotations
 
@@ -37,7 +35,6 @@ class Asked:
     prompts: Scenario | None = None
 
     def sizes(self) -> dict[Scenario, range]:
-        """Batch sizes that are evaluated of each scenario."""
         if self.prompts is None:
             return {self.scenario: range(self.batch_size, self.batch_size + 1)}
         return {self.scenario: range(1, self.batch_size + 1), self.prompts: range(1, 2)}
@@ -60,7 +57,6 @@ Failures = Mapping[Scenario, str]  # why some could not be evaluated
 
 
 def asked_of(deployment: Deployment, knowledge: Knowledge, *, engine: EngineProfile | None = None) -> Asked:
-    """The scenarios and the batch size that a point is evaluated as."""
     scenario = scenario_of(deployment, knowledge, engine=engine)
     return Asked(
         scenario=scenario,
@@ -82,7 +78,6 @@ def evaluated_or_why(
     captured: LookUp | None = None,
     on_scenario: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> tuple[Evaluations, Failures]:
-    """Scenarios at batch sizes, and why some could not be evaluated: one does not end the others."""
     found: dict[Scenario, Evaluated] = {}
     failures: dict[Scenario, str] = {}
     for done, (scenario, some) in enumerate(sizes.items(), start=1):
@@ -96,7 +91,6 @@ def evaluated_or_why(
 
 
 def sizes_of(asked: Iterable[Asked]) -> dict[Scenario, list[int]]:
-    """The batch sizes that are asked of every scenario that its serving model covers, ascending."""
     sizes: dict[Scenario, set[int]] = defaultdict(set)
     for one in asked:
         for scenario, some in one.sizes().items():
@@ -105,7 +99,6 @@ def sizes_of(asked: Iterable[Asked]) -> dict[Scenario, list[int]]:
 
 
 def operators_of(scenario: Scenario, captured: LookUp | None = None) -> dict[str, OperatorSet]:
-    """The operator sets of a scenario. `captured` looks them up; by default they ship, or are traced."""
     look_up = captured or _known
     return {trace: look_up(request) for trace, request in capture_requests(scenario).items()}
 
@@ -126,7 +119,6 @@ def predicted(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes
 
 
 def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> int:
-    """The batch size of the probe that a prediction reads: where sides are apart, the one that decodes come to."""
     if asked.prompts is None or asked.scenario not in probes or asked.prompts not in probes:
         return asked.batch_size
     sides = sides_of(deployment, knowledge, asked, probes)
@@ -134,7 +126,6 @@ def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, pr
 
 
 def values_of(deployment: Deployment, knowledge: Knowledge, probe: Probe, batch_size: int) -> Values:
-    """Every metric that one probe has for a point."""
     lengths = lengths_of(deployment, knowledge)
     if deployment.mode == "decode":
         return _of_tokens(deployment, probe, batch_size)
@@ -144,7 +135,6 @@ def values_of(deployment: Deployment, knowledge: Knowledge, probe: Probe, batch_
 
 
 def sides_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Sides:
-    """The probes of both sides of a point whose sides are apart."""
     prompts = asked.prompts
     if prompts is None or deployment.prefill_plan is None:
         raise TypeError("sides are not apart")
@@ -159,7 +149,6 @@ def sides_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes:
 
 
 def _of_prompts(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:
-    """A batch of prompts alone: users of all replicas, each with a prompt."""
     last = probe.value("makespan_ms", size)
     found = {"prefill_latency_ms": last, "input_tokens_per_s": MS * deployment.users * lengths[0] / last}
     if not deployment.transferred:  # no probe moves keys and values
@@ -168,7 +157,6 @@ def _of_prompts(deployment: Deployment, lengths: Sequence[int], probe: Probe, si
 
 
 def _of_tokens(deployment: Deployment, probe: Probe, size: int) -> Values:
-    """A batch of sequences alone."""
     tpot = probe.value("tpot_exclusive_ms", size)
     return {"decode_step_ms": tpot, "tpot_exclusive_ms": tpot, "output_tokens_per_s": MS * deployment.users / tpot}
 

@@ -1,6 +1,4 @@
-"""The value of predictions for a choice: end-to-end errors, orders of deployments, and what choosing by them costs.
-
-Not here: errors of single metrics and which points count (evaluator.ledger.scoring)."""
+"""The value of predictions for a choice: end-to-end errors, orders of deployments, and what choosing by them costs."""
 
 from __future__ import annotations
 

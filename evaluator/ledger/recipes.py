@@ -1,6 +1,4 @@
-"""Launch flags and clients behind measured points, where the recipe of a source is public: recipes.yaml.
-
-Not here: matching points (evaluator.ledger.deployments), and what a flag does to latencies (evaluator.serving)."""
+"""Launch flags and clients behind measured points, where the recipe of a source is public: recipes.yaml."""
 
 from __future__ import annotations
 
@@ -45,7 +43,6 @@ class Flags:
 
 
 def has_recipe(point_id: str) -> bool:
-    """Whether the launch behind a point is among the public recipes."""
     return re.match(_recipes()["point_ids"], point_id) is not None
 
 
@@ -89,7 +86,6 @@ def _setting(name: str, served: Served) -> float | None:
 
 
 def _first(rules: Sequence[Mapping[str, Any]], served: Served) -> float | None:
-    """The value of the first rule whose conditions hold; None where no rule does."""
     return next((_value(rule, served) for rule in rules if _applies(rule, served)), None)
 
 
@@ -111,7 +107,6 @@ def _applies(rule: Mapping[str, Any], served: Served) -> bool:
 
 
 def _value(rule: Mapping[str, Any], served: Served) -> float:
-    """The stated value, or the sum of what it is made of."""
     if "value" in rule:
         return float(rule["value"])
     shares = {"users": served.users, "inputs": served.input_length, "outputs": served.output_length}

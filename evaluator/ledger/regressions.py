@@ -1,6 +1,4 @@
-"""Whether runs of today are worse than those of before: means of logarithms, with intervals that repeats earn.
-
-Not here: which runs are a side (sweepdb.measuring.regressing)."""
+"""Whether runs of today are worse than those of before: means of logarithms, with intervals that repeats earn."""
 
 from __future__ import annotations
 
@@ -150,7 +148,6 @@ def student_within(t: float, freedom: int) -> float:
 
 
 def student_quantile(share: float, freedom: int) -> float:
-    """The t within which a share lies."""
     least, most = 0.0, 1.0
     while student_within(most, freedom) < share:
         most *= 2

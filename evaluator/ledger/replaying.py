@@ -1,6 +1,4 @@
-"""Replays of measured logs: the requests of a deployment, at their own times and with their own lengths.
-
-Not here: comparing (sweepdb.measuring), and the play (evaluator.arrivals)."""
+"""Replays of measured logs: the requests of a deployment, at their own times and with their own lengths."""
 
 from __future__ import annotations
 
@@ -40,12 +38,10 @@ PlayedLog = Mapping[str, FloatArray] | str  # times by metric, or the rule by wh
 
 
 def replayed_all(logs: Sequence[MeasuredLog], captured: LookUp | None = None) -> list[PlayedLog]:
-    """Times of each log, in their order, or the rule by which it is left out."""
     return [played_or_why(log, captured) for log in logs]
 
 
 def played_or_why(log: MeasuredLog, captured: LookUp | None = None) -> PlayedLog:
-    """The times of a log's completed requests, or the rule by which it cannot be replayed."""
     try:
         return replayed_log(log.deployment, log.requests, captured, seats=log.seats)
     except Unmatched as reason:
@@ -55,7 +51,6 @@ def played_or_why(log: MeasuredLog, captured: LookUp | None = None) -> PlayedLog
 
 
 def replayed_scenario(deployment: Deployment) -> Scenario:
-    """The scenario that the requests of a log are played against."""
     if deployment.prefill_plan is not None or deployment.mode != "aggregated":
         raise Unmatched("log of a server whose sides are apart")
     return scenario_of(deployment, "known")

@@ -1,6 +1,4 @@
-"""The one translation of a measured point into scenarios: as somebody would ask about it, and as much as is known.
-
-Not here: evaluating them (evaluator.ledger.predicting), and where deployments come from (deployments)."""
+"""The one translation of a measured point into scenarios: as somebody would ask about it, and as much as is known."""
 
 from __future__ import annotations
 
@@ -43,7 +41,6 @@ def scenario_of(
 def prompts_scenario_of(
     deployment: Deployment, knowledge: Knowledge, *, engine: EngineProfile | None = None
 ) -> Scenario | None:
-    """The instances that take prompts, where sides are apart."""
     if deployment.prefill_plan is None:
         return None
     return _scenario(deployment, knowledge, engine, None, "prefill", deployment.prefill_plan)
@@ -56,7 +53,6 @@ def lengths_of(deployment: Deployment, knowledge: Knowledge) -> tuple[int, int]:
 
 
 def mean_output_of(deployment: Deployment, knowledge: Knowledge) -> float:
-    """The mean answer that was measured, beside the one that the scenario states."""
     return lengths_of(deployment, knowledge)[1] * (_mean_share(deployment) if knowledge == "known" else 1.0)
 
 

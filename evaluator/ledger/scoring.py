@@ -1,7 +1,6 @@
 """Errors of predictions against measured points: which points count, figures of errors, regions, rankings.
 
-Exclusions are rules with names and counts. None of them looks at a prediction. Not here: predicting
-(evaluator.ledger.predicting), and showing (cli)."""
+Exclusions are rules with names and counts. None of them looks at a prediction."""
 
 from __future__ import annotations
 
@@ -61,7 +60,6 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """(predicted - measured) / measured."""
         return self.predicted / self.measured - 1.0
 
     @property
@@ -82,13 +80,11 @@ class Comparison:
 
     @property
     def region(self) -> str:
-        """All of these as one text, for people to read."""
         parts = (self.device, self.kind, self.engine, self.mode, self.batch_region, self.length_region)
         return ", ".join(parts)
 
 
 def region_of(value: float, regions: Sequence[tuple[int, str]], last: str) -> str:
-    """The name of the first region whose largest value reaches `value`."""
     return next((name for largest, name in regions if value <= largest), last)
 
 
@@ -104,7 +100,6 @@ class Figures:
 
 
 def figures(errors: Iterable[float]) -> Figures | None:
-    """Figures of signed relative errors; None where there are none."""
     signed = 100.0 * np.asarray(list(errors), dtype=np.float64)
     if not signed.size:
         return None
@@ -189,7 +184,6 @@ def _rule_against(record: MeasurementRecord, seen: Seen) -> str | None:
 
 
 def _drafted(record: MeasurementRecord) -> bool:
-    """Whether a run of one of the builds that also ran with drafts."""
     build = (record.engine or "", record.engine_version or "")
     aggregated = record.model == SPECULATIVE_MODEL and record.mode == "aggregated"
     return aggregated and (record.decode.tp or 1) * (record.decode.dp or 1) >= SPECULATIVE_BUILDS.get(build, math.inf)
@@ -239,7 +233,6 @@ def _twins(records: Sequence[MeasurementRecord]) -> tuple[int, int]:
 
 
 def plan_label(deployment: Deployment) -> str:
-    """The plan and its number of replicas, short; prefill instances before decode instances where they are apart."""
     decode = _plan_label(deployment.plan, deployment.moe)
     if deployment.prefill_plan is None:
         return decode

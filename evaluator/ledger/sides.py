@@ -1,6 +1,4 @@
-"""Measured points whose prefill and decode instances are apart: one probe of each side, joined in closed form.
-
-Not here: the closed form (evaluator.serving.pairs), and points that one instance serves (predicting)."""
+"""Measured points whose prefill and decode instances are apart: one probe of each side, joined in closed form."""
 
 from __future__ import annotations
 
@@ -33,10 +31,7 @@ Values = dict[str, float]
 
 
 class Probe(Protocol):
-    """Something that knows the numbers of a scenario's probes."""
-
-    def value(self, column: str, batch_size: int) -> float:
-        """A number of the probe of this batch size."""
+    def value(self, column: str, batch_size: int) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +65,6 @@ def values_of_sides(deployment: Deployment, lengths: Sequence[int], sides: Sides
 
 
 def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> tuple[int, PairTimes]:
-    """(batch size that decodes, times of the pair) at the point's number of users."""
     tokens, replicas = sides.tokens, deployment.instances * deployment.plan.dp
     side, load = prefill_side_of(deployment, lengths, sides)
     steps = [
@@ -103,7 +97,6 @@ def prefill_side_of(deployment: Deployment, lengths: Sequence[int], sides: Sides
 
 
 def mean_length(client: Client) -> float:
-    """Mean length of a client's requests over nominal."""
     return (1.0 + client.shortest) / 2
 
 

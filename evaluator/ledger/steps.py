@@ -2,7 +2,7 @@
 
 A least-squares fit by dynamic programming over days (Jackson et al., An algorithm for optimal partitioning of data on
 an interval, 2005). A step pays when it saves more than a penalty: the noise's variance by the logarithm of their
-number (Yao, Estimating the number of change-points via Schwarz' criterion, 1988). Not here: whose series it is."""
+number (Yao, Estimating the number of change-points via Schwarz' criterion, 1988)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,12 @@ Floats = npt.NDArray[np.float64]
 
 
 class LevelStep(NamedTuple):
-    """From this place on, the level is another one."""
-
     at: int
     before: float
     after: float
 
     @property
     def change_percent(self) -> float:
-        """The new level against the old one."""
         return 100 * (self.after / self.before - 1)
 
 
@@ -63,7 +60,6 @@ def _without_spikes(logs: Floats, noise: float) -> Floats:
 
 
 def _edges(logs: Floats, weights: Floats, noise: float) -> list[int]:
-    """First days of the pieces, and the end."""
     count = len(logs)
     weight, first, second = (_summed(part) for part in (weights, weights * logs, weights * logs * logs))
     penalty = _PENALTY * noise * noise * math.log(count)

@@ -91,7 +91,6 @@ class CalibratedCost:
         return tuple(said)
 
     def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:
-        """Seconds of one occurrence of `operator` for every batch of `sums`."""
         if self._inside_another(operator):
             return KindSeconds()
         if operator.kind in PLAIN_KINDS:
@@ -150,7 +149,6 @@ class CalibratedCost:
         return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * own)
 
     def said(self, operators: Iterable[Operator]) -> Iterable[str]:
-        """The sentence about kinds of operators that the device's own calibration does not hold."""
         by_device: dict[str | None, list[str]] = {}
         for kind in sorted({one.kind for one in operators} & MIXER_KINDS):
             by_device.setdefault(mixer_device(self.profile, self.calibration, kind), []).append(kind)
@@ -332,7 +330,6 @@ def _said_of_mixers(measured: str | None, kinds: Sequence[str]) -> str:
 
 
 def _plainly(kernel: str) -> str:
-    """The name of a kernel, without its family where that goes without saying."""
     return kernel.removeprefix("collective.")
 
 

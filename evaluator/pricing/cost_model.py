@@ -1,7 +1,6 @@
 """The interface of cost models: seconds of one operator for many batches, split by what bounds it.
 
-Families: evaluator.pricing.theoretical, evaluator.pricing.calibrated. Not here: which operators a step has
-(evaluator.graph.capture)."""
+Families: evaluator.pricing.theoretical, evaluator.pricing.calibrated."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Parts of a cache: entries a token, entries of several tokens, and states of one size whatever the length.
-
-Not here: blocks, plans and whole models (evaluator.pricing.memory)."""
+"""Parts of a cache: entries a token, entries of several tokens, and states of one size whatever the length."""
 
 from __future__ import annotations
 
@@ -43,7 +41,6 @@ class KvState:
         return self.entry_bytes * min(tokens, self.window or tokens) / self.ratio + self.request_bytes
 
     def in_blocks(self, tokens: FloatArray, requests: FloatArray, *, pooled: bool) -> FloatArray:
-        """Bytes of `requests` requests of `tokens` tokens, in whole blocks of each, or of all together."""
         kept = tokens if self.window is None else np.minimum(tokens, self.window)
         cached = _whole_blocks(requests * kept) if pooled else requests * _whole_blocks(kept)
         paged = cached * (self.entry_bytes / self.ratio)

@@ -45,7 +45,6 @@ def _stage_weights(operators: list[Operator], stage: int) -> float:
 
 
 def activation_bytes(operators: OperatorSet, sums: BatchSums) -> FloatArray:
-    """Peak of the activations alive at one time, from the life of every traced tensor."""
     peaks = [alive.at(sums) for alive in operators.alive_bytes]
     return np.asarray(np.max(np.broadcast_arrays(*peaks), axis=0)) if peaks else np.zeros_like(sums.tokens)
 
@@ -87,7 +86,6 @@ def kv_bytes(
 
 
 def _with_drafts(model: ModelSpec, counts: list[int]) -> list[int]:
-    """Layers of each group on the last stage, those that draft among them."""
     if model.draft_model is None:
         return [*counts[:-1], counts[-1] + model.mtp_layers]
     return [*counts[: len(model.layers)], *(group.count for group in model.draft_model.layers)]

@@ -67,7 +67,6 @@ def choice_chain(scores: FloatArray, queries: FloatArray, units: int) -> FloatAr
 
 
 def query_chain(queries: FloatArray, units: int) -> FloatArray:
-    """Rounds of queries, each by one unit."""
     return np.asarray(np.ceil(queries / units))
 
 

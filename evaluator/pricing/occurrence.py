@@ -1,6 +1,4 @@
-"""Seconds of one occurrence of an operator: the step's sums that it sees, its padding, its loop over experts.
-
-Not here: whole steps (evaluator.pricing.step), and what one launch costs (evaluator.pricing.cost_model)."""
+"""Seconds of one occurrence of an operator: the step's sums that it sees, its padding, its loop over experts."""
 
 from __future__ import annotations
 
@@ -65,7 +63,6 @@ def seen_by(operator: Operator, sums: BatchSums, load: float = 1.0) -> BatchSums
 
 
 def padded(operator: Operator, tokens: FloatArray) -> tuple[FloatArray | None, FloatArray]:
-    """The tokens that an operator sees after padding, and where what pads them runs (None: everywhere)."""
     if operator.multiple == 1:
         return None, tokens
     whole = np.ceil(tokens / operator.multiple) * operator.multiple
@@ -81,7 +78,6 @@ def _times(factor: FloatArray, seconds: KindSeconds) -> KindSeconds:
 
 
 def _of_all_rows(operator: Operator, experts: ExpertExtents, cost: CostModel, sums: BatchSums) -> KindSeconds:
-    """An operator over the rows of all experts of the device, which it sees as tokens."""
     group_tokens = experts.tokens.at(sums)
     loads = expert_loads(experts, group_tokens, cost.convention)
     rows = sum(load.touched * load.tokens for load in loads)

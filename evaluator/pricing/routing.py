@@ -46,7 +46,6 @@ def _dealt(extents: ExpertExtents, group_tokens: FloatArray) -> tuple[ExpertLoad
 
 
 def touched_experts(extents: ExpertExtents, group_tokens: FloatArray, convention: Convention) -> FloatArray:
-    """Experts of the device that have at least one token."""
     loads = expert_loads(extents, group_tokens, convention)
     return np.asarray(sum((load.touched for load in loads[1:]), loads[0].touched))
 

@@ -79,7 +79,6 @@ def halved_seconds(parts: Parts, cost: CostModel, least: int) -> StepTimes:
 
 
 def draft_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums) -> StepTimes:
-    """Times of one MTP draft pass."""
     return _seconds([(operator_set.draft_operators, sums)], operator_set.stages, cost)
 
 
@@ -139,13 +138,11 @@ def mixed_stage_seconds(
 
 @SameObjects
 def _by_phase(operators: tuple[Operator, ...]) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
-    """Operators that run once for prefills and decodes, and those that run apart."""
     apart = tuple(operator for operator in operators if operator.per_phase)
     return tuple(operator for operator in operators if not operator.per_phase), apart
 
 
 def _stage_seconds(operators: tuple[Operator, ...], stages: int, sums: BatchSums, cost: CostModel) -> FloatArray:
-    """Seconds of each stage (rows) in each batch, for operators that attend."""
     part = _Part(operators, _as_matrix(sums), stages, cost)
     seconds = np.empty((stages, sums.tokens.size))
     for start in range(0, sums.tokens.size, _ELEMENTS_AT_ONCE):
@@ -174,8 +171,6 @@ def _seconds(parts: Parts, stages: int, cost: CostModel) -> StepTimes:
 
 
 class _Table:
-    """Times added up over operators: by kind, and by stage where there is more than one."""
-
     def __init__(self, shape: tuple[int, ...], stages: int) -> None:
         self.kinds = np.zeros((len(KINDS), *shape))
         self.stages = np.zeros((stages, *shape)) if stages > 1 else None
@@ -214,7 +209,6 @@ class _Table:
         return self.kinds.sum(axis=0)[None] if self.stages is None else self.stages
 
     def slowest_stage(self) -> FloatArray:
-        """Time of the stage that takes longest."""
         return np.asarray(self.kinds.sum(axis=0) if self.stages is None else self.stages.max(axis=0))
 
 
@@ -266,7 +260,6 @@ class _Part:
         ]
 
     def add_to(self, table: _Table, block: slice) -> None:
-        """Add the times of a block of rows. A part without tokens takes no time."""
         for tabulated in self.tabulated:
             tabulated.add_to(table, block)
         if not self._attention:
@@ -313,7 +306,6 @@ class _Tabulated:
 
 @SameObjects
 def _counts(operators: tuple[Operator, ...]) -> tuple[FloatArray, FloatArray]:
-    """Occurrences of operators on each stage, and on all of them."""
     counts = np.asarray([operator.counts for operator in operators], dtype=np.float64)
     return counts, counts.sum(axis=1)
 

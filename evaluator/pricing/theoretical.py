@@ -59,7 +59,6 @@ class TheoreticalCost:
         return ()
 
     def said(self, operators: Iterable[Operator]) -> Iterable[str]:
-        """A sentence on each dtype of products that the device has no unit for."""
         return map(self._said_of, sorted({one.matrix_dtype for one in operators if not one.matrix_flops.is_zero}))
 
     def _said_of(self, dtype: str) -> str:
@@ -72,7 +71,6 @@ class TheoreticalCost:
         return f"{self.device.name} has no {dtype} unit: products run in {used}"
 
     def widened(self, dtype: str) -> str:
-        """The dtype a product asked for in `dtype` runs in on this device."""
         wanted = "fp16" if dtype == "bf16" else dtype
         for name in (wanted, *_WIDER.get(wanted, ())):
             if name in self._matrix:
@@ -80,7 +78,6 @@ class TheoreticalCost:
         return dtype
 
     def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:
-        """Seconds of one occurrence, split by what bounds it."""
         if operator.kind in COLLECTIVE_KINDS and operator.collective is not None:
             return self._collective(operator, operator.collective, sums)
         matrix = operator.matrix_flops.at(sums) * self._seconds_per_flop(operator.matrix_dtype)

@@ -1,6 +1,4 @@
-"""Serving formulas: from step times to TTFT, TPOT, makespan.
-
-Not here: step times (evaluator.pricing.step), workload files."""
+"""Serving formulas: from step times to TTFT, TPOT, makespan."""
 
 from __future__ import annotations
 

@@ -39,23 +39,21 @@ class BatchSource(Protocol):
     batch."""
 
     @property
-    def chunks(self) -> int:
-        """Chunks a prompt is split into (the most, where lengths vary)."""
+    def chunks(self) -> int: ...
 
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
         """Prefill of all requests, all there at the start, in waves under the token budget."""
 
-    def largest_waves(self, requests: Integers) -> Sequence[WaveStage]:
-        """Of those waves, at least the largest of each batch: what memory must hold."""
+    def largest_waves(self, requests: Integers) -> Sequence[WaveStage]: ...
 
     def decodes(self, requests: FloatArray, new_tokens: int) -> BatchSums:
         """One decode step over all requests half-way through their output, each adding `new_tokens`."""
 
-    def cached_tokens(self, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> Sequence[CachedTokens]:
-        """Tokens in the cache of requests at a moment of their life, by kind of request."""
+    def cached_tokens(
+        self, moment: Literal["prompt", "middle", "end"], requests: FloatArray
+    ) -> Sequence[CachedTokens]: ...
 
-    def wave_requests(self, requests: Integers) -> FloatArray:
-        """Prompts of one replica in the largest wave of each batch."""
+    def wave_requests(self, requests: Integers) -> FloatArray: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +98,6 @@ class FixedLengths:
 
     @property
     def chunk_tokens(self) -> tuple[int, ...]:
-        """New tokens of each chunk of a prompt."""
         return chunk_lengths(self.new_tokens, self.token_budget, self.convention)
 
     @property
@@ -109,7 +106,6 @@ class FixedLengths:
 
     @property
     def scheduled_replicas(self) -> int:
-        """Replicas whose prompts share one queue."""
         return self.replicas if self.convention == "upstream" else 1
 
     @property
@@ -143,11 +139,9 @@ class FixedLengths:
         return [stage for stage in stages if stage.batch.size]
 
     def largest_waves(self, requests: Integers) -> Sequence[WaveStage]:
-        """Two stages at most: all of them."""
         return self.waves(requests)
 
     def wave_requests(self, requests: Integers) -> FloatArray:
-        """Prompts of one replica in a full wave, or all there are."""
         a_replica = -(-self.prompts_a_wave // self.scheduled_replicas)
         return np.minimum(requests, a_replica).astype(np.float64)
 

@@ -1,6 +1,4 @@
-"""Columns that serving models share: the prefill step of a full wave and the decode step, each with its split.
-
-Not here: latencies of requests, which are each model's own."""
+"""Columns that serving models share: the prefill step of a full wave and the decode step, each with its split."""
 
 from __future__ import annotations
 
@@ -37,7 +35,6 @@ def fullest_wave(run: Run) -> StepTimes:
 
 
 def gained_tokens(run: Run) -> float:
-    """Tokens that a request gains in a decode step, those of its drafts that hold included."""
     workload = run.scenario.workload
     return tokens_per_step(workload.mtp_tokens, workload.mtp_acceptance)
 
@@ -68,7 +65,6 @@ def prefill_columns(run: Run, full: StepTimes) -> Columns:
 
 
 def decode_columns(run: Run, step: StepTimes) -> Columns:
-    """One decode step alone, and what a request gains in it."""
     gained = np.full(run.batch_sizes.shape, gained_tokens(run))
     return {"decode_step_ms": MS * step.total, "tokens_per_step": gained, **_split("decode", step)}
 

@@ -3,8 +3,7 @@
 An engine encodes the images of a prompt in the step that begins to prefill it, in one batch with those of all prompts
 that begin there; other prompts and decodes of the step wait. Their embeddings are kept until the prompt is prefilled.
 Where requests arrive, vLLM's budget spreads the images of one prompt over its steps; loops and formulas leave that out.
-Left out: caches of encoded images over requests. Not here: encoders on devices of their own
-(evaluator.serving.engine.encoders_apart)."""
+Left out: caches of encoded images over requests."""
 
 from __future__ import annotations
 
@@ -59,7 +58,6 @@ def encoded_images(workload: Workload) -> float:
 
 
 def image_sums(images: Images, count: ArrayLike) -> BatchSums:
-    """Sums of the encoder's step over so many images: patches, and the sequences that they attend within."""
     # 2 images of 7 tiles of 576 patches and a class patch: 8,064 patches, 14 sequences, 14 x 577^2 pairs.
     number = np.asarray(count, dtype=np.float64)
     row, more = images.patches + images.tower.class_patch, images.view_patches
@@ -123,7 +121,6 @@ def with_encoder_bytes(run: Run, sums: BatchSums, activations: FloatArray) -> Fl
 
 
 def embedding_bytes(model: ModelSpec, images: Images) -> float:
-    """Bytes that the language model gets of one image, those for its first layers included."""
     # 3,072 patches by fours are 768 rows; one output and three for the first layers, of 4,096 numbers: 25.2 MB.
     rows = images.all_patches // images.tower.token_patches
     return float(rows * (1 + len(images.tower.deep)) * model.hidden_size * EMBEDDING_BYTES)

@@ -44,8 +44,7 @@ class ServingModel(Protocol):
     def engine(self, scenario: Scenario) -> EngineProfile | None:
         """The engine whose scheduler serves, with the scenario's client and token budget; None for formulas."""
 
-    def source(self, scenario: Scenario) -> BatchSource:
-        """The source of the batches that the scenario's workload fills."""
+    def source(self, scenario: Scenario) -> BatchSource: ...
 
     def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:
         """Why the model does not cover a scenario; None where it does. Nothing is traced to know."""
@@ -56,11 +55,8 @@ class ServingModel(Protocol):
     def parts(self, run: Run) -> list[slice]:
         """Neighbouring batch sizes to evaluate together, so that memory stays small."""
 
-    def prefill(self, run: Run) -> Columns:
-        """Latencies of an instance that takes prompts only."""
+    def prefill(self, run: Run) -> Columns: ...
 
-    def decode(self, run: Run) -> Columns:
-        """Latencies of an instance that generates only."""
+    def decode(self, run: Run) -> Columns: ...
 
-    def aggregated(self, run: Run) -> Columns:
-        """Latencies of an instance that does both."""
+    def aggregated(self, run: Run) -> Columns: ...

@@ -1,6 +1,4 @@
-"""Memory of a scenario by batch size: weights, KV cache of what is in flight, peak activations of its steps.
-
-Not here: how many bytes one token or one operator takes (evaluator.pricing.memory), and whether it fits."""
+"""Memory of a scenario by batch size: weights, KV cache of what is in flight, peak activations of its steps."""
 
 from __future__ import annotations
 
@@ -25,7 +23,6 @@ Charge = Literal["full", "mean"]
 
 
 def kv_cache_bits(precision: Precision) -> int:
-    """Bits of one number in the KV cache."""
     return 16 if precision.cache == "DISABLED" else 8
 
 
@@ -39,12 +36,10 @@ class MemoryBytes:
     activations: FloatArray
 
     def used(self, charge: Charge) -> FloatArray:
-        """Everything, with the KV cache at this charge."""
         return np.asarray(self.weights + self.activations + (self.kv_full if charge == "full" else self.kv_mean))
 
 
 def seats_of(scenario: Scenario) -> int | None:
-    """Requests that a replica serves at once; None where as many as there are. Only loops of engines have seats."""
     looped = scenario.phase == "aggregated" and serving_model_of(scenario).engine(scenario) is not None
     return scenario.launch.seats if looped else None
 
@@ -129,7 +124,6 @@ def _largest_steps(run: Run) -> Sequence[WaveStage]:
 
 
 def _step_cache(run: Run, sums: BatchSums) -> FloatArray:
-    """Bytes that a step's requests have cached, with a slot of one token each."""
     scenario = run.scenario
     return kv_bytes(
         scenario.model,

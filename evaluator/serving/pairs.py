@@ -1,7 +1,6 @@
 """Prefill instances and decode instances apart, in closed form over one stored row of each side.
 
-The SQL of questions says the same (queries/waits.sql), and tests hold both to each other. Not here: the rows
-themselves (evaluator.serving.models), and an instance that does both (evaluator.serving.engine.closed_loop)."""
+The SQL of questions says the same (queries/waits.sql), and tests hold both to each other."""
 
 from __future__ import annotations
 
@@ -186,7 +185,6 @@ def pair_of_users(
 
 
 def _with_queue(found: PairTimes, prefill: PrefillSide, load: PairLoad, users: float) -> PairTimes:
-    """The pair with the users that its halving has left over waiting for prefill: where it runs all the time."""
     answer = found.e2e_ms - found.ttft_ms
     # 13 users where 9 were found, 8 requests a second: the other 4 wait 4 / 8 = 0.5 s.
     waiting = max(1e3 * (users - found.users) / found.requests_per_s, 0.0)

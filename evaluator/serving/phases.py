@@ -1,6 +1,4 @@
-"""Times of the phases of a scenario for every batch size: prefill waves, decode steps, chunks beside decodes.
-
-Not here: memory, columns, and which batch sizes there are (evaluator.evaluate)."""
+"""Times of the phases of a scenario for every batch size: prefill waves, decode steps, chunks beside decodes."""
 
 from __future__ import annotations
 
@@ -28,7 +26,6 @@ from evaluator.serving.waves.wave_latencies import (
 
 
 def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
-    """Completion of all prompts, and the first (fullest) wave of each batch."""
     stages = run.source.waves(run.requests)
     waves = [wave_times(run, stage.steps) for stage in stages]
     completion = prefill_completion(stages, [as_waves(run, wave) for wave in waves], run.batch_sizes.size)
@@ -87,7 +84,6 @@ def decode_step_times(run: Run, requests: FloatArray) -> StepTimes:
 
 
 def shared_steps(run: Run, source: FixedLengths, gained: float) -> tuple[PrefillCompletion, RequestTimes]:
-    """Chunks and decodes in shared steps, played once for the largest batch."""
     scenario = run.scenario
     output = scenario.workload.output_length
     workload = ChunkedWorkload(

@@ -1,4 +1,4 @@
-"""The batches of a scenario's workload: one length, or a distribution. Not here: what they cost."""
+"""The batches of a scenario's workload: one length, or a distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from store.schema import Convention
 
 
 def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:
-    """The source of the workload's batches. `rule` says how prompts of several lengths share a prefill step."""
     workload, windows = scenario.workload, _spans(scenario.model)
     fixed = _fixed_lengths(workload, scenario.plan.dp, scenario.convention, windows)
     return fixed or mixed_lengths(workload, scenario.convention, rule, windows)

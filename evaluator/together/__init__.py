@@ -1,6 +1,4 @@
-"""Scenarios that differ in their workload alone, evaluated side by side: the same numbers in fewer calls.
-
-Not here: one scenario (evaluator.evaluate), and which scenarios a sweep has (evaluator.request)."""
+"""Scenarios that differ in their workload alone, evaluated side by side: the same numbers in fewer calls."""
 
 from __future__ import annotations
 

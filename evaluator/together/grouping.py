@@ -1,6 +1,4 @@
-"""Which scenarios may stand side by side: the same operators, prices and phase, one prompt length each.
-
-Not here: evaluating them (evaluator.together.side_evaluation)."""
+"""Which scenarios may stand side by side: the same operators, prices and phase, one prompt length each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Batch sizes that are worth storing: every one that fits, and an eighth beyond.
-
-Not here: many scenarios at once (evaluator.together.side_evaluation), and what memory they take (evaluator.serving)."""
+"""Batch sizes that are worth storing: every one that fits, and an eighth beyond."""
 
 from __future__ import annotations
 
@@ -56,7 +54,6 @@ def batch_range(
 
 
 def most_worth(scenario: Scenario, source: BatchSource, ceiling: int | None) -> int:
-    """The largest batch size worth storing if all fit."""
     if ceiling is None:
         seats = seats_of(scenario)
         ceiling = LARGEST_BATCH if seats is None else USERS_A_SEAT * seats
@@ -68,7 +65,6 @@ def most_worth(scenario: Scenario, source: BatchSource, ceiling: int | None) -> 
 
 
 def range_up_to(most: int, fitting: int) -> BatchRange:
-    """The range of a scenario of which so many fit."""
     return BatchRange(largest_fitting=fitting, last=min(most, max(1, fitting + -(-fitting // 8))))
 
 

@@ -1,6 +1,4 @@
-"""Makes scenarios ready to be evaluated, many at once: operators, batch sizes, records with their keys, or why not.
-
-Not here: evaluating them (evaluator.together.side_evaluation), and storing what comes of it (evaluator.sweep)."""
+"""Makes scenarios ready to be evaluated, many at once: operators, batch sizes, records with their keys, or why not."""
 
 from __future__ import annotations
 
@@ -48,7 +46,6 @@ class Readying:
     _said: dict[Hashable, tuple[str | None, object]] = field(default_factory=dict)
 
     def ready(self, chunk: Sequence[PlannedScenario]) -> list[ReadyScenario]:
-        """Scenarios in their order, once their operators are there."""
         wrong = [_wrong(planned) for planned in chunk]
         wanted = [{} if why else captures(planned) for planned, why in zip(chunk, wrong, strict=True)]
         self._provide({item.key: item for some in wanted for item in some.values()})
@@ -65,7 +62,6 @@ class Readying:
         return [made[place] for place in range(len(chunk))]
 
     def failed(self, planned: PlannedScenario, status: Status, reason: str) -> ReadyScenario:
-        """A scenario that is not evaluated, and why."""
         record = self.records.scenario(planned.model_name, planned.scenario, status=status, reason=reason)
         return ReadyScenario(planned, record, {}, None)
 
@@ -97,7 +93,6 @@ class Readying:
         return said
 
     def _provide(self, wanted: Mapping[str, CaptureRequest]) -> None:
-        """Take operators from the store; what it lacks ships or is captured, and is stored."""
         missing = [key for key in wanted if key not in self.operators]
         self.operators = {key: self.operators[key] for key in wanted if key in self.operators}
         self.operators |= {key: operators_from_json(text) for key, text in get_operators(self.store, missing).items()}
@@ -110,12 +105,10 @@ class Readying:
 
 
 def wanted_captures(some: Iterable[PlannedScenario]) -> dict[str, CaptureRequest]:
-    """The operator sets of those scenarios that can be evaluated, by key."""
     return {item.key: item for planned in some if _wrong(planned) is None for item in captures(planned).values()}
 
 
 def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
-    """The operator sets a scenario needs, by trace."""
     return dict(capture_requests(planned.scenario).items())
 
 

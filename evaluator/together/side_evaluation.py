@@ -1,6 +1,4 @@
-"""Evaluates scenarios side by side where they may stand so, and finds the batch sizes that are worth it.
-
-Not here: which may (evaluator.together.grouping), and a scenario by itself (evaluator.evaluate)."""
+"""Evaluates scenarios side by side where they may stand so, and finds the batch sizes that are worth it."""
 
 from __future__ import annotations
 
@@ -145,7 +143,6 @@ def _fitting_together(group: Sequence[AskedSizes]) -> NDArray[np.bool_]:
 
 
 def _range(one: AskedSizes, most: int, fits: NDArray[np.bool_] | None) -> BatchRange:
-    """The range of a scenario of which it is known how many of the first batch sizes fit."""
     if fits is not None and not fits.all():
         return range_up_to(most, int(np.argmin(fits)))
     if fits is not None and fits.size == most:

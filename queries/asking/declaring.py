@@ -1,6 +1,4 @@
-"""Fields of a dataclass as options that a user can name: their declaration, their checks and their types.
-
-Not here: which options there are (queries.asking.options)."""
+"""Fields of a dataclass as options that a user can name: their declaration, their checks and their types."""
 
 from __future__ import annotations
 
@@ -28,8 +26,6 @@ Check = Callable[[Any], str | None]  # what is wrong with a value, as in "must b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """The declaration of a field beside its name, type and default."""
-
     help: str
     keyword: str | None = None  # None: the field's name
     also: tuple[str, ...] = ()  # other spellings on the command line
@@ -46,8 +42,6 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """An option with the field that holds it."""
-
     field: str
     keyword: str
     type: Any
@@ -56,7 +50,6 @@ class Declared:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that it takes, where they are few."""
         if isinstance(self.option.check, OneOf):
             return self.option.check.known
         return tuple(word for kind in (self.type, *get_args(self.type)) for word in _words(kind))
@@ -87,7 +80,6 @@ def in_new_words(given: Mapping[str, object], items: Iterable[Declared]) -> dict
 
 
 def old_word_note(old: str, new: str) -> str:
-    """The note to whoever uses an old name."""
     return f"`{old}` is an old name, gone with the next release: `{new}`"
 
 
@@ -121,17 +113,14 @@ def not_negative(most: float = MOST) -> Bounds:
 
 
 def positive_whole(most: int) -> Bounds:
-    """Refuse what counts nothing, or more than can be listed."""
     return Bounds(1, most, "be a positive whole number")
 
 
 def within(low: float, high: float) -> Bounds:
-    """Refuse what lies outside a range."""
     return Bounds(low, high, f"lie in {low:g}..{high:g}")
 
 
 def shown(value: object) -> str:
-    """A value as an error repeats it: short, however long it is."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value}" if abs(value) < _SHOWN_WHOLE else f"a number of more than {_SHOWN_DIGITS} digits"
     if isinstance(value, float):
@@ -149,12 +138,10 @@ class OneOf:
 
 
 def one_of(*known: str) -> OneOf:
-    """Refuse what is not among a few words."""
     return OneOf(known)
 
 
 def iso_date(value: str) -> str | None:
-    """Refuse what names no day."""
     try:
         date.fromisoformat(value)
     except ValueError:
@@ -163,7 +150,6 @@ def iso_date(value: str) -> str | None:
 
 
 def image_size(value: str) -> str | None:
-    """Refuse what names no two sides."""
     sides = value.lower().split("x")
     if len(sides) == 2 and all(side.isdecimal() and len(side) <= 9 and int(side) > 0 for side in sides):
         return None
@@ -171,7 +157,6 @@ def image_size(value: str) -> str | None:
 
 
 def sides_of(size: str) -> tuple[int, int]:
-    """Width and height of a checked size."""
     width, height = size.lower().split("x")
     return int(width), int(height)
 

@@ -1,6 +1,4 @@
-"""Rows with their columns as tables of other libraries, and as HTML for notebooks.
-
-Not here: which rows (queries.asking.question), and tables of a terminal (cli.render)."""
+"""Rows with their columns as tables of other libraries, and as HTML for notebooks."""
 
 from __future__ import annotations
 

@@ -24,9 +24,7 @@
     when                 options | the report that answers in its place where one of them is given
 
 A line `-- when: options | name` behind a statement begins another form of the report, with a header and SQL of its own.
-It answers where one of its options is given, or one of VARIANTS is so.
-
-Not here: which reports there are (queries.asking.library)."""
+It answers where one of its options is given, or one of VARIANTS is so."""
 
 from __future__ import annotations
 
@@ -63,8 +61,6 @@ class HeaderColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A message about options, and what to do next."""
-
     options: tuple[str, ...]
     message: str = ""
     hint: str = ""
@@ -80,16 +76,12 @@ class Other:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A column of a table, and the options of which one must be given for it."""
-
     name: str
     options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Report:
-    """One form of a report: SQL with its header."""
-
     name: str
     summary: str
     sql: str
@@ -112,12 +104,10 @@ class Report:
 
     @property
     def of_loads(self) -> bool:
-        """Whether it is about requests that arrive, not about probes."""
         return self.ladders is not None
 
     @property
     def of_measured(self) -> bool:
-        """Whether measured settings can be its rows."""
         return "measured" in self.reads
 
     @property
@@ -127,7 +117,6 @@ class Report:
 
     @property
     def names(self) -> Told | None:
-        """The names that it compares, where it does."""
         return next((told for told in self.requires if told.options[0] in {"probes", "sweeps"}), None)
 
     @property
@@ -147,7 +136,6 @@ def read_header(path: Path) -> Report:
 
 @cache
 def read_forms(path: Path) -> tuple[Report, ...]:
-    """A SQL file as the forms of a report, each with those that answer in its place."""
     name, found, line, chosen = path.stem.replace("_", "-"), list[Report](), 0, 0
     for text in _FORM.split(path.read_text(encoding="utf-8")):
         form = _read_form(path, name, text.rstrip() + "\n", line)
@@ -240,7 +228,6 @@ _ONCE: Mapping[str, Callable[..., Mapping[str, object]]] = {
 
 
 def shown_names(report: Report, given: Collection[str]) -> Sequence[str] | None:
-    """The columns of a report's table where these options were given; None for all there are."""
     of_options = [shows for option, shows in report.shows.items() if option in given]
     chosen = of_options[-1] if of_options else report.shows.get("")
     if chosen is None:
@@ -261,7 +248,6 @@ _BESIDE = frozenset(
 
 
 def told_columns(*forms: Report) -> frozenset[str] | None:
-    """The columns that tables of forms show under any options, and what is said beside them; None for all."""
     if any("" not in one.shows or one.verdict is not None or one.best_of is not None for one in forms):
         return None
     return _BESIDE.union(one.name for form in forms for shown in form.shows.values() for one in shown)

@@ -1,4 +1,4 @@
-"""The named reports: every file of queries/reports. Not here: their headers (queries.asking.headers), running them."""
+"""The named reports: every file of queries/reports."""
 
 from __future__ import annotations
 
@@ -61,14 +61,12 @@ def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
 
 @cache
 def variables_read(name: str) -> frozenset[str]:
-    """The variables that a report reads, itself and through the macros that it is built on."""
     asked = report(name)
     return variables_of(asked.sql, of_loads=asked.of_loads)
 
 
 @cache
 def names_below(name: str) -> frozenset[str]:
-    """Names that a report and the macros below it select from or call, public views among them."""
     asked = report(name)
     return asked.public_names.union(*(names_in(macro.sql) for macro in macros_of(asked.sql, of_loads=asked.of_loads)))
 
@@ -81,7 +79,6 @@ def variables_taken(name: str) -> frozenset[str]:
 
 @cache
 def is_timed(name: str) -> bool:
-    """Whether its pairs may be those of an engine, which have an end-to-end time."""
     asked = report(name)
     names = (name, *variants_of(asked), *((asked.best_of,) if asked.best_of else ()))
     return any("engine_decodes" in names_below(one) for one in names)
@@ -116,7 +113,6 @@ def asked_instead(name: str, given: Collection[str]) -> str:
 
 
 def old_name_note(name: str) -> str | None:
-    """The sentence for whoever asks for a report by its name of before."""
     if name not in OLD_NAMES:
         return None
     return f"{name} is an old name, gone with the next release: ask {OLD_NAMES[name]} with `by=goodput`"
@@ -135,7 +131,6 @@ def _is_a_part(found: Report) -> InputError:
 
 
 def variants_of(asked: Report) -> list[str]:
-    """The forms that may answer in its place once it is known what is looked at."""
     return [other.report for other in asked.others if VARIANTS & other.when]
 
 
@@ -147,7 +142,6 @@ def all_variables_taken(asked: Report) -> frozenset[str]:
 
 
 def answering_for(asked: Report, values: Mapping[str, object]) -> Report:
-    """The form whose SQL answers."""
     for other in asked.others:
         if any(values[name] not in {None, False} for name in VARIANTS & other.when):
             return report(other.report)

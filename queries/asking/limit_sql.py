@@ -1,6 +1,4 @@
-"""The SQL that judges rows by limits. Files of SQL name its parts, which follow from the table of limits.
-
-Not here: the limits (queries.asking.limits)."""
+"""The SQL that judges rows by limits. Files of SQL name its parts, which follow from the table of limits."""
 
 from __future__ import annotations
 
@@ -24,12 +22,10 @@ def _ruled(one: Limit, column_of: Callable[[Limit, str], str], by: str = "ruled_
 
 
 def _bound(value: str, one: Limit, factor: str, *, confident: bool) -> str:
-    """SQL of the value that a limit is compared with."""
     return f"{value} {'/' if one.least else '*'} {factor}" if confident else value
 
 
 def _lacked(one: Limit) -> str:
-    """Whether a phase lacks the metric, in SQL."""
     return f"phase IN ({', '.join(repr(phase) for phase in get_args(Phase) if phase not in one.phases)})"
 
 
@@ -71,7 +67,6 @@ def _no_worse(one: Limit, column: str) -> str:
 
 
 def _bounds(limits: Sequence[Limit], *, confident: bool) -> dict[str, Iterable[str]]:
-    """Bounds of stored columns and of judged metrics; those of pairs by errors of their own."""
     of_pairs = [
         ("ttft_ms", "pair_ttft", "pair_ttft_bound_ms"),
         ("tpot_exclusive_ms", "tpot_exclusive", "tpot_exclusive_ms_bound"),

@@ -1,7 +1,6 @@
 """Every limit that an answer must satisfy, a row each: a field of `Limits` with what it is about.
 
-Options, checks, words, and the SQL that judges rows (queries.asking.limit_sql) follow from the rows, in their order.
-Not here: other options, and what is known of the errors of predictions (queries.judging.confidence)."""
+Options, checks, words, and the SQL that judges rows (queries.asking.limit_sql) follow from the rows, in their order."""
 
 from __future__ import annotations
 
@@ -221,24 +220,20 @@ def limit_table() -> tuple[Limit, ...]:
 
 @cache
 def row_limits() -> tuple[Limit, ...]:
-    """Limits of stored rows; the others are of requests that arrive."""
     return tuple(one for one in limit_table() if one.metric is not None)
 
 
 @cache
 def predicted_limits() -> tuple[Limit, ...]:
-    """Limits of predictions that rows hold: all but the reserve."""
     return tuple(one for one in row_limits() if not one.is_reserve)
 
 
 @cache
 def moved_times() -> tuple[Limit, ...]:
-    """Limits on times that pages and reports move, and of which it is known how far off they are."""
     return tuple(one for one in predicted_limits() if one.slider and one.option.unit == "ms" and one.errors_known)
 
 
 def limits_told() -> list[dict[str, object]]:
-    """Every limit as pages read it: names, words, unit, and how a slider moves it."""
     return [
         {
             "name": one.name, "keyword": one.keyword, "field": one.place, "called": one.called, "short": one.short,
@@ -251,7 +246,6 @@ def limits_told() -> list[dict[str, object]]:
 
 
 def listed_limits() -> str:
-    """The limits of rows by name, as a sentence lists them."""
     names = [one.name for one in row_limits()]
     return f"{', '.join(names[:-1])} or {names[-1]}"
 

@@ -1,6 +1,4 @@
-"""The macros that reports are built on, one by one: what each calls, and which variables it reads.
-
-Not here: their text (queries/*.sql), and creating them (queries.session)."""
+"""The macros that reports are built on, one by one: what each calls, and which variables it reads."""
 
 from __future__ import annotations
 
@@ -104,7 +102,6 @@ def macros(*, of_loads: bool = False) -> Mapping[str, Macro]:
 
 
 def read_macros(text: str) -> dict[str, Macro]:
-    """The macros that a text of SQL creates, by name."""
     found = {}
     for statement in text.split(";\n"):
         above, created, rest = statement.partition(_CREATED)
@@ -138,6 +135,5 @@ def macros_of(sql: str, *, of_loads: bool = False, closed: frozenset[str] = froz
 
 
 def variables_of(sql: str, *, of_loads: bool = False) -> frozenset[str]:
-    """The variables that a text of SQL reads, itself and through macros."""
     texts = (sql, *(macro.sql for macro in macros_of(sql, of_loads=of_loads)))
     return frozenset().union(*(read_in(without_comments(text)) for text in texts))

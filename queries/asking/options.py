@@ -1,8 +1,7 @@
 """Every option and limit of a question, declared once: keyword, type, unit, meaning, check and SQL variable.
 
 The command line, keywords in Python, the variables of SQL, checks and the reference page follow from these fields.
-An option is `--keyword-with-dashes` on the command line. Not here: what a report makes of them
-(queries.asking.parameters)."""
+An option is `--keyword-with-dashes` on the command line."""
 
 from __future__ import annotations
 
@@ -105,7 +104,6 @@ class Scope:
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing narrows it."""
         return self == Scope(all_versions=self.all_versions)
 
     def described(self) -> dict[str, object]:

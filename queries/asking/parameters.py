@@ -1,6 +1,4 @@
-"""Which phases and what scope each report needs, and the values of the parameters its SQL names.
-
-Not here: running it (queries.session)."""
+"""Which phases and what scope each report needs, and the values of the parameters its SQL names."""
 
 from __future__ import annotations
 
@@ -73,7 +71,6 @@ def phases_wanted(question: Question, stored: Collection[str]) -> frozenset[str]
 
 
 def mode_of(question: Question, stored: Collection[str]) -> str:
-    """The one phase a report with a mode looks at: the one asked for, else what is stored, aggregated first."""
     if question.options.mode is not None:
         return question.options.mode
     return next((phase for phase in ("aggregated", "decode", "prefill") if phase in stored), "aggregated")
@@ -97,20 +94,17 @@ def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) 
 
 
 def instance_budget(question: Question) -> int | None:
-    """The most devices of one instance, where a device budget is for copies of an instance, not for a deployment."""
     allocates = report(question.report).allocates is not None or question.options.mode == "pd"
     return None if allocates else question.pairs.num_devices
 
 
 def check_question(question: Question) -> None:
-    """Refuse what a report would refuse before it looks at the store."""
     asked = answered_instead(question)
     check_options(asked)
     check_used(asked)
 
 
 def check_options(question: Question) -> None:
-    """Refuse a question that lacks what its report needs, or names what the report says it does not take."""
     asked, given = report(question.report), given_options(question)
     for told in asked.refuses:
         if told.message and set(told.options) & given:
@@ -137,12 +131,10 @@ def _lacks(question: Question, option: str) -> bool:
 
 
 def given_options(question: Question) -> frozenset[str]:
-    """Keywords of limits and options that a question gives a value of their own."""
     return question.given
 
 
 def check_used(question: Question) -> None:
-    """Refuse what is given and would be ignored."""
     asked = report(question.report)
     unused = [
         item.keyword
@@ -170,7 +162,6 @@ def _left_out(unused: Sequence[str]) -> str:
 
 
 def objective_of(question: Question, phases: Collection[str], *, served: bool = False) -> str:
-    """The objective by which candidates are compared."""
     asked = question.options.rank_by
     if report(question.report).allocates == "pairs" or question.options.mode == "pd":
         return _pair_objective(question, served=served)
@@ -229,7 +220,6 @@ def parameters_of(question: Question, phases: Collection[str], *, served: bool =
 
 
 def _declared_values(question: Question) -> dict[str, object]:
-    """The variables that options set as they are."""
     parts = (question.limits, question.definitions, question.pairs, question.options)
     return {
         item.option.variable: getattr(part, item.field)

@@ -1,6 +1,4 @@
-"""Pictures of answers as Vega-Lite specifications: one file of queries/pictures beside each report that has one.
-
-Not here: drawing them (cli.pictures), and the reports themselves (queries.asking.library)."""
+"""Pictures of answers as Vega-Lite specifications: one file of queries/pictures beside each report that has one."""
 
 from __future__ import annotations
 
@@ -47,7 +45,6 @@ _LOOKS: dict[str, Json] = {
 
 @cache
 def report_pictures() -> Mapping[str, dict[str, Json]]:
-    """The picture of each report that has one."""
     files = sorted(_FOLDER.glob("*.vl.json"))
     return {path.name.removesuffix(".vl.json").replace("_", "-"): json.loads(path.read_text("utf-8")) for path in files}
 
@@ -114,7 +111,6 @@ def _groups(answer: Answer) -> Sequence[int]:
 
 
 def _first_mark(inner: Mapping[str, Json]) -> str:
-    """The mark of a picture, of layers that of the lowest."""
     layers = inner.get("layer")
     lowest = layers[0] if isinstance(layers, list) else inner
     return str(lowest.get("mark")) if isinstance(lowest, dict) else ""
@@ -126,7 +122,6 @@ def picture_looks() -> dict[str, Json]:
 
 
 def _only(group: str, inner: Mapping[str, Json]) -> dict[str, Json]:
-    """A picture of the rows of one group."""
     transform = inner.get("transform", [])
     of_group: Json = {"filter": {"field": "group", "equal": group}}
     return {**inner, "transform": [of_group, *(transform if isinstance(transform, list) else [])]}
@@ -155,7 +150,6 @@ def _drawn(answer: Answer, wanted: set[str] | None) -> tuple[list[Json], list[st
 
 
 def _fields(node: Json) -> Iterator[str]:
-    """The columns that a picture reads, in encodings and in expressions."""
     if isinstance(node, dict):
         for name, value in node.items():
             if name == "field" and isinstance(value, str):

@@ -1,6 +1,6 @@
 """A question: what to look at, which limits hold, which definition is meant; and its answer.
 
-Keywords become a question here. Not here: the options (queries.asking.options), SQL, and how answers look."""
+Keywords become a question here."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ def own_tpot(serving_model: str) -> TpotRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Everything an answer depends on, besides the store."""
-
     report: str = "best"
     scope: Scope = field(default_factory=Scope)
     limits: Limits = field(default_factory=Limits)
@@ -77,7 +75,6 @@ def _homes() -> Mapping[str, str]:
 
 @cache
 def _other_keywords() -> Mapping[str, str]:
-    """Keywords by their other spellings."""
     return {
         other.removeprefix("--").replace("-", "_"): item.keyword
         for item in option_table().values()

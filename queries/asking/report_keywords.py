@@ -1,6 +1,4 @@
-"""Which keywords each report takes, of which type and meaning: for signatures, docstrings and the generated stub.
-
-Not here: checking what was given (queries.asking.parameters, at every question)."""
+"""Which keywords each report takes, of which type and meaning: for signatures, docstrings and the generated stub."""
 
 from __future__ import annotations
 
@@ -29,7 +27,6 @@ class Keyword:
 
 
 def asked_reports() -> Mapping[str, Report]:
-    """Reports that can be asked for, by the name of their method."""
     return {name.replace("-", "_"): item for name, item in reports().items() if item.part_of is None}
 
 

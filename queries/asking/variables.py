@@ -1,7 +1,7 @@
 """Session variables, which hold what a question asks where SQL reads it: `getvariable('ttft_limit_ms')`.
 
 An option declares its own (queries.asking.options); the others follow from a question or from a best row, and stand
-here. Not here: their values (queries.asking.parameters), and which report reads which (queries.asking.library)."""
+here."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ _EXACT_DIGITS = 15  # a decimal of more digits may come out as the double beside
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """A session variable: its type and unit, and what NULL means."""
-
     name: str
     type: str
     unit: str = "none"

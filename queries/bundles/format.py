@@ -3,8 +3,7 @@
 Rows are written by the names of columns, references by content keys.
 
 `bundle.json` names the format and, of every other file, its bytes and their sha256. Lines become records whose values
-are of the types that fields declare. Not here: writing and reading, and whether values fit together
-(sweepdb.sharing.identities)."""
+are of the types that fields declare."""
 
 from __future__ import annotations
 
@@ -71,7 +70,6 @@ def file_names(format_: str) -> tuple[str, ...]:
 
 
 def load_files(format_: str) -> tuple[str, ...]:
-    """Loads as relations, for SQL: what `LOADS` has packed."""
     return tuple(f"{name}.parquet" for name in LOAD_FILES) if format_ == "parquet" else ()
 
 
@@ -100,7 +98,6 @@ def record_of(type_: type[_Record], item: Mapping[str, Any]) -> _Record:
 
 
 def _declared(type_: Any) -> tuple[dict[str, Any], frozenset[str]]:  # noqa: ANN401  any dataclass
-    """The types of a record's fields, and which must be given."""
     if type_ not in _DECLARED:
         required = {item.name for item in fields(type_) if item.default is MISSING and item.default_factory is MISSING}
         _DECLARED[type_] = (get_type_hints(type_), frozenset(required))

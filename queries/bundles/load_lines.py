@@ -1,6 +1,4 @@
-"""Loads as lines of a bundle, a line a block: its stream, its loads with packed distributions, and its digest.
-
-Not here: other files of a bundle (queries.bundles.writing, queries.bundles.reading)."""
+"""Loads as lines of a bundle, a line a block: its stream, its loads with packed distributions, and its digest."""
 
 from __future__ import annotations
 
@@ -51,7 +49,6 @@ class _Arrival(NamedTuple):
 
 
 def load_lines(transaction: ReadTransaction, keys: Collection[str]) -> Iterator[Row]:
-    """The loads of scenarios; those that are not what was committed are refused by name."""
     names = ", ".join(_Arrival._fields)
     streams = {one.key: one for one in transaction.rows(_Arrival, f"SELECT {names} FROM arrival")}  # noqa: S608 - ours
     for block in stored_loads(transaction):

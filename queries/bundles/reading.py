@@ -1,7 +1,6 @@
 """Reads a bundle: every file compared with its hash, every value with the type that its column has.
 
-Nothing of it is believed for being there. Not here: what follows from specs (sweepdb.sharing), and writing it into a
-store (the same)."""
+Nothing of it is believed for being there."""
 
 from __future__ import annotations
 
@@ -185,7 +184,6 @@ class Bundle:
         return self._records("load_blocks", loads_of_line) if self._format >= _WITH_LOADS else iter(())
 
     def _load(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-        """Bring rows and compositions in as the types that columns have; what is no number stops here."""
         lacking = {"scenario", "first_sweep", "batch_size"} - self._columns
         if lacking:
             raise KeyError(min(lacking))

@@ -1,6 +1,6 @@
 """Writes a store, or what one sweep asked for, into a new folder: all of it, or no folder.
 
-Voided rows stay where they are. Not here: reading a bundle (queries.bundles.reading)."""
+Voided rows stay where they are."""
 
 from __future__ import annotations
 
@@ -48,8 +48,6 @@ from store.whole_files import unwritable
 
 
 class _Interval(NamedTuple):
-    """A batch interval of a scenario that a sweep asked for."""
-
     sweep_id: int
     scenario_id: int
     first_batch_size: int
@@ -59,7 +57,6 @@ class _Interval(NamedTuple):
 def export_bundle(
     location: StoreLocation, folder: Path, *, sweep: str | None = None, format_: BundleFormat = "parquet"
 ) -> BundleSummary:
-    """Write a store, or what one sweep asked for, into a new folder."""
     if folder.exists():
         raise InputError(f"{folder} is there already", hint="name a folder that is not there yet")
     with read_transaction(location) as transaction:
@@ -84,7 +81,6 @@ def export_bundle(
 
 
 def _write_loads(location: StoreLocation, folder: Path, keys: Collection[str]) -> None:
-    """Write loads as relations, under the numbers that this store has."""
     with read_transaction(location) as transaction:
         numbers = [number for number, key in transaction.keys("scenario").items() if key in keys]
     target = str(folder).replace("'", "''")
@@ -176,8 +172,6 @@ _RUNS_AT_ONCE = 500
 
 
 class _Run(NamedTuple):
-    """Rows of one block, of consecutive batch sizes; voiding may have left several of a block."""
-
     scenario: str
     scenario_id: int
     block: int
@@ -187,7 +181,6 @@ class _Run(NamedTuple):
 
 
 def _blocks(connection: duckdb.DuckDBPyConnection, location: StoreLocation) -> Iterator[Row]:
-    """Runs of rows that were committed together, with a digest each; whole blocks must be what was committed."""
     stored = _stored_digests(location)
     runs = list(starmap(_Run, connection.execute(_RUNS).fetchall()))
     for some in _by_scenario(runs):
@@ -208,7 +201,6 @@ def _blocks(connection: duckdb.DuckDBPyConnection, location: StoreLocation) -> I
 
 
 def _by_scenario(runs: Sequence[_Run]) -> Iterator[list[_Run]]:
-    """Cut runs into lists of bounded length that divide no scenario."""
     some: list[_Run] = []
     for _, of_one in groupby(runs, key=attrgetter("scenario")):
         some += of_one
@@ -220,7 +212,6 @@ def _by_scenario(runs: Sequence[_Run]) -> Iterator[list[_Run]]:
 
 
 def _digests(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Run]) -> Iterator[str]:
-    """The digest of each run; all rows of its scenarios are there, in the order of the runs."""
     between = {"low": runs[0].scenario, "high": runs[-1].scenario}
     rows = fetched_arrays(
         connection.execute("FROM bundled WHERE scenario BETWEEN $low AND $high ORDER BY scenario, batch_size", between)
@@ -325,7 +316,6 @@ _COMPARED = tuple(name for name in stored_fields(ValidationRecord, "validation")
 
 
 def _names(transaction: ReadTransaction) -> Iterator[Row]:
-    """Names that models and workloads were given, by content key."""
     yield from _lines_of(
         transaction,
         ["'model' AS kind", "a.alias AS name", "m.key AS key"],
@@ -350,7 +340,6 @@ def _dimension(transaction: ReadTransaction, table: str, record: type[object]) -
 
 
 def _lines_of(transaction: ReadTransaction, columns: Sequence[str], tables: str) -> Iterator[Row]:
-    """Rows by the names of their columns; SQLite has no booleans of its own."""
     names = [column.rpartition(" ")[2].rpartition(".")[2] for column in columns]
     for cells in transaction.cells(f"SELECT {', '.join(columns)} FROM {tables}"):  # noqa: S608  our names
         row: Mapping[str, object] = dict(zip(names, cells, strict=True))

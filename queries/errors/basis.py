@@ -1,6 +1,4 @@
-"""The basis of a row's numbers: measured kernels or servers, of its device or another one, or a data sheet.
-
-Not here: how far off such numbers are (queries.errors.expected)."""
+"""The basis of a row's numbers: measured kernels or servers, of its device or another one, or a data sheet."""
 
 from __future__ import annotations
 
@@ -21,7 +19,6 @@ SEEN_PAIRS = 2  # pairs from which an engine was measured more than once
 
 
 def basis_of(subject: Subject) -> str:
-    """The basis of a subject's numbers: measurements of its device and engine, or what of these is missing."""
     based = device_basis(subject)
     return UNSEEN_ENGINE if based == MEASURED and seldom_measured(subject) else based
 

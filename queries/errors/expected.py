@@ -1,7 +1,6 @@
 """How far off a prediction is expected to be: on own servers, on tuned ones, and on those nobody measured.
 
-First come held-out points of a user's own fit, then a store's own validations, then what ships. Not here:
-predicting and comparing (sweepdb.measuring), limits (queries.judging.confidence), how it looks (cli.render)."""
+First come held-out points of a user's own fit, then a store's own validations, then what ships."""
 
 from __future__ import annotations
 
@@ -62,7 +61,6 @@ class Subject:
 
     @property
     def engine(self) -> str | None:
-        """The engine that its serving model is a profile of; None for formulas."""
         return None if self.serving_model in FORMULA_MODELS else self.serving_model.partition("@")[0]
 
     @property
@@ -137,7 +135,6 @@ class Stored:
 
     @classmethod
     def of(cls, own: Iterable[OwnError] = (), held_out: Iterable[HeldOut] = ()) -> Stored:
-        """Errors by the place they are looked up at."""
         by_place: dict[Key, list[OwnError]] = {}
         for one in own:
             place = (one.device, one.kind, one.phase, one.family, one.basis, one.metric)
@@ -162,7 +159,6 @@ def expected_errors(subjects: Iterable[Subject], stored: Stored = NOTHING_STORED
 
 
 def nearest_error(subject: Subject, metric: str, stored: Stored, servers: str) -> ExpectedError:
-    """The error that is stated on such servers, `tuned` or `others`; the user's own points come before both."""
     own = next(_own_of(subject, metric, stored), None)
     if own is not None:
         return own
@@ -247,7 +243,6 @@ def _stored_at(subject: Subject, metric: str, stored: Stored) -> Sequence[OwnErr
 
 
 def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
-    """Regions that hold enough points, nearest first."""
     own = _stored_at(subject, metric, stored)
     for reach, device, kind, engine in _places(subject):
         if reach == "donor":  # before another device: this one, predicted by another serving model

@@ -1,6 +1,4 @@
-"""The errors that ship: regions of the benchmarks' laboratories, and whose kernels a device's calibration stands on.
-
-Not here: the region of an answer (queries.errors.expected), and servers nobody measured (queries.errors.spreads)."""
+"""The errors that ship: regions of the benchmarks' laboratories, and whose kernels a device's calibration stands on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The statement of a server that nobody measured: a centre and a width of log(measured / predicted), few numbers each.
 
 On servers that are tuned like the benchmarks' it stands in where no region is near; on others' servers it is the
-statement. Not here: learning the numbers (tools.server_spreads), and regions (queries.errors.expected)."""
+statement."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def figures_of(errors: Mapping[str, Sequence[float]]) -> ErrorFigures:
 
 
 def percentile(ascending: Sequence[float], share: float) -> float:
-    """Linear between the two nearest ranks."""
     place = share / 100.0 * (len(ascending) - 1)
     below = int(place)
     above = min(below + 1, len(ascending) - 1)
@@ -94,8 +93,6 @@ class Stated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """One row of the shipped table."""
-
     servers: str  # tuned or others
     convention: str
     serving_model: str  # waves, or `engine` for the one that served the point
@@ -155,7 +152,6 @@ def _sizes(spread: Spread, steps: int) -> tuple[float, float]:
 
 
 def parts_of(quantiles: Sequence[float], rest_share: float) -> tuple[float, float]:
-    """(common, rest): standard deviations of log(measured / predicted) of what points of one server share, and not."""
     total = (quantiles[LEVELS.index(0.9)] - quantiles[LEVELS.index(0.1)]) / _DECILES
     return (
         round(total * math.sqrt(1.0 - rest_share), QUANTILE_DIGITS),

@@ -1,6 +1,4 @@
-"""Sentences on two sweeps: which winners changed, and what may have changed them.
-
-Not here: the rows themselves (queries/reports/diff.sql)."""
+"""Sentences on two sweeps: which winners changed, and what may have changed them."""
 
 from __future__ import annotations
 
@@ -169,7 +167,6 @@ def _said(value: object) -> str:
 
 
 def _between(transaction: ReadTransaction, sweeps: Sequence[str]) -> Iterator[str]:
-    """The program, and prices that came between the two sweeps."""
     first, second = (next(transaction.rows(_Sweep, _SWEEPS, (find_sweep(transaction, name),))) for name in sweeps)
     if first.program_version != second.program_version:
         yield f"Program: {first.program_version} -> {second.program_version}."

@@ -1,7 +1,4 @@
-"""How surely limits hold: what a measured value stays within, given the errors that are expected of a prediction.
-
-Not here: where limits are applied (queries/scoped.sql), and which errors these are
-(queries.errors.expected)."""
+"""How surely limits hold: what a measured value stays within, given the errors that are expected of a prediction."""
 
 from __future__ import annotations
 
@@ -55,8 +52,6 @@ def ratio_at(error: ExpectedError, probability: float) -> float:
 
 
 def factors_of(subject: Subject, stored: Stored, probability: float, servers: str) -> Factors:
-    """The factors of a subject's predictions, on such servers."""
-
     def ratio(metric: str) -> float:
         return ratio_at(nearest_error(subject, metric, stored, servers), probability)
 
@@ -153,7 +148,6 @@ class _Said:
     def added(
         self, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]
     ) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
-        """Columns and rows with what was judged, at the end."""
         named = [name for name in HELD if name in columns]
         if not named:
             return columns, tuple(rows)
@@ -213,5 +207,4 @@ def number_or_none(value: object) -> float | None:
 
 
 def is_measured(reference: object) -> bool:
-    """Whether a reference is that of a measured setting."""
     return isinstance(reference, str) and ":" not in reference  # a stored row is scenario:batch size

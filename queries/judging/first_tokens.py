@@ -1,6 +1,4 @@
-"""First tokens as an interval: users who stay in step and users who drift apart differ too much for one number.
-
-Not here: when they differ (evaluator.serving.engine.in_step); rows hold the second number only there."""
+"""First tokens as an interval: users who stay in step and users who drift apart differ too much for one number."""
 
 from __future__ import annotations
 
@@ -44,7 +42,6 @@ class TtftInterval:
         return limit_ms is not None and self.least_ms <= limit_ms < self.most_ms
 
     def said(self, limit_ms: float | None) -> str:
-        """The interval in a sentence, and whether a limit lies in it."""
         least, most, whole = map(four_figures, (self.least_ms, self.most_ms, self.e2e_ms))
         parted = f" (the limit of {limit_ms:g} ms lies between)" if self.parted_by(limit_ms) else ""
         return (

@@ -1,6 +1,4 @@
-"""Subjects, errors and predictions that a session has looked up: a moved limit asks for none of them again.
-
-Not here: reading them (queries.judging.subjects), and what is said of them (queries.judging.verdicts)."""
+"""Subjects, errors and predictions that a session has looked up: a moved limit asks for none of them again."""
 
 from __future__ import annotations
 
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class KnownErrors:
-    """Errors and factors by subject, over what a store itself holds of errors."""
-
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
         self._expected: dict[Subject, tuple[ExpectedError, ...]] = {}
@@ -42,7 +38,6 @@ class KnownErrors:
         return found
 
     def in_pairs(self, subject: Subject) -> Subject:
-        """The subject whose errors the pairs of a prefill side have."""
         found = self._in_pairs.get(subject)
         if found is None:
             found = self._in_pairs[subject] = in_pairs(subject, self._stored)
@@ -97,11 +92,9 @@ class KnownSubjects:
         return tuple(replace(one, subject=self._subjects.setdefault(one.subject, one.subject)) for one in found)
 
     def predictions(self, tpot_rule: str | None) -> dict[str, Predicted]:
-        """Predictions of probes that answers named so far; whoever finds more adds them."""
         return self._predictions.setdefault(tpot_rule, {})
 
     def errors_of(self, subjects: Sequence[Subject]) -> KnownErrors:
-        """The errors of these subjects, with everything that the store itself holds of them."""
         asked = frozenset((one.device, one.kind, one.serving_model) for one in subjects)  # what it is looked up by
         if asked not in self._errors:
             with read_transaction(self._location) as transaction:

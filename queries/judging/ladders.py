@@ -1,6 +1,4 @@
-"""Loads of a question's scope as tables that reports about requests that arrive read: `ladder` and `played`.
-
-Not here: their SQL (ladders.sql), limits and shares (queries/loaded.sql)."""
+"""Loads of a question's scope as tables that reports about requests that arrive read: `ladder` and `played`."""
 
 from __future__ import annotations
 
@@ -101,8 +99,6 @@ class LoadStatements:
 
 
 class Ladders:
-    """The tables of the scope that a session looks at, made when a question first needs them."""
-
     def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
         self._scope: object = None
@@ -147,7 +143,6 @@ class Ladders:
         self._connection.duckdb.execute(f"CREATE TEMP {self._cells} cell AS {_CELLS}")
 
     def check_pairs(self) -> None:
-        """Refuse sides that were played with other requests: a pair serves one stream."""
         rows = self._connection.duckdb.execute(_STREAMS).fetchall()
         if rows and not any(shared for _, _, shared in rows):
             told = {phase: arrivals for phase, arrivals, _ in rows}
@@ -192,7 +187,6 @@ class Ladders:
             )
 
     def statements(self, asked: Report) -> LoadStatements:
-        """Tables of the last question as text, for a shell that knows the same relations."""
         moved = [] if self._moved is None else [f"{self._moved};"]
         kept = [] if self._requests_of is not self._scope else [f"{self._keeping};", f"{self._requests};"]
         tables = (
@@ -204,7 +198,6 @@ class Ladders:
         return LoadStatements(tables="\n\n".join(tables), choosing=f"{self.choosing(asked)};")
 
     def choosing(self, asked: Report) -> str:
-        """The statement that chooses the ladders whose cells a report reads; empty for reports about probes."""
         if asked.ladders is None:
             return ""
         relation = "ladder" if self._count <= _ALL_ARE_READ else asked.ladders
@@ -228,7 +221,6 @@ class Ladders:
         self._requests_of = self._scope
 
     def move_prompts(self, gb_per_s: float | None) -> None:
-        """Write down what pairs add to the TTFT of prefill sides."""
         self._moved = _MOVED.format(bytes_per_s=literal(None if gb_per_s is None else gb_per_s * 1e9)).strip()
         self._connection.duckdb.execute(self._moved)
 
@@ -239,7 +231,6 @@ class Ladders:
             self._moved = None
 
     def considered(self, phases: Collection[str]) -> int:
-        """How many loads a question looks at."""
         return self._of_phases(_COUNTED, phases, self._considered) or 0
 
     def _of_phases(self, statement: str, phases: Collection[str], known: dict[tuple[str, ...], _T]) -> _T:

@@ -1,6 +1,4 @@
-"""Own runs in an answer: a word beside each row, whether limits hold together, and the line of the header.
-
-Not here: what runs say (queries.learning), and the errors that are expected without them (queries.errors)."""
+"""Own runs in an answer: a word beside each row, whether limits hold together, and the line of the header."""
 
 from __future__ import annotations
 
@@ -75,7 +73,6 @@ class OwnRuns:
 
 
 def _references(answer: Answer) -> Iterator[str]:
-    """The probes that an answer shows: in its rows, in those nearest, and those that it was asked about."""
     for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)):
         for place in (columns.index(name) for name in HELD if name in columns):
             yield from (str(row[place]) for row in rows if row[place] is not None)
@@ -273,7 +270,6 @@ def _inverse(rate: float | None) -> float | None:
 
 
 def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
-    """An answer that says of each row how it stands to own runs, and in its header what they changed."""
     told = replace(answer, own_runs=found.said())
     if not found.standings or not HELD.keys() & set(answer.columns):
         return told
@@ -290,7 +286,6 @@ def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
 
 
 def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
-    """A note of points of these servers that nothing stored predicts, and the command that changes it."""
     if not points:
         return ()
     one = points[0].setting
@@ -314,7 +309,6 @@ def failed_notes(answer: Answer, failed: Mapping[str, FailedStart]) -> Iterator[
 
 
 def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
-    """A note on runs of the model and device under another engine or format, and what asks about theirs."""
     by_server: Counter[Server] = Counter()
     for one in points:
         by_server[one.server] += one.repeats

@@ -1,6 +1,4 @@
-"""Own runs at a rate in an answer about simulated loads: a word beside each row, and the line of the header.
-
-Not here: what such runs say (queries.learning.at_rates)."""
+"""Own runs at a rate in an answer about simulated loads: a word beside each row, and the line of the header."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sentences on whether prefill and decode apart pay, by goodput: here, and under which limits that turns.
-
-Not here: which pair is the best (queries/paired_loads.sql), and deployments by probes (queries.pairs)."""
+"""Sentences on whether prefill and decode apart pay, by goodput: here, and under which limits that turns."""
 
 from __future__ import annotations
 
@@ -41,7 +39,6 @@ class _Compared(NamedTuple):
 def separation_lines(
     answer: Answer, connection: duckdb.DuckDBPyConnection, ready: Callable[[str], str]
 ) -> Iterator[str]:
-    """A sentence for the best pair of each group."""
     rows = [row for row in answer.dicts() if row["rank"] == 1]
     for row in rows:
         where = _group(answer, row) if len(rows) > 1 else ""
@@ -137,7 +134,6 @@ _NAMES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
 
 
 def _in_spite(modes: Mapping[object, _Row], winner: str) -> str:
-    """Whether steps that are longer or shorter by what they are expected to be off, on both, change the winner."""
     other = "aggregated" if winner == "pd" else "pd"
     names = ("goodput_slower", "goodput_faster")
     if any(modes[mode][name] is None for mode in modes for name in names):

@@ -1,6 +1,4 @@
-"""The subjects of an answer's rows, and the errors that the store itself holds of them.
-
-Not here: looking up expected errors (queries.errors.expected)."""
+"""The subjects of an answer's rows, and the errors that the store itself holds of them."""
 
 from __future__ import annotations
 
@@ -108,7 +106,6 @@ class StoredSubject:
 
 
 def scenarios_of_keys(transaction: ReadTransaction, keys: Sequence[str]) -> tuple[int, ...]:
-    """The numbers of scenarios whose keys begin so."""
     found: list[int] = []
     for some in _portions(keys):
         # Each by the index: of ranges that are joined by OR a database looks at every scenario.
@@ -127,7 +124,6 @@ def subjects_of_scenarios(
 
 
 def keys_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """The scenarios of the probes among rows, by the beginnings of their keys."""
     places = [index for index, name in enumerate(columns) if name == "probe" or name.endswith("_probe")]
     references = (str(row[place]) for row in rows for place in places if row[place] is not None)
     return list(dict.fromkeys(reference[:KEY_LENGTH] for reference in references))
@@ -160,12 +156,10 @@ def _read(transaction: ReadTransaction, numbers: Sequence[int], tpot_rule: str |
 
 
 def _basis(unusual_service: str | None) -> str:
-    """How much is said of client, launch and routing: what a question says, or more."""
     return KNOWN if unusual_service else ASKED
 
 
 def stored_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> Stored:
-    """Everything the store itself holds of the errors of these subjects."""
     subjects = tuple(dict.fromkeys(subjects))
     return Stored.of(own_errors(transaction, subjects), held_out_errors(transaction, subjects))
 

@@ -1,6 +1,4 @@
-"""Brings expected errors to an answer: figures beside it, whether limits hold, and limits read with a confidence.
-
-Not here: running reports (queries.session), and the arithmetic (queries.judging.confidence)."""
+"""Brings expected errors to an answer: figures beside it, whether limits hold, and limits read with a confidence."""
 
 from __future__ import annotations
 
@@ -75,7 +73,6 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
 
 
 def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
-    """An answer with the basis of each named device's numbers; of two sides, the one that is known less."""
     if "device" not in answer.columns:
         return answer
     bases = {one.subject.device: basis_of(one.subject) for one in found}
@@ -96,7 +93,6 @@ def _least_known(bases: Sequence[str | None]) -> str | None:
 
 
 def _on_data_sheets(answer: Answer) -> Iterator[str]:
-    """The winner among measured devices, where a group's winner stands on a data sheet."""
     if "rank" not in answer.columns:
         return
     by_group: dict[object, list[Mapping[str, object]]] = {}

@@ -1,7 +1,6 @@
 """Own runs condition predictions: what a few measured settings of one server say of all its others.
 
-`Process(runs, prior).at(settings)` is the door. Not here: which stored points are runs of which group
-(queries.learning.conditioning), and where their factors enter answers (queries.session)."""
+`Process(runs, prior).at(settings)` is the door."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """How much longer steps take than they were simulated with, by own runs at a rate of requests.
 
 With every step c times as long, requests at rate r take c times what those at rate c r take now (queries/loaded.sql).
-A run's TPOT at its rate thus tells one c. A ladder of loads is one setting: all its rates share it.
-Not here: closed loops (queries.learning.conditioning)."""
+A run's TPOT at its rate thus tells one c. A ladder of loads is one setting: all its rates share it."""
 
 from __future__ import annotations
 

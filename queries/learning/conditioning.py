@@ -1,7 +1,6 @@
 """Own runs of a store beside the scenarios of a question: one process a group, and the factors of every stored row.
 
-`lessons_of` finds the groups, and `Lessons.taught` predicts the points from stored rows. Not here: the process, and the
-relation of corrected rows (queries.learning.learned_rows)."""
+`lessons_of` finds the groups, and `Lessons.taught` predicts the points from stored rows."""
 
 from __future__ import annotations
 
@@ -66,7 +65,6 @@ class Known(NamedTuple):
 
     @property
     def server(self) -> Server:
-        """The server that points and rows of it have in common."""
         engine = self.serving_model.partition("@")[0]
         return Server(self.model_key, self.device, engine, self.linear, self.experts, self.attention)
 
@@ -86,7 +84,6 @@ class Known(NamedTuple):
         return "data_sheet" if by_data_sheet else "foreign"
 
     def setting(self, batch_size: float) -> Setting:
-        """Where a row of it lies."""
         plan = f"unusual {self.id}" if self.unusual else f"{self.phase} {self.plan}" if self.apart else self.plan
         return Setting(batch_size * self.dp * self.pp, self.input_length, self.output_length, self.num_devices, self.dp,
                        self.ep, plan)  # fmt: skip
@@ -94,16 +91,12 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """The prediction of a point by a stored row, in ms."""
-
     ttft_ms: float
     tpot_exclusive_ms: float
     e2e_ms: float
 
 
 class Row(NamedTuple):
-    """A stored row of a ladder; 0 stands for times that its phase does not have."""
-
     scenario_id: int
     batch_size: int
     ttft_ms: float
@@ -142,7 +135,6 @@ class Lessons:
 
     @property
     def predicting(self) -> tuple[int, ...]:
-        """The scenarios whose ladders are read."""
         found = (one for some in self.matched.values() for match in some for one in (match.known, match.prompts))
         return tuple(sorted({one.id for one in found if one is not None}))
 
@@ -220,8 +212,6 @@ def _interpolated(ladder: Sequence[Row], batch_size: int) -> Predicted | None:
 
 
 def run_of(point: OwnPoint, setting: Setting, predicted: Predicted) -> Run:
-    """A point beside what is predicted of it, as logarithms of ratios."""
-
     def apart(metric: str, told: float) -> float | None:
         measured = point.measured.get(metric, 0.0)
         return math.log(measured / told) if measured > 0.0 and told > 0.0 else None
@@ -240,15 +230,12 @@ def run_of(point: OwnPoint, setting: Setting, predicted: Predicted) -> Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Taught:
-    """The runs of one group, and what they say."""
-
     runs: tuple[Run, ...]
     prior: Prior
     older: int = 0  # runs, that are not read
 
     @cached_property
     def read(self) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-        """The runs that are read, and the versions of the engine that are not since they disagree."""
         return without_strange_versions(self.runs, self.prior)
 
 
@@ -263,16 +250,13 @@ class Learned:
 
     @cached_property
     def processes(self) -> Mapping[tuple[object, ...], Process]:
-        """The process of each group."""
         return {key: Process(group.read[0], group.prior) for key, group in self.groups.items()}
 
     @cached_property
     def told(self) -> Mapping[int, Known]:
-        """Scenarios that runs speak of."""
         return {number: known for number, known in self.scenarios.items() if known.group in self.groups}
 
     def bare(self, group: tuple[object, ...]) -> Posterior:
-        """The posterior of a row of a group without any run."""
         runs, prior = self.processes[group].runs, self.groups[group].prior
         return Process((), prior).at([runs[0].setting])
 
@@ -336,7 +320,6 @@ def lessons_of(
 
 
 def _elsewhere(points: Sequence[OwnPoint], asked: Collection[Server]) -> tuple[OwnPoint, ...]:
-    """Points of a model and device that are asked about, but of no server that is."""
     places = {(server.model_key, server.device) for server in asked}
     return tuple(
         one for one in points if one.server not in asked and (one.server.model_key, one.server.device) in places
@@ -355,8 +338,6 @@ def _matched(point: OwnPoint, scenarios: Sequence[Known]) -> Match | None:
 
 
 def _nearest(point: OwnPoint, plan: str, scenarios: Sequence[Known]) -> Known | None:
-    """The stored scenario of a plan whose lengths are nearly a point's own; of several the newest."""
-
     def apart(one: Known) -> float:
         lengths = ((one.input_length, point.setting.input_length), (one.output_length, point.setting.output_length))
         return max(abs(math.log(stored / measured)) for stored, measured in lengths)

@@ -1,6 +1,4 @@
-"""Stored scenarios of plans whose server did not start, or gave no numbers: a plan fails at all its users.
-
-Not here: which points are such facts (sweepdb.own_runs.points), and what decisions make of them (sweepdb.deciding)."""
+"""Stored scenarios of plans whose server did not start, or gave no numbers: a plan fails at all its users."""
 
 from __future__ import annotations
 

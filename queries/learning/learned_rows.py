@@ -1,7 +1,6 @@
 """The rows of a store as own runs correct them: one relation in the place of the view `probe`.
 
-Only what is stored of times is corrected; everything else follows from these as it does from predictions. Not here:
-the factors (queries.learning.conditioning), and who looks at the relation (queries.narrow.scope_tables)."""
+Only what is stored of times is corrected; everything else follows from these as it does from predictions."""
 
 from __future__ import annotations
 

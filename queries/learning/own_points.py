@@ -1,6 +1,4 @@
-"""Measured points of a store as a question reads them: which server, which setting, what was measured.
-
-Not here: making them of stored records (sweepdb.own_runs.points), and what they say (queries.learning.conditioning)."""
+"""Measured points of a store as a question reads them: which server, which setting, what was measured."""
 
 from __future__ import annotations
 

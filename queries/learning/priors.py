@@ -1,5 +1,5 @@
 """The priors of log(measured / predicted) by region: priors.json, which one command
-writes (`python -m tools.learning_priors serving.csv closed.csv`). Not here: the process itself."""
+writes (`python -m tools.learning_priors serving.csv closed.csv`)."""
 
 from __future__ import annotations
 

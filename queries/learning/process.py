@@ -17,8 +17,7 @@ How large all of this is differs from server to server: the covariance of a grou
 runs tell (a Student-t process). Runs that lie far apart widen what is said of all other settings.
 
 Sources: C. Rasmussen and C. Williams, Gaussian Processes for Machine Learning (2006), chapters 2, 5 and 9.9; A. Shah,
-A. Wilson and Z. Ghahramani, Student-t processes as alternatives to Gaussian processes (2014).
-Not here: priors (queries.learning.priors), and which points are runs (queries.learning.conditioning)."""
+A. Wilson and Z. Ghahramani, Student-t processes as alternatives to Gaussian processes (2014)."""
 
 from __future__ import annotations
 
@@ -87,8 +86,6 @@ class Run:
 
 
 class Disagreement(NamedTuple):
-    """A run that lies far from what the others say of it."""
-
     key: str
     metric: str
     deviations: float  # signed, standardised
@@ -106,7 +103,6 @@ class Posterior:
 
     @property
     def sd(self) -> FloatArray:
-        """Standard deviations, [setting, 2]."""
         return np.asarray(np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)))
 
 
@@ -132,7 +128,6 @@ class Process:
 
     @cached_property
     def _solved(self) -> tuple[FloatArray, FloatArray]:
-        """The inverse of the covariance of what was observed, and that times the values."""
         between = self._kernel(self._settings, self._settings)[np.ix_(self._of, self._of)]
         covariance = np.einsum("ia,ijab,jb->ij", self._weights, between, self._weights) + np.diag(self._noise)
         inverse = np.linalg.inv(covariance)
@@ -324,8 +319,6 @@ def _deviates(some: Sequence[Run], process: Process) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Limits in ms of one question; None limits nothing. `e2e_ms` is of a request of `output_length` tokens."""
-
     ttft_ms: float | None = None
     tpot_ms: float | None = None
     e2e_ms: float | None = None

@@ -1,6 +1,4 @@
-"""The own runs that answers of one session read: the points of its store, and what they say of a scope.
-
-Not here: what they say (queries.learning.conditioning), and words about them (queries.judging.learned)."""
+"""The own runs that answers of one session read: the points of its store, and what they say of a scope."""
 
 from __future__ import annotations
 
@@ -31,11 +29,9 @@ class SessionRuns:
         self.at_rates: RateLessons | None = None  # of simulated loads of the scope
 
     def forget(self) -> None:
-        """Read the points again with the next question."""
         self._points = None
 
     def lessons(self, transaction: ReadTransaction, scenarios: Iterable[int]) -> Lessons | None:
-        """The runs that are of the servers of scenarios; None where none is."""
         self.elsewhere, self.at_rates, asked = (), None, frozenset(scenarios)
         if not asked or not self._read().points:
             return None

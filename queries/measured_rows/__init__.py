@@ -1,7 +1,6 @@
 """Measured settings as rows that reports ask of: alone, or beside what was predicted (`rows` of a question).
 
-`MeasuredRows` is the door. Not here: points that correct predictions (queries.learning), and importing points
-(sweepdb.measuring)."""
+`MeasuredRows` is the door."""
 
 from __future__ import annotations
 

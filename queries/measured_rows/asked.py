@@ -1,6 +1,4 @@
-"""Views that a question about measured settings reads, and the options that it is refused.
-
-Not here: which settings these are (queries.measured_rows.placing)."""
+"""Views that a question about measured settings reads, and the options that it is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +28,6 @@ def brought_in(question: Question) -> frozenset[str]:
 
 
 def check_rows(question: Question) -> None:
-    """Refuse what nobody measured: a reserve, its step, tokens counted twice, sides that pair."""
     options, limits = question.options, question.limits
     asked = f"`rows={options.rows}`"
     if options.rows == PREDICTED:
@@ -51,7 +48,6 @@ def check_rows(question: Question) -> None:
 
 
 def check_pairs(question: Question, phases: frozenset[str]) -> None:
-    """Refuse a comparison of deployments where none of either kind was measured."""
     if question.options.rows != MEASURED or report(question.report).verdict != "deployments":
         return
     for phase, name in (("pd", "prefill and decode apart"), ("aggregated", "both in one instance")):
@@ -63,12 +59,10 @@ def check_pairs(question: Question, phases: frozenset[str]) -> None:
 
 
 def no_proof() -> InputError:
-    """The error of whoever wants a proof of measured rows."""
     return InputError("a proof is of predicted rows: no formula gives measured ones again", hint="`rows=predicted`")
 
 
 def no_shell() -> InputError:
-    """The error of whoever wants statements over an export."""
     return InputError(
         "statements over an export are of predicted rows: the catalogue names measured servers, and SQL has none",
         hint="`rows=predicted`, or every_probe in sweepdb sql",

@@ -1,7 +1,6 @@
 """Which measured settings a question is about, in which groups, and the relation that it reads them from.
 
-A filter means what it means of predictions: by model, device, engine, formats and lengths. Not here: the relation
-itself (queries.measured_rows.relation), and predictions beside it (queries.measured_rows.predicted)."""
+A filter means what it means of predictions: by model, device, engine, formats and lengths."""
 
 from __future__ import annotations
 
@@ -72,7 +71,6 @@ class MeasuredRows:
         self._read_at: object = None
 
     def notes(self) -> tuple[str, ...]:
-        """How many settings no question can be about."""
         if not self._left_out:
             return ()
         return (f"note: {self._left_out} measured settings are left out: users in flight or mode are not known",)
@@ -95,11 +93,9 @@ class MeasuredRows:
         return Placed(_joined(predicted, beside, joined, alone), RELATIONS[BOTH])
 
     def read_as_they_are(self) -> None:
-        """Have limits of measured rows compared with what was measured, where others are read with a confidence."""
         self._connection.duckdb.execute(_AS_THEY_ARE)
 
     def _sides(self, transaction: ReadTransaction, question: Question, predicted: ResolvedScope, source: str) -> Placed:
-        """Two sides, each a sweep whose rows are predicted, or runs by tag, version or days."""
         runs = [_Run(key, version, frozenset(filter(None, tags.split(","))), day)
                 for key, version, tags, day in self._connection.duckdb.execute(_RUNS).fetchall()]  # fmt: skip
         names, rows = question.options.sweeps, question.options.rows
@@ -142,7 +138,6 @@ def scope_beside_measured(transaction: ReadTransaction, question: Question, pinn
 
 
 def _predicted_sides(transaction: ReadTransaction, names: Sequence[str]) -> ResolvedScope:
-    """The scenarios of those of two sides that are sweeps."""
     sides = []
     for number, name in enumerate(names):
         with suppress(InputError):
@@ -172,7 +167,6 @@ def _engines(ladders: Sequence[Ladder]) -> set[str]:
 
 
 def _group(one: Ladder) -> Group:
-    """The facts that settings of one ranking agree on."""
     server = one.server
     return (
         server.model_key or server.model.lower(), one.input_length, one.output_length, server.linear_quantization,
@@ -207,7 +201,6 @@ def _placed(ladders: Sequence[Ladder], first: int) -> tuple[list[ScopeRow], tupl
 
 
 def _phases(ladders: Sequence[Ladder]) -> frozenset[str]:
-    """The phases of settings; a pair that was measured as one has both of its sides."""
     found = {one.phase for one in ladders}
     return frozenset(found | ({"prefill", "decode"} if "pd" in found else set()))
 
@@ -299,7 +292,6 @@ def _names_predictions(scope: Scope) -> bool:
 
 
 def _wanted(ladders: Sequence[Ladder], scope: Scope) -> list[Ladder]:
-    """The ladders that filters keep; without any, those of the subjects that were imported last."""
     asked = {name: value for name, value in scope.described().items() if name not in _OF_EVERY}
     keywords = {item.field: item.keyword for item in declared(Scope)}
     if unknown_filters := [keywords.get(name, name) for name in asked if name not in _TESTS]:
@@ -317,7 +309,6 @@ def _wanted(ladders: Sequence[Ladder], scope: Scope) -> list[Ladder]:
 
 
 def _nothing(ladders: Sequence[Ladder], asked: Mapping[str, object], keywords: Mapping[str, str]) -> InputError:
-    """An error that names the filter which no setting passes."""
     for name, names_of in _NAMES.items():
         if name in asked and not any(_TESTS[name](one, asked[name]) for one in ladders):
             told = _listed(asked[name])[0]

@@ -1,6 +1,4 @@
-"""The stored scenarios that measured settings stand beside: those of the same model, formats, engine and lengths.
-
-Not here: measured settings themselves (queries.measured_rows.relation)."""
+"""The stored scenarios that measured settings stand beside: those of the same model, formats, engine and lengths."""
 
 from __future__ import annotations
 
@@ -91,7 +89,6 @@ class StoredScenario(NamedTuple):
         return apart if apart <= math.log1p(NEAR_LENGTHS) else None
 
     def is_subject_of(self, one: Served) -> bool:
-        """Whether a server is of the same device, plan and phase, too."""
         server = one.server
         return (
             self.device == server.device and self.phase == one.phase
@@ -104,7 +101,6 @@ def _apart(measured: float | None, told: float) -> float:
 
 
 def stored_scenarios(transaction: ReadTransaction, numbers: Iterable[int]) -> list[StoredScenario]:
-    """Scenarios by their numbers."""
     wanted, found = sorted(numbers), list[StoredScenario]()
     for start in range(0, len(wanted), _AT_ONCE):
         listed = ", ".join(map(str, wanted[start : start + _AT_ONCE]))
@@ -131,7 +127,6 @@ def groups_of(
 
 
 def subjects_of(transaction: ReadTransaction, scope: ResolvedScope, ladders: Sequence[Ladder]) -> Mapping[int, str]:
-    """The stored subject that each ladder measured, of several the first by its key."""
     known = sorted(stored_scenarios(transaction, {row.scenario_id for row in scope.rows}), key=lambda one: one.subject)
     found = (
         (one.scenario_id, next((told.subject for told in known if told.is_subject_of(one)), None)) for one in ladders

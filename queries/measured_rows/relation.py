@@ -1,7 +1,7 @@
 """The relation of measured settings that takes the place of `probe`, and the ladders of its rows.
 
 A ladder is a server at one pair of lengths: what a scenario is among predictions. Its number is negative, so that it
-is none of the store. Not here: which ladders a question is about (queries.measured_rows.placing)."""
+is none of the store."""
 
 from __future__ import annotations
 
@@ -198,7 +198,6 @@ def join_predicted(connection: duckdb.DuckDBPyConnection, predicted: str, subjec
 
 
 def _name_servers(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> list[NamedServer]:
-    """Write down the names of each stated server; servers of one name, release and sizes are one."""
     numbers: dict[tuple[object, ...], int] = {}
     names: list[NamedServer] = []
     rows: list[tuple[object, ...]] = []

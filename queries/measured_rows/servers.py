@@ -1,6 +1,4 @@
-"""The server of a measured setting: as its source states it, and by the names and sizes that stored rows have.
-
-Not here: matching names with the catalogue (sweepdb.own_runs.named_servers)."""
+"""The server of a measured setting: as its source states it, and by the names and sizes that stored rows have."""
 
 from __future__ import annotations
 

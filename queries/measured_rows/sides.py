@@ -1,6 +1,4 @@
-"""One side of the measured runs, by the name that a user gives it: a tag, a version of the engine, or days.
-
-Not here: comparing two sides (queries/reports/diff.sql, sweepdb.measuring.regressing)."""
+"""One side of the measured runs, by the name that a user gives it: a tag, a version of the engine, or days."""
 
 from __future__ import annotations
 
@@ -16,23 +14,18 @@ _MOST_NAMED = 12
 
 
 class SidedRun(Protocol):
-    """A run, as far as a side can name it."""
-
     @property
-    def key(self) -> str:
-        """Its content key."""
+    def key(self) -> str: ...
 
     @property
     def version(self) -> str:
         """The version of its engine, empty where none is stated."""
 
     @property
-    def tags(self) -> frozenset[str]:
-        """The tags of its import."""
+    def tags(self) -> frozenset[str]: ...
 
     @property
-    def day(self) -> date | None:
-        """When it was measured."""
+    def day(self) -> date | None: ...
 
 
 _Run = TypeVar("_Run", bound=SidedRun)

@@ -1,6 +1,4 @@
-"""The predictions of a sweep as a side that runs are compared with: at measured settings, or all of them.
-
-Not here: sides that are runs (queries.measured_rows.sides), and whether something got worse (sweepdb.measuring)."""
+"""The predictions of a sweep as a side that runs are compared with: at measured settings, or all of them."""
 
 from __future__ import annotations
 

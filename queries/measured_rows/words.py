@@ -1,6 +1,4 @@
-"""The words of an answer on measured rows: which these are, whether they keep the limits, and no memory.
-
-Not here: predictions, which hold with a probability (queries.judging)."""
+"""The words of an answer on measured rows: which these are, whether they keep the limits, and no memory."""
 
 from __future__ import annotations
 
@@ -56,18 +54,14 @@ def _values(answer: Answer, connection: duckdb.DuckDBPyConnection) -> Mapping[st
 
 
 class _Told:
-    """The words beside the rows of one answer."""
-
     def __init__(self, answer: Answer, values: Mapping[str, Sequence[float | None]]) -> None:
         self._limits = answer.question.limits
         self._values = values
 
     def columns(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """The columns, with the one that says which rows were measured."""
         return (*columns, ROWS)
 
     def rows(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[tuple[object, ...]]:
-        """The rows with their word."""
         references = _places(columns, _references(columns))
         held = {
             columns.index(HELD[name]): columns.index(name) for name in HELD if HELD[name] in columns and name in columns
@@ -88,7 +82,6 @@ class _Told:
 
 
 def _word(measured: Sequence[bool]) -> str:
-    """Which kind of rows a row names; of two, both kinds in their order."""
     return " to ".join(dict.fromkeys(MEASURED if one else PREDICTED for one in measured)) or PREDICTED
 
 

@@ -1,7 +1,7 @@
 """Statements with the tables that they call written out in place of each call.
 
 DuckDB plans a macro when it is created, and once more where it is called: for a new process, creating took as long as
-answering. Not here: the macros' text (queries/*.sql), and functions of values, which stay macros."""
+answering."""
 
 from __future__ import annotations
 

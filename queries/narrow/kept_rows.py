@@ -1,6 +1,4 @@
-"""Probes of a scope in memory: all of some phases, those of them that can win, and what limits read of either.
-
-Not here: which of these a question looks at (queries.narrow.scope_tables)."""
+"""Probes of a scope in memory: all of some phases, those of them that can win, and what limits read of either."""
 
 from __future__ import annotations
 
@@ -75,7 +73,6 @@ class KeptRows:
         self.has_winners = False
 
     def are_of(self, moment: Moment) -> bool:
-        """Whether something is kept of a moment."""
         return self._moment == moment
 
     def fits(self, probes: int) -> bool:
@@ -90,7 +87,6 @@ class KeptRows:
         self.phases, self.has_winners = frozenset(), False
 
     def keep(self, phases: Collection[str], moment: Moment, source: str) -> None:
-        """Keep every probe of these phases in the relation `source` that the scope has a scenario of."""
         duckdb = self._connection.duckdb
         duckdb.execute(_NAMED.format(source=source), {"phases": sorted(phases)})
         duckdb.execute(_KEPT.format(source=source))
@@ -98,17 +94,14 @@ class KeptRows:
         self._moment, self.phases = moment, frozenset(phases)
 
     def keep_winners(self) -> None:
-        """Keep those rows by themselves that `can_win` tells of what is looked at."""
         self._connection.duckdb.execute(_WINNERS)
         self._connection.duckdb.execute("DROP TABLE temp.can_win")
         self.has_winners = True
 
     def is_narrow(self, rows: Rows, rules: object) -> bool:
-        """Whether there is a narrow table of rows by these rules."""
         return self._narrow.get(rows) == rules
 
     def keep_narrow(self, rows: Rows, rules: object, select: str) -> None:
-        """Keep what limits read of the rows that are looked at, by the rules that variables say."""
         self._connection.duckdb.execute(f"CREATE OR REPLACE TEMP TABLE narrow_{rows} AS\n{select}")
         self._narrow[rows] = rules
 

@@ -2,9 +2,7 @@
 
 `probe` is the public view, or what is kept in place of it; `scoped` are its rows within the scope; `judged_rows` what
 limits and ranks read of these, from a narrow table where there is one; what engines make of them is empty where none
-serves anything.
-Not here: what is kept (queries.narrow.kept_rows), which scope a question has (queries.scoping), running reports
-(queries.session)."""
+serves anything."""
 
 from __future__ import annotations
 
@@ -109,7 +107,6 @@ class ScopeTables:
         self._kept.forget()
 
     def read_with_factors(self, confident: bool) -> None:
-        """Compare limits with bounds of measured values, by the table `factors`, or with predictions."""
         self._confident = confident
 
     def keep_where_scattered(self, phases: Collection[str]) -> None:
@@ -173,7 +170,6 @@ class ScopeTables:
         return Rows.KEPT if self._is_kept() else Rows.STORED
 
     def set_variables(self, values: Mapping[str, object]) -> None:
-        """Set variables that SQL reads, where they hold something else."""
         wanted = settings(values)
         if changed := wanted.items() - self._variables.items():  # each takes 0.3 ms
             self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
@@ -213,13 +209,11 @@ class ScopeTables:
             self._relate("narrow", f"CREATE OR REPLACE TEMP VIEW narrow AS FROM narrow_{seen.rows}")
 
     def _relate(self, name: str, statement: str) -> None:
-        """Make a view, unless it is there."""
         if self._relations.get(name) != statement:
             self._connection.duckdb.execute(statement)
             self._relations[name] = statement
 
     def considered(self, phases: Collection[str]) -> int:
-        """How many probes of the scope a question looks at, those among them that cannot win."""
         if not self._counts:
             if self._measured:
                 self._counts = self._counted(_COUNT_MEASURED.format(source=self._source))
@@ -231,7 +225,6 @@ class ScopeTables:
         return sum(self._counts.values() if self._measured else (self._counts[phase] for phase in phases))
 
     def _there(self, phases: Collection[str]) -> int:
-        """How many of them can be read."""
         if not self._connection.thinned:
             return self.considered(phases)
         there = self._counted(_COUNT_DISTINCT)

@@ -1,6 +1,6 @@
 """Reads an answer that was kept in a file, and compares everything in it with the answer given again.
 
-The answer is written again in the file's format, and both are read alike. Not here: writing answers (cli.output)."""
+The answer is written again in the file's format, and both are read alike."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ _TABLES = ("rows", "nearest")
 
 
 class KeptAnswer(NamedTuple):
-    """A file with an answer, and how answers are written."""
-
     path: Path
     written: Written
 

@@ -1,6 +1,4 @@
-"""JSON in one spelling: what a file holds decides every byte of it, and a file in another spelling is seen.
-
-Not here: what proofs hold (queries.proofs.document)."""
+"""JSON in one spelling: what a file holds decides every byte of it, and a file in another spelling is seen."""
 
 from __future__ import annotations
 
@@ -44,7 +42,6 @@ def plain(value: object, *, digits: int | None = None) -> Any:  # noqa: ANN401  
 
 
 def first_difference(said: object, now: object, place: str = "") -> tuple[str, object, object] | None:
-    """Where two values differ first, and what stands there in each; None where they are spelled alike."""
     if spelled(said) == spelled(now):
         return None
     if isinstance(said, dict) and isinstance(now, dict):

@@ -1,7 +1,6 @@
 """The document of a proof: what it holds, one hash over all of it, and reading it back.
 
-Every field of an answer is in it, by itself: one that is added there is added here, and compared. Not here: making one
-(queries.proofs.verifying), comparing one with a store (queries.proofs.verifying)."""
+Every field of an answer is in it, by itself: one that is added there is added here, and compared."""
 
 from __future__ import annotations
 
@@ -68,7 +67,6 @@ def hash_of(document: Mapping[str, Any]) -> str:
 
 
 def read_proof(path: Path) -> Mapping[str, Any]:
-    """A proof from its file: whole, and byte for byte as it was written."""
     try:
         raw = path.read_bytes()
         document = strict_json(raw.decode("utf-8"))
@@ -102,7 +100,6 @@ def _other_format(path: Path, document: object) -> InputError:
 
 
 def question_from(data: Mapping[str, Any]) -> Question:
-    """The question of a proof; raises TypeError, KeyError or ValueError where it is none."""
     return Question(
         report=data["report"],
         scope=Scope(**_tuples(data["scope"])),
@@ -143,7 +140,6 @@ def in_one_form(value: object) -> object:
 
 
 def _digests(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[list[object]]:
-    """The probes that each row names, and a digest of its cells that every copy of a store has."""
     places = [index for index, name in enumerate(columns) if not is_local(name)]
     return [
         [_probes(columns, row), digest_of(plain([row[index] for index in places], digits=SIGNIFICANT_DIGITS))[:32]]

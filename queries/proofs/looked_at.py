@@ -1,6 +1,4 @@
-"""Finds the rows that a proof's question looked at: in its own store as it was then, in another among those listed.
-
-Not here: digests of these rows (queries.proofs.scope_rows)."""
+"""Finds the rows that a proof's question looked at: in its own store as it was then, in another among those listed."""
 
 from __future__ import annotations
 
@@ -24,7 +22,6 @@ Looked = tuple[str, int, int, int]  # scenario key, first and last batch size, g
 
 
 def scope_of(location: StoreLocation, question: Question) -> list[Looked]:
-    """The rows that a question looks at, at the moment of the location."""
     with read_transaction(location) as transaction:
         scope = resolve_question(transaction, answered_instead(question), None)
         keys = transaction.keys("scenario")
@@ -38,7 +35,6 @@ def check_stored(location: StoreLocation, pinned: Pinned) -> None:
 
 
 def check_scope_here(location: StoreLocation, question: Question, pinned: Pinned) -> None:
-    """Raise where the rows that a proof lists are not all, and only, those that its question looked at then."""
     then = scope_of(location, question)
     _check_listed(pinned, then)
     missing = _keys(then) - _keys(pinned)
@@ -110,7 +106,6 @@ def _without_sweep(question: Question) -> tuple[Question, bool]:
 def _members(
     looked: Pinned, titles: Sequence[str], divisor: int, cells: int
 ) -> list[tuple[list[tuple[object, ...]], str]]:
-    """The members of each group, and its title: another store numbers groups in another way."""
     groups: dict[int, set[tuple[object, ...]]] = defaultdict(set)
     for one in looked:
         groups[one[3]].add(one[:cells])

@@ -1,6 +1,4 @@
-"""Digests of the rows that a question looked at: read from the database, scenario by scenario.
-
-Not here: digests of blocks (store.sealing)."""
+"""Digests of the rows that a question looked at: read from the database, scenario by scenario."""
 
 from __future__ import annotations
 
@@ -72,7 +70,6 @@ def digests_of_scope(location: StoreLocation, pinned: Pinned, question: Question
 
 
 def _joins_requests(asked: Report, question: Question) -> bool:
-    """Whether its answer may be read from requests rather than from distributions: pairs by the same number."""
     texts = [asked.sql, *(report(name).sql for name in variants_of(asked))]
     return question.options.mode == "pd" and any(
         KEPT_REQUESTS in names_in(macro.sql) for text in texts for macro in macros_of(text, of_loads=True)
@@ -97,7 +94,6 @@ def _joined(of_probes: str, of_loads: Sequence[str]) -> str:
 
 
 def _require_committed(location: StoreLocation, connection: duckdb.DuckDBPyConnection) -> None:
-    """Refuse rows, of the database or of parts, that are not those of their blocks' digests."""
     blocks = ranges_of(int(row[0]) for row in connection.execute("SELECT block_id FROM raw.unsealed_block").fetchall())
     with read_transaction(location) as transaction:
         changed = changed_blocks(connection, transaction, f"({unsealed_select('raw')})", blocks)

@@ -20,7 +20,6 @@ _MAKE_PUBLIC = "make one with: openssl pkey -in key.pem -pubout -out pub.pem"
 
 
 def signed(sha256: str, key_file: Path) -> str:
-    """The signature of a hash, in base64."""
     return base64.b64encode(_private_key(key_file).sign(sha256.encode())).decode()
 
 
@@ -35,7 +34,6 @@ def check_spelling(path: Path, signature: object) -> None:
 
 
 def check_signature(sha256: str, signature: object, public_file: Path) -> None:
-    """Raise unless a hash was signed with the key that a public one belongs to."""
     from cryptography.exceptions import InvalidSignature
 
     key = _public_key(public_file)

@@ -1,7 +1,7 @@
 """Writes a proof; asks its question again, of the rows in the database, and names the first thing that differs.
 
 The proof is made again and compared as a whole. Only what `_BELIEVED` names may differ, each under its circumstances,
-and that is said. Not here: what a proof holds (queries.proofs.document)."""
+and that is said."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from store.whole_files import written_whole
 def write_proof(
     answer: Answer, path: Path, location: StoreLocation, pinned: Pinned, *, key_file: Path | None = None
 ) -> None:
-    """Write what is needed to repeat an answer and to notice what differs; signed where a key is given."""
     moment = read_moment(location)
     then = replace(location, moment=moment)
     if scope_of(then, answer.question) != list(pinned):
@@ -141,7 +140,6 @@ def asked_again(
 
 
 def _named_points(proof: Proof, own_points: PointReader, location: StoreLocation) -> OwnPoints:
-    """The measured points that a proof names, as they are stored now."""
     named = set((proof.document["own_runs"] or {}).get("points", ()))
     found = own_points(location) if named else OwnPoints()
     if missing := sorted(named - {one.key for one in found.points}):
@@ -151,7 +149,6 @@ def _named_points(proof: Proof, own_points: PointReader, location: StoreLocation
 
 
 def _digested(proof: Proof, pinned: Pinned) -> list[LookedAt]:
-    """The rows looked at now, with the digests that were compared."""
     digests = {item[:3]: item.digest for item in proof.scenarios}
     return [LookedAt(*one, digests.get(one[:3], "")) for one in pinned]
 
@@ -203,7 +200,6 @@ def _told(location: StoreLocation, proof: Proof, others: Collection[str]) -> Ite
 
 
 def proven(path: Path, document: Mapping[str, Any]) -> Proof:
-    """A proof with the rows that it is about, its question and its moment."""
     try:
         proof = Proof(
             document=document,
@@ -223,7 +219,6 @@ def proven(path: Path, document: Mapping[str, Any]) -> Proof:
 
 
 def _as_then(path: Path, answer: Answer, document: Mapping[str, Any], others: Collection[str]) -> Answer:
-    """The answer with what the proof says of it and is believed, for comparing a file that was kept."""
     believed = {place[0] for other in others for place in _BELIEVED[other]}
     made: dict[str, Callable[[Any], object]] = {
         "scope": tuple,

@@ -42,7 +42,6 @@ class DuckdbTarget(Target):
 
     @contextmanager
     def opened(self, duckdb_: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        """Attach the file, and commit at the end."""
         refuse_special(self._path)
         self._duckdb = duckdb_
         was_there = self._path.exists()
@@ -163,7 +162,6 @@ class ParquetTarget(Target):
         return None if row is None else Published(store_id=str(row[0]), layout=str(row[1]))
 
     def begin_anew(self, probes: PublishedRelation) -> None:
-        """Let parts that are there go; an empty one has the columns where nothing is stored."""
         self._dropped += self._parts()
         empty = ", ".join(f"NULL::{column.type} AS {quoted(column.name)}" for column in probes.columns)
         self._copy(f"SELECT {empty} WHERE false", self._path / PROBES / "columns.parquet")

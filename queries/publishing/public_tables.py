@@ -1,6 +1,4 @@
-"""The tables that are published: public views under plural names, which no table of a store has.
-
-Not here: laying them down (queries.publishing.refreshing)."""
+"""The tables that are published: public views under plural names, which no table of a store has."""
 
 from __future__ import annotations
 
@@ -47,7 +45,6 @@ class PublishedRelation:
 
 @cache
 def published_relations() -> tuple[PublishedRelation, ...]:
-    """Every table that is published; probes first."""
     known = {relation.name: relation for relation in dictionary()}
     views = [
         PublishedRelation(
@@ -73,12 +70,10 @@ def _select(columns: Sequence[DictionaryColumn], view: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it where it may be a word of the language."""
     return f'"{name}"'
 
 
 def dictionary_rows() -> list[tuple[str, ...]]:
-    """The meaning of every published column, as rows of the table `dictionary`."""
     return [
         (relation.name, column.name, column.type, column.unit, column.meaning)
         for relation in published_relations()
@@ -87,5 +82,4 @@ def dictionary_rows() -> list[tuple[str, ...]]:
 
 
 def commented(column: DictionaryColumn) -> str:
-    """A column's meaning with its unit, as a comment of a database."""
     return column.meaning if column.unit == "none" else f"{column.meaning} [{column.unit}]"

@@ -1,6 +1,4 @@
-"""Publishes a store as of one moment: probes block by block, of which those that lie there stay, small tables anew.
-
-Not here: how a database is written (the targets beside this module)."""
+"""Publishes a store as of one moment: probes block by block, of which those that lie there stay, small tables anew."""
 
 from __future__ import annotations
 
@@ -107,7 +105,6 @@ def _layout() -> str:
 
 
 def target_of(text: str) -> Target:
-    """A target by its address."""
     if "://" in text:
         if not text.startswith(("postgresql://", "postgres://")):
             raise InputError(f"{text!r} is no place to publish to", hint=f"name {_KINDS}")

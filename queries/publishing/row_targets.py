@@ -35,8 +35,7 @@ class _RowTarget(Target):
     _connection: Any  # of one driver or the other
 
     @abstractmethod
-    def _tables(self) -> set[str]:
-        """Names of the tables that lie there."""
+    def _tables(self) -> set[str]: ...
 
     def published_of(self) -> Published | None:
         tables = self._tables()
@@ -78,11 +77,9 @@ class _RowTarget(Target):
         self._connection.execute(f"CREATE TABLE {name} ({typed})")
 
     @abstractmethod
-    def _insert(self, name: str, columns: Typed, select: str) -> None:
-        """Insert the rows of a SELECT over the views."""
+    def _insert(self, name: str, columns: Typed, select: str) -> None: ...
 
     def _rows(self, columns: Typed, select: str) -> Iterator[tuple[Any, ...]]:
-        """Rows of a SELECT over the views; moments as text, which every driver takes."""
         told = ", ".join(
             f"CAST({quoted(name)} AS VARCHAR)" if type_ == "TIMESTAMP" else quoted(name) for name, type_ in columns
         )
@@ -104,7 +101,6 @@ class SqliteTarget(_RowTarget):
 
     @contextmanager
     def opened(self, duckdb_: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        """One transaction; a file that was not there goes again with an error."""
         refuse_special(self._path)
         self._duckdb = duckdb_
         was_there = self._path.exists()

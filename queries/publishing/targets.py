@@ -1,6 +1,4 @@
-"""The abilities that every target of publishing has, and what its tables are called.
-
-Not here: which rows come and go (queries.publishing.refreshing)."""
+"""The abilities that every target of publishing has, and what its tables are called."""
 
 from __future__ import annotations
 
@@ -56,20 +54,16 @@ class Target(ABC):
         """Drop what was published, and create an empty table of probes."""
 
     @abstractmethod
-    def blocks(self) -> Blocks:
-        """The blocks of probes that lie there."""
+    def blocks(self) -> Blocks: ...
 
     @abstractmethod
-    def remove(self, blocks: Sequence[Block]) -> None:
-        """Remove the probes of blocks."""
+    def remove(self, blocks: Sequence[Block]) -> None: ...
 
     @abstractmethod
-    def append(self, columns: Typed, select: str) -> None:
-        """Add the probes that a SELECT over the views yields."""
+    def append(self, columns: Typed, select: str) -> None: ...
 
     @abstractmethod
-    def replace(self, name: str, columns: Typed, select: str) -> None:
-        """Lay a small table down anew."""
+    def replace(self, name: str, columns: Typed, select: str) -> None: ...
 
     @abstractmethod
     def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
@@ -81,7 +75,6 @@ class Target(ABC):
 
 
 def not_ours(display: str) -> InputError:
-    """The error of a place that holds something that was not published."""
     return InputError(
         f"{display} holds something that `sweepdb publish` did not write, which is never replaced",
         hint="name a place that is not there yet",

@@ -1,6 +1,6 @@
 """The statements by which a session makes a report ready, written down for a DuckDB elsewhere.
 
-A browser then needs no SQL of its own: it runs these, and the report. Not here: which scopes (sweepdb.site)."""
+A browser then needs no SQL of its own: it runs these, and the report."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ class Recorded(NamedTuple):
 
 
 class RecordingSession(Session):
-    """A session that takes down what makes its reports ready."""
-
     def __init__(self, location: StoreLocation) -> None:
         super().__init__(location)
         self._recorder = _Recorder(self._connection)
@@ -52,7 +50,6 @@ class RecordingSession(Session):
         """The reports that were run, with their variables: the nearest misses too, where an answer has no rows."""
 
     def record(self, question: Question) -> Recorded:
-        """The statements by which a question that is asked again is answered, after a table `scope`."""
         self._recorder.duckdb.made.clear()
         self.ask(question)
         self.ask(question)  # what is asked again finds its rows in memory
@@ -66,27 +63,21 @@ class RecordingSession(Session):
         return read
 
     def scope_sql(self) -> str:
-        """The statement that makes the `scope` of the last question."""
         return scope_statement(() if self._scope is None else self._scope.rows)
 
     def scenario_ids(self) -> frozenset[int]:
-        """The scenarios of the last question, by number."""
         return frozenset(row.scenario_id for row in (() if self._scope is None else self._scope.rows))
 
     def kind(self) -> tuple[object, ...]:
-        """The serving models and phases, on which statements depend besides the report."""
         scope = self._scope
         return () if scope is None else (scope.serving_models, tuple(sorted(scope.phases)))
 
     @property
     def duckdb(self) -> duckdb.DuckDBPyConnection:
-        """The connection, which has the public views."""
         return self._connection.duckdb
 
 
 class _Recorder:
-    """A connection whose DuckDB takes statements down."""
-
     def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
         self.duckdb = _RecordedDuckdb(connection.duckdb)
@@ -101,7 +92,6 @@ class _RecordedDuckdb:
         self.made: list[str] = []
 
     def execute(self, sql: str, parameters: Mapping[str, object] | None = None) -> duckdb.DuckDBPyConnection:
-        """Run a statement, and keep it where it makes or drops something."""
         if _COMMENT.sub("", sql).lstrip().startswith(_MAKES):
             self.made.append(_written_out(sql, parameters or {}))
         return self._duckdb.execute(sql, parameters)
@@ -114,7 +104,6 @@ def _written_out(sql: str, parameters: Mapping[str, object]) -> str:
 
 
 def limit_variables() -> dict[str, str]:
-    """The variable of each limit that a page moves, by keyword."""
     options = option_table()
     return {one.keyword: str(options[one.keyword].option.variable) for one in limit_table() if one.slider is not None}
 
@@ -126,6 +115,5 @@ def limits_from_asked(sql: str) -> str:
 
 
 def asked_sql() -> str:
-    """The statement that makes `asked`, with a column a limit."""
     columns = ", ".join(f"NULL::{known_variables()[name].type} AS {name}" for name in limit_variables().values())
     return f"CREATE OR REPLACE TEMP TABLE asked AS SELECT {columns}"

@@ -1,4 +1,4 @@
-"""Which stored scenarios a question is about, and how they are grouped. Not here: what is asked of them."""
+"""Which stored scenarios a question is about, and how they are grouped."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Conditions of SQL for what a scope asks of its scenarios: names that are found, numbers that are equal.
-
-Not here: which scenarios meet them and how these are grouped (queries.scoping.scope)."""
+"""Conditions of SQL for what a scope asks of its scenarios: names that are found, numbers that are equal."""
 
 from __future__ import annotations
 
@@ -53,7 +51,6 @@ class Filter:
 
 
 def leave_out_voided(transaction: ReadTransaction, wanted: Filter) -> None:
-    """Pass over scenarios that are void as a whole."""
     hidden = read_hidden(transaction).whole_scenarios
     if hidden:
         wanted.add(f"sc.id NOT IN ({', '.join(map(str, hidden))})")
@@ -66,7 +63,6 @@ def bound_devices(wanted: Filter, most_devices: int | None) -> None:
 
 
 def add_filters(transaction: ReadTransaction, scope: Scope, wanted: Filter) -> None:
-    """Take what a scope asks of workloads, formats, service and plans."""
     _filter_names(transaction, scope, wanted)
     for name, column in _PLAIN.items():
         if getattr(scope, name) is not None:

@@ -1,6 +1,6 @@
 """Which scenarios may stand in one ranking, or in one pair: those that agree on all that makes rows incomparable.
 
-Each group has a title that names what is not as usual. Not here: what a question is about (queries.scoping.scope)."""
+Each group has a title that names what is not as usual."""
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ class Found(NamedTuple):
 
     @property
     def service(self) -> Service:
-        """The client, launch and routing that the row states."""
         return _stated(self.served)
 
 
@@ -120,7 +119,6 @@ class Grouping:
         return tuple(number for number in self._by_base[base] if _agree(self.groups[number].service, service))
 
     def titles(self, workload: str | None = None) -> tuple[str, ...]:
-        """A line for each group; `workload` stands for the workloads where they divide no groups."""
         if not self.groups:
             return ()
         newest: dict[str, int] = {}  # of each convention, which has formulas of its own
@@ -154,7 +152,6 @@ def joined(stated: Iterable[Service]) -> list[Service]:
 
 
 def _agree(known: Service, one: Service) -> bool:
-    """Whether nothing that both state differs."""
     held = dict(known)
     return all(held.get(name, value) == value for name, value in one)
 
@@ -177,7 +174,6 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
 
 
 def formats_title(row: Found | PrecisionRecord) -> str:
-    """The number formats of a row in a title, those alone that are not as others are."""
     linear, experts, cache = row.linear_quantization, row.experts_quantization, row.attention_quantization
     named = {
         "experts": None if experts == linear else experts,

@@ -1,6 +1,6 @@
 """Names that a user writes into what the store knows: models, devices, workloads, sweeps and formats.
 
-An unknown name is an error that lists the nearest. Not here: filters made of them (queries.scoping.scope)."""
+An unknown name is an error that lists the nearest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class NoSweepError(InputError):
 
 
 def find_sweep(transaction: ReadTransaction, reference: str) -> int:
-    """The integer id of a sweep by its reference, the beginning of one, or its label."""
     rows = list(
         transaction.rows(
             _Sweep,
@@ -105,7 +104,6 @@ def find_value(transaction: ReadTransaction, what: str, value: str, source: tupl
 
 
 def unknown(what: str, value: str, known: Sequence[str]) -> InputError:
-    """An error that names the nearest of what is stored."""
     folded = {item.lower(): item for item in known}
     nearest = difflib.get_close_matches(value.lower(), folded, n=3, cutoff=0.3)
     if nearest:

@@ -49,7 +49,6 @@ class _Request(NamedTuple):
 
 
 def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
-    """The integer id and kind of the sweep that a question without filters is about."""
     for sweep_id, kind in transaction.rows(_Request, _NEWEST):
         if kind == "validation":
             raise InputError(
@@ -145,7 +144,6 @@ def _found(transaction: ReadTransaction, numbers: Sequence[int]) -> list[Placed]
 
 
 def _filters(mine: Sequence[Placed], others: Sequence[Placed]) -> Iterable[str]:
-    """Few filters that each select some of the others alone, the one that selects most first."""
     rest = list(others)
     for _ in range(_FILTERS_SHOWN):
         best: tuple[int, str, list[Placed]] | None = None

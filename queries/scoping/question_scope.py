@@ -1,6 +1,4 @@
-"""The scenarios that a question is about, by the scope of its report, or as a proof lists them.
-
-Not here: names and filters (queries.scoping.scope), writing and checking proofs (queries.proofs)."""
+"""The scenarios that a question is about, by the scope of its report, or as a proof lists them."""
 
 from __future__ import annotations
 
@@ -31,7 +29,6 @@ Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last bat
 
 
 def resolve_question(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
-    """The scope of a question; `pinned` scenarios take its place."""
     if pinned is not None:
         return resolve_pinned(transaction, pinned)
     kind, most = report(question.report).scope, instance_budget(question)
@@ -114,12 +111,10 @@ def resolve_pinned(transaction: ReadTransaction, pinned: Pinned) -> ResolvedScop
 
 
 def phases_kept(question: Question, scope: ResolvedScope) -> frozenset[str]:
-    """The phases of a scope that a question looks at."""
     return frozenset(phases_wanted(question, scope.phases) & scope.phases)
 
 
 def check_serving_models(scope: ResolvedScope) -> None:
-    """Refuse a comparison whose sides are of several serving models."""
     if len(scope.serving_models) > 1:
         raise InputError(
             f"compare needs both sides under one serving model; stored here: {', '.join(scope.serving_models)}",

@@ -1,7 +1,6 @@
 """Turns a question's scope into scenarios: names resolved, newest formula version of each subject, failures apart.
 
-Reads the small dimension tables of the store itself; probes are never touched here. Not here: names,
-conditions (filters), what rows may stand together (groups) and the newest request (newest), beside this module."""
+Reads the small dimension tables of the store itself; probes are never touched here."""
 
 from __future__ import annotations
 
@@ -67,7 +66,6 @@ class ResolvedScope:
         }
 
     def assumptions_among(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:
-        """The assumptions of the scenarios among the rows of an answer, each sentence once."""
         places = [columns.index(name) for name in _SCENARIO_COLUMNS if name in columns]
         used = {str(row[place]) for row in rows for place in places}
         texts = (text for key, text in self.assumptions.items() if key in used)
@@ -171,7 +169,6 @@ def resolve_two_sweeps(
 def resolve_probes(
     transaction: ReadTransaction, references: Sequence[str], *, most_devices: int | None = None
 ) -> ResolvedScope:
-    """Probes by reference, as groups 1 and 2, and their next batch sizes as 11 and 12."""
     rows: list[ScopeRow] = []
     found: list[_Probed] = []
     for number, reference in enumerate(references, start=1):
@@ -196,8 +193,6 @@ def resolve_probes(
 
 
 class _Probed(NamedTuple):
-    """The scenario of a probe that a reference names."""
-
     scenario_id: int
     key: str
     phase: str

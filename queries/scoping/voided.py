@@ -1,6 +1,4 @@
-"""Works out which probes voiding hides: those whose scenario, or every sweep that asked for them, is voided.
-
-Not here: voiding itself, and removing the rows (queries.connect)."""
+"""Works out which probes voiding hides: those whose scenario, or every sweep that asked for them, is voided."""
 
 from __future__ import annotations
 
@@ -23,7 +21,6 @@ class Hidden:
 
     @property
     def rows(self) -> list[tuple[int, int, int]]:
-        """Scenario id, first and last hidden batch size."""
         return [(scenario, low, high) for scenario, ranges in self.intervals.items() for low, high in ranges]
 
     @property
@@ -33,7 +30,6 @@ class Hidden:
 
 
 def read_hidden(transaction: ReadTransaction) -> Hidden:
-    """Read the active tombstones and the intervals of the sweeps they concern."""
     voided = "SELECT scenario_id FROM tombstone WHERE lifted_at IS NULL AND scenario_id IS NOT NULL"
     intervals = _without_askers(transaction)
     for scenario in transaction.values(int, voided):
@@ -49,7 +45,6 @@ class _Interval(NamedTuple):
 
 
 def _without_askers(transaction: ReadTransaction) -> dict[int, Ranges]:
-    """Return what only voided sweeps asked for."""
     statement = (
         f"SELECT i.scenario_id, i.first_batch_size, i.last_batch_size,"  # noqa: S608 - our text
         f" CASE WHEN i.sweep_id IN ({_VOIDED}) THEN 1 ELSE 0 END FROM sweep_interval i WHERE i.scenario_id IN"

@@ -1,6 +1,4 @@
-"""The workloads of a blend: names into content keys, weights normalised, and the scenarios that are about them.
-
-Not here: how a blend is served (queries/reports/mix.sql)."""
+"""The workloads of a blend: names into content keys, weights normalised, and the scenarios that are about them."""
 
 from __future__ import annotations
 

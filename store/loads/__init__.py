@@ -1,6 +1,4 @@
-"""Keeps what requests at a rate leave: loads, distributions, requests of plays and logs, digests.
-
-Not here: tables (store.schema), writing (store.writing)."""
+"""Keeps what requests at a rate leave: loads, distributions, requests of plays and logs, digests."""
 
 from __future__ import annotations
 

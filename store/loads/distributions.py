@@ -1,6 +1,4 @@
-"""Distributions of loads as rows: from the bytes that the store has, in numpy arrays, into DuckDB.
-
-Not here: parts that hold them already (store.sealing.load_parts)."""
+"""Distributions of loads as rows: from the bytes that the store has, in numpy arrays, into DuckDB."""
 
 from __future__ import annotations
 
@@ -35,7 +33,6 @@ def typed_columns(name: str) -> list[tuple[str, str]]:
 def insert_distributions(
     connection: duckdb.DuckDBPyConnection, table: str, name: str, rows: Iterable[Sequence[object]]
 ) -> int:
-    """Insert the rows of many loads, (load id, bytes) each, and return how many rows there were."""
     iterator, count = iter(rows), 0
     columns = PART_ROWS if name == "load_uneven" else DISTRIBUTIONS[name]
     while some := list(islice(iterator, _LOADS_TOGETHER[name])):

@@ -1,7 +1,7 @@
 """Records of requests that arrive, which cross the store's border, and the digest of those committed together.
 
 The digest is one sha256 over their scenario, stream and every number, the same on both databases and in every bundle.
-Not here: every other record (store.records), probes (store.digests), and comparing (store.upkeep)."""
+"""
 
 from __future__ import annotations
 

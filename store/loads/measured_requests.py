@@ -1,6 +1,4 @@
-"""Requests one by one, of a log or of a load that keeps them, in few bytes.
-
-Not here: files of clients (evaluator.ledger.readers), and distributions of plays (store.loads.packed_rows)."""
+"""Requests one by one, of a log or of a load that keeps them, in few bytes."""
 
 from __future__ import annotations
 
@@ -95,7 +93,6 @@ def pack_columns(columns: Sequence[NDArray[np.int64]]) -> bytes:
 
 
 def unpack_columns(packed: bytes, count: int, whose: str, *, hint: str = "Run: sweepdb db check") -> NDArray[np.int64]:
-    """The columns again, a row each."""
     import numpy as np
 
     try:

@@ -1,6 +1,4 @@
-"""Rows of small whole numbers as few bytes: what a load keeps of its distributions.
-
-Not here: which rows these are (store.loads.load_records)."""
+"""Rows of small whole numbers as few bytes: what a load keeps of its distributions."""
 
 from __future__ import annotations
 

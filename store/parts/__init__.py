@@ -1,6 +1,4 @@
-"""Parts that stand in place of rows: files of probes that the store names, written by any worker, registered whole.
-
-Not here: snapshots, which are made again from the store (store.sealing)."""
+"""Parts that stand in place of rows: files of probes that the store names, written by any worker, registered whole."""
 
 from __future__ import annotations
 

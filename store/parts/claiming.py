@@ -1,7 +1,7 @@
 """Claims folders for the parts of a database: the one that new parts go to, and those that lie elsewhere.
 
 The database says first that a folder is its own, then the folder does: who is stopped in between owns nothing, and the
-same command again goes on. Nothing is deleted here. Not here: whose a folder is (store.placing.claims)."""
+same command again goes on. Nothing is deleted here."""
 
 from __future__ import annotations
 
@@ -82,7 +82,6 @@ def part_shelf(store: Store) -> Shelf:
 
 
 def claim_beside(store: Store) -> None:
-    """Claim parts of before that lie beside a file store under its name."""
     with read_transaction(store.location) as transaction:
         ownership, files = Ownership.read(transaction), _files(transaction)
     for shelf in {file.folder: _shelf(store, file) for file in files if home_of(file.folder) == AT_THE_ROOT}.values():
@@ -125,7 +124,6 @@ def adopt_parts(location: StoreLocation, *, move: bool = False) -> AdoptReport:
 
 @contextmanager
 def _place_faults(shelf: Shelf | None) -> Iterator[None]:
-    """Say of a place of parts that it could not be read or written; whose it was it stays."""
     try:
         yield
     except OSError as error:
@@ -190,7 +188,6 @@ def _shelf(store: Store, file: _File) -> Shelf:
 
 
 def _foreign(store: Store, ownership: Ownership, files: Sequence[_File]) -> Iterator[_File]:
-    """Files in folders that this database may not change; a folder is asked once."""
     own: dict[tuple[str, str], bool] = {}
     for file in files:
         shelf, home = _shelf(store, file), home_of(file.folder)
@@ -229,7 +226,6 @@ def _path(store: Store, source: Shelf, file: _File) -> Path:
 
 
 def _copy(source: Path, target: Path) -> tuple[str, str]:
-    """Copy a file and flush it; its digest, and that of its footer."""
     digest = hashlib.sha256()
     with source.open("rb") as read, target.open("wb") as written:
         while chunk := read.read(_AT_ONCE):

@@ -1,7 +1,6 @@
 """Rewrites parts so that what is asked about together lies together: by model, workload and phase, 1.5 M rows a file.
 
-A reader keeps the files that it has opened; files that were replaced go after five minutes. Not here: snapshots, which
-sealing merges (store.sealing.laying_down)."""
+A reader keeps the files that it has opened; files that were replaced go after five minutes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Writes the probes of many blocks as one Parquet file: numbers alone, no names, by scenario and batch size.
 
-Names are joined when it is read, so that renaming a model changes no file. Not here: registering it
-(store.parts.registering)."""
+Names are joined when it is read, so that renaming a model changes no file."""
 
 from __future__ import annotations
 
@@ -80,7 +79,6 @@ class PutFile(NamedTuple):
 
 
 def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> PartFile:
-    """Write blocks to a file that waits for its name, whole and flushed. No other attempt has this name."""
     ordered = sorted(blocks, key=lambda block: (block.scenario_id, int(block.record.batch_sizes[0])))
     lengths = [len(block.record.batch_sizes) for block in ordered]
     columns = _checked(ordered, lengths)
@@ -232,7 +230,6 @@ def _column(name: str, blocks: Sequence[ShardBlock], shapes: Sequence[tuple[int]
 
 
 def put_in_place(shelf: Shelf, temporary: Path, name: str) -> PutFile:
-    """Flush a file and let it wait on a shelf for its name."""
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()

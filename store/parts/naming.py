@@ -1,6 +1,4 @@
-"""Names files in the store: a part with its blocks and what it is about, and thinned files beside parts.
-
-Not here: which rows a thinned file holds (queries.thinned), and the transactions of whoever registers or compacts."""
+"""Names files in the store: a part with its blocks and what it is about, and thinned files beside parts."""
 
 from __future__ import annotations
 
@@ -27,8 +25,6 @@ _SUBJECTS = text(
 
 
 class File(Protocol):
-    """A file that is to be a part."""
-
     @property
     def folder(self) -> str: ...
 

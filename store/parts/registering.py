@@ -1,8 +1,7 @@
 """Registers a written file: its blocks, their digests and the intervals asked for, in one transaction.
 
 How far the shards of a sweep are stands here, too, for whoever looks from another machine.
-Before that the file is no part; whoever finds all its blocks registered by another deletes it. Not here: writing files
-(store.parts.files)."""
+Before that the file is no part; whoever finds all its blocks registered by another deletes it."""
 
 from __future__ import annotations
 
@@ -88,7 +87,6 @@ class Asked(NamedTuple):
 
 
 def record_known(store: Store, sweep_id: int, asked: Sequence[tuple[int, int, int]]) -> None:
-    """Record that a sweep asked for batch intervals that are stored: scenario, first and last of each."""
     if asked:
         with store.writing() as connection:
             _record_intervals(connection, sweep_id, [Asked(*one) for one in asked])
@@ -169,7 +167,6 @@ def _record_intervals(connection: Connection, sweep_id: int, blocks: Sequence[Pa
 
 
 def put_shards(store: Store, sweep_id: int, shards: Sequence[tuple[str, int, int]]) -> None:
-    """Record shards as waiting: key, scenarios and probes of each."""
     rows = [
         {
             "sweep_id": sweep_id,

@@ -1,7 +1,6 @@
 """Deletes files of parts that a compaction replaced, and what stopped workers left: in folders of this database alone.
 
-A row whose file belongs to another database is forgotten, its file stays. Not here: whose a folder is
-(store.placing.claims)."""
+A row whose file belongs to another database is forgotten, its file stays."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Where the probes of blocks lie that are no rows: which part holds them, and in which folder parts are.
-
-Not here: writing parts (store.parts), and reading their rows (store.sealing)."""
+"""Where the probes of blocks lie that are no rows: which part holds them, and in which folder parts are."""
 
 from __future__ import annotations
 

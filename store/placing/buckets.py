@@ -1,6 +1,6 @@
 """Parts in a bucket, by any file system of fsspec: s3:// and others. What is read is copied to this machine, once.
 
-A part never changes under its name, so a copy whose digest was right stays right. Not here: folders."""
+A part never changes under its name, so a copy whose digest was right stays right."""
 
 from __future__ import annotations
 
@@ -190,7 +190,6 @@ def _age_s(found: dict[str, Any]) -> float:
 
 @contextmanager
 def _faults(address: str) -> Iterator[None]:
-    """Make errors of whichever client an OSError that names the place."""
     try:
         yield
     except FileNotFoundError:

@@ -1,7 +1,6 @@
 """Whose the folders of parts are. A database may change a folder that it claimed itself and that names the same claim.
 
-A copy of a database has its claims and is another file, or another table of a server: it reads, and changes nothing.
-Not here: claiming (store.parts.claiming)."""
+A copy of a database has its claims and is another file, or another table of a server: it reads, and changes nothing."""
 
 from __future__ import annotations
 
@@ -24,8 +23,6 @@ _SERVER = (
 
 
 class Claim(NamedTuple):
-    """A folder by name, the secret that it names as well, and the database that claimed it."""
-
     home: str
     token: str
     database: str
@@ -61,8 +58,6 @@ def owner_note(store_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """The folders of parts that a database may change."""
-
     location: StoreLocation
     store_id: str
     database: Database
@@ -88,12 +83,10 @@ class Ownership:
         return self.says_so(home) and self.token_on(shelf) == self.claims[home].token
 
     def token_on(self, shelf: Shelf) -> str | None:
-        """The claim that a folder names; None where it names none."""
         said = _said(shelf, self.store_id)
         return str(said.get("token")) if said else None
 
     def owner_of(self, shelf: Shelf) -> str:
-        """The database that a folder names, for a message."""
         return str(_said(shelf, self.store_id).get("store") or "no database that is known")
 
     def elsewhere(self, folders: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Whether a file of a part is the one that was named, as far as that is cheap: by size, times, inode, and footer.
 
-A file whose times moved, as after a copy, is compared whole, once a process. Not here: its rows
-(store.sealing.digesting)."""
+A file whose times moved, as after a copy, is compared whole, once a process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where parts lie: beside a file store, or in the folder or bucket that SWEEPDB_PARTS names; a folder a store.
-
-Not here: what such a place can do (store.placing.shelves), whose a folder is (store.placing.claims), and which files
-are parts (store.placing.places)."""
+"""Where parts lie: beside a file store, or in the folder or bucket that SWEEPDB_PARTS names; a folder a store."""
 
 from __future__ import annotations
 
@@ -66,7 +63,6 @@ def home_of(folder: str) -> str:
 
 
 def found_shelf(location: StoreLocation, name: str, written_to: str) -> Shelf:
-    """The shelf of a part: where parts of this store are now, else where it was written."""
     root = parts_root(location)
     if root is not None:
         home = home_of(written_to)

@@ -1,6 +1,4 @@
-"""Reads which blocks lie in which parts, and whether the files are those that were registered.
-
-Not here: rows of parts (store.sealing.unsealed reads them as it reads rows of the database)."""
+"""Reads which blocks lie in which parts, and whether the files are those that were registered."""
 
 from __future__ import annotations
 
@@ -32,8 +30,6 @@ Ranges = Sequence[tuple[int, int]]
 
 
 class Place(NamedTuple):
-    """A block whose probes lie in a part, and that part."""
-
     block_id: int
     scenario_id: int
     first_batch_size: int
@@ -55,7 +51,6 @@ class PartRow(NamedTuple):
 
 
 def places_of(transaction: ReadTransaction, blocks: Ranges) -> list[Place]:
-    """The blocks within ranges that lie in parts, by id; the others are rows."""
     if not next(transaction.values(int, "SELECT CASE WHEN EXISTS (SELECT 1 FROM part_block) THEN 1 ELSE 0 END")):
         return []
     wanted = json.dumps([[0, low, high] for low, high in blocks])
@@ -74,7 +69,6 @@ def placed_ranges(transaction: ReadTransaction) -> list[tuple[int, int]]:
 
 
 def parts_in_use(transaction: ReadTransaction) -> list[PartRow]:
-    """Every part that no compaction has replaced, by id."""
     statement = "SELECT id, name, folder, bytes, sha256, row_count FROM part WHERE retired_at IS NULL ORDER BY id"
     return list(transaction.rows(PartRow, statement))
 
@@ -102,7 +96,6 @@ def _path_of(location: StoreLocation, place: Place, state: FileState | None) -> 
 
 
 def damaged_part(location: StoreLocation, where: str, fault: str) -> StoreError:
-    """The error of a part that is gone, or is not what was registered."""
     return StoreError(
         f"The part {where} of {location.display} {fault}. It holds probes that are nowhere else.",
         hint="Put the file back from a backup. If its folder has moved, name it with SWEEPDB_PARTS. "
@@ -111,7 +104,6 @@ def damaged_part(location: StoreLocation, where: str, fault: str) -> StoreError:
 
 
 def part_faults(location: StoreLocation, transaction: ReadTransaction) -> Iterator[str]:
-    """Compare every part with its file, in full, and with the blocks that it is to hold."""
     held = _PartSums.by_part(transaction)
     for part in parts_in_use(transaction):
         where = f"{part.folder}/{part.name}"

@@ -1,8 +1,7 @@
 """Shelves of parts: a folder that every machine sees, or a bucket. A file never changes under its name.
 
 A file waits under another name until a database is about to name it. What waits may be deleted when nobody comes for
-it; what has its name may be in some database, a copy or a backup, and is not deleted for being unknown here. Not here:
-which shelf is a store's (store.placing.folders), buckets (store.placing.buckets)."""
+it; what has its name may be in some database, a copy or a backup, and is not deleted for being unknown here."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ class Shelf(ABC):
     """A folder of this machine, for files that are not finished."""
 
     @abstractmethod
-    def below(self, home: str) -> Shelf:
-        """The shelf of this name in this one."""
+    def below(self, home: str) -> Shelf: ...
 
     @abstractmethod
     def put(self, temporary: Path, name: str) -> None:
@@ -58,16 +56,14 @@ class Shelf(ABC):
         """Give a file that waits its name, and say how it is then; what has it already is left alone."""
 
     @abstractmethod
-    def has(self, name: str) -> bool:
-        """Whether a file of this name is there."""
+    def has(self, name: str) -> bool: ...
 
     @abstractmethod
     def fetched(self, name: str, size: int, sha256: str) -> Path:
         """The file as one of this machine, to be read. That it is what was written is compared where it was copied."""
 
     @abstractmethod
-    def sha256(self, name: str) -> str:
-        """The digest of what lies there now."""
+    def sha256(self, name: str) -> str: ...
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -79,12 +75,10 @@ class Shelf(ABC):
         some."""
 
     @abstractmethod
-    def named(self) -> list[str]:
-        """Files of parts that some database may have named."""
+    def named(self) -> list[str]: ...
 
     @abstractmethod
-    def note(self, name: str) -> str | None:
-        """The text of a small file; None where there is none."""
+    def note(self, name: str) -> str | None: ...
 
     @abstractmethod
     def put_note(self, name: str, text: str) -> None:
@@ -97,8 +91,6 @@ class Shelf(ABC):
 
 
 class Folder(Shelf):
-    """A folder of this machine, or one that it shares with others."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.address = str(path)
@@ -111,7 +103,6 @@ class Folder(Shelf):
         temporary.replace(self.path / f"{WAITING}{name}")
 
     def settle(self, name: str) -> FileTimes:
-        """Rename it, and have that flushed."""
         path = self.path / name
         try:
             (self.path / f"{WAITING}{name}").replace(path)
@@ -154,7 +145,6 @@ class Folder(Shelf):
             return None
 
     def put_note(self, name: str, text: str) -> None:
-        """Write it beside, and rename it."""
         temporary = self.path / f".{name}.{os.urandom(4).hex()}"
         try:
             with temporary.open("w", encoding="utf-8") as file:

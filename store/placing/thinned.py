@@ -59,7 +59,6 @@ def is_registered(location: StoreLocation, thinned: ThinnedRow) -> bool:
 def thinned_places(
     transaction: ReadTransaction, places: Sequence[Place], thinned: Sequence[ThinnedRow], suits: Callable[[Place], bool]
 ) -> tuple[list[Place], list[Place]]:
-    """The places of blocks, those that suit in the thinned file of their part; and these blocks as they were."""
     named = {place.name for place in places}
     beside = {row.part_name: row for row in thinned if row.part_name in named}
     states = states_of_files(transaction, [row.name for row in beside.values()])

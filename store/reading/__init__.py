@@ -1,6 +1,6 @@
 """Reading a store through its plain driver: connections, transactions of one moment with typed rows, lists of sweeps.
 
-Imports no SQLAlchemy. Not here: writing, and questions about probes (queries)."""
+Imports no SQLAlchemy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Opens a store for reading with the plain driver, and makes the checks every opening makes.
-
-Not here: writing, and anything that imports SQLAlchemy."""
+"""Opens a store for reading with the plain driver, and makes the checks every opening makes."""
 
 from __future__ import annotations
 
@@ -60,7 +58,6 @@ def read_store_id(location: StoreLocation) -> str:
 
 
 def identity_of(location: StoreLocation, rows: Sequence[Sequence[object]]) -> str:
-    """The identity of a store from the rows of its table, which are one."""
     if len(rows) != 1:
         raise NotAStoreError(
             f"{location.display} is damaged: it has {len(rows)} identities instead of one.",

@@ -45,7 +45,6 @@ class InterruptBell:
             self.interrupted |= signal.SIGINT in self._heard.recv(64)
 
     def end(self) -> None:
-        """Tell whoever waits that nothing is left to interrupt."""
         self.ended = True
         with suppress(BlockingIOError):
             self._ringer.send(_NO_SIGNAL)

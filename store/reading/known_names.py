@@ -1,4 +1,4 @@
-"""Names in a store that begin as somebody has begun to type them. Not here: where they are offered (cli.completion)."""
+"""Names in a store that begin as somebody has begun to type them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Loads as they were committed together, from the database: rows of a block and its digests, said and made again.
-
-Not here: parts of them (store.sealing), and what differs (store.upkeep)."""
+"""Loads as they were committed together, from the database: rows of a block and its digests, said and made again."""
 
 from __future__ import annotations
 
@@ -71,7 +69,6 @@ class StoredLoads:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the loads are those that were committed, and requests those that were kept."""
         return (
             len(self.loads) == self.load_count
             and self.made == self.digest

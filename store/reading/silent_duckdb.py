@@ -1,4 +1,4 @@
-"""DuckDB of this process alone, in memory. Not here: what is read into it (store.sealing, queries.connect)."""
+"""DuckDB of this process alone, in memory."""
 
 from __future__ import annotations
 

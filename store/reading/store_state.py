@@ -1,6 +1,6 @@
 """Whether a store, or a file, is still as it was when it was read.
 
-A store's state is a few digits: another one means that some answer may differ. Not here: what has changed."""
+A store's state is a few digits: another one means that some answer may differ."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def read_state(location: StoreLocation) -> str:
 
 
 def read_moment(location: StoreLocation) -> Moment:
-    """How far the store has grown until now."""
     with read_transaction(location) as transaction:
         newest = {
             name: next(transaction.values(int, f"SELECT coalesce(max(id), 0) FROM {name}"))  # noqa: S608  our names

@@ -1,6 +1,4 @@
-"""One read-only transaction over a store through its plain driver: everything read in it is of one moment.
-
-Not here: checking that it is a store (store.reading.connecting), and what is read."""
+"""One read-only transaction over a store through its plain driver: everything read in it is of one moment."""
 
 from __future__ import annotations
 
@@ -34,7 +32,6 @@ class ReadTransaction(ABC):
     _before = ""  # of every statement
 
     def see_only(self, conditions: Mapping[str, str]) -> None:
-        """See only those rows of tables that meet a condition, from here on."""
         listed = (
             f"{name} AS (SELECT * FROM {self._schema}{name} WHERE {condition})"  # noqa: S608 - our names and numbers
             for name, condition in conditions.items()
@@ -52,25 +49,20 @@ class ReadTransaction(ABC):
         return typed_pairs(left, right, self._chunks(self._before + statement, parameters))
 
     def values(self, type_: type[ValueT], statement: str, parameters: Sequence[object] = ()) -> Iterator[ValueT]:
-        """Yield the values of a statement with a single column."""
         return typed_values(type_, self._chunks(self._before + statement, parameters))
 
     def keys(self, table: Literal["scenario", "workload"]) -> dict[int, str]:
-        """Return the content key of every row of a table by its integer key."""
         return dict(self.rows(_Key, f"SELECT id, key FROM {table}"))  # noqa: S608 - our names
 
     def cells(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[Cells]:
-        """Yield rows as the driver gives them, for handing them on whole."""
         for chunk in self._chunks(self._before + statement, parameters):
             yield from chunk
 
     @abstractmethod
-    def _chunks(self, statement: str, parameters: Sequence[object]) -> Iterator[Sequence[Cells]]:
-        """Yield rows, many at once."""
+    def _chunks(self, statement: str, parameters: Sequence[object]) -> Iterator[Sequence[Cells]]: ...
 
     @abstractmethod
-    def close(self) -> None:
-        """End the transaction."""
+    def close(self) -> None: ...
 
 
 class _Sqlite(ReadTransaction):

@@ -1,7 +1,6 @@
 """Turns what a driver gives into rows with names and types: NamedTuples, converted a column at a time.
 
-SQLite has no booleans and no times of its own, PostgreSQL sums integers to decimals. Not here: reading
-(store.reading.transactions)."""
+SQLite has no booleans and no times of its own, PostgreSQL sums integers to decimals."""
 
 from __future__ import annotations
 
@@ -30,7 +29,6 @@ def typed_rows(row_type: type[RowT], chunks: Iterable[Sequence[Cells]]) -> Itera
 def typed_pairs(
     left: type[RowT], right: type[OtherT], chunks: Iterable[Sequence[Cells]]
 ) -> Iterator[tuple[RowT, OtherT]]:
-    """Yield each row as two NamedTuples: one of the first columns, one of the others."""
     width = len(flat_names(left))
     for chunk in chunks:
         columns = list(zip(*chunk, strict=True))

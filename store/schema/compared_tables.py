@@ -1,6 +1,4 @@
-"""Tables of what is compared with evaluations or said about them: fits, measured points, validations, prices, voids.
-
-Not here: every other table (store.schema.tables)."""
+"""Tables of what is compared with evaluations or said about them: fits, measured points, validations, prices, voids."""
 
 from __future__ import annotations
 

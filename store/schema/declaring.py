@@ -1,6 +1,4 @@
-"""The words that tables and columns are declared in, and those that a column may hold and no others: no SQLAlchemy.
-
-Not here: which tables there are (store.schema.tables)."""
+"""The words that tables and columns are declared in, and those that a column may hold and no others: no SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -175,7 +173,6 @@ def identifier(meaning: str = "integer key") -> Column:
 
 
 def content_key(meaning: str = "content key") -> Column:
-    """Declare the key that tells equal content."""
     return Column("key", DIGEST, "sha256", meaning, unique=True)
 
 

@@ -1,6 +1,4 @@
-"""The one join of scenarios with what they are made of, and the letters that statements call the tables by.
-
-Not here: what is selected from it."""
+"""The one join of scenarios with what they are made of, and the letters that statements call the tables by."""
 
 from __future__ import annotations
 
@@ -27,12 +25,10 @@ SCENARIO_REFERENCES = {  # table by alias, and the column of an earlier table th
 
 
 def scenario_tables(*aliases: str, schema: str = "") -> str:
-    """Return the FROM clause of scenarios, `sc` first, joined with their subject and the named tables, or with all."""
     return f"{schema}scenario sc{_joined(aliases, schema)}"
 
 
 def with_scenarios(table: str, reference: str, *aliases: str) -> str:
-    """Return the FROM clause of a table that refers to scenarios, joined with these and what they are made of."""
     return f"{table} JOIN scenario sc ON sc.id = {reference}{_joined(aliases, '')}"
 
 

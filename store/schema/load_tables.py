@@ -1,6 +1,4 @@
-"""Tables of requests that arrive: streams, the loads that scenarios were played at, and distributions of each.
-
-Not here: every other table (store.schema.tables)."""
+"""Tables of requests that arrive: streams, the loads that scenarios were played at, and distributions of each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The measured columns of a probe. One declared here is stored, sealed, queried and documented.
 
-A new column also needs the evaluator that fills it and a migration. Not here: names that come from joins (model, plan
-...; store.schema.probe_columns), and measures derived from these (queries/views)."""
+A new column also needs the evaluator that fills it and a migration."""
 
 from __future__ import annotations
 

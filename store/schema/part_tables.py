@@ -1,6 +1,4 @@
-"""Tables of parts: Parquet files that hold the probes of blocks in place of rows, and the shards that wrote them.
-
-Not here: every other table (store.schema.tables)."""
+"""Tables of parts: Parquet files that hold the probes of blocks in place of rows, and the shards that wrote them."""
 
 from __future__ import annotations
 

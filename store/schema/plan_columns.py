@@ -1,6 +1,4 @@
-"""The sizes that make a plan, once: what a record has, a database keeps, a label says and a reader is told.
-
-Not here: what they mean for a step (evaluator.inputs.plan), and which are legal (evaluator.inputs.plan_search)."""
+"""The sizes that make a plan, once: what a record has, a database keeps, a label says and a reader is told."""
 
 from __future__ import annotations
 
@@ -112,7 +110,6 @@ class PlanRecord:
 
     @property
     def shares(self) -> Mapping[str, int]:
-        """The sizes that are not at their default, by name."""
         return {one.name: size for one in SHARES if (size := getattr(self, one.name)) != one.usual}
 
 

@@ -1,6 +1,6 @@
 """The raw relations public views are built on, and the views of stores themselves, for programs that open a store.
 
-All follow from the declared tables. Not here: public names (queries/views), and laying views down (migrations)."""
+All follow from the declared tables."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Fields of subjects about client, launch and routing, each said once.
 
-Record, columns, filters and titles of groups follow.
-
-Not here: which serving model reads which of them (evaluator.identity)."""
+Record, columns, filters and titles of groups follow."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The declared tables as SQLAlchemy's: `SCENARIO.c.status`, each table under its name in capitals.
 
-Every column carries a comment that ends in its unit in brackets. Not here: the declaration (store.schema.tables)."""
+Every column carries a comment that ends in its unit in brackets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ def _constraints(table: Table) -> list[SchemaItem]:
 
 
 def built(tables: dict[str, Table]) -> sa.MetaData:
-    """Return declared tables as SQLAlchemy knows them."""
     metadata = sa.MetaData(naming_convention=NAMING)
     for table in tables.values():
         sa.Table(
@@ -86,7 +85,6 @@ _REFUSE = (
 
 
 def create_tables(connection: sa.Connection) -> None:
-    """Create every table in an empty database, and the triggers that keep what is committed as it is."""
     METADATA.create_all(connection, checkfirst=False)
     on_server = connection.dialect.name == "postgresql"
     if on_server:
@@ -99,7 +97,6 @@ def create_tables(connection: sa.Connection) -> None:
 
 
 def create_views(connection: sa.Connection) -> None:
-    """Create the public views of a store's own database."""
     for name, select in store_views().items():
         connection.exec_driver_sql(f"CREATE VIEW {name} AS {select}")
 

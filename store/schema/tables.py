@@ -1,7 +1,7 @@
 """Every table of the store, together: databases, raw relations, stored rows and the reference page follow from here.
 
 New stores are laid down from here; a migration repeats what it adds to those that are there, and a test compares the
-two. Meanings end up as comments of the database. Not here: the measures of a probe (store.schema.measures)."""
+two. Meanings end up as comments of the database."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Snapshots of a store: laying committed blocks down as Parquet, reading them back, and blocks that none holds yet.
-
-Not here: questions over them (queries.connect)."""
+"""Snapshots of a store: laying committed blocks down as Parquet, reading them back, and blocks that none holds yet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Finds the damaged file behind an error of DuckDB: one that is not what was registered, or what its manifest says.
 
-An error of another cause stays what it is. Not here: what is looked at whenever a file is opened
-(store.placing.file_states)."""
+An error of another cause stays what it is."""
 
 from __future__ import annotations
 
@@ -72,7 +71,6 @@ def _damaged(location: StoreLocation, files: Sequence[Path]) -> Iterator[StoreEr
 
 
 def damaged_snapshot(location: StoreLocation, path: Path) -> StoreError:
-    """The error of a file of a snapshot that is not what was laid down."""
     return StoreError(
         f"The snapshot {path} of {location.display} is damaged.",
         hint=f"Nothing is lost: sweepdb db check{location.argument} `repair` lays it down again; then ask again",

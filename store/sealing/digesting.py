@@ -1,6 +1,4 @@
-"""Digests of blocks made again from rows that DuckDB has: from the store or from a part, whichever the relation is.
-
-Not here: what a digest is (store.digests)."""
+"""Digests of blocks made again from rows that DuckDB has: from the store or from a part, whichever the relation is."""
 
 from __future__ import annotations
 
@@ -23,15 +21,12 @@ if TYPE_CHECKING:
 
 
 class KeptDigest(NamedTuple):
-    """A block, the scenario whose rows it holds, and the digest that was stored with it."""
-
     block_id: int
     scenario_key: str
     digest: str  # empty where none is stored
 
 
 def groups_of(blocks: Sequence[UnsealedBlock], most_rows: int = ROWS_AT_ONCE) -> Iterator[list[UnsealedBlock]]:
-    """Cut blocks into runs of bounded size."""
     group: list[UnsealedBlock] = []
     rows = 0
     for block in blocks:
@@ -62,7 +57,6 @@ def _changed(
 
 
 def kept_digests(transaction: ReadTransaction, blocks: Ranges) -> Iterator[KeptDigest]:
-    """The digests that are stored of blocks, by id."""
     return transaction.rows(
         KeptDigest,
         "SELECT b.id, s.key, COALESCE(b.digest, '')"  # noqa: S608 - our text
@@ -99,8 +93,6 @@ def _digests(
 
 
 class _Composed(NamedTuple):
-    """A line of a composition."""
-
     block_id: int
     batch_size: int
     bin_index: int
@@ -108,7 +100,6 @@ class _Composed(NamedTuple):
 
 
 def _compositions(transaction: ReadTransaction, blocks: Ranges) -> dict[int, Composition]:
-    """The compositions of blocks that have one, by block."""
     import numpy as np
 
     lines = transaction.rows(

@@ -1,6 +1,4 @@
-"""Footers of parts: what a Parquet file says of itself, read once a process.
-
-Not here: whether that is what the store holds (store.sealing.snapshots)."""
+"""Footers of parts: what a Parquet file says of itself, read once a process."""
 
 from __future__ import annotations
 
@@ -73,7 +71,6 @@ def _footers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> di
 
 
 def footer_fault(part: Part, footer: Footer | None) -> str | None:
-    """Compare what a file says of itself with what the manifest says of it."""
     if footer is None:
         return "the file has no footer of ours"
     if footer.contents != part.contents.as_json():

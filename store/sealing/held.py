@@ -1,7 +1,6 @@
 """Rows that this process has just committed, kept until they are laid down: reading them back costs more than that.
 
-A block that is kept stands for one of the store only where the store says the same digest. Not here: laying them down
-(store.sealing.laying_down)."""
+A block that is kept stands for one of the store only where the store says the same digest."""
 
 from __future__ import annotations
 
@@ -62,11 +61,9 @@ class HeldRows:
 
     @property
     def full(self) -> bool:
-        """Whether the next block would be one too many."""
         return self.rows >= self._most_rows
 
     def keep(self, block: HeldBlock) -> None:
-        """Keep a block that has committed."""
         if not self.full:
             self._blocks[block.scenario_id, block.first] = block
             self.rows += len(block.batch_sizes)
@@ -93,8 +90,6 @@ class HeldRows:
 
 
 class _Stored(NamedTuple):
-    """A block as the store has it."""
-
     id: int
     scenario_id: int
     first: int

@@ -1,6 +1,6 @@
 """Hands rows of a database driver to DuckDB: as JSON where they are few, as numpy arrays where they are many.
 
-DuckDB's own INSERT of Python rows takes 0.5-2 ms a row; JSON 10 us, arrays 2 us. Not here: which rows."""
+DuckDB's own INSERT of Python rows takes 0.5-2 ms a row; JSON 10 us, arrays 2 us."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def create_table(connection: duckdb.DuckDBPyConnection, table: str, columns: Col
 def put_temporary(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Iterable[Row], *, arrays: bool = False
 ) -> None:
-    """Create a temporary table, in place of one of its name, and insert every row."""
     declared = ", ".join(f"{name} {type_}" for name, type_ in columns)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({declared})")
     insert_rows(connection, table, columns, rows, arrays=arrays)
@@ -41,7 +40,6 @@ def put_temporary(
 def insert_rows(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Iterable[Row], *, arrays: bool = False
 ) -> int:
-    """Insert every row and return how many there were; `arrays` allows numpy, where rows are many and all numbers."""
     iterator = iter(rows)
     first = list(islice(iterator, _FEW_ROWS + 1))
     if 0 < len(first) <= _LEAST_ROWS:

@@ -1,7 +1,6 @@
 """Lays committed blocks down as Parquet parts, merges small parts, and rebuilds what does not match the store.
 
-The database stays the only truth: deleting every part changes no answer. Not here: reading parts
-(store.sealing.snapshots)."""
+The database stays the only truth: deleting every part changes no answer."""
 
 from __future__ import annotations
 
@@ -174,7 +173,6 @@ class _Sealing:
             )
 
     def _copy(self, contents: Contents, *, in_order: bool) -> Part:
-        """Write the wide rows to a file, sorted unless they are `in_order` already, and compare it with them."""
         path = self._directory / f"part-{os.urandom(6).hex()}.parquet"
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         columns = ", ".join(column.name for column in PROBE_COLUMNS)
@@ -194,7 +192,6 @@ class _Sealing:
         return Part(path=path, contents=contents, **written._asdict())
 
     def _compare(self, written: Path, contents: Contents) -> None:
-        """Read the file back: it must hold every row that went in, and as many as the store's blocks promise."""
         columns = ", ".join(f"f.{column.name}" for column in PROBE_COLUMNS)
         rows = rows_written(self._connection, columns, "FROM sealing.wide AS f", written)
         if rows is None:

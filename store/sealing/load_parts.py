@@ -1,7 +1,6 @@
 """Loads laid down as Parquet: a part holds all rows that a relation has of some loads, which never change.
 
-The database stays the only truth: a part that does not match it is left aside, and laid down again. Not here: probes
-(store.sealing.laying_down)."""
+The database stays the only truth: a part that does not match it is left aside, and laid down again."""
 
 from __future__ import annotations
 
@@ -224,7 +223,6 @@ def _select(relation: str, paths: Sequence[Path]) -> str:
 
 
 def _listed(directory: Path) -> list[tuple[Path, LoadPart]]:
-    """The parts that a manifest names; an absent or damaged one names none."""
     try:
         document = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         parts = [_part_of(entry) for entry in document["parts"]]

@@ -2,9 +2,7 @@
 
 `load_margin` has a row for each bin of TTFT and of TPOT from the first that holds requests to the one after the last:
 how many lie below it, and how many in it; `load_span` says which bins these are. `load_uneven` has a row for each bin
-that does not hold its requests evenly: how many of them lie below each of its parts, and in all.
-
-Not here: parts (store.sealing.load_parts)."""
+that does not hold its requests evenly: how many of them lie below each of its parts, and in all."""
 
 from __future__ import annotations
 
@@ -94,7 +92,6 @@ def rows_of_a_group(relation: str) -> int:
 def insert_from_store(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, table: str, relation: str, within: Ranges
 ) -> int:
-    """Insert the rows that the database itself has of loads, and return how many there were."""
     if relation in DISTRIBUTIONS:
         return _insert_packed(connection, transaction, table, relation, within)
     if relation not in _DERIVED:

@@ -1,8 +1,7 @@
 """Files of rows, whether snapshots of a store or parts in place of its rows: one format, written and read back one way.
 
 Both are sorted by scenario and batch size. A snapshot also holds the names of its rows, which makes a question over all
-of a store half as dear; a part holds numbers alone, so that renaming a model changes no file. Not here: which blocks go
-into a file (store.sealing.laying_down, store.parts), and reading them (store.sealing.unsealed)."""
+of a store half as dear; a part holds numbers alone, so that renaming a model changes no file."""
 
 from __future__ import annotations
 
@@ -24,8 +23,6 @@ PARQUET = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2, DICTIONARY_SIZE
 
 
 class WrittenFile(NamedTuple):
-    """A file as it was when it got its name."""
-
     size: int
     mtime_ns: int
     ctime_ns: int  # when anything of it changed, which nobody can set
@@ -54,7 +51,6 @@ def digest_of(connection: duckdb.DuckDBPyConnection, columns: str, source: str) 
 
 
 def give_name(temporary: Path, path: Path) -> WrittenFile:
-    """Flush a finished file, and give it its name."""
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
     sha256 = whole_digest(temporary)

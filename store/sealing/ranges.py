@@ -28,7 +28,6 @@ def merged(ranges: Iterable[Range]) -> Ranges:
 
 
 def complement(ranges: Iterable[Range]) -> Ranges:
-    """Return what the ranges leave out between 0 and the largest key."""
     result: list[Range] = []
     start = 0
     for low, high in merged(ranges):
@@ -62,10 +61,8 @@ def meets(left: Ranges, right: Ranges) -> bool:
 
 
 def without(ranges: Ranges, taken: Ranges) -> Ranges:
-    """Return what is left of ranges where others are taken away."""
     return complement((*complement(ranges), *taken)) if taken else ranges
 
 
 def as_parameter(ranges: Ranges, part: int = 0) -> str:
-    """Write ranges as the JSON parameter of ReadTransaction.ranges."""
     return json.dumps([[part, low, high] for low, high in ranges])

@@ -1,7 +1,6 @@
 """Snapshots: Parquet parts beside the store that hold committed blocks column-wise, and the checks before one is read.
 
-A part is derived data. What does not match the store or its own manifest is left aside and read from the store.
-Not here: deciding what to lay down and when (store.sealing)."""
+A part is derived data. What does not match the store or its own manifest is left aside and read from the store."""
 
 from __future__ import annotations
 
@@ -50,7 +49,6 @@ class Contents:
     names: str  # and a digest of their names, which are joined into the rows
 
     def as_json(self) -> str:
-        """Write the canonical form that the footer holds."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -213,14 +211,11 @@ def load_snapshot(
 
 
 def _all_apart(parts: Sequence[Part]) -> bool:
-    """Whether no block is in two parts, told in one pass."""
     ranges = sorted(block for part in parts for block in part.contents.blocks)
     return all(before[1] < after[0] for before, after in pairwise(ranges))
 
 
 class Written(Protocol):
-    """A file as it was when it was written."""
-
     @property
     def size(self) -> int: ...
 
@@ -290,7 +285,6 @@ class _StoreState:
 
 
 def block_sums(transaction: ReadTransaction, ranges: str) -> dict[int, _BlockSums]:
-    """Sum up the blocks of several lists of ranges in one pass over the store's blocks."""
     statement = (
         "SELECT r.part, b.probe_count, COALESCE(b.digest, '')"  # noqa: S608 - our text
         f" FROM {transaction.ranges} CROSS JOIN block b WHERE b.id BETWEEN r.lo AND r.hi ORDER BY r.part, b.id"
@@ -321,7 +315,6 @@ class StoreNames:
         )
 
     def digest(self, models: Ranges, workloads: Ranges) -> str:
-        """Return a digest of the names within ranges of ids."""
         text = json.dumps([_within(self.models, models), _within(self.workloads, workloads)])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -331,7 +324,6 @@ def _within(names: dict[int, str], ranges: Ranges) -> list[tuple[int, str]]:
 
 
 def describe_blocks(transaction: ReadTransaction, store_id: str, blocks: Ranges) -> Contents:
-    """Describe the contents of a part that is to hold these blocks."""
     sums = block_sums(transaction, as_parameter(blocks))[0]
     names = StoreNames.read(transaction)
     models, workloads = ranges_of(names.models), ranges_of(names.workloads)

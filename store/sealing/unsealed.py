@@ -1,7 +1,7 @@
 """Brings blocks that no snapshot holds from the store into DuckDB, as the same wide rows a snapshot has.
 
 Which snapshots hold rows of some scenarios is told by the store's own blocks: a wrong manifest can make a question
-slower, never leave a row out. Not here: which blocks are covered (store.sealing.snapshots)."""
+slower, never leave a row out."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class UnsealedBlock(NamedTuple):
 
 
 def blocks_within(transaction: ReadTransaction, ranges: Ranges) -> list[UnsealedBlock]:
-    """List the committed blocks whose ids lie within ranges, by id."""
     statement = (
         f"SELECT b.id, b.probe_count FROM {transaction.ranges} CROSS JOIN block b"  # noqa: S608 - our text
         " WHERE b.id BETWEEN r.lo AND r.hi ORDER BY b.id"
@@ -84,13 +83,11 @@ def blocks_of_scenarios(transaction: ReadTransaction, scenario_ids: Iterable[int
 
 
 def parts_with(parts: Sequence[Part], blocks: Sequence[UnsealedBlock]) -> tuple[Part, ...]:
-    """The parts that hold any of these blocks."""
     wanted = ranges_of(block.id for block in blocks)
     return tuple(part for part in parts if meets(part.contents.blocks, wanted))
 
 
 def not_within(blocks: Sequence[UnsealedBlock], covered: Ranges) -> Ranges:
-    """The blocks that ranges leave out, as ranges."""
     return ranges_of(block.id for block in blocks if not within(block.id, covered))
 
 
@@ -183,7 +180,6 @@ def _with_parts(
 
 
 def unsealed_select(schema: str = "main", named: str = "unsealed_block") -> str:
-    """Return the SELECT that joins blocks with their names and `unsealed_probe` to rows as a snapshot has them."""
     measures = {column.name for column in MEASURE_COLUMNS}
     columns = ", ".join(f"{'p' if column.name in measures else 'b'}.{column.name}" for column in PROBE_COLUMNS)
     return f"SELECT {columns} FROM {schema}.unsealed_probe p JOIN {schema}.{named} b ON b.block_id = p.block_id"  # noqa: S608 - our names

@@ -1,6 +1,6 @@
 """Checks that a store is whole: the file, its references, its blocks, its schema and its snapshots.
 
-Finds faults and says what they mean. Not here: mending them (store.upkeep.repairing)."""
+Finds faults and says what they mean."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Mends what can be proven right: parts from the database, and changed numbers from a part that still has them.
-
-Not here: finding faults (store.upkeep.rows)."""
+"""Mends what can be proven right: parts from the database, and changed numbers from a part that still has them."""
 
 from __future__ import annotations
 
@@ -31,7 +29,6 @@ class RepairReport:
 
 
 def repair_store(location: StoreLocation) -> RepairReport:
-    """Mend a store; nothing that is right changes."""
     found = _findings(location)
     restored: tuple[KeptDigest, ...] = ()
     if found.changed:

@@ -1,6 +1,4 @@
-"""Compares every row and load with what was committed: the database with digests of blocks, parts with the database.
-
-Not here: whole files, references and schema (store.upkeep.checking)."""
+"""Compares every row and load with what was committed: the database with digests of blocks, parts with the database."""
 
 from __future__ import annotations
 
@@ -78,7 +76,6 @@ def compare_loads(
 
 
 def _cut(loads: Ranges) -> Iterator[tuple[int, int]]:
-    """Ranges of ids of bounded length."""
     for low, high in loads:
         for start in range(low, high + 1, _LOADS_AT_ONCE):
             yield start, min(high, start + _LOADS_AT_ONCE - 1)
@@ -91,7 +88,6 @@ def _loads_apart(
     path: Path,
     within: tuple[int, int],
 ) -> int:
-    """Rows that either has alone. Those of loads that cannot be read are in the part alone."""
     create_table(connection, _TABLE, columns_of(relation))
     try:
         try:
@@ -172,7 +168,6 @@ def _compared(
 def _rows_apart(
     connection: duckdb.DuckDBPyConnection, names: Sequence[str], mine: str, path: Path, within: tuple[str, int, int]
 ) -> int:
-    """Rows that either a relation or a part has alone, where a column lies between two numbers."""
     listed, (column, low, high) = ", ".join(names), within
     here = f"SELECT {listed} FROM {mine}"  # noqa: S608 - our names
     laid = f"SELECT {listed} FROM read_parquet({quoted(path)}) WHERE {column} BETWEEN {low:d} AND {high:d}"  # noqa: S608

@@ -1,6 +1,4 @@
-"""Gives back unused space and refreshes the planner's statistics; of rows only kept requests of voided loads go.
-
-Not here: checking (store.upkeep)."""
+"""Gives back unused space and refreshes the planner's statistics; of rows only kept requests of voided loads go."""
 
 from __future__ import annotations
 

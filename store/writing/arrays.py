@@ -1,6 +1,4 @@
-"""Moves arrays of blocks into the database with the driver itself: executemany on SQLite, binary COPY on PostgreSQL.
-
-Not here: which part of a block is new (store.writing). The SQLAlchemy layer would cost four times the time here."""
+"""Moves arrays of blocks into the database with the driver itself: executemany on SQLite, binary COPY on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -25,7 +23,6 @@ _LARGEST_EXACT = 2.0**53  # whole numbers up to this are floats without a loss
 
 
 def check_block(record: BlockRecord) -> tuple[int, int]:
-    """Return the batch interval of a block after checking that its arrays fit together."""
     sizes = np.asarray(record.batch_sizes)
     if (
         sizes.ndim != 1
@@ -155,7 +152,6 @@ def _as_numbers(columns: Sequence[tuple[Column, np.ndarray]]) -> np.ndarray | No
 
 
 def _listed(column: Column, values: np.ndarray) -> list[Any]:
-    """A column as Python values, None where it is missing."""
     listed: list[Any] = values.tolist()  # a masked array lists None for what is masked
     if values.dtype.kind != "f":
         return listed

@@ -1,7 +1,6 @@
 """Stores what stands beside probes and reads it back: captured operators, fitted device profiles, dated prices.
 
-Operators are kept as they were evaluated; answers join prices when they are asked. Not here: what a payload
-means, and fitting (evaluator)."""
+Operators are kept as they were evaluated; answers join prices when they are asked."""
 
 from __future__ import annotations
 
@@ -22,7 +21,6 @@ _LIGHT = [CALIBRATION.c[name] for name in CalibrationRecord.__slots__ if name !=
 
 
 def get_operators(store: Store, keys: Iterable[str]) -> dict[str, str]:
-    """Return the payloads that are stored, by key; a key that is not stored is left out."""
     found: dict[str, str] = {}
     with store.reading() as connection:
         for chunk in chunks(dict.fromkeys(keys)):
@@ -32,7 +30,6 @@ def get_operators(store: Store, keys: Iterable[str]) -> dict[str, str]:
 
 
 def put_operators(store: Store, records: Sequence[OperatorSetRecord]) -> None:
-    """Store captured operators; those already stored are left as they are."""
     rows = [
         TABLES["operator_set"].row_of(record, created_at=utc_now())
         for record in sorted(records, key=lambda record: record.key)

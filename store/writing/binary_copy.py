@@ -1,8 +1,7 @@
 """Packs columns of numbers as PostgreSQL's binary COPY reads them, with numpy: rows in Python cost four times as much.
 
 The format is of https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": a header, then of each row
-how many fields it has (int16), of each field its length (int32, -1 for NULL) and its value, all big-endian. Not here:
-which rows are new (store.writing.blocks)."""
+how many fields it has (int16), of each field its length (int32, -1 for NULL) and its value, all big-endian."""
 
 from __future__ import annotations
 
@@ -29,7 +28,6 @@ def packed(columns: Sequence[Column], arrays: Sequence[np.ndarray | None]) -> It
 
 
 def _alike(missing: np.ndarray) -> list[np.ndarray]:
-    """The places of rows, those with the same gaps together."""
     if (missing == missing[:1]).all():
         return [np.arange(len(missing))]
     patterns, groups = np.unique(np.packbits(missing, axis=1), axis=0, return_inverse=True)
@@ -46,7 +44,6 @@ def _missing(values: np.ndarray | None, count: int) -> np.ndarray:
 def _records(
     columns: Sequence[Column], arrays: Sequence[np.ndarray | None], chosen: np.ndarray, missing: np.ndarray
 ) -> np.ndarray:
-    """Rows that lack the same columns, as records of fields."""
     there: dict[int, np.ndarray] = {}
     fields: list[tuple[str, str]] = [("fields", ">i2")]
     for at, (column, values) in enumerate(zip(columns, arrays, strict=True)):

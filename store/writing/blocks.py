@@ -1,6 +1,4 @@
-"""Writes sweeps and blocks: one transaction each, acknowledged only once it has committed, and never changed after.
-
-Not here: what scenarios are made of (store.writing.scenarios), and voiding (store.writing.voiding)."""
+"""Writes sweeps and blocks: one transaction each, acknowledged only once it has committed, and never changed after."""
 
 from __future__ import annotations
 
@@ -119,7 +117,6 @@ def checkpoint(store: Store) -> None:
 
 
 def sweep_counts(connection: Connection, sweep_id: int) -> tuple[int, int, int]:
-    """Count the probes a sweep added, the probes it asked for, and its scenarios that are not ok."""
     stored = select(func.coalesce(func.sum(BLOCK.c.probe_count), 0)).where(BLOCK.c.sweep_id == sweep_id)
     width = SWEEP_INTERVAL.c.last_batch_size - SWEEP_INTERVAL.c.first_batch_size + 1
     mine = SWEEP_INTERVAL.c.sweep_id == sweep_id
@@ -176,7 +173,6 @@ def put_blocks(
 
 
 def require_same(store: Store, scenario_id: int, key: str, record: BlockRecord) -> None:
-    """Raise where rows of a block that are stored already have other numbers under the same key."""
     first, last = check_block(record)
     mine = DigestedRows.of_columns(record.batch_sizes, record.columns)
     columns = [PROBE.c.batch_size, *(PROBE.c[column.name] for column in MEASURES)]
@@ -195,7 +191,6 @@ def require_same(store: Store, scenario_id: int, key: str, record: BlockRecord) 
 
 
 def _require_same_digest(store: Store, scenario_id: int, key: str, record: BlockRecord) -> None:
-    """Compare a block whose probes lie in a part with the digest that it was committed with."""
     first, last = int(record.batch_sizes[0]), int(record.batch_sizes[-1])
     mine = DigestedRows.of_columns(record.batch_sizes, record.columns)
     within = (BLOCK.c.first_batch_size >= first) & (BLOCK.c.last_batch_size <= last)
@@ -217,7 +212,6 @@ def _other_numbers(key: str, first: int, last: int) -> InputError:
 
 
 def record_interval(store: Store, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
-    """Record that a sweep asked for a batch interval that was there already."""
     with store.writing() as connection:
         covered = _known_intervals(connection, [scenario_id])[scenario_id]
         if missing_intervals((first, last), covered):

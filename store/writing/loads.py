@@ -1,6 +1,4 @@
-"""Stores loads: those of one scenario in one transaction, each once, and never changed after.
-
-Not here: playing them (evaluator.arrivals)."""
+"""Stores loads: those of one scenario in one transaction, each once, and never changed after."""
 
 from __future__ import annotations
 
@@ -20,7 +18,6 @@ from store.writing.statements import chunks, insert_missing, utc_now
 
 
 def known_loads(store: Store, keys: Iterable[str], *, with_requests: bool = False) -> frozenset[str]:
-    """Content keys, of those given, that are stored; `with_requests` those whose every request is kept."""
     found = select(LOAD.c.key)
     if with_requests:
         found = found.join(LOAD_REQUEST, LOAD_REQUEST.c.load_id == LOAD.c.id)
@@ -31,7 +28,6 @@ def known_loads(store: Store, keys: Iterable[str], *, with_requests: bool = Fals
 def loads_of_scenarios(
     store: Store, scenario_ids: Iterable[int], *, with_requests: bool = False
 ) -> dict[int, frozenset[str]]:
-    """Content keys of the loads that are stored of scenarios; `with_requests` of those whose every request is kept."""
     found = select(LOAD.c.scenario_id, LOAD.c.key)
     if with_requests:
         found = found.join(LOAD_REQUEST, LOAD_REQUEST.c.load_id == LOAD.c.id)
@@ -84,7 +80,6 @@ def put_loads(
 
 
 def _put_requests(connection: Connection, records: Sequence[LoadRecord]) -> None:
-    """Keep the requests of loads that are stored now, once."""
     given = {record.key: record.requests for record in records if record.requests is not None}
     for some in chunks(list(given)):
         found = (
@@ -104,7 +99,6 @@ def _put_requests(connection: Connection, records: Sequence[LoadRecord]) -> None
 
 
 def packed_load(record: LoadRecord) -> PackedLoad:
-    """A record as the store keeps it."""
     return PackedLoad(
         values=as_digested({name: getattr(record, name) for name in LOAD_VALUES}),
         cells=pack_cells(record.cells, record.parts),
@@ -113,7 +107,6 @@ def packed_load(record: LoadRecord) -> PackedLoad:
 
 
 def require_same_loads(store: Store, scenario_key: str, arrival_key: str, records: Sequence[LoadRecord]) -> None:
-    """Raise where loads that are stored already have other numbers under the same keys."""
     mine = {record.key: packed_load(record) for record in records}
     columns = [LOAD.c[name] for name in LOAD_VALUES]
     with store.writing() as connection:

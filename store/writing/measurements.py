@@ -1,6 +1,4 @@
-"""Stores measured points, and the predictions they were compared with.
-
-Not here: reading files of measurements and matching them (sweepdb.measuring)."""
+"""Stores measured points, and the predictions they were compared with."""
 
 from __future__ import annotations
 
@@ -83,7 +81,6 @@ _MANY = 20_000  # points, from which on all that is stored is looked at in one r
 def _stored(
     connection: Connection, keys: Collection[str], read_as: Collection[str], files: Collection[str]
 ) -> list[Any]:
-    """Stored points that are of these keys or files, with what decides whether they stay."""
     query = select(*(MEASUREMENT.c[name] for name in _COMPARED))
     if connection.execute(select(MEASUREMENT.c.id).limit(1)).first() is None:
         return []
@@ -132,7 +129,6 @@ class _Refreshing:
 
 
 def corrected_of(store: Store, files: Collection[str]) -> list[MeasurementRecord]:
-    """Stored points of these files that a person has corrected."""
     found: list[MeasurementRecord] = []
     with store.reading() as connection:
         for chunk in chunks(sorted(files)):
@@ -161,7 +157,6 @@ def _put_requests(connection: Connection, requests: Mapping[str, MeasuredRequest
 
 
 def get_requests(store: Store, keys: Collection[str]) -> dict[str, MeasuredRequests]:
-    """The logs of these measured points, by key, of those that have one."""
     found: dict[str, MeasuredRequests] = {}
     joined = select(MEASUREMENT.c.key, MEASURED_REQUESTS.c.requests).join(
         MEASURED_REQUESTS, MEASURED_REQUESTS.c.measurement_id == MEASUREMENT.c.id
@@ -210,7 +205,6 @@ def _forget(connection: Connection, keys: Collection[str]) -> None:
 
 
 def get_measurements(store: Store, *, newest: int | None = None) -> list[MeasurementRecord]:
-    """Return measured points in the order of their import."""
     query = select(MEASUREMENT).order_by(MEASUREMENT.c.id.desc()).limit(newest)
     with store.reading() as connection:
         return [point_of_row(row) for row in connection.execute(query).mappings()][::-1]
@@ -236,7 +230,6 @@ def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
 
 
 def forget_validations(store: Store, measurement_keys: Collection[str]) -> None:
-    """Remove the comparisons of measured points that are compared no longer, since a rule takes them out."""
     with store.writing() as connection:
         _forget(connection, measurement_keys)
 

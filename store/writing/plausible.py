@@ -1,6 +1,4 @@
-"""Refuses rows that no evaluation makes, whoever writes them: numbers below zero, parts that exceed their whole.
-
-Not here: shapes and gaps of blocks (store.writing.arrays)."""
+"""Refuses rows that no evaluation makes, whoever writes them: numbers below zero, parts that exceed their whole."""
 
 from __future__ import annotations
 
@@ -36,7 +34,6 @@ def refuse_impossible(scenario_key: str, record: BlockRecord, replicas: int) -> 
 
 
 def refuse_impossible_load(record: LoadRecord) -> None:
-    """Raise where a load cannot be, whoever writes it."""
     if (what := next(_impossible_load(record), None)) is not None:
         raise InputError(
             f"No simulation gives load {record.key[:12]}: {what}.",
@@ -64,7 +61,6 @@ def _impossible_load(record: LoadRecord) -> Iterator[str]:
 
 
 def _parts_add_up(cells: np.ndarray, parts: np.ndarray) -> bool:
-    """Whether the parts of every bin that has any are as many requests as its cells."""
     if parts.ndim != 2 or parts.shape[1] != _PART_COLUMNS or (parts < 0).any() or (parts[:, 0] > 1).any():
         return False
     bins = parts[:, 1] // PARTS_OF_A_BIN

@@ -1,6 +1,4 @@
-"""Points as rows of the table, many at once, and rows as points.
-
-Not here: which points are stored and which of them stay (measurements)."""
+"""Points as rows of the table, many at once, and rows as points."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Measured points of a large table in columns: what many share is one record, checked and written once.
-
-Not here: reading tables (evaluator.ledger.readers) and storing points (measurements)."""
+"""Measured points of a large table in columns: what many share is one record, checked and written once."""
 
 from __future__ import annotations
 
@@ -31,7 +29,6 @@ class PointTable(Sequence[MeasurementRecord]):
     extra: list[str] = field(default_factory=list)  # JSON
 
     def extend(self, points: Iterable[Point]) -> None:
-        """Put points at the end."""
         for column, values in zip(self._columns(), zip(*points, strict=True), strict=False):  # of no points no values
             column.extend(values)
 
@@ -51,7 +48,6 @@ class PointTable(Sequence[MeasurementRecord]):
     @overload
     def __getitem__(self, place: slice) -> tuple[MeasurementRecord, ...]: ...
     def __getitem__(self, place: int | slice) -> MeasurementRecord | tuple[MeasurementRecord, ...]:
-        """One point as a record, or several."""
         if isinstance(place, slice):
             return tuple(self[one] for one in range(*place.indices(len(self))))
         return replace(
@@ -64,7 +60,6 @@ class PointTable(Sequence[MeasurementRecord]):
         )
 
     def source(self, place: int) -> str:
-        """File and line of a point."""
         return f"{self.name}:{self.lines[place]}"
 
     def first_of_each(self) -> PointTable:
@@ -103,12 +98,10 @@ def beside_key(records: Sequence[MeasurementRecord], place: int) -> BesideKey:
 
 
 def keys_of(records: Sequence[MeasurementRecord]) -> Collection[str]:
-    """The key of each point."""
     return records.keys if isinstance(records, PointTable) else [one.key for one in records]
 
 
 def read_as(records: Sequence[MeasurementRecord]) -> dict[str, str]:
-    """Keys of points by the keys that their file alone gives them."""
     if isinstance(records, PointTable):  # nobody states more of a single point of a table
         return dict(zip(records.keys, records.keys, strict=True))
     return {record.read_as or record.key: record.key for record in records}

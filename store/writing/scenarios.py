@@ -1,6 +1,4 @@
-"""Stores scenarios and what they are made of, once each, and says which of their batch intervals are already there.
-
-Not here: probes (store.writing)."""
+"""Stores scenarios and what they are made of, once each, and says which of their batch intervals are already there."""
 
 from __future__ import annotations
 
@@ -67,7 +65,6 @@ class Dimensions:
             self._store.ids.setdefault(name, {}).update(ids)
 
     def ids(self, table: Table, rows: Mapping[Hashable, Row], columns: Sequence[str] = ("key",)) -> dict[Hashable, int]:
-        """Return the integer id of every row, inserting the rows that are not there. Keys are values of `columns`."""
         known = self._store.ids.get(table.name, {})
         learnt = self._learnt.setdefault(table.name, {})
         missing = [key for key in rows if key not in known and key not in learnt]
@@ -79,7 +76,6 @@ class Dimensions:
         return {key: known[key] if key in known else learnt[key] for key in rows}
 
     def is_known(self, table: Table, key: Hashable) -> bool:
-        """Say whether an earlier transaction has already stored a row."""
         return key in self._store.ids.get(table.name, {})
 
     def _find(self, table: Table, keys: Sequence[Hashable], columns: Sequence[str]) -> dict[Hashable, int]:
@@ -121,7 +117,6 @@ def put_scenarios(store: Store, sweep_id: int, records: Sequence[ScenarioRecord]
 def put_workload_rows(
     dimensions: Dimensions, connection: Connection, records: Iterable[WorkloadRecord]
 ) -> dict[Hashable, int]:
-    """Store workloads with their bins and names, and return their ids by key."""
     by_key = {record.key: record for record in records}
     ids = dimensions.ids(WORKLOAD, {key: TABLES["workload"].row_of(record) for key, record in by_key.items()})
     new = [record for key, record in by_key.items() if not dimensions.is_known(WORKLOAD, key)]
@@ -136,7 +131,6 @@ def put_workload_rows(
 
 
 def name_workloads(connection: Connection, names: Mapping[str, int]) -> None:
-    """Give workloads names; a name stays with its workload."""
     rows = [
         TABLES["workload_name"].row_of(None, name=name, workload_id=id_, created_at=utc_now())
         for name, id_ in sorted(names.items())
@@ -153,7 +147,6 @@ def name_workloads(connection: Connection, names: Mapping[str, int]) -> None:
 
 
 def put_names(store: Store, names: Sequence[tuple[str, str, str]]) -> None:
-    """Store names: each is a kind (model or workload), the name, and the content key of what it names."""
     with store.writing() as connection:
         models = {row.key: row.id for row in connection.execute(select(MODEL.c.key, MODEL.c.id))}
         workloads = {row.key: row.id for row in connection.execute(select(WORKLOAD.c.key, WORKLOAD.c.id))}
@@ -169,7 +162,6 @@ def put_names(store: Store, names: Sequence[tuple[str, str, str]]) -> None:
 
 
 def refuse_voided(connection: Connection, keys: Sequence[str]) -> None:
-    """Raise when one of the scenarios is voided, naming what brings it back."""
     for chunk in chunks(keys):
         if voided := connection.execute(_VOIDED, {"keys": chunk}).first():
             key, reason, when = voided
@@ -274,7 +266,6 @@ def merge_intervals(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, in
 
 
 def missing_intervals(wanted: tuple[int, int], known: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the parts of an interval that no known interval covers, in ascending order."""
     missing: list[tuple[int, int]] = []
     start = wanted[0]
     for first, last in merge_intervals(known):

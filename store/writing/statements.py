@@ -1,6 +1,4 @@
-"""Small statements that SQLite and PostgreSQL write differently, and the moments rows are stamped with.
-
-Not here: anything about particular tables."""
+"""Small statements that SQLite and PostgreSQL write differently, and the moments rows are stamped with."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ _PARAMETERS_A_STATEMENT = 500  # well below SQLite's oldest limit of 999 for one
 
 
 def utc_now() -> datetime:
-    """Return this moment."""
     return datetime.now(UTC)
 
 
@@ -26,14 +23,12 @@ def as_utc(moment: datetime) -> datetime:
 
 
 def chunks(items: Iterable[Item], size: int = _PARAMETERS_A_STATEMENT) -> Iterator[list[Item]]:
-    """Cut a sequence into lists short enough for the parameters of one statement."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk
 
 
 def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows, leaving those alone whose key is already there."""
     if not rows:
         return
     connection.execute(_insert_into(table, connection).on_conflict_do_nothing(), list(rows))
@@ -42,7 +37,6 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[
 def insert_or_update(
     connection: Connection, table: Table, row: Mapping[str, Any], *, key: Sequence[str], update: Sequence[str]
 ) -> None:
-    """Insert a row, or bring the named columns of the row with the same key up to date."""
     statement = _insert_into(table, connection).values(**row)
     replaced = {name: statement.excluded[name] for name in update}
     connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=replaced))

@@ -1,6 +1,4 @@
-"""Stores named workloads and finds them again by name.
-
-Not here: reading files of lengths and traces (evaluator)."""
+"""Stores named workloads and finds them again by name."""
 
 from __future__ import annotations
 
@@ -32,7 +30,6 @@ class NamedWorkload:
 
 
 def put_workload(store: Store, record: WorkloadRecord) -> None:
-    """Store a workload under its name; a name stays with its workload."""
     with store.writing() as connection:
         dimensions = Dimensions(store, connection)
         put_workload_rows(dimensions, connection, [record])
@@ -56,7 +53,6 @@ def get_workload(store: Store, name: str) -> WorkloadRecord:
 
 
 def list_workloads(store: Store) -> list[NamedWorkload]:
-    """Return every workload of the store, a line for each of its names, named ones first."""
     bins = select(func.count()).where(WORKLOAD_BIN.c.workload_id == WORKLOAD.c.id).scalar_subquery()
     subjects = select(func.count()).where(SUBJECT.c.workload_id == WORKLOAD.c.id).scalar_subquery()
     query = (

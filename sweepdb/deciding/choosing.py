@@ -1,7 +1,7 @@
 """Which start is worth most for a decision, from draws of what runs would measure.
 
 A draw is one world: what every setting would measure there. A start is worth what the best of its settings brings more
-than the best that was measured, on average over worlds. Not here: where draws come from (sweepdb.deciding.worlds)."""
+than the best that was measured, on average over worlds."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ class Worlds:
 
     @property
     def holds(self) -> NDArray[np.float64]:
-        """Probability that each keeps all limits, in another run."""
         found: NDArray[np.float64] = (self.worth > 0.0).mean(axis=0)
         return found
 
     @property
     def best_measured(self) -> int | None:
-        """The setting that brought most and kept the limits; None where none did."""
         kept = np.nan_to_num(self.measured)
         return int(kept.argmax()) if kept.size and kept.max() > 0.0 else None
 
@@ -44,7 +42,6 @@ class Worlds:
         return self.promising(np.arange(len(self.worth)))
 
     def promising(self, worlds: NDArray[np.int64]) -> int | None:
-        """The setting of which most is expected in some of the worlds; None where none is believed to hold there."""
         worth = self.worth[worlds]
         believed = ((worth > 0.0).mean(axis=0) >= self.believed) & np.isnan(self.measured)
         expected = np.where(believed, worth.mean(axis=0), 0.0)
@@ -77,14 +74,12 @@ class Worlds:
         return found
 
     def of_start(self, start: int) -> NDArray[np.float64]:
-        """The worth of the best setting of a start, in each world."""
         found: NDArray[np.float64] = self.worth[:, (self.starts == start) & np.isnan(self.measured)].max(
             axis=1, initial=0.0
         )
         return found
 
     def _reached(self) -> NDArray[np.float64]:
-        """The worth of the best that was measured, in every world."""
         return np.full(len(self.worth), np.nan_to_num(self.measured).max(initial=0.0))
 
     def _bests(self) -> Iterator[tuple[int, NDArray[np.float64]]]:

@@ -1,6 +1,4 @@
-"""The answer of `decide`: the deployment to take now, the start to make next, and what its outcomes would change.
-
-Not here: which start is worth most (sweepdb.deciding.choosing), and sentences (sweepdb.deciding.saying)."""
+"""The answer of `decide`: the deployment to take now, the start to make next, and what its outcomes would change."""
 
 from __future__ import annotations
 

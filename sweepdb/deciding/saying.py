@@ -1,6 +1,4 @@
-"""A decision in sentences and as a document, for the command line, pages and tools alike.
-
-Not here: tables of a terminal (cli.render.decisions)."""
+"""A decision in sentences and as a document, for the command line, pages and tools alike."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ _DISAGREEING = 1.25  # times between two runs of one setting from which both are
 
 
 def sentences(found: Decision) -> Iterator[str]:
-    """The answer now, what was read for it, and the start to make next."""
     yield _answer(found)
     if found.simulated:
         yield "An instance carries at most the rate that simulated loads of it keep within the limits."

@@ -1,6 +1,4 @@
-"""The settings among which a question decides: stored aggregated rows, as many of each server as a ladder may need.
-
-Not here: what is known of their errors (sweepdb.deciding.worlds)."""
+"""The settings among which a question decides: stored aggregated rows, as many of each server as a ladder may need."""
 
 from __future__ import annotations
 
@@ -36,8 +34,6 @@ GROUP BY left(scenario, 8)
 
 
 class Server(NamedTuple):
-    """A stored scenario: what one started server is."""
-
     scenario: str
     scenario_id: int
     model: str
@@ -54,7 +50,6 @@ class Server(NamedTuple):
 
     @property
     def group(self) -> tuple[str, ...]:
-        """The servers that are off alike: of one model, device, engine and format."""
         return self.model, self.device, self.engine, self.quantization
 
 
@@ -72,12 +67,10 @@ class Setting:
 
     @property
     def e2e_ms(self) -> float:
-        """A whole request."""
         return self.ttft_ms + (self.server.output_length - 1.0) * self.tpot_ms
 
 
 def stored_settings(session: Session, question: Question) -> tuple[Answer, list[Setting]]:
-    """The curve of a question as predicted, and every row of it as a setting."""
     curve = session.ask(
         Question(
             report=CURVE,
@@ -142,7 +135,6 @@ def _servers(session: Session, probes: Sequence[str]) -> dict[str, Server]:
 
 
 def rungs(settings: Iterable[Setting], kept: Collection[str]) -> Iterator[Setting]:
-    """Of each server settings at evenly growing numbers of users, the largest, and those that are `kept`."""
     ordered = sorted(settings, key=lambda one: (one.server.scenario, one.concurrency))
     for _, of_server in groupby(ordered, key=lambda one: one.server.scenario):
         ladder, next_users = list(of_server), 0.0

@@ -1,6 +1,4 @@
-"""The measured points of a store that say something of the settings of a question, and servers that failed.
-
-Not here: what they say (queries.learning)."""
+"""The measured points of a store that say something of the settings of a question, and servers that failed."""
 
 from __future__ import annotations
 
@@ -37,7 +35,6 @@ class Teaching:
     versions_left_out: tuple[str, ...] = ()  # of engines, whose runs disagree with the others
 
     def group_of(self, one: Setting) -> Hashable:
-        """Settings of one group are off alike."""
         known = self.known.get(one.server.scenario_id)
         return one.server.group if known is None else known.group
 
@@ -45,7 +42,6 @@ class Teaching:
         return self.processes.get(group) or Process((), self.prior)
 
     def located(self, one: Setting) -> Located:
-        """Where a setting lies in its group."""
         server, known = one.server, self.known.get(one.server.scenario_id)
         if known is not None:
             return known.setting(one.batch_size)
@@ -58,7 +54,6 @@ class Teaching:
 def own_runs(
     location: StoreLocation, points: Sequence[OwnPoint], settings: Iterable[Setting], prior: Prior
 ) -> tuple[tuple[OwnRun, ...], Teaching]:
-    """The measured points of these settings' servers, and what all points of their groups teach."""
     of_scenarios: dict[int, list[Setting]] = defaultdict(list)
     for one in settings:
         of_scenarios[one.server.scenario_id].append(one)

@@ -1,6 +1,4 @@
-"""`decide` as a function: stored rows and measured points in, a Decision out. Starts nothing.
-
-Not here: which start is worth most (sweepdb.deciding.choosing), and words (sweepdb.deciding.saying)."""
+"""`decide` as a function: stored rows and measured points in, a Decision out. Starts nothing."""
 
 from __future__ import annotations
 
@@ -138,12 +136,10 @@ class _Deciding:
 
     @property
     def answer(self) -> Chosen | None:
-        """The deployment to take now."""
         place = self.worlds.chosen if self.known.settings else None
         return None if place is None else self.chosen(place)
 
     def others(self) -> Sequence[Chosen]:
-        """The most promising setting of each server, the one that is measured best first."""
         worth = self.worlds.worth.mean(axis=0)
         best: dict[int, int] = {}
         first = self.worlds.chosen if self.known.settings else None
@@ -152,7 +148,6 @@ class _Deciding:
         return [self.chosen(place) for place in best.values()]
 
     def decided(self) -> str | None:
-        """Why no further run is worth it."""
         if not self.known.settings:
             return "no stored setting can keep the limits, or carry so much on so few devices"
         if self._hopeless():
@@ -175,7 +170,6 @@ class _Deciding:
         return found
 
     def _hopeless(self) -> bool:
-        """Whether no setting is likely to keep the limits."""
         if not self.known.settings:
             return True
         kept = (self.worlds.worth > 0.0).any(axis=1).mean()
@@ -243,7 +237,6 @@ class _Deciding:
         return replace(self.worlds, measured=measured).promising(worlds)
 
     def chosen(self, place: int) -> Chosen:
-        """A setting as a whole deployment."""
         one = self.known.settings[place]
         ttft, tpot = self._times(place)
         per_s = float(self.known.wanted.rates([one], np.array([ttft]), np.array([tpot]))[0])
@@ -268,7 +261,6 @@ class _Deciding:
         )
 
     def _times(self, place: int) -> tuple[float, float]:
-        """TTFT and TPOT: of its own runs where it was measured, else what is expected."""
         own = self.known.of_runs(self.known.settings[place])
         ttft, tpot = (own.get(*one) for one in zip(METRICS, self.known.expected(place), strict=True))
         return ttft, tpot

@@ -1,7 +1,7 @@
 """Worlds: draws of what every setting would measure, own runs read, and what each setting brings there.
 
 What a setting brings is larger where it is better: requests/s of a budget, or one over the devices (or the money) that
-carry the users or the rate asked for. Not here: which start is worth most (sweepdb.deciding.choosing)."""
+carry the users or the rate asked for."""
 
 from __future__ import annotations
 
@@ -58,12 +58,10 @@ class Wanted:
         return self.pairs.num_devices // one.server.num_devices if self.pairs.num_devices is not None else 1
 
     def fits(self, one: Setting) -> bool:
-        """Whether the devices that there are hold it."""
         devices, instances = self.pairs.num_devices, self.instances(one)
         return instances > 0 and (devices is None or instances * one.server.num_devices <= devices)
 
     def kept(self, ttft: Floats, tpot: Floats, output: Floats) -> NDArray[np.bool_]:
-        """Where every limit is kept, all of a setting together."""
         whole = ttft + (output - 1.0) * tpot
         ruled = whole / output if self.tpot_rule == "inclusive" else tpot
         values = {"ttft": ttft, "tpot": ruled, "e2e": whole, "tokens_per_s_per_user": 1e3 / ruled}
@@ -119,12 +117,10 @@ class OwnSettings:
 
     @property
     def prior(self) -> Prior:
-        """The errors that are expected before any run."""
         return self.teaching.prior
 
     @cached_property
     def groups(self) -> dict[Hashable, tuple[NDArray[np.int64], Process]]:
-        """The places of each group's settings, with the process that its runs condition."""
         found: dict[Hashable, list[int]] = defaultdict(list)
         for place, one in enumerate(self.settings):
             found[self.teaching.group_of(one)].append(place)
@@ -132,7 +128,6 @@ class OwnSettings:
 
     @cached_property
     def _at(self) -> Posterior:
-        """The errors of each setting by itself."""
         mean, covariance = np.zeros((len(self.settings), 2)), np.zeros((len(self.settings), 2, 2))
         near, nearest, run = (np.zeros(len(self.settings), dtype=np.int64) for _ in range(3))
         for places, process in self.groups.values():
@@ -146,11 +141,9 @@ class OwnSettings:
 
     @cached_property
     def _log_predicted(self) -> Floats:
-        """[setting, metric]"""
         return np.log([[getattr(one, name) for name in METRICS] for one in self.settings]).reshape(-1, len(METRICS))
 
     def expected(self, place: int) -> tuple[float, float]:
-        """The middle of what a run of a setting would measure: TTFT and TPOT in ms."""
         ttft, tpot = np.exp(self._log_predicted[place] + self._at.mean[place])
         return float(ttft), float(tpot)
 
@@ -162,7 +155,6 @@ class OwnSettings:
         return [(float(low), float(mid), float(high)) for low, mid, high in ends.T]
 
     def near(self, place: int) -> int:
-        """Runs that lie near a setting."""
         return int(self._at.near[place])
 
     def disagreements(self) -> list[Disagreement]:
@@ -202,7 +194,6 @@ class OwnSettings:
         return {name: some[0] if len(some) == 1 else geometric_mean(some) for name, some in values.items() if some}
 
     def measured(self) -> Floats:
-        """The worth of each setting in its runs; NaN where there was none of both metrics."""
         found = np.full(len(self.settings), np.nan)
         for place, one in enumerate(self.settings):
             own = self.of_runs(one)

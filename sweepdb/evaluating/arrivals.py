@@ -1,6 +1,4 @@
-"""Requests that arrive, from the options of `evaluate`: the process, rates, and how instances let them in.
-
-Not here: playing them (evaluator.arrivals)."""
+"""Requests that arrive, from the options of `evaluate`: the process, rates, and how instances let them in."""
 
 from __future__ import annotations
 
@@ -26,7 +24,6 @@ _ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_t
 
 
 def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
-    """Requests that arrive as they were asked for; None where they were not."""
     if options.arrivals is None:
         given = [name for name in _ONLY_WITH if getattr(options, name) != getattr(SweepOptions(), name)]
         if given:
@@ -109,7 +106,6 @@ def _caches(options: SweepOptions, trace: TracedArrivals | None) -> tuple[CacheR
 
 
 def rooms_of(text: str) -> dict[TierName, float]:
-    """GB of each tier of `device,host:400`, from the nearest on; devices need none."""
     found: dict[TierName, float] = {}
     for part in text.split(","):
         name, _, size = part.strip().partition(":")
@@ -130,7 +126,6 @@ def rooms_of(text: str) -> dict[TierName, float]:
 
 
 def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> tuple[str, ...]:
-    """Notes about requests that arrive."""
     if asked is None:
         return ()
     from evaluator.arrivals import has_compiled_play

@@ -89,7 +89,6 @@ def prefix_transfer(
 
 
 def _of_layers(spec: ModelSpec) -> tuple[float, float]:
-    """Numbers that a token keeps in all layers, and those that it meets in each other token."""
     kept = attended = 0.0
     for group in spec.layers:
         attention = group.attention
@@ -112,7 +111,6 @@ def _of_layers(spec: ModelSpec) -> tuple[float, float]:
 
 
 def _of_the_paper(spec: ModelSpec, prompt: int, operations_per_s: float) -> float | None:
-    """The paper's own constants; None where keys are no heads."""
     attention = next((group.attention for group in spec.layers if group.attention is not None), None)
     if not isinstance(attention, GroupedQueryAttention):
         return None

@@ -1,6 +1,4 @@
-"""Servers of a deployment file or command line as options of `evaluate`, one set each.
-
-Not here: reading them (sweepdb.launching.reading)."""
+"""Servers of a deployment file or command line as options of `evaluate`, one set each."""
 
 from __future__ import annotations
 
@@ -29,7 +27,6 @@ _VLLM_BUDGETS = ((160 * 2**30, 16384), (70 * 2**30, 8192), (0, 2048))
 
 
 def deployed_options(options: SweepOptions, named: str) -> tuple[list[SweepOptions], tuple[str, ...]]:
-    """A set of options for each server, and notes of what the file says that nobody maps."""
     servers, notes = deployed_servers(options, named)
     sets = dict.fromkeys(options_of_server(options, server) for server in servers)
     return list(sets), notes
@@ -84,7 +81,6 @@ def options_of_server(options: SweepOptions, server: FoundServer) -> SweepOption
 
 
 def _check_longest(stated: SweepOptions, server: FoundServer) -> None:
-    """Refuse requests that the server would."""
     lengths = str(stated.input_length)
     if server.longest is None or not lengths.isdecimal() or stated.output_length is None:
         return
@@ -96,7 +92,6 @@ def _check_longest(stated: SweepOptions, server: FoundServer) -> None:
 
 
 def _said(options: SweepOptions, server: FoundServer) -> dict[str, object]:
-    """Keywords of a server; of images only where some are asked for."""
     said = server.options()
     if options.images is not None:
         if server.most_images is not None and options.images > server.most_images:
@@ -114,7 +109,6 @@ def _said(options: SweepOptions, server: FoundServer) -> dict[str, object]:
 
 
 def _within(asked: BatchRange, most: object, server: FoundServer) -> BatchRange:
-    """Batch sizes that were asked for, of those that the server takes."""
     first, last = asked
     if server.most_requests is not None and max(first, last or 0) > server.most_requests:
         raise InputError(

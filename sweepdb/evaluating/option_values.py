@@ -1,6 +1,4 @@
-"""Values of `evaluate`'s options from keywords of Python and keys of YAML: each read by the type of its field.
-
-Not here: which options there are (sweepdb.evaluating.sweep_options)."""
+"""Values of `evaluate`'s options from keywords of Python and keys of YAML: each read by the type of its field."""
 
 from __future__ import annotations
 
@@ -23,8 +21,6 @@ _LARGEST = 2**31 - 1  # of what a database's column of whole numbers holds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """How values of a type are read, what is expected of them, and their type in Python."""
-
     read: Callable[[object], object]
     expected: str
     hint: Any  # a type
@@ -50,7 +46,6 @@ def options_of(given: Mapping[str, object]) -> SweepOptions:
 
 
 def read_value(item: Declared, value: object, named: str) -> object:
-    """A value of one option; the error says what is expected of `named`."""
     kind = kind_of(item)
     try:
         return kind.read(value)
@@ -84,7 +79,6 @@ def with_declared_keywords(function: Callable[..., object]) -> None:
 
 
 def with_keywords(function: Callable[..., object], items: Mapping[str, Declared]) -> None:
-    """Give a function that takes **options their signature and help."""
     whole = inspect.signature(function)
     own = [one for one in whole.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     taken = [
@@ -97,7 +91,6 @@ def with_keywords(function: Callable[..., object], items: Mapping[str, Declared]
 
 
 def takes_numbers(item: Declared) -> bool:
-    """Whether an option takes several numbers."""
     return kind_of(item).read in {_sizes, _rates, _batch_range}
 
 
@@ -151,7 +144,6 @@ def _rates(value: object) -> tuple[float, ...]:
 
 
 def _batch_range(value: object) -> BatchRange:
-    """One number is the largest batch size."""
     sizes = _several(value)
     if not 1 <= len(sizes) <= 2:
         raise ValueError

@@ -1,6 +1,4 @@
-"""Requests beyond what a model, its devices or an engine can do: refused before anything is evaluated or stored.
-
-Not here: features that a serving model lacks (evaluator.features), and notes (sweepdb.evaluating.request_notes)."""
+"""Requests beyond what a model, its devices or an engine can do: refused before anything is evaluated or stored."""
 
 from __future__ import annotations
 
@@ -64,7 +62,6 @@ def _check_formats(part: SweepRequest) -> None:
 
 
 def check_search(options: SweepOptions, search: PlanSearch) -> None:
-    """Refuse sizes that a rule of plans leaves no room for."""
     if options.search != "tp":
         return
     beside = [
@@ -78,7 +75,6 @@ def check_search(options: SweepOptions, search: PlanSearch) -> None:
 
 
 def check_reserve(reserved_gib: object, parts: Sequence[SweepRequest]) -> None:
-    """Refuse to keep more memory free than a device has."""
     for device in (device for part in parts for device in part.devices):
         if isinstance(reserved_gib, int | float) and reserved_gib * _GIB >= device.memory_bytes:
             raise InputError(
@@ -92,7 +88,6 @@ _FILLED = 0.75  # of memory by weights at most: the rest is for keys, values and
 
 
 def no_device(models: Sequence[str], store_url: str | None) -> InputError:
-    """The error that lists a store's devices, and measured ones that the first model fits on."""
     name, _ = load_model(models[0])
     stored, fitting = _stored(store_url), [f"{count} x {device}" for device, count in _fitting(name)]
     said = [f"this store has {', '.join(stored)}"] if stored else []
@@ -111,7 +106,6 @@ def _stored(store_url: str | None) -> list[str]:
 
 
 def _fitting(model: str) -> Iterator[tuple[str, int]]:
-    """Measured devices, and the fewest of one host that hold the weights as published."""
     weights = published_bytes(load_model(model)[1])
     for name in FITTED:
         device = load_device(name)

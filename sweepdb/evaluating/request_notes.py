@@ -1,6 +1,4 @@
-"""Notes for the reader of a request, before it runs: which defaults were taken, and what will be slow.
-
-Not here: taking the defaults (sweepdb.evaluating.requests)."""
+"""Notes for the reader of a request, before it runs: which defaults were taken, and what will be slow."""
 
 from __future__ import annotations
 
@@ -21,7 +19,6 @@ def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tu
 
 
 def said_of_drafts(drafts: Speculation | None) -> tuple[str, ...]:
-    """A line about measured drafts: what they gain, and where that was measured."""
     if drafts is None:
         return ()
     table, head = (
@@ -70,7 +67,6 @@ def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
 
 
 def _launches_none(part: SweepRequest, engine: str) -> bool:
-    """Whether legal plans were asked for in some phase, and the engine launches none of them."""
     for phase in part.phases:
         for model in part.models:
             found = choices_of_sizes(model.spec, part.instance_sizes(phase), part.search)

@@ -81,7 +81,6 @@ def build_request(
 
 
 def _same_arrivals(sets: Sequence[SweepOptions]) -> ArrivalRequest | None:
-    """The requests that arrive at all products of a sweep file, which are the same."""
     asked = list(dict.fromkeys(map(arrivals_of, sets)))
     if len(asked) > 1:
         raise InputError("the parts of a sweep file name different `arrivals`", hint="one file for each")
@@ -119,7 +118,6 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
 
 
 def _drafting(options: SweepOptions, drafts: Speculation) -> SweepOptions:
-    """The same options with the drafts and rates of a table, which nothing else may state."""
     for keyword, given in (
         ("num_mtp_tokens", options.mtp_tokens != 0),
         ("workload", bool(options.workload_names)),
@@ -162,7 +160,6 @@ def _product(
 def _by_serving_model(
     options: SweepOptions, devices: Sequence[DeviceProfile], convention: Convention
 ) -> dict[str, list[DeviceProfile]]:
-    """The devices that each serving model serves: all by those that were named, or each by its usual one."""
     if options.serving_models:
         return {name: list(devices) for name in options.serving_models}
     served: dict[str, list[DeviceProfile]] = {}
@@ -189,7 +186,6 @@ def _search(options: SweepOptions, serving: Serving, convention: Convention) -> 
 def _by_precision(
     options: SweepOptions, models: Sequence[NamedModel], convention: Convention
 ) -> dict[Precision, tuple[NamedModel, ...]]:
-    """The models that each precision is for: published formats differ between models."""
     found: dict[Precision, tuple[NamedModel, ...]] = {}
     for linear in options.linear or (None,):
         for model in models:
@@ -251,7 +247,6 @@ def _published(model: str, name: str, native: str) -> str:
 
 
 def _devices(options: SweepOptions) -> tuple[int, ...] | None:
-    """Sizes of one instance: as named, or every size that divides the total."""
     if options.total_devices is not None:
         if options.num_devices:
             raise InputError("give `num_devices` or `total_devices`, not both")

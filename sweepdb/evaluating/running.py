@@ -1,7 +1,6 @@
 """`evaluate` as a function: keywords into a request, the request into rows, the outcome as a typed report.
 
-Requests can also be counted: what they would evaluate and store. Not here: which keywords there are
-(sweepdb.evaluating.sweep_options)."""
+Requests can also be counted: what they would evaluate and store."""
 
 from __future__ import annotations
 
@@ -87,7 +86,6 @@ def count_request(
 
 
 def _known_operators(request: SweepRequest | Sequence[SweepRequest], store_url: str | None) -> dict[str, OperatorSet]:
-    """Operator sets of a request that a store holds; none where there is no store that can be read."""
     path = parse_url(store_url).path
     if path is not None and not path.exists():
         return {}
@@ -145,7 +143,6 @@ def evaluate(
 
 
 def _check_own(sweep: object, label: object, progress: object, workers: object) -> None:
-    """Refuse what none of evaluate's own keywords takes."""
     for keyword, value, fits, expected in (
         ("sweep", sweep, isinstance(sweep, str | os.PathLike), "the path of a YAML file"),
         ("label", label, isinstance(label, str), "a text"),
@@ -203,8 +200,7 @@ def progress_of(progress: bool | Callable[[Progress], None]) -> Callable[[Progre
     return _Printed() if progress is True else progress or _silent
 
 
-def _silent(_: Progress) -> None:
-    """Say nothing."""
+def _silent(_: Progress) -> None: ...
 
 
 class _Printed:

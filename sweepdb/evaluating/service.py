@@ -1,6 +1,4 @@
-"""Who serves, what is asked and how the server was started: engine, client, images, launch and routing of options.
-
-Not here: which engine a device has where none is named (evaluator.scenario)."""
+"""Who serves, what is asked and how the server was started: engine, client, images, launch and routing of options."""
 
 from __future__ import annotations
 
@@ -45,7 +43,6 @@ class Serving:
 
     @property
     def token_budget(self) -> int:
-        """Tokens of one step where nothing is said."""
         return DEFAULT_TOKEN_BUDGET if self.engine is None else self.engine.token_budget
 
 
@@ -138,7 +135,6 @@ def _no_engine(serving: Serving, *keywords: str) -> InputError:
 
 
 def images_asked(options: SweepOptions) -> ImageRequest | None:
-    """The images of every request; None where nothing was said of any."""
     if options.images is None or options.image_size is None:
         for keyword in ("images", "image_size", "encoder_split", "encoder_devices"):
             if getattr(options, keyword) is not None:

@@ -1,6 +1,4 @@
-"""Pipeline stages that a request looks at by itself: where the weights of a model do not fit one node.
-
-Not here: which plans have so many stages (evaluator.inputs.plan_search)."""
+"""Pipeline stages that a request looks at by itself: where the weights of a model do not fit one node."""
 
 from __future__ import annotations
 
@@ -17,7 +15,6 @@ _SPLITS = ("tp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes")
 
 
 def node_bytes(device: DeviceProfile) -> float:
-    """Bytes that a node of devices has for weights."""
     return device.grid[-1] * float(device.memory_bytes - _RESERVED_BYTES)
 
 

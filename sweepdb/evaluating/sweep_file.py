@@ -1,6 +1,6 @@
 """Reads a YAML sweep file: every key an option of `evaluate`, every value of its kind, by one declaration.
 
-The JSON Schema for editors follows from the same. Not here: what the keys mean (sweepdb.evaluating.requests)."""
+The JSON Schema for editors follows from the same."""
 
 from __future__ import annotations
 
@@ -52,12 +52,10 @@ def read_sweep_file(path: Path) -> list[Overrides]:
 
 
 def sweep_schema() -> str:
-    """The JSON Schema of sweep files, with a line break at its end."""
     return json.dumps(_without_noise(sweep_keys().model_json_schema()), indent=1) + "\n"
 
 
 def _without_noise(schema: Any) -> Any:  # noqa: ANN401  JSON
-    """The schema without titles that repeat keys, and without defaults, which the options have."""
     if isinstance(schema, list):
         return [_without_noise(one) for one in schema]
     if not isinstance(schema, dict):
@@ -74,7 +72,6 @@ def _without_noise(schema: Any) -> Any:  # noqa: ANN401  JSON
 
 @cache
 def sweep_keys() -> type[BaseModel]:
-    """The declaration of a sweep file: every key an option, and lists of workloads and of precisions."""
     from pydantic import ConfigDict, Field, create_model
 
     parts: dict[str, Any] = {
@@ -96,7 +93,6 @@ def _model(name: str, fields: Iterable[str]) -> type[BaseModel]:
 
 
 def _fields(names: Iterable[str]) -> dict[str, Any]:
-    """A field of a model for each key of the options, which have their keyword and their field's name."""
     from pydantic import Field, PlainValidator, TypeAdapter, WithJsonSchema
 
     found: dict[str, Any] = {}

@@ -20,7 +20,6 @@ Table = tuple[list[str], list[list[object]]]
 
 
 def stored_workload(name: str, store_url: str | None) -> Workload:
-    """The workload a name stands for in this store."""
     with open_store(store_url) as store:
         record = get_workload(store, name)
     workload: Workload = restored(record.spec)
@@ -89,7 +88,6 @@ def _check_name(name: str) -> None:
 
 
 def _described(record: WorkloadRecord) -> str:
-    """One sentence on a named workload, and on the trace it comes from."""
     text = f"workload {record.name}: {record.label}, mean prompt {record.input_length_mean:.0f} tokens"
     trace = json.loads(record.spec).get("trace")
     if trace is not None:
@@ -107,7 +105,6 @@ def listed_workloads(store_url: str | None) -> Table:
 
 
 def shown_workload(name: str, store_url: str | None) -> tuple[str, Table]:
-    """A sentence on a named workload; and its bins, or its one pair of lengths."""
     with open_store(store_url) as store:
         record = get_workload(store, name)
     return _described(record), _bins(record)

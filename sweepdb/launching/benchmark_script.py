@@ -1,6 +1,4 @@
-"""The script that measures what a stored row predicts, and brings the result back into the store.
-
-Not here: starting servers (shell_target)."""
+"""The script that measures what a stored row predicts, and brings the result back into the store."""
 
 from __future__ import annotations
 
@@ -29,7 +27,6 @@ def seats_taken(commands: list[ServerCommand]) -> int:
 
 
 def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int | float]:
-    """Facts that a client's result does not state, and a comparison with the row needs."""
     first = commands[0]
     stated: dict[str, str | int | float] = {
         "mode": "aggregated" if len(commands) == 1 else "disaggregated",
@@ -122,7 +119,6 @@ done
 
 
 def one_script(files: Mapping[str, str], folder: str) -> str:
-    """The script: writes the files, starts server.sh, waits until it answers, measures the ladder, stops the server."""
     if _SERVER not in files or LADDER not in files:
         raise InputError("one script is of one server on one host", hint="`output` writes a folder that says the rest")
     written = "".join(
@@ -154,7 +150,6 @@ class _Asked:
     spread: float  # half of the range, as a share of the mean
 
     def between(self, mean: float) -> tuple[int, int]:
-        """The shortest and the longest length of a mean."""
         return math.floor(mean * (1.0 - self.spread)), math.ceil(mean * (1.0 + self.spread))
 
 

@@ -51,7 +51,6 @@ class LaunchedRole:
 
 
 def launched_roles(folder: Path) -> tuple[LaunchedRole, ...]:
-    """The sides that a folder of `launch` starts."""
     said = _read(folder)
     try:
         names = LaunchedRole.__slots__[1:-1]
@@ -123,7 +122,6 @@ class WholeDeployment:
 
 
 def mean_share(instance: StoredInstance) -> float:
-    """Mean length of the client's requests over nominal."""
     shortest = instance.values["shortest_length"]
     return (1.0 + (float(shortest) if isinstance(shortest, int | float) else 1.0)) / 2.0
 

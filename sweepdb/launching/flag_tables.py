@@ -1,6 +1,4 @@
-"""Flags of serving engines by version, as their own parsers have them (`python -m tools.engine_flags`).
-
-Not here: which flags a plan sets."""
+"""Flags of serving engines by version, as their own parsers have them (`python -m tools.engine_flags`)."""
 
 from __future__ import annotations
 
@@ -25,7 +23,6 @@ class Flag:
     deprecated: bool = False
 
     def refusal(self, value: str | None) -> str | None:
-        """Why a value is none of this flag, None where it is one."""
         if (value is None) != (self.takes == "nothing"):
             return "takes no value" if self.takes == "nothing" else "takes a value"
         if self.choices is not None and value not in self.choices:
@@ -48,18 +45,15 @@ class FlagTable:
     flags: Mapping[str, Flag]  # by every name
 
     def has(self, name: str) -> bool:
-        """Whether the version knows a flag by its full name."""
         return name in self.flags
 
     def first(self, *names: str) -> str:
-        """The first of several names that this version has and does not call deprecated."""
         known = [name for name in names if name in self.flags]
         if not known:
             raise InputError(f"{self.engine} {self.version} has none of {', '.join(names)}")
         return next((name for name in known if not self.flags[name].deprecated), known[0])
 
     def check(self, name: str, value: str | None) -> None:
-        """Refuse a flag that this version lacks, or a value that it does not take."""
         if name not in self.flags:
             raise InputError(f"{self.engine} {self.version} has no flag {name}")
         if (wrong := self.flags[name].refusal(value)) is not None:
@@ -68,14 +62,12 @@ class FlagTable:
 
 @cache
 def versions(engine: str) -> tuple[str, ...]:
-    """Versions with a table, the newest first."""
     found = [path.stem.removeprefix(f"{engine}-") for path in FOLDER.glob(f"{engine}-*.json")]
     return tuple(sorted(found, key=_order, reverse=True))
 
 
 @cache
 def flag_table(engine: str, version: str | None = None) -> FlagTable:
-    """The table of a version, or of the nearest older one; of the newest where none is named."""
     known = versions(engine)
     if version is not None and not all(part.isdecimal() for part in version.split("rc")[0].split(".")):
         raise InputError(f"`engine_version={version}` is no version", hint=f"such as {known[0]}")

@@ -1,6 +1,4 @@
-"""The command of a stored row, and its flags apart from the plan: a server to run has others, and two rows differ.
-
-Not here: which flags a row has (vllm_flags, sglang_flags, trtllm_config)."""
+"""The command of a stored row, and its flags apart from the plan: a server to run has others, and two rows differ."""
 
 from __future__ import annotations
 
@@ -19,7 +17,6 @@ from sweepdb.launching.stored_instance import StoredInstance, read_instance
 def command_of(
     engine: Engine, instance: StoredInstance, role: Role, instances: int, version: str | None
 ) -> ServerCommand:
-    """The command that starts an instance under an engine, in a version or the newest."""
     return _by_engine()[engine](instance, role, instances, version)
 
 
@@ -139,7 +136,6 @@ def _limits_explained(
 
 
 def _settings_of(command: ServerCommand) -> Mapping[str, object]:
-    """Flags and settings of a command by name, those of its cache among them."""
     config = dict(command.config or {})
     return {**command.settings, **config, **_mapping(config.get("kv_cache_config"))}
 
@@ -189,7 +185,6 @@ class ChangedFlags:
 
 
 def changed_flags(location: StoreLocation, started: str, other: str, engine: Engine) -> ChangedFlags:
-    """The difference from the server of one row to that of another."""
     before, after = (_settings(read_instance(location, probe, fitting=False), engine) for probe in (started, other))
     changes = {name: value for name, value in after.items() if name not in before or before[name] != value}
     return ChangedFlags(changes, tuple(name for name in before if name not in after))

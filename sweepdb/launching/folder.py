@@ -1,6 +1,6 @@
 """The folder that starts a stored row: scripts, settings, manifests, a benchmark, and what was predicted.
 
-The same row and versions give the same bytes. Not here: flags (vllm_flags, sglang_flags, trtllm_config)."""
+The same row and versions give the same bytes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,6 @@ def launch_files(
 
 
 def _started_files(commands: list[ServerCommand], target: str) -> Files:
-    """The files that start the deployment: scripts or manifests with settings, and a router where there is one."""
     files = {**scripts(commands), **encoder_scripts(commands)}
     served = [production(one) for one in commands] if target == "shell" else []
     files |= scripts(served)
@@ -250,7 +249,6 @@ def _outside(instance: StoredInstance) -> dict[str, dict[str, float]]:
 
 
 def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> list[dict[str, object]]:
-    """The errors that an answer about each row would show."""
     found: list[dict[str, object]] = []
     with open_session(location.url) as session:
         for one in commands:

@@ -49,7 +49,6 @@ def dumped(*documents: Manifest) -> str:
 
 
 def short_name(command: ServerCommand, longest: int = 40) -> str:
-    """The model as the name of an object: small letters, digits and dashes."""
     model = command.instance.model_name.rstrip("/").rpartition("/")[2]
     return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:longest].strip("-")
 
@@ -65,7 +64,6 @@ _LONGEST_NAME = 24  # the operator joins names of graph, component and role into
 
 
 def dynamo_version(engine: Engine, version: str | None) -> str:
-    """The engine's version that the release brings; another one is refused."""
     if engine not in BROUGHT:
         raise InputError(f"Dynamo {RELEASE} does not bring {ENGINE_NAMES[engine]}", hint="`target=shell`")
     if version not in {None, BROUGHT[engine]}:
@@ -81,7 +79,6 @@ def graph_name(commands: list[ServerCommand]) -> str:
 
 
 def dynamo_files(commands: list[ServerCommand]) -> Files:
-    """The manifest, with settings of TensorRT-LLM as config maps before it."""
     for one in commands:
         if one.instance.scenario.device.vendor != "NVIDIA":
             raise InputError(
@@ -151,7 +148,6 @@ def _args(command: ServerCommand) -> list[str]:
 
 
 def _config_map(name: str, command: ServerCommand) -> Manifest:
-    """The file of settings as an object, from which containers mount it."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": command.config_files()}
 
 
@@ -160,7 +156,6 @@ _NIXL_PORT = 5600
 
 
 def manifests(target: str, commands: list[ServerCommand]) -> Files:
-    """The files of a target by name; none for plain scripts."""
     return _TARGETS[target](commands)
 
 

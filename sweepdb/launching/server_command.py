@@ -1,6 +1,4 @@
-"""How a server is started, whatever its engine: a program, flags, a file of settings, and what none of them says.
-
-Not here: which flags an engine takes for a plan, and manifests (targets)."""
+"""How a server is started, whatever its engine: a program, flags, a file of settings, and what none of them says."""
 
 from __future__ import annotations
 
@@ -52,11 +50,9 @@ class ServerCommand:
 
     @property
     def several(self) -> bool:
-        """Whether it is one of several that do both, which start.sh starts behind a router."""
         return self.role == "server" and self.instances > 1
 
     def words(self, node: int = 0) -> list[tuple[str, str | None]]:
-        """Flags with values, in the order in which they are written."""
         of_node = self.of_nodes[node] if self.of_nodes else {}
         return [*self.settings.items(), *of_node.items()]
 
@@ -67,7 +63,6 @@ class ServerCommand:
 
 
 def one_by_one(flags: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Flags and their values as words of a command line."""
     return [word for name, value in flags for word in ([name] if value is None else [name, value])]
 
 
@@ -86,7 +81,6 @@ class Flags:
 
 
 def check_launchable(engine: Engine, instance: StoredInstance) -> None:
-    """Refuse a plan that the engine cannot start as one server."""
     if engine not in launchable_by(instance.model, instance.plan):
         plan = instance.values["plan"]
         raise InputError(
@@ -171,7 +165,6 @@ def caches_prompts(instance: StoredInstance) -> bool:
 
 
 def outside_bytes(instance: StoredInstance) -> int:
-    """Bytes of what lies outside the devices of the prompts that one replica has in flight."""
     share = sum(tier.hit_rate for tier in instance.workload.tiers)
     in_flight = instance.concurrency / instance.plan.dp
     return math.ceil(share * in_flight * instance.bytes_a_prompt)

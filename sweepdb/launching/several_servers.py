@@ -1,8 +1,7 @@
 """Several servers of one row as one deployment: a script that starts those of a host, and the router before all.
 
 Routers are the engines' own: vllm-router and SGLang's. TensorRT-LLM brings one for prefill and decode apart alone, so
-nginx stands before its servers. Requests go round, as the prediction spreads them. Not here: one server
-(shell_target)."""
+nginx stands before its servers. Requests go round, as the prediction spreads them."""
 
 from __future__ import annotations
 
@@ -49,12 +48,10 @@ def _places(command: ServerCommand) -> Iterator[_Place]:
 
 
 def hosts_of(command: ServerCommand) -> int:
-    """Hosts of all instances."""
     return max(place.host for place in _places(command)) + command.instance.nodes
 
 
 def _hosts_lines(command: ServerCommand) -> list[str]:
-    """The shell's list of hosts: this one alone, or as they are named."""
     count = hosts_of(command)
     if count == 1:
         return ['read -r -a hosts <<< "${HOSTS:-127.0.0.1}"']
@@ -67,7 +64,6 @@ def _hosts_lines(command: ServerCommand) -> list[str]:
 
 
 def server_router(command: ServerCommand) -> Files:
-    """router.sh: it waits until every server answers."""
     urls = " ".join(f'"http://${{hosts[{place.host}]}}:{place.port}"' for place in _places(command))
     lines = [
         "#!/usr/bin/env bash",

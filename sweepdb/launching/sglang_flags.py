@@ -124,7 +124,6 @@ def encoder_places(number: int) -> list[tuple[str, int]]:
 
 
 def encoder_settings(instance: StoredInstance, version: str) -> Settings:
-    """Flags of one encoder, whose port follows its number."""
     flags = Flags(table=flag_table("sglang", version))
     flags.add("--model-path", instance.model_name)
     flags.add("--encoder-only")

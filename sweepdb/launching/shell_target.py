@@ -19,12 +19,10 @@ _WIDE = " \\\n  "
 
 
 def scripts(commands: list[ServerCommand]) -> dict[str, str]:
-    """The scripts by file name."""
     return {script_name(one, host): _script(one, host) for one in commands for host in range(scripts_of(one))}
 
 
 def encoder_scripts(commands: list[ServerCommand]) -> dict[str, str]:
-    """The script of the encoders beside instances that have some; started once a device, with its number."""
     return {f"encoder-of-{one.role}.sh": _encoder_script(one) for one in commands if one.instance.plan.encoder_devices}
 
 
@@ -66,7 +64,6 @@ def quoted(value: str) -> str:
 
 
 def command_lines(command: ServerCommand, host: int) -> str:
-    """The command with a flag a line."""
     words = [name if value is None else f"{name} {_value(name, value)}" for name, value in command.words(host)]
     if command.role == "server":
         words = [f'--port "{PORT}"' if word.startswith("--port ") else word for word in words]
@@ -74,7 +71,6 @@ def command_lines(command: ServerCommand, host: int) -> str:
 
 
 def _value(name: str, value: str) -> str:
-    """A value for the shell, a list of them word by word."""
     return " ".join(map(quoted, value.split(" "))) if name == "--encoder-urls" else quoted(value)
 
 
@@ -119,7 +115,6 @@ _NIXL = (
 
 
 def _launcher_lines(instance: StoredInstance) -> list[str]:
-    """The ranks of one server over hosts: all in one MPI world, by Slurm or by mpirun."""
     ranks, hosts, each = instance.devices, instance.nodes, instance.devices // instance.nodes
     example = ",".join(f"HOST{number}:{each}" for number in range(hosts))
     slurm = f"srun -N {hosts} --ntasks {ranks} --ntasks-per-node {each} --mpi=pmix --gres=gpu:{each} ${{SRUN_ARGS:-}}"
@@ -148,7 +143,6 @@ def router_files(commands: list[ServerCommand]) -> Files:
 
 
 def _addresses(command: ServerCommand) -> Iterator[str]:
-    """A name for the host of each instance, with its port."""
     return (f"{command.role.upper()}_{number}:{PORTS[command.role]}" for number in range(command.instances))
 
 
@@ -166,7 +160,6 @@ def _router(words: list[str], *flags: tuple[str, ...], edit: str = "in this file
 
 
 def _by_role(commands: list[ServerCommand]) -> Iterator[tuple[str, ...]]:
-    """Flags that name each prefill and decode instance."""
     for one in commands:
         yield from ((f"--{one.role}", f"http://{address}") for address in _addresses(one))
 

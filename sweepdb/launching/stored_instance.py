@@ -1,6 +1,4 @@
-"""A stored row as what a server of it needs: model, split, limits of a batch, memory, and what was predicted.
-
-Not here: flags of engines (vllm_flags, sglang_flags, trtllm_config)."""
+"""A stored row as what a server of it needs: model, split, limits of a batch, memory, and what was predicted."""
 
 from __future__ import annotations
 
@@ -95,12 +93,10 @@ class StoredInstance:
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes of the fullest device's memory for keys and values of as many requests."""
         return math.ceil(self.bytes_of("kv_cache") * self.requests_a_replica / (self.batch_size * self.plan.pp))
 
     @property
     def longest_tokens(self) -> int:
-        """Tokens of the longest request: prompt, answer and what is drafted beyond it."""
         bins = self.workload.bins
         prompts = max((one.max_input_length for one in bins), default=0) or int(self.workload.input_length or 0)
         answers = max((one.output_length for one in bins), default=self.workload.output_length)
@@ -119,13 +115,11 @@ class StoredInstance:
 
     @property
     def predicted(self) -> dict[str, float]:
-        """Numbers that a measurement is held against."""
         found = {name: self.values[name] for name in _PREDICTED}
         return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
 
     @property
     def bytes_a_prompt(self) -> int:
-        """Keys and values of one prompt over the whole instance."""
         return _whole(self.values["kv_bytes_per_request"])
 
     def bytes_of(self, *parts: str) -> int:

@@ -96,7 +96,6 @@ def _check(instance: StoredInstance, version: str | None) -> None:
 
 
 def _drafts(instance: StoredInstance) -> dict[str, object]:
-    """How drafts are made: by a whole model, or by modules of the model's own."""
     drafts = instance.workload.mtp_tokens
     if instance.draft_model is None:
         return {"decoding_type": "MTP", "num_nextn_predict_layers": drafts}

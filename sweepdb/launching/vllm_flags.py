@@ -78,7 +78,6 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
 
 
 def _add_tiers(flags: Flags, instance: StoredInstance) -> None:
-    """Room for keys outside the devices, in memory of the host or in what stands behind it."""
     if tiers := instance.workload.tiers:
         flags.add("--kv-offloading-size", math.ceil(outside_bytes(instance) / GIB))
         if any(tier.name != "host" for tier in tiers):

@@ -1,6 +1,4 @@
-"""Files of measured points side by side, without a store: one row a setting and metric, differences in percent.
-
-Not here: reading files (evaluator.ledger.readers), and stored points (queries)."""
+"""Files of measured points side by side, without a store: one row a setting and metric, differences in percent."""
 
 from __future__ import annotations
 
@@ -88,7 +86,6 @@ def compare_files(paths: Sequence[Path]) -> FilesCompared:
 
 
 def _served(record: MeasurementRecord) -> dict[str, object]:
-    """Facts of who served; sizes by side only where prefill and decode are apart."""
     facts: dict[str, object] = {name: getattr(record, name) for name in _SERVED}
     if record.prefill == record.decode:
         facts |= {name: getattr(record.decode, name) for name in _SIZES}
@@ -132,7 +129,6 @@ class _Settings:
         return setting
 
     def in_order(self) -> list[_Setting]:
-        """By what served, then by lengths and load."""
         every = [setting for settings in self._found.values() for setting in settings]
         return sorted(every, key=lambda one: ([str(fact) for fact in one.facts],
                                               [-1.0 if value is None else value for value in one.asked]))  # fmt: skip

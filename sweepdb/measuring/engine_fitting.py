@@ -53,7 +53,6 @@ class KeptFit:
 
     @property
     def label(self) -> str:
-        """The label that scenarios will give to the profile."""
         return label_of_engine(self.fit.profile)
 
     def rows(self) -> list[list[object]]:
@@ -67,7 +66,6 @@ class KeptFit:
         return None if stage == "before" else "no" if stage in self.fit.unconverged else "yes"
 
     def changes(self) -> list[tuple[str, float, float]]:
-        """(number, before, after) of those that the fit moved."""
         before, after = self.fit.start, self.fit.profile
         moved = [name for name in NUMBERS if getattr(before, name) != getattr(after, name)]
         return [(name, getattr(before, name), getattr(after, name)) for name in moved]

@@ -1,6 +1,4 @@
-"""Validating and calibrating as functions of Python: plain arguments in, typed reports out, nothing printed.
-
-Not here: predicting, fitting and keeping (the other modules of this folder)."""
+"""Validating and calibrating as functions of Python: plain arguments in, typed reports out, nothing printed."""
 
 from __future__ import annotations
 
@@ -137,14 +135,12 @@ def calibrate_serving(
 
 
 def _new_profile(device: str, profile: PathName | None) -> Path:
-    """The file that a fit of a device is written to; it must not be there yet."""
     output = Path(f"{Path(_text('device', device)).stem}-calibrated.yaml" if profile is None else profile)
     refuse_existing(output)
     return output
 
 
 def engine_named(name: str, store: str | None) -> EngineProfile:
-    """An engine by name, as a profile's file, or by the label under which this store holds it."""
     if "@" in _text("engine", name) and not Path(name).suffix:
         from evaluator.serving import stored_engine
         from store.opening import open_store
@@ -168,5 +164,4 @@ def _text(keyword: str, value: object) -> str:
     return value
 
 
-def _silent(*_: object) -> None:
-    """Say nothing."""
+def _silent(*_: object) -> None: ...

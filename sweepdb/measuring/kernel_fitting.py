@@ -33,7 +33,6 @@ from sweepdb.measuring.measurement_files import write_profile
 
 @contextmanager
 def torch_needed() -> Iterator[None]:
-    """Around whatever times kernels."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -74,7 +73,6 @@ class Calibrated:
 
 
 def from_kernels(device: str, kernels: Path, on_kernel: Callable[[str], None] | None = None) -> Calibrated:
-    """Fit a known device's profile to tables of measured kernels; those that they lack are the shipped ones, scaled."""
     profile = load_device(device, family="theoretical")
     tables = read_tables(kernels)
     calibration = fit_device(tables, profile, source=f"kernel tables of {kernels.name}", progress=on_kernel)
@@ -88,7 +86,6 @@ def from_kernels(device: str, kernels: Path, on_kernel: Callable[[str], None] | 
 def from_machine(
     kind: Literal["cpu", "cuda"], name: str, budget_s: float, on_progress: Callable[[float, str], None]
 ) -> Calibrated:
-    """Time kernels on this machine, and fit a profile to them."""
     with torch_needed():
         from evaluator.calibration import measure_kernels, measured_profile
 
@@ -100,7 +97,6 @@ def from_machine(
 
 
 def keep_calibration(calibrated: Calibrated, output: Path, store_url: str | None) -> int:
-    """Write the profile to a new file, store fit and measurements; returns the fit's version for its device."""
     write_profile(output, profile_yaml(calibrated.profile))
     create_if_missing(parse_url(store_url))
     spec = calibration_to_json(calibrated.calibration)
@@ -119,7 +115,6 @@ def keep_calibration(calibrated: Calibrated, output: Path, store_url: str | None
 
 
 def profile_yaml(profile: DeviceProfile) -> str:
-    """A profile as the file that `load_device` reads."""
     import yaml
 
     stated = {item.name: getattr(profile, item.name) for item in fields(profile)}

@@ -1,6 +1,6 @@
 """Logs of measured requests: beside their replays, and the share of their requests that met limits.
 
-Of a replay: percentiles, and the distance of the distributions. Not here: replaying (evaluator.ledger)."""
+Of a replay: percentiles, and the distance of the distributions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ def replays(
 
 
 def replays_of(point: str, log: MeasuredRequests, played: Mapping[str, NDArray[np.float64]]) -> Iterable[Replay]:
-    """A log beside its replay, by metric: `played` has the times of the completed requests."""
     import numpy as np
 
     measured = {"ttft": log.ttft_ms, "tpot": log.tpot_ms, "e2e": log.e2e_ms}
@@ -87,7 +86,6 @@ def replays_of(point: str, log: MeasuredRequests, played: Mapping[str, NDArray[n
 
 
 def largest_distance(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """The largest difference of two distributions: of the shares at or below any value."""
     import numpy as np
 
     # 1, 2 and 2, 3: at or below 1 are half and none, at or below 2 all and half: 0.5.
@@ -127,7 +125,6 @@ def conforming(
     tpot_ms: float | None = None,
     e2e_ms: float | None = None,
 ) -> list[Conforming]:
-    """Every log of these files, and how many of its requests met all limits at once."""
     for keyword, limit in (("ttft_limit", ttft_ms), ("tpot_limit", tpot_ms), ("e2e_limit", e2e_ms)):
         if limit is not None and not limit > 0.0:
             raise InputError(f"`{keyword}` must be a number of ms above 0, not {limit:g}")

@@ -1,6 +1,4 @@
-"""Runs of the store as they are compared: the setting of each in words, its metrics by our names, and its time.
-
-Not here: comparing them (regressing, trending)."""
+"""Runs of the store as they are compared: the setting of each in words, its metrics by our names, and its time."""
 
 from __future__ import annotations
 

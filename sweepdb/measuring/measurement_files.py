@@ -1,6 +1,4 @@
-"""Files of measured points into the store, the stored ones as rows, and the new file of a fitted profile.
-
-Not here: comparing them (sweepdb.measuring.validating)."""
+"""Files of measured points into the store, the stored ones as rows, and the new file of a fitted profile."""
 
 from __future__ import annotations
 
@@ -128,20 +126,17 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequen
 def _known(
     record: MeasurementRecord, *, launched: Stated | None, stated: Stated, tags: Sequence[str]
 ) -> MeasurementRecord:
-    """The record with what is known of it besides its file."""
     return tagged(with_stated(record if launched is None else with_launched(record, launched), stated), tags)
 
 
 def _changed(
     records: Sequence[MeasurementRecord], change: Callable[[MeasurementRecord], MeasurementRecord]
 ) -> Sequence[MeasurementRecord]:
-    """Every record changed: of a table what its points share, unless that changes their keys."""
     made = records.with_shared(change) if isinstance(records, PointTable) else None
     return [change(one) for one in records] if made is None else made
 
 
 def _each_once(found: Sequence[Sequence[MeasurementRecord]]) -> Sequence[MeasurementRecord]:
-    """The records of all files, of equal ones the first."""
     holding = [records for records in found if len(records)]
     if len(holding) == 1 and isinstance(holding[0], PointTable):
         return holding[0].first_of_each()
@@ -153,7 +148,6 @@ def _each_once(found: Sequence[Sequence[MeasurementRecord]]) -> Sequence[Measure
 
 
 def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRecord]) -> list[str]:
-    """A line a file: how many points of which format, what was guessed, what is missing, what failed."""
     lines = []
     start = 0
     for file in files:
@@ -321,7 +315,6 @@ def place_of(source: str) -> list[str | int]:
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse the name of a file that is there: no profile is written over."""
     if path.exists() and not is_stream(path):
         raise InputError(f"{path} is there already", hint="name another file: `profile=FILE.yaml`")
 

@@ -1,6 +1,6 @@
 """Measured points that state a rate of requests in place of users, beside stored loads at that rate, or simulated.
 
-Means are compared with means, medians with medians where there is no mean. Not here: points with users (validating)."""
+Means are compared with means, medians with medians where there is no mean."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ def compared_at_rates(
     excluded: Iterable[Exclusion],
     captured: LookUp | None = None,
 ) -> tuple[tuple[AtRate, ...], tuple[Exclusion, ...]]:
-    """Open-loop points beside stored loads, and what is left out, with the reason of those that have none."""
     found: list[AtRate] = []
     reasons: Counter[str] = Counter()
     with read_transaction(location) as transaction:
@@ -125,7 +124,6 @@ def _of_point(record: MeasurementRecord, transaction: ReadTransaction, captured:
 def _stored(
     deployment: Deployment, rate: float, transaction: ReadTransaction
 ) -> tuple[str, Scenario, dict[str, float]] | None:
-    """The means at a rate, from stored loads around it, with their scenario; None where there are none."""
     for knowledge, scenario in _scenarios(deployment):
         key = RecordBuilder().scenario(deployment.model_name, scenario).key
         predicted = _around(list(transaction.rows(_Load, _LOADS, [key])), rate)
@@ -135,7 +133,6 @@ def _stored(
 
 
 def _arrivals(record: MeasurementRecord, deployment: Deployment, rate: float) -> MeasuredRequests:
-    """Requests of the point's mean lengths at its rate, as many as it completed within bounds; nothing is measured."""
     count = min(max(record.run.completed_requests or _FEWEST, _FEWEST), _MOST)
     rate /= deployment.plan.dp * max(1, deployment.instances)  # a replica gets its part
     gaps = (
@@ -175,7 +172,6 @@ def _scenarios(deployment: Deployment) -> Iterator[tuple[str, Scenario]]:
 
 
 def _around(loads: Sequence[_Load], rate: float) -> dict[str, float] | None:
-    """Means at a rate, between two loads of one setting; None where none lie around it."""
     for one in loads:
         if one.arrivals_per_s == rate:
             return {"ttft": one.ttft, "tpot": one.tpot}

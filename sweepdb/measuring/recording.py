@@ -1,6 +1,4 @@
-"""Keeps comparisons: the scenarios that were compared, their probes, and the signed errors of these probes.
-
-Not here: comparing (sweepdb.measuring.validating)."""
+"""Keeps comparisons: the scenarios that were compared, their probes, and the signed errors of these probes."""
 
 from __future__ import annotations
 
@@ -150,7 +148,6 @@ def keep_comparison(
 
 
 def _sides(validation: Validation) -> dict[tuple[Knowledge, str, str], Scenario]:
-    """The scenarios of each point: what generates, and what takes its prompts where sides are apart."""
     found: dict[tuple[Knowledge, str, str], Scenario] = {}
     for (knowledge, key), asked in validation.asked.items():
         if asked.scenario in validation.probes:
@@ -217,7 +214,6 @@ class _Keeper:
     def put(
         self, sides: Mapping[tuple[Knowledge, str, str], Scenario], validation: Validation, on_kept: Progress
     ) -> None:
-        """Store every scenario, and the probes that the store lacks."""
         builder = RecordBuilder()
         names = {scenario: validation.points[key].model_name for (_, key, _), scenario in sides.items()}
         for scenario, model_name in names.items():
@@ -229,7 +225,6 @@ class _Keeper:
             on_kept(done, len(refs))
 
     def _put_probes(self, ref: ScenarioRef, block: ProbeBlock) -> None:
-        """Blocks are of neighbouring batch sizes; what is there stays as it is."""
         for part in block.stretches():
             first, last = int(part.batch_size[0]), int(part.batch_size[-1])
             missing = missing_intervals((first, last), ref.known)
@@ -242,7 +237,6 @@ class _Keeper:
 
 
 def remembered(store: Store) -> LookUp:
-    """Operators from the store; what it lacks ships or is captured, and is stored."""
     known: dict[str, OperatorSet] = {}
 
     def look_up(request: CaptureRequest) -> OperatorSet:

@@ -1,6 +1,4 @@
-"""Compare two sides, setting by setting: measured runs, or the predictions of a sweep.
-
-Not here: the statistics (evaluator.ledger.regressions), and steps over days (trending)."""
+"""Compare two sides, setting by setting: measured runs, or the predictions of a sweep."""
 
 from __future__ import annotations
 
@@ -43,12 +41,10 @@ class Regression:
     predicted: tuple[str, ...] = ()
 
     def worse(self, percent: float = 0.0) -> list[Change]:
-        """Changes that are surely worse, by more than so many percent."""
         return [one for one in self.changes if one.verdict == "worse" and one.worse_percent > percent]
 
     @property
     def verdict(self) -> str:
-        """The outcome in a sentence or two."""
         count = {kind: sum(one.verdict == kind for one in self.changes) for kind in ("worse", "better", "unknown")}
         settings = len({one.setting for one in self.changes})
         said = f"{settings} settings, {len(self.changes)} numbers compared: {count['worse']} surely worse"

@@ -1,6 +1,4 @@
-"""The life of stored points after their import: shown, corrected, deleted. Comparisons with what is no more go too.
-
-Not here: files of points (sweepdb.measuring.measurement_files)."""
+"""The life of stored points after their import: shown, corrected, deleted. Comparisons with what is no more go too."""
 
 from __future__ import annotations
 
@@ -53,7 +51,6 @@ class ShownPoint:
     comparisons: tuple[PointComparison, ...]
 
     def fields(self) -> list[tuple[str, object]]:
-        """Names and values of what is known of the point, as `set` and SQL name them."""
         flat = asdict(self.record)
         found: list[tuple[str, object]] = [("measurement", flat.pop("key"))]
         sides = {side: flat.pop(side) for side in ("prefill", "decode")}
@@ -67,7 +64,6 @@ class ShownPoint:
 
 
 def shown_measurement(point: str, store_url: str | None) -> ShownPoint:
-    """The one stored point whose key begins so."""
     with open_store(store_url, read_only=True) as store:
         record = _one(point, get_measurements(store))
     with connect(store_url) as connection:
@@ -78,7 +74,6 @@ def shown_measurement(point: str, store_url: str | None) -> ShownPoint:
 
 
 def delete_measurements(selection: PointSelection, store_url: str | None) -> tuple[str, ...]:
-    """Remove stored points and their comparisons; the keys of those that are gone."""
     with open_store(store_url) as store:
         keys = tuple(record.key for record in _selected(selection, get_measurements(store)))
         delete_stored(store, keys)
@@ -112,7 +107,6 @@ def let_measurements_teach(selection: PointSelection, store_url: str | None, *, 
 
 
 def selected_points(selection: PointSelection, records: Sequence[MeasurementRecord]) -> list[MeasurementRecord]:
-    """The points that a selection names or filters; every one where it does neither."""
     narrowed = selection.points or selection.model or selection.device or selection.source
     return _selected(selection, records) if narrowed else list(records)
 

@@ -1,7 +1,4 @@
-"""Which stored settings are worth measuring on one's own server, before any is, the best first.
-
-Not here: how they are chosen (evaluator.ledger.fitting.near_fit), and the fit to what was measured
-(sweepdb.measuring.engine_fitting)."""
+"""Which stored settings are worth measuring on one's own server, before any is, the best first."""
 
 from __future__ import annotations
 

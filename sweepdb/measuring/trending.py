@@ -1,6 +1,4 @@
-"""Days and metrics of each setting over time, and where its level stepped.
-
-Not here: finding steps in a series (evaluator.ledger.steps), and drawing them (sweepdb.reporting)."""
+"""Days and metrics of each setting over time, and where its level stepped."""
 
 from __future__ import annotations
 

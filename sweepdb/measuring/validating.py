@@ -1,7 +1,4 @@
-"""Predict measured points and compare. No Typer, no printing; rules and figures: evaluator.ledger.scoring.
-
-Not here: reading files (sweepdb.measuring.measurement_files) and keeping what was compared
-(sweepdb.measuring.recording)."""
+"""Predict measured points and compare. No Typer, no printing; rules and figures: evaluator.ledger.scoring."""
 
 from __future__ import annotations
 
@@ -179,7 +176,6 @@ def _split(comparisons: Iterable[Comparison], by: str) -> Mapping[str, list[Comp
 
 
 def field_of(one: Comparison, name: str) -> str:
-    """A field of a comparison as text."""
     if name == "kind":
         return "mixture of experts" if one.moe else "dense"
     return str(getattr(one, name))
@@ -241,7 +237,6 @@ def compare(
 
 
 def _not_covered(asked: Asked, probes: Mapping[Scenario, Evaluated], failures: Failures) -> str:
-    """The rule by which a matched point has no comparison."""
     for scenario in (asked.scenario, asked.prompts):
         if scenario is not None and scenario in failures:
             return f"not evaluated: {failures[scenario]}"
@@ -250,7 +245,6 @@ def _not_covered(asked: Asked, probes: Mapping[Scenario, Evaluated], failures: F
 
 
 def _matched(records: Iterable[MeasurementRecord]) -> tuple[list[Point], Counter[str], Counter[str]]:
-    """Points with what we predict for them; rules that took points out, and rules that repaired some, counted."""
     points: list[Point] = []
     rules: Counter[str] = Counter()
     repairs: Counter[str] = Counter()

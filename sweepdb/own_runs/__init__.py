@@ -1,6 +1,4 @@
-"""Measured points of a store as answers read them, kept between questions, and what they say of one row.
-
-Not here: the statistics (queries.learning)."""
+"""Measured points of a store as answers read them, kept between questions, and what they say of one row."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Servers of measured settings by the names, formats and sizes of stored rows, where the catalogue knows them.
-
-Not here: settings as rows (queries.measured_rows), and which points teach (sweepdb.own_runs.points)."""
+"""Servers of measured settings by the names, formats and sizes of stored rows, where the catalogue knows them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Own runs beside one stored row: predicted and corrected times, and the run that lies nearest.
-
-Not here: the correction itself (queries.learning), and whole answers (queries.judging.learned)."""
+"""Own runs beside one stored row: predicted and corrected times, and the run that lies nearest."""
 
 from __future__ import annotations
 
@@ -58,7 +56,6 @@ class OwnRunsOfARow:
 
 
 def own_runs_of_a_row(location: StoreLocation, text: str) -> OwnRunsOfARow | None:
-    """The own runs of the server of a stored row; None where none was measured."""
     points = own_points(location).points
     if not points:
         return None
@@ -76,7 +73,6 @@ def own_runs_of_a_row(location: StoreLocation, text: str) -> OwnRunsOfARow | Non
 def taught_of(
     location: StoreLocation, points: Sequence[OwnPoint], scenarios: frozenset[int]
 ) -> tuple[Lessons, Learned] | None:
-    """The points that are of the servers of stored scenarios, and what they teach; None where none is."""
     with read_transaction(location) as transaction:
         lessons = lessons_of(transaction, points, scenarios)
     if lessons is None:

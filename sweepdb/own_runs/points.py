@@ -1,6 +1,4 @@
-"""Stored measurements as the points that answers are corrected by: which server they are of, and at which setting.
-
-Not here: what they say of stored rows (queries.learning)."""
+"""Stored measurements as the points that answers are corrected by: which server they are of, and at which setting."""
 
 from __future__ import annotations
 
@@ -27,13 +25,11 @@ TAUGHT = ("ttft_ms", "tpot_exclusive_ms", "e2e_ms", "output_tokens_per_s")
 
 
 def group_of(one: Deployment) -> Group:
-    """The server that a deployment is of: device, model, engine and formats."""
     formats = one.precision
     return (one.device.name, one.model_name, one.engine or "", formats.linear, str(formats.experts), formats.attention)
 
 
 def setting_of(one: Deployment) -> Setting:
-    """Where a deployment lies among the settings of its server."""
     plan = one.plan
     return Setting(
         users=float(one.users), input_length=float(one.input_length), output_length=float(one.output_length),
@@ -42,7 +38,6 @@ def setting_of(one: Deployment) -> Setting:
 
 
 def plan_name(plan: PlanRecord) -> str:
-    """A plan in one text, in which two plans differ where any of their sizes do."""
     return " ".join(str(getattr(plan, size.name)) for size in OF_PLANS)
 
 

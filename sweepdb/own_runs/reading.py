@@ -1,7 +1,7 @@
 """The own points of a store: runs of one setting together where there are many, and kept beside the store.
 
 Matching names of models, devices and formats takes a second of imports and a millisecond a point; what came of it is a
-small file that is read while the points and the program stay as they are. Not here: one record (points)."""
+small file that is read while the points and the program stay as they are."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class _Mark(NamedTuple):
 
 
 def own_points(location: StoreLocation) -> OwnPoints:
-    """The measured points of a store; without any, nothing is imported to read them."""
     with read_transaction(location) as transaction:
         marks = list(transaction.rows(_Mark, _MARKS))
         store_id = transaction.store_id
@@ -59,7 +58,6 @@ def own_points(location: StoreLocation) -> OwnPoints:
 
 
 def read_own_points(location: StoreLocation) -> OwnPoints:
-    """The measured points of a store, from its rows alone."""
     from store.opening import open_store
     from store.writing import get_measurements
     from sweepdb.own_runs.points import points_of_records

@@ -1,6 +1,4 @@
-"""`plan` as a function: evaluates what the store lacks of a question, then answers it from rows.
-
-Not here: what the answer says in words (sweepdb.planning.deployment_plan)."""
+"""`plan` as a function: evaluates what the store lacks of a question, then answers it from rows."""
 
 from __future__ import annotations
 
@@ -69,7 +67,6 @@ def _found(
     progress: bool | Callable[[Progress], None],
     on_notes: Callable[[Sequence[str]], None],
 ) -> DeploymentPlan | RatePlan:
-    """The answer about a request, after what the store lacks of it is evaluated."""
     built, rated = about.built, asked.own.rate is not None
     check_reserve(asked.question.get("reserved_memory_gb"), built.parts)
     on_notes(asked.notes)
@@ -97,8 +94,6 @@ def _found(
 
 
 def _ranked(found: DeploymentPlan, asked: Asked, about: LookedAt) -> DeploymentPlan:
-    """The rows of every format that was looked at in one order."""
-
     def in_order(answer: Answer) -> Answer:
         return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
 
@@ -107,7 +102,6 @@ def _ranked(found: DeploymentPlan, asked: Asked, about: LookedAt) -> DeploymentP
 
 
 def _surely(session: Session, asked: Asked, about: LookedAt, found: DeploymentPlan) -> Answer | None:
-    """The same question with limits read at a confidence, where those of the best may be missed."""
     best, limits = found.best, found.answer.question.limits
     if best is None or limits.confidence is not None or holds_of(best, limits) != "no":
         return None
@@ -141,7 +135,6 @@ def stored_or_evaluated(
     progress: bool | Callable[[Progress], None],
     on_notes: Callable[[Sequence[str]], None],
 ) -> tuple[str, int]:
-    """The sweep that holds what is asked for, and how many probes were evaluated for it."""
     if built.arrivals is None and (known := stored_sweep(built.parts, parse_url(store))) is not None:
         return known, 0
     from sweepdb.evaluating.running import check_outcome, progress_of, run_request  # half a second of imports
@@ -155,7 +148,6 @@ def stored_or_evaluated(
 
 
 def _relaxed(session: Session, question: Mapping[str, object]) -> Iterator[Relaxed]:
-    """The same question, once for each limit on time, with that limit alone a quarter longer."""
     for one, longer in longer_limits(question):
         answer = session.ask(question_of(REPORT, {**question, one.keyword: longer, "confidence": None}))
         yield Relaxed(about=one, limit=longer, answer=answer)

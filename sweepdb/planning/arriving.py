@@ -1,7 +1,6 @@
 """The answer of `plan` for a rate of requests that arrive: how many devices to buy, from simulations.
 
-Rows are those of the report `capacity`, so that both say the same. Not here: which configurations are simulated
-(sweepdb.planning.simulated), and users who wait for their answers (sweepdb.planning.deployment_plan)."""
+Rows are those of the report `capacity`, so that both say the same."""
 
 from __future__ import annotations
 
@@ -185,7 +184,6 @@ class RatePlan(Framed):
         )
 
     def _without_engine(self) -> Iterator[str]:
-        """Devices that formulas serve, which simulate nothing."""
         parts = [part for part in self.about.built.parts if part.engine is None]
         names = dict.fromkeys(device.name for part in parts for device in part.devices)
         if names:
@@ -232,7 +230,6 @@ class Order:
     rank_by: str | None
 
     def key(self, rows: Sequence[Row]) -> Callable[[Row], tuple[object, ...]]:
-        """A key that sorts the deployment to buy first."""
         by_money = self.rank_by == "cost" or (
             self.rank_by is None and all(row["usd_per_hour"] is not None for row in rows)
         )
@@ -271,7 +268,6 @@ class Order:
 
 
 def rows_of_a_device(answer: Answer) -> list[Row]:
-    """The rows of `capacity` on one device each, with their formats."""
     of_one = [row for row in answer.dicts() if row["prefill_device"] in {None, row["device"]}]
     return [{**row, "quantization": quantization_of(answer, row)} for row in of_one]
 

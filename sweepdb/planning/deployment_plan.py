@@ -1,6 +1,4 @@
-"""The answer of `plan`: rows of whole deployments, and in words what wins, what holds it back and what to ask next.
-
-Not here: asking (sweepdb.planning.answering), and tables (cli.render.plans)."""
+"""The answer of `plan`: rows of whole deployments, and in words what wins, what holds it back and what to ask next."""
 
 from __future__ import annotations
 
@@ -26,8 +24,6 @@ _CLOSE = 0.9  # share of a limit from which on it is called near
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxed:
-    """The same question with one limit that is longer."""
-
     about: Limit
     limit: float
     answer: Answer
@@ -35,8 +31,6 @@ class Relaxed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextCommand:
-    """A command with its options by keyword."""
-
     words: tuple[str, ...]
     options: Mapping[str, object] = field(default_factory=dict)
 
@@ -227,7 +221,6 @@ class DeploymentPlan(Framed):
         yield f"Next comes {described(second)}, with {times:.2f} x {of_what}: {judged(worse, errors)}."
 
     def _times(self, row: Row, best: Row) -> tuple[float, str]:
-        """The ranked measure of a row as a multiple of the best's, and its name."""
         hourly = "usd_per_hour" if best["carries_target"] else "usd_per_million_output_tokens"
         measure, what = {
             "cost": (hourly, "the money"),
@@ -246,7 +239,6 @@ class DeploymentPlan(Framed):
         ]
 
     def _held_back(self, best: Row) -> Iterator[str]:
-        """The gain from one longer limit, and another deployment where that wins then."""
         for one in self.relaxed if self.ranking != "latency" else ():  # longer limits make no request shorter
             wider = self._first(one.answer)
             if wider is None:

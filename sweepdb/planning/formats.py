@@ -1,6 +1,4 @@
-"""Formats and pipeline stages that a plan looks at by itself: narrower weights, and stages where nodes are crossed.
-
-Not here: which deployment wins (sweepdb.planning.ranking), and what is said of it (sweepdb.planning.held_back)."""
+"""Formats and pipeline stages that a plan looks at by itself: narrower weights, and stages where nodes are crossed."""
 
 from __future__ import annotations
 
@@ -46,7 +44,6 @@ class Weights:
 
     @property
     def nodes(self) -> int:
-        """Nodes that the weights need."""
         return -(-int(self.weight_bytes) // int(self.node_bytes))
 
 
@@ -139,7 +136,6 @@ def _narrower(options: SweepOptions) -> Iterator[tuple[SweepOptions, str]]:
 
 
 def _checkpoints(name: str, published: float) -> Mapping[str, ModelSpec]:
-    """Checkpoints of the catalogue with the same weights in narrower formats, the narrowest of each kind."""
     found: dict[tuple[str, str], tuple[str, ModelSpec]] = {}
     for other, spec in checkpoints_of(name):  # the smallest of a kind comes last
         size = published_bytes(spec)
@@ -156,6 +152,5 @@ def _computes(device: DeviceProfile, spec: ModelSpec) -> bool:
 
 
 def _quantises(options: SweepOptions, device: DeviceProfile) -> bool:
-    """Whether the engine that serves a device quantises weights as it loads them."""
     models = options.serving_models or (usual_serving_model(device, options.convention),)
     return all((launcher := launcher_of(model)) is not None and launcher.quantises for model in models)

@@ -1,6 +1,4 @@
-"""Sentences under a plan: what a narrower format saves, what binds, what rests on a data sheet, whether limits hold.
-
-Not here: what wins and what comes next (sweepdb.planning.deployment_plan)."""
+"""Sentences under a plan: what a narrower format saves, what binds, what rests on a data sheet, whether limits hold."""
 
 from __future__ import annotations
 
@@ -82,14 +80,12 @@ def _needs_nodes(device: str, weights: Weights, best: Row | None) -> str:
 
 
 def crosses_nodes(plan: DeploymentPlan) -> bool:
-    """Whether an instance of the best deployment spans nodes."""
     best, about = plan.best, plan.looked_at
     weights = None if best is None or about is None else about.weights.get(str(best["device"]))
     return best is not None and weights is not None and bool(_crossing(best, weights.node_devices))
 
 
 def _crossing(row: Row, node: int) -> str:
-    """The part of an instance that crosses the network between nodes; empty where each fits in one."""
     names = ("plan", "prefill_plan", "decode_plan")
     sizes = [read_label(str(row[name])) for name in names if row[name] is not None]
     if any(one["tp"] > node for one in sizes):
@@ -112,7 +108,6 @@ def of_memory(plan: DeploymentPlan, best: Row) -> Iterator[str]:
 
 
 def of_bases(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """The best measured device, where the winner's kernels were not measured."""
     lacks = kernels_lack(best.get("basis"))
     if not lacks:
         return
@@ -126,7 +121,6 @@ def of_bases(plan: DeploymentPlan, best: Row) -> Iterator[str]:
 
 
 def of_prices(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """The cheapest tokens, where another deployment than the winner has them."""
     priced = [row for row in plan.beside(best) if row["usd_per_million_output_tokens"] is not None]
     cheapest = min(priced, key=lambda row: number_of(row["usd_per_million_output_tokens"]), default=None)
     if cheapest is not None and cheapest["rank"] != best["rank"]:
@@ -139,7 +133,6 @@ def _money(row: Row) -> str:
 
 
 def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """The advice where limits may be missed."""
     said = holds_of(best, plan.answer.question.limits)
     if said != "no":
         return

@@ -12,7 +12,6 @@ _PART = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)")
 
 
 def read_label(label: str) -> dict[str, int]:
-    """The sizes of a label by their names there. Those that it leaves out are as usual."""
     return {**LABELS, **{name: int(size) for name, size in _PART.findall(label)}}
 
 
@@ -37,14 +36,12 @@ def deployment_label(row: Mapping[str, object]) -> str:
 
 
 def readable_row(row: Mapping[str, object]) -> Mapping[str, object]:
-    """A whole deployment with the texts and units that people read."""
     free = row["memory_free_bytes"]
     free_gib = free / _GIBIBYTE if isinstance(free, int | float) else None
     return {**row, "deployment": deployment_label(row), "memory_free_gib": free_gib}
 
 
 def described(row: Mapping[str, object]) -> str:
-    """A deployment in words, with the format of its weights where the row says it."""
     device, form = row["device"], f" in {in_words(row['quantization'])}" if "quantization" in row else ""
     if row["mode"] == "pd":
         sides = (

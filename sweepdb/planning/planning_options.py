@@ -1,8 +1,6 @@
 """The options of `plan`: those of `evaluate` that say what is served, limits of questions, a few of its own.
 
-Those of a report are here, too: the command line reads both before anything is asked.
-
-Not here: how they are declared (sweepdb.evaluating.sweep_options, queries.asking.options)."""
+Those of a report are here, too: the command line reads both before anything is asked."""
 
 from __future__ import annotations
 
@@ -95,8 +93,6 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A plan's options as what is evaluated and what is asked of the rows."""
-
     evaluated: SweepOptions
     question: Mapping[str, object]  # keywords of the report
     own: PlanOptions
@@ -105,7 +101,6 @@ class Asked:
 
     @property
     def of_rate(self) -> Mapping[str, object]:
-        """The keywords of the report about a rate."""
         return {**self.question, "rate": self.own.rate, "attainment": self.own.attainment, "top": _EVERY}
 
 
@@ -172,7 +167,6 @@ def _check_ranking(own: PlanOptions, *, within: object) -> None:
 
 
 def _given(given: Mapping[str, object]) -> dict[str, object]:
-    """The keywords that are given; one that plan has not is refused."""
     values = in_new_words(given, plan_options().values())
     for keyword in values:
         if keyword not in plan_options():
@@ -207,12 +201,10 @@ def not_decided() -> frozenset[str]:
 
 @cache
 def decide_options() -> Mapping[str, Declared]:
-    """The options of a decision: those of a plan that change it."""
     return {keyword: item for keyword, item in plan_options().items() if keyword not in not_decided()}
 
 
 def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
-    """The options of plan alone, with what is assumed where nothing is said."""
     stated = "attainment" in values
     read = {item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)}
     own = PlanOptions(**{field: value for field, value in read.items() if value is not None})
@@ -236,7 +228,6 @@ def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
 
 
 def longer_limits(question: Mapping[str, object]) -> Iterator[tuple[Limit, float]]:
-    """Each limit of a question on a time, with what it is a quarter longer."""
     for one in limit_table():
         limit = question.get(one.keyword)
         if isinstance(limit, int | float) and one.metric is not None and not one.least:

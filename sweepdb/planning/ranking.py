@@ -1,6 +1,4 @@
-"""The order of a plan's rows: by money, rate, devices or time, over all devices and formats.
-
-Not here: which deployments each device has (the report `deployments`), and what is said of them."""
+"""The order of a plan's rows: by money, rate, devices or time, over all devices and formats."""
 
 from __future__ import annotations
 
@@ -46,12 +44,10 @@ def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: boo
 
 
 def quantization_of(answer: Answer, row: Row) -> str:
-    """The formats of a row, as titles name them."""
     return parts_of_title(answer, row)[2]
 
 
 def subject_of(answer: Answer, row: Row) -> str:
-    """The subject of a row, without model and format: two checkpoints of one model are compared."""
     return _without_format(parts_of_title(answer, row))
 
 
@@ -60,7 +56,6 @@ def subjects(answer: Answer) -> tuple[str, ...]:
 
 
 def parts_of_title(answer: Answer, row: Row) -> list[str]:
-    """Model, lengths, formats and the rest of a row, as the title of its group has them."""
     return answer.scope[int(number_of(row["question_group"]))].split(_BETWEEN)
 
 

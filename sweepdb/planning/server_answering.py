@@ -1,6 +1,4 @@
-"""`plan` of a server that somebody starts, as a function: evaluates what the store lacks, then answers from rows.
-
-Not here: what the answer says in words (sweepdb.planning.server_plan)."""
+"""`plan` of a server that somebody starts, as a function: evaluates what the store lacks, then answers from rows."""
 
 from __future__ import annotations
 
@@ -123,7 +121,6 @@ class _Evaluating:
         return sweep
 
     def possible(self, wanted: Iterable[SweepOptions]) -> Iterator[str]:
-        """The sweeps of those that the model, device and engine take."""
         for one in wanted:
             with suppress(InputError):
                 yield self.sweep(one)
@@ -147,7 +144,6 @@ def _devices(stated: SweepOptions, server: FoundServer) -> int:
 
 
 def _most(stated: SweepOptions, room: CacheRoom) -> int:
-    """Requests that one instance takes at once."""
     most = stated.batch_range[1]
     return room.requests if most is None else most * (stated.dp_sizes or (1,))[0] * (stated.pp_sizes or (1,))[0]
 
@@ -185,7 +181,6 @@ def _room(session: Session, location: StoreLocation, server: FoundServer, sweep:
 
 
 def _row_of(session: Session, location: StoreLocation, sweep: str, users: int) -> Row | None:
-    """Every column of the stored row of so many users, however little memory it leaves."""
     asked = {"sweep": sweep, "concurrency": users, "reserved_memory_gb": 0}
     rows = session.ask(question_of("concurrency", asked)).dicts()
     return dict(zip(*find_probe(location, str(rows[0]["probe"])), strict=True)) if rows else None
@@ -196,7 +191,6 @@ def _bytes(row: Row, part: str) -> int:
 
 
 def _changed(stated: SweepOptions, server: FoundServer, formats: tuple[str, ...], users: float) -> SweepOptions:
-    """Other plans and formats on the same devices, with as many users."""
     usual = SweepOptions()
     sizes = ("tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes", "dcp_sizes", "pcp_sizes",
              "redundant_experts", "micro_batches")  # fmt: skip
@@ -220,7 +214,6 @@ def _flags(stated: SweepOptions, users: float) -> Iterator[SweepOptions]:
 
 
 def _waiting(stated: SweepOptions, server: FoundServer, room: CacheRoom, users: float) -> SweepOptions | None:
-    """The server with more users than it serves at once, the others waiting; None where all are served."""
     replicas = (stated.dp_sizes or (1,))[0] * server.instances
     seats = min(room.requests // replicas, _most(stated, room) // (stated.dp_sizes or (1,))[0])
     each = math.ceil(users / replicas)
@@ -269,11 +262,9 @@ class _Asking:
 
     @property
     def limited(self) -> bool:
-        """Whether a limit on time is given."""
         return bool(question_of("concurrency", {**self.question, "concurrency": 1}).limits.said())
 
     def of(self, sweep: str, users: float) -> Answer:
-        """The report about so many users."""
         return self.session.ask(question_of("concurrency", {**self.question, "sweep": sweep, "concurrency": users}))
 
     def rows(
@@ -301,7 +292,6 @@ class _Asking:
             yield self._row(users, self._change(row), row, int(number_of(row["instances"])))
 
     def _rows_of(self, sweep: str, users: float) -> list[Row]:
-        """Rows, each with the format of its group."""
         answer = self.of(sweep, users)
         return [{**row, "form": parts_of_title(answer, row)[2]} for row in answer.dicts()]
 
@@ -315,7 +305,6 @@ class _Asking:
         }  # fmt: skip
 
     def _change(self, row: Row) -> str:
-        """The name of a change, with the line that starts it."""
         engine = self.server.engine
         (first, *_) = self.of(self.sweep, 1).dicts()
         changed = changed_flags(self.location, str(first["probe"]), str(row["probe"]), engine)

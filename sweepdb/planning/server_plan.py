@@ -1,6 +1,4 @@
-"""The answer about a server that somebody starts: what it does for numbers of users, and what better flags would do.
-
-Not here: evaluating and asking (sweepdb.planning.server_answering), and tables (cli.render.plans)."""
+"""The answer about a server that somebody starts: what it does for numbers of users, and what better flags would do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which configurations are simulated for a rate: those that can need the fewest devices, by what users who wait get.
 
 A closed loop bounds what requests that arrive leave within the limits: of measured ladders none had more than 0.96 of
-the most that its closed loop finishes at 1.25 times the limit of TPOT. Not here: simulating (evaluator.arrivals)."""
+the most that its closed loop finishes at 1.25 times the limit of TPOT."""
 
 from __future__ import annotations
 
@@ -52,7 +52,6 @@ class Ceiling(NamedTuple):
         return {"prefill": "decode", "decode": "prefill"}.get(self.phase)
 
     def fewest(self, rate: float) -> float:
-        """The fewest devices that could carry a rate."""
         return self.num_devices * ceil(rate / self.most_per_s - 1e-9)
 
 
@@ -76,7 +75,6 @@ class Known:
 
 
 def ceilings_of(location: StoreLocation, sweep: str, *, ttft_ms: float, tpot_ms: float) -> tuple[Ceiling, ...]:
-    """The scenarios of a sweep that can keep any requests within the limits, from their stored rows."""
     with read_transaction(location) as transaction:
         ids = list(transaction.values(int, _IDS, (sweep,)))
     with StoreConnection(location) as connection:
@@ -103,7 +101,6 @@ class Rounds:
         return sorted(found, key=lambda one: (one.fewest(self._rate), -one.most_per_s / one.num_devices))
 
     def next(self, known: Known) -> list[str]:
-        """The keys of the next round."""
         taken: dict[tuple[str, str], int] = defaultdict(int)
         found: list[str] = []
         for one in self.left(known):

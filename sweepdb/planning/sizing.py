@@ -1,6 +1,4 @@
-"""`plan` for a rate: evaluates what the store lacks, simulates what can matter, asks `capacity`.
-
-Not here: what the answer says (sweepdb.planning.arriving), and which configurations matter (simulated)."""
+"""`plan` for a rate: evaluates what the store lacks, simulates what can matter, asks `capacity`."""
 
 from __future__ import annotations
 
@@ -151,7 +149,6 @@ class Sizing:
         )
 
     def _longer(self, session: Session, sweep: str) -> Iterator[Longer]:
-        """The same question, once for each limit on time, with that limit alone a quarter longer."""
         for one, longer in longer_limits(self.asked.question):
             answer = self._capacity(session, sweep, {one.keyword: longer})
             yield Longer(about=one, limit=longer, best=self.order.first(rows_of_a_device(answer)))

@@ -1,6 +1,4 @@
-"""Sweeps of a store that were asked for as a request is: what needs no evaluating again.
-
-Not here: evaluating (sweepdb.evaluating), and asking (sweepdb.planning.answering)."""
+"""Sweeps of a store that were asked for as a request is: what needs no evaluating again."""
 
 from __future__ import annotations
 
@@ -35,7 +33,6 @@ class _Sweep(NamedTuple):
 def stored_scenarios(
     parts: Sequence[SweepRequest], location: StoreLocation, arrivals: ArrivalRequest | None = None
 ) -> tuple[str, frozenset[str]] | None:
-    """The newest finished sweep of the same request with the keys of its scenarios; None where there is none."""
     if location.path is not None and not location.path.exists():
         return None
     arguments = request_arguments(parts) | ({} if arrivals is None else {"arrivals": arrivals})

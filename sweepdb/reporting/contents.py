@@ -1,6 +1,4 @@
-"""The contents of a report: the deployments of a question, its frontier, and what moved limits bring.
-
-Not here: how it looks (sweepdb.reporting.page_file)."""
+"""The contents of a report: the deployments of a question, its frontier, and what moved limits bring."""
 
 from __future__ import annotations
 
@@ -64,7 +62,6 @@ def contents_of(given: Mapping[str, object], store: str | None = None) -> Conten
 
 
 def of_plan(plan: DeploymentPlan) -> Contents:
-    """The same of a plan that was made."""
     values = _given(plan)
     with open_session(plan.store.url) as session:
         plan, values = _in_one_format(session, plan, values)
@@ -113,12 +110,10 @@ def _stored_row(session: Session, won: Mapping[str, object] | None) -> dict[str,
 
 
 def _named(row: Mapping[str, object]) -> dict[str, str]:
-    """The subject of a row as the filters that narrow a question down to it."""
     return {keyword: str(row[column]) for keyword, column in _SUBJECT.items()} if row else {}
 
 
 def _assumed(session: Session, answer: Answer) -> Iterator[str]:
-    """The assumptions of the rows of an answer, each sentence once."""
     probes = dict.fromkeys(str(row[name]) for row in answer.dicts() for name in _PROBES if row[name] is not None)
     scenarios = dict.fromkeys(find_scenario(session.location, one.partition(":")[0]) for one in probes)
     found: dict[str, None] = {}
@@ -158,7 +153,6 @@ def _of_frontier(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _given(plan: DeploymentPlan) -> dict[str, object]:
-    """The keywords of the question that a plan asked."""
     question = plan.answer.question
     parts = {"scope": question.scope, "limits": question.limits, "definitions": question.definitions,
              "pairs": question.pairs, "options": question.options}  # fmt: skip

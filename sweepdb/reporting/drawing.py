@@ -108,7 +108,6 @@ class _Drawer:
         return self._process
 
     def close(self) -> None:
-        """End the process; the next picture starts another."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

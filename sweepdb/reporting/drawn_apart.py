@@ -12,7 +12,6 @@ HEAD = struct.Struct(">?Q")  # whether it was drawn, and how many bytes follow: 
 
 
 def main() -> int:
-    """Draw one specification a line."""
     import vl_convert
 
     for line in sys.stdin.buffer:

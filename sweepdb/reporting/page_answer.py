@@ -1,6 +1,4 @@
-"""The first part of a report, for whoever reads no further, and what its words mean.
-
-Not here: the parts below it (sweepdb.reporting.page_parts)."""
+"""The first part of a report, for whoever reads no further, and what its words mean."""
 
 from __future__ import annotations
 
@@ -39,7 +37,6 @@ _TIMES = (
 
 
 def answer_part(decision: Contents, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[Html]:
-    """The answer, the question, and all that a decision needs to know first."""
     yield paragraph(_subject(decision), kind="scope")
     first, *others = map(spoken, decision.plan.sentences())
     yield paragraph(first, kind="lead", id_="sentence")
@@ -74,7 +71,6 @@ def _sure(decision: Contents, row: Row) -> Iterator[str]:
 
 
 def _money(best: Sequence[Row]) -> Iterator[str]:
-    """The cost of the winner, and who makes a token for less."""
     row = best[0]
     if row["usd_per_hour"] is None:
         yield f"What it costs is not known: no price of {row['device']} is stored."
@@ -94,7 +90,6 @@ def _a_token(row: Row) -> float:
 
 
 def _limits(answer: Answer) -> str:
-    """The limits and the devices that were asked about, in a line."""
     limits, pairs = answer.question.limits, answer.question.pairs
     told = [*limits.told(), *limits.surely, f"{limits.reserved_gib:g} GiB of each device kept free"]
     if pairs.num_devices is not None:

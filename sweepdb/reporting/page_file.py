@@ -1,6 +1,4 @@
-"""HTML files of reports and rates: pages that need no network, whose script is allowed by its digest alone.
-
-Not here: what is said (sweepdb.reporting.page_parts), and asking (sweepdb.reporting.contents)."""
+"""HTML files of reports and rates: pages that need no network, whose script is allowed by its digest alone."""
 
 from __future__ import annotations
 
@@ -72,7 +70,6 @@ def report_page(decision: Contents, *, command: str, spoken: Callable[[str], str
 
 
 def plain_page(title: str, text: Iterable[Html]) -> str:
-    """A page of text and tables in the same look, which runs nothing."""
     pieces = _Pieces(style=_text("report.css"), scripts=())
     return str(_page(pieces, title, [element("h1", title), "\n", *text], []))
 
@@ -104,7 +101,6 @@ def _winners(decision: Contents) -> list[Mapping[str, object]]:
 
 
 def _data(decision: Contents, picture: dict[str, Json] | None, *, marked: bool) -> dict[str, Json]:
-    """Everything that the script reads: the answers at every stop of the sliders, and the picture."""
     stops = decision.stops
     pairs = decision.answer.question.pairs
     if stops is None:

@@ -1,6 +1,4 @@
-"""The parts of a report in words: the answer, what moves it, its cost, how far off it may be, where it comes from.
-
-Not here: the file around them (sweepdb.reporting.page_file), and asking (sweepdb.reporting.contents)."""
+"""The parts of a report in words: the answer, what moves it, its cost, how far off it may be, where it comes from."""
 
 from __future__ import annotations
 
@@ -47,7 +45,6 @@ _METRICS = {
 def page_parts(
     decision: Contents, best: Sequence[Row], *, command: str, spoken: Callable[[str], str], still: str | None
 ) -> list[tuple[str, Html]]:
-    """Each part's heading and HTML. `best`: what satisfies the limits asked for; `still`: the drawn picture."""
     return [
         ("What to deploy", html_of(answer_part(decision, best, spoken))),
         ("The deployments, and other limits", html_of(_moving(decision, best))),
@@ -95,7 +92,6 @@ def _price(number: int, device: str, price: object) -> Html:
 
 
 def _reach(stops: Stops) -> str:
-    """Where the sliders end."""
     spans = []
     for slider in stops.sliders:
         limits = [one for one in slider.stops if one is not None]
@@ -149,7 +145,6 @@ def _costs(decision: Contents, best: Sequence[Row], spoken: Callable[[str], str]
 
 
 def _break_even(priced: Sequence[Row], decision: Contents) -> Iterator[str]:
-    """The price at which the next device makes tokens for as little money as the first."""
     cheapest = min(priced, key=lambda row: amount(row["usd_per_million_output_tokens"]))
     least = amount(cheapest["usd_per_million_output_tokens"])
     yield (
@@ -222,7 +217,6 @@ def _changes(decision: Contents, best: Sequence[Row], spoken: Callable[[str], st
 
 
 def _steps(stops: Stops, slider: Slider, base: float) -> Iterator[list[object]]:
-    """One row for each run of stops with the same winner."""
     line = stops.line(slider.name)
     merged: list[tuple[float | None, int | None]] = []
     for limit, places in line:

@@ -56,7 +56,6 @@ def _row(tag: str, texts: Iterable[str], kinds: Sequence[str | None]) -> Iterato
 
 
 def paragraph(text: str, *, kind: str | None = None, id_: str | None = None) -> Html:
-    """A paragraph of plain text."""
     return html_of([element("p", text, class_=kind, id=id_), "\n"])
 
 

@@ -1,7 +1,6 @@
 """Pictures that are no report's own: the frontier of a file to send, explained steps, a validation, a day.
 
-The first is that of queries/pictures with a band of expected errors and who wins. Not here: the page around it and what
-moves in it (sweepdb.reporting.page_file)."""
+The first is that of queries/pictures with a band of expected errors and who wins."""
 
 from __future__ import annotations
 
@@ -65,7 +64,6 @@ def frontier_picture(frontier: Answer, won: Sequence[Row], tpot_limit: float | N
 
 
 def won_mark(row: Row) -> dict[str, Json]:
-    """A deployment as a mark of the picture."""
     tpot = amount(row["tpot_ms"])
     return {
         "mode": str(row["mode"]),
@@ -76,7 +74,6 @@ def won_mark(row: Row) -> dict[str, Json]:
 
 
 def limit_mark(tpot_limit: float | None) -> Iterator[Json]:
-    """Where a limit on TPOT stands in the picture."""
     if tpot_limit is not None:
         yield {_SPEED: 1000.0 / tpot_limit}
 
@@ -119,13 +116,11 @@ def _mapping(value: Json) -> dict[str, Json]:
 
 
 def picture_with(specification: Path, rows: Sequence[Json]) -> dict[str, Json]:
-    """A specification of a file, with its rows and the looks of all pictures."""
     spec: dict[str, Json] = json.loads(specification.read_text(encoding="utf-8"))
     return {**spec, **picture_looks(), "data": {"values": list(rows)}}
 
 
 def explained_picture(explanation: Explanation) -> dict[str, Json]:
-    """The steps of one or two probes: bars by kind of operator, and of the longest operators."""
     rows: list[Json] = [
         {
             "of": f"{step.probe} {step.step}",
@@ -143,7 +138,6 @@ def explained_picture(explanation: Explanation) -> dict[str, Json]:
 
 
 def validated_picture(validation: Validation) -> dict[str, Json]:
-    """Predicted over measured values of points as asked; an error where none could be compared."""
     rows: list[Json] = [
         {**{name: getattr(one, name) for name in _COMPARED}, "error_percent": 100 * one.error}
         for one in validation.of("asked")
@@ -154,7 +148,6 @@ def validated_picture(validation: Validation) -> dict[str, Json]:
 
 
 def scheduled_picture(found: DaySchedule) -> dict[str, Json]:
-    """A day below one axis of hours: its rate, the first candidate's replicas, and shares within the limits."""
     best = found.candidates[0]
     rows: list[Json] = [{"of": "target", "value": found.attainment}]
     rows += [{"of": "rate", "hour": hour, "value": rate} for hour, rate in _steps(found.rates_per_s)]

@@ -1,6 +1,4 @@
-"""Answers at steps of limits and of the devices: what the sliders of a report show, each asked of the store.
-
-Not here: how they look (sweepdb.reporting.page_file and its script)."""
+"""Answers at steps of limits and of the devices: what the sliders of a report show, each asked of the store."""
 
 from __future__ import annotations
 
@@ -45,7 +43,6 @@ class Slider:
 
     @property
     def keyword(self) -> str:
-        """The option of a question that it moves."""
         return _keyword(self.name)
 
     @property
@@ -66,11 +63,9 @@ class Stops:
 
     @property
     def asked(self) -> Places:
-        """Where the sliders stand as asked."""
         return tuple(slider.asked for slider in self.sliders)
 
     def line(self, name: str) -> list[tuple[Limit, Places]]:
-        """The winners along one slider, the others as asked."""
         place = [slider.name for slider in self.sliders].index(name)
         found = []
         for number, limit in enumerate(self.sliders[place].stops):
@@ -125,14 +120,11 @@ def moved(given: Mapping[str, object], limits: Mapping[str, Limit]) -> dict[str,
 
 
 class _Kept:
-    """The rows of every answer, each once."""
-
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self._places: dict[tuple[object, ...], int] = {}
 
     def answered(self, rows: Iterable[Row]) -> _Answers:
-        """The rows of an answer, by the devices that they are the best within."""
         found: _Answers = {}
         for row in rows:
             kinds = found.setdefault(_limit(row["budget"]), {})
@@ -159,11 +151,9 @@ class _Kept:
         return found
 
     def best_first(self, places: Iterable[int]) -> Places:
-        """Places in the order in which people are shown their rows."""
         return tuple(sorted(places, key=lambda place: carrying_order(self.rows[place])))
 
     def _place(self, row: Row) -> int:
-        """Where a row stands; its rank is of one answer alone."""
         same = tuple(row[name] for name in row if name != "rank")
         if same not in self._places:
             self._places[same] = len(self.rows)
@@ -171,7 +161,6 @@ class _Kept:
         return self._places[same]
 
     def _keeps(self, place: int, limits: Mapping[str, Limit]) -> bool:
-        """Whether a row is within limits on times."""
         return all(_within(self.rows[place][str(limit_named(name).metric)], limit) for name, limit in limits.items())
 
 

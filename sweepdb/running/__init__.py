@@ -1,6 +1,6 @@
 """`decide --run`: starts servers by their launch files, measures and imports, and stops all that it started.
 
-Linux alone. Not here: which start is worth most (sweepdb.deciding)."""
+Linux alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The benchmark client that is installed, asked for one load by bench.sh of a launched folder.
-
-Not here: the flags of each (sweepdb.launching.benchmark_script)."""
+"""The benchmark client that is installed, asked for one load by bench.sh of a launched folder."""
 
 from __future__ import annotations
 
@@ -19,7 +17,6 @@ _LOOK_EVERY_S = 0.1
 
 
 def installed_client(wanted: str | None = None) -> str:
-    """The client to ask by: the one that is named, or the first that is installed."""
     if wanted is not None and wanted not in CLIENTS:
         raise InputError(f"`client={wanted}` is not one of {', '.join(CLIENTS)}")
     among = CLIENTS if wanted is None else (wanted,)

@@ -1,6 +1,4 @@
-"""Commands that end with us: each runs under a watchdog; what a killed one leaves is found by its session and mark.
-
-Not here: the watchdog itself (sweepdb.running.watchdog)."""
+"""Commands that end with us: each runs under a watchdog; what a killed one leaves is found by its session and mark."""
 
 from __future__ import annotations
 
@@ -39,11 +37,9 @@ class Guarded:
     process: subprocess.Popen[bytes]
 
     def ended(self) -> int | None:
-        """The exit status once it has ended."""
         return self.process.poll()
 
     def stop(self) -> None:
-        """End it and everything that it started."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         self.process.wait()
@@ -86,7 +82,6 @@ def marked(mark: Mark) -> set[int]:
 
 
 def end_marked(mark: Mark) -> int:
-    """End what is left of a command, and return how many processes that were."""
     found = len(marked(mark))
     if left := watchdog.end_all(lambda: marked(mark)):
         numbers = ", ".join(map(str, sorted(left)))

@@ -31,7 +31,6 @@ class Load:
 
     @property
     def name(self) -> str:
-        """How files call it, as bench.sh does."""
         return str(self.concurrency) if self.rate is None else f"rate-{self.rate:g}"
 
     def __str__(self) -> str:
@@ -56,7 +55,6 @@ class Begun:
 
     @property
     def left(self) -> list[Load]:
-        """Loads that were not measured yet."""
         return [load for load in self.ladder if load.name not in self.measured]
 
     @property
@@ -88,13 +86,11 @@ class Journal:
         self._read(line)
 
     def begin(self, start: Begun) -> None:
-        """Note a start before anything of it is there."""
         said = asdict(start)
         self.write("start", **{name: said[name] for name in _OF_START}, ladder=said["ladder"])
 
     @property
     def under_way(self) -> Begun | None:
-        """The start that was neither stopped nor given up."""
         return self.starts[-1] if self.starts and not self.starts[-1].stopped else None
 
     def _read(self, line: Mapping[str, Any]) -> None:
@@ -126,7 +122,6 @@ _OF_START = ("number", "probe", "scenario", "plan", "device", "folder")
 
 @contextmanager
 def open_journal(folder: Path) -> Iterator[Journal]:
-    """The journal of a folder, locked until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / JOURNAL).open("a+", encoding="utf-8") as file:
         try:

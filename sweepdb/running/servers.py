@@ -1,6 +1,4 @@
-"""A launched folder as a running server: started on a free port, waited for, watched, stopped with the block.
-
-Not here: keeping that one failed (sweepdb.running.starts)."""
+"""A launched folder as a running server: started on a free port, waited for, watched, stopped with the block."""
 
 from __future__ import annotations
 
@@ -53,11 +51,9 @@ class RunningServer:
 
     @property
     def url(self) -> str:
-        """Where clients reach it."""
         return f"http://127.0.0.1:{self.port}"
 
     def check(self, where: str) -> None:
-        """Raise if it crashed, or answers no more."""
         ended = self.guarded.ended()
         if ended is not None:
             raise _failure(f"crashed {where} ({_how(ended)})", self.log, under_load=True)
@@ -150,7 +146,6 @@ def _how(status: int) -> str:
 
 
 def last_lines(log: Path, count: int = _SAID_LINES) -> tuple[str, ...]:
-    """The last lines of a log that are not blank."""
     return tuple(line.rstrip() for line in _end_of(log).splitlines() if line.strip())[-count:]
 
 

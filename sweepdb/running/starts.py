@@ -32,8 +32,6 @@ _UNCLEAR_IN_A_ROW = 2  # starts that failed, not for want of memory: it may be t
 
 
 class WantedLoad(Protocol):
-    """A load that is worth measuring."""
-
     @property
     def concurrency(self) -> int: ...
     @property
@@ -41,8 +39,6 @@ class WantedLoad(Protocol):
 
 
 class WantedStart(Protocol):
-    """A server that is worth starting, with its loads, the one that is worth most first."""
-
     @property
     def probe(self) -> str: ...
     @property
@@ -66,7 +62,6 @@ class Ran:
 
 
 def runs_folder(location: StoreLocation) -> Path:
-    """Where journal, launch files and results of a store's runs lie: beside it."""
     return Path("sweepdb.runs") if location.path is None else location.path.with_name(f"{location.path.name}.runs")
 
 
@@ -113,7 +108,6 @@ class _Running:
     unclear: int = 0
 
     def end_what_is_left(self) -> None:
-        """Stop what a killed call has started."""
         ended = sum(end_marked(mark) for mark in self.journal.marks)
         if ended:
             self.say(f"{ended} processes of a run that was killed: stopped")
@@ -164,7 +158,6 @@ class _Running:
         return self.journal.starts[-1]
 
     def _made(self, start: Begun) -> None:
-        """One start to its end: measured as far as it goes, or failed."""
         folder = self.folder / start.folder
         write_launch(
             start.probe, folder, engine=self.how.engine, engine_version=self.how.engine_version, force=True,

@@ -33,7 +33,6 @@ def stat_of(process: int) -> list[str]:
 
 
 def running() -> dict[int, list[str]]:
-    """Fields of every process that is not a zombie."""
     found = {int(one.name): stat_of(int(one.name)) for one in Path("/proc").iterdir() if one.name.isdecimal()}
     return {process: fields for process, fields in found.items() if fields and fields[0] not in "ZX"}
 
@@ -64,7 +63,6 @@ def _end(processes: set[int], kind: signal.Signals) -> None:
 
 
 def end_all(found: Callable[[], set[int]]) -> set[int]:
-    """End the processes that are found, again and again until there are none; those that do not end."""
     began = time.monotonic()
     _end(left := found(), signal.SIGTERM)
     while left and time.monotonic() < began + GIVEN_UP_S:

@@ -1,6 +1,4 @@
-"""Stored deployments that could carry a day, each with the replicas that its goodput asks for.
-
-Not here: simulating them (sweepdb.scheduling.scheduled)."""
+"""Stored deployments that could carry a day, each with the replicas that its goodput asks for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A day's schedule: each candidate's replicas by hour, what they take, and how many requests are within the limits.
-
-Not here: finding it (sweepdb.scheduling.scheduled)."""
+"""A day's schedule: each candidate's replicas by hour, what they take, and how many requests are within the limits."""
 
 from __future__ import annotations
 
@@ -48,11 +46,9 @@ class Candidate:
         return " ".join(one.scenario for one in self.sides)
 
     def device_hours(self, kind: str) -> float:
-        """Of the whole day, start-up among them."""
         return sum(one.num_devices * one.scaled[kind].paid_minutes for one in self.sides) / 60
 
     def usd(self, kind: str) -> float | None:
-        """Of the whole day; None without a price."""
         price = self.usd_per_device_hour
         return None if price is None else price * self.device_hours(kind)
 

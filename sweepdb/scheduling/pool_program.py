@@ -1,6 +1,6 @@
 """Which models run on a pool of devices in each hour, as an integer program that HiGHS solves.
 
-Pure: needs in, replicas out. Not here: where needs come from (sweepdb.scheduling.pools)."""
+Pure: needs in, replicas out."""
 
 from __future__ import annotations
 
@@ -134,7 +134,6 @@ class _Program:
                     self.highs.addConstr(also_starting <= devices)
 
     def solved(self, least: Any) -> float | None:  # noqa: ANN401  an expression of HiGHS
-        """The least that can be; None where nothing is possible."""
         self.highs.minimize(least)
         status = self.highs.getModelStatus().name
         if status == "kInfeasible":

@@ -1,6 +1,4 @@
-"""A day of several models on one pool of devices: replicas of each by hour, what is lost, and what is in time.
-
-Not here: finding it (sweepdb.scheduling.pools)."""
+"""A day of several models on one pool of devices: replicas of each by hour, what is lost, and what is in time."""
 
 from __future__ import annotations
 

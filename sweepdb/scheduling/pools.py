@@ -1,6 +1,4 @@
-"""Several models on one pool of devices: needs from stored loads and simulation, the answer from HiGHS, simulated.
-
-Not here: the integer program (sweepdb.scheduling.pool_program)."""
+"""Several models on one pool of devices: needs from stored loads and simulation, the answer from HiGHS, simulated."""
 
 from __future__ import annotations
 
@@ -155,7 +153,6 @@ class _Model:
 
     @property
     def requests(self) -> FloatArray:
-        """Of each hour."""
         rates = self.day.rates_per_s
         return np.asarray(self._whole(60 * np.add.reduceat(rates, np.arange(0, rates.size, _HOUR))))
 

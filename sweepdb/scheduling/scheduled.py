@@ -1,6 +1,4 @@
-"""`schedule`: replicas by hour for a day's rate, from stored loads; the winner is played through.
-
-Not here: the schedule itself (evaluator.arrivals.day.scaling), and playing (evaluator.arrivals.day.days)."""
+"""`schedule`: replicas by hour for a day's rate, from stored loads; the winner is played through."""
 
 from __future__ import annotations
 
@@ -73,7 +71,6 @@ def schedule(
 
 
 def day_of(trace: str | os.PathLike[str], trace_unit: str) -> Day:
-    """The day of a file, whose log counts time in this unit."""
     from evaluator.inputs import read_day
 
     if trace_unit not in _UNITS_S:
@@ -166,7 +163,6 @@ class AskedDay:
         )
 
     def player(self, one: Candidate, location: StoreLocation) -> DayPlayer:
-        """The day's requests for an instance."""
         return self._player(one, location)[0]
 
     def _player(self, one: Candidate, location: StoreLocation) -> tuple[DayPlayer, Scenario]:
@@ -188,7 +184,6 @@ class AskedDay:
         return _Simulation(self, pair.attained, player.requests)
 
     def simulated(self, one: Candidate, location: StoreLocation) -> Candidate:
-        """The candidate with the fewest replicas whose hours keep the limits in a simulated day."""
         from evaluator.arrivals import LimitsUnmetError, peaks
 
         rates, scaling = self.day.rates_per_s, self.scaling
@@ -262,5 +257,4 @@ class _Simulation:
 
 
 def shares_of(attained: FloatArray) -> tuple[float | None, ...]:
-    """Shares, None where no request came."""
     return tuple(None if math.isnan(one) else one for one in attained.tolist())

@@ -102,7 +102,6 @@ def _put_names(store: Store, bundle: Bundle) -> None:
 def _put_beside(
     store: Store, bundle: Bundle, scenarios: Iterable[ScenarioRecord], refs: Mapping[str, ScenarioRef]
 ) -> None:
-    """Take in what answers need beside rows; what is known here already stays as it is."""
     from store.writing import get_prices, put_calibration, put_measurements, put_operators, put_prices, put_validations
 
     put_operators(store, traced_again(store, scenarios, bundle.operators()))
@@ -125,7 +124,6 @@ def _put_beside(
 def _believed(
     bundle: Bundle, records: Mapping[str, ScenarioRecord], refuse_row: RowCheck | None
 ) -> Iterator[tuple[BundledBlock, BlockRecord]]:
-    """Blocks with their rows, each what was exported and what an evaluation of its scenario can give."""
     for block in bundle.blocks():
         if block.scenario not in records:
             raise InputError(f"scenario {block.scenario[:12]} has rows, but scenarios.jsonl lacks it")

@@ -1,7 +1,5 @@
 """Rows of a bundle against what any evaluation of their scenario gives, whatever the coefficients: relations that every
-evaluated row keeps. tests/sweepdb/test_believable.py shows that they do.
-
-Not here: what no row of any scenario can be (store.writing), and keys (sweepdb.sharing.identities)."""
+evaluated row keeps. tests/sweepdb/test_believable.py shows that they do."""
 
 from __future__ import annotations
 
@@ -32,7 +30,6 @@ _OF_ENGINES = 0.3  # requests of several lengths have a mean each of their times
 
 
 def refuse_unbelievable(record: ScenarioRecord, block: BlockRecord) -> None:
-    """Raise where a row is none that an evaluation gives of this scenario."""
     sizes = np.asarray(block.batch_sizes)
     absent = np.full(sizes.shape, np.nan)
     columns = {
@@ -50,7 +47,6 @@ def refuse_unbelievable(record: ScenarioRecord, block: BlockRecord) -> None:
 
 
 def refuse_unbelievable_load(load: LoadRecord) -> None:
-    """Raise where the means of a load do not lie among the times that its cells count."""
     cells, edges = np.asarray(load.cells), edges_ms()
     held = cells[cells[:, 2:].sum(axis=1) > 0]
     for column, name in ((0, "ttft_mean_ms"), (1, "load_tpot_mean_ms")):
@@ -123,7 +119,6 @@ def _broken_sums(scenario: Scenario, columns: _Columns) -> Iterator[tuple[np.nda
 
 
 def _broken_times(scenario: Scenario, sizes: np.ndarray, columns: _Columns) -> Iterator[tuple[np.ndarray, str]]:
-    """Times of a request against the steps that make them."""
     length, requests = scenario.workload.output_length, sizes * scenario.plan.pp * scenario.plan.dp
     prefill, decode = columns["prefill_step_ms"], columns["decode_step_ms"]
     a_token = decode / columns["tokens_per_step"]

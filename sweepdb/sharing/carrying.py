@@ -1,6 +1,4 @@
-"""Carrying rows between stores and publishing them, as functions of Python.
-
-Not here: formats (queries.bundles, queries.publishing)."""
+"""Carrying rows between stores and publishing them, as functions of Python."""
 
 from __future__ import annotations
 

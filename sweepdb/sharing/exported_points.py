@@ -1,6 +1,4 @@
-"""Measured points and stored predictions for other programs, in the formats of theirs that we read.
-
-Not here: how a point stands in a format (evaluator.ledger.writers), and bundles of a store (carrying)."""
+"""Measured points and stored predictions for other programs, in the formats of theirs that we read."""
 
 from __future__ import annotations
 
@@ -55,7 +53,6 @@ class ToExport:
 def points_to_export(
     selection: PointSelection, store_url: str | None, *, rows: str = "measured", sweep: str | None = None
 ) -> ToExport:
-    """Stored points that a selection finds, or all; and predictions of aggregated rows that fit in memory."""
     if rows not in ROWS:
         raise InputError(f"`rows={rows}` is not one of {', '.join(ROWS)}")
     if sweep is not None and rows == "measured":
@@ -82,7 +79,6 @@ def _predictions(selection: PointSelection, store_url: str | None, sweep: str | 
 
 
 def pieces_of_points(records: Sequence[MeasurementRecord], format_: str) -> Iterator[str]:
-    """The text of one file, or of standard output."""
     return _PIECES[format_](records)
 
 
@@ -138,7 +134,6 @@ def _report_lines(records: Iterable[MeasurementRecord]) -> Iterator[str]:
 
 
 def _inferencex_rows(records: Iterable[MeasurementRecord]) -> Iterator[str]:
-    """A list of rows."""
     before = "[\n"
     for record in records:
         yield f"{before}{_json(row_of_inferencex(record))}"

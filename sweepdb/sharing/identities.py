@@ -1,6 +1,4 @@
-"""Recomputes what follows from the specs of a scenario: keys, sizes, rates. Other records are forgeries.
-
-Not here: types of values (queries.bundles), and numbers of rows (store.writing)."""
+"""Recomputes what follows from the specs of a scenario: keys, sizes, rates. Other records are forgeries."""
 
 from __future__ import annotations
 
@@ -30,7 +28,6 @@ Engines = Mapping[str, tuple[EngineProfile, ...]]  # profiles by the name of the
 
 
 def engines_of(calibrations: Iterable[CalibrationRecord]) -> Engines:
-    """Profiles of engines by name: those given, and those that ship."""
     found: dict[str, tuple[EngineProfile, ...]] = {name: (engine_profile(name),) for name in list_engines()}
     for record in calibrations:
         if record.device_name.startswith(ENGINE_OWNER):
@@ -69,7 +66,6 @@ def refuse_forged(records: Iterable[ScenarioRecord], engines: Engines) -> int:
 
 
 def refuse_misnamed(records: Iterable[ScenarioRecord], names: Iterable[tuple[str, str, str]]) -> None:
-    """Raise where a name of the catalogue is given to another model than the catalogue's."""
     models = {record.subject.model.key: record.subject.model for record in records}
     given = [(name, models[key]) for kind, name, key in names if kind == "model" and key in models]
     for name, model in (*given, *((model.name, model) for model in models.values())):
@@ -93,7 +89,6 @@ def _forged(record: ScenarioRecord, what: str) -> InputError:
 
 
 def _differing(record: ScenarioRecord) -> str:
-    """The first part of a scenario that its spec contradicts, or nothing."""
     subject, device = record.subject, record.device
     model, workload = subject.model, subject.workload
     least = {share.name: share.usual for share in SHARES}

@@ -1,6 +1,4 @@
-"""DuckDB for browsers, out of two packages that npm has: 32 MB that no wheel should hold.
-
-Not here: what it runs (queries.replaying)."""
+"""DuckDB for browsers, out of two packages that npm has: 32 MB that no wheel should hold."""
 
 from __future__ import annotations
 
@@ -103,7 +101,6 @@ def _missing(folder: Path) -> list[str]:
 
 
 def _fetch(folder: Path) -> None:
-    """Have npm fetch both archives."""
     npm = shutil.which("npm")
     if npm is None:
         raise InputError(

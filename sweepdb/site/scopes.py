@@ -1,6 +1,6 @@
 """Scopes that a page can choose, and everything of an answer that is no row: a document a scope.
 
-A browser adds the rows. Not here: statements that it runs (queries.replaying), files (sweepdb.site.site_folder)."""
+A browser adds the rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ class PageChoice:
                 yield device, family
 
     def devices(self, device: str | None) -> int:
-        """How many devices a scope is of."""
         return 1 if device is not None else len({one.device for one in self.entries})
 
 
@@ -72,7 +71,6 @@ class Documents:
     _ids: set[int] = field(default_factory=set)
 
     def of_choice(self, choice: PageChoice) -> tuple[list[Document], frozenset[int]]:
-        """A document a scope of a choice, and the scenarios that they are of."""
         found: list[Document] = []
         self._ids.clear()
         with RecordingSession(self.location) as session:
@@ -108,7 +106,6 @@ class Documents:
         }
 
     def _describe(self, name: str, answer: Answer) -> None:
-        """Keep what is the same in every answer of a report."""
         if name in self.reports and "columns" in self.reports[name]:
             return
         asked = report(name)
@@ -118,7 +115,6 @@ class Documents:
         }  # fmt: skip
 
     def _nearest(self, session: RecordingSession, asked: Mapping[str, object]) -> Document | None:
-        """How misses are looked up where nothing satisfies the limits."""
         kind = session.kind()
         if kind not in self._nearests:
             self._nearests[kind] = self._looked_up(session, asked)
@@ -158,7 +154,6 @@ class Documents:
         return self._places[key]
 
     def _refusals(self, name: str, session: RecordingSession, asked: Mapping[str, object]) -> Document:
-        """The error of each limit that a report refuses here."""
         key = (name, session.kind())
         if key not in self._refused:
             found = {}
@@ -179,13 +174,11 @@ def _refused(error: SweepdbError) -> Document:
 
 
 def _variables(parameters: Mapping[str, object]) -> list[str]:
-    """Statements that set what a report reads, limits aside."""
     limits = set(limit_variables().values())
     return [text for name, text in settings(parameters).items() if name not in limits and name != _BUDGET]
 
 
 def shown_by_limit(name: str) -> list[tuple[str, list[str] | None]] | None:
-    """The columns of a report's table; of those that only some limits show, these limits."""
     asked = report(name)
     keywords = [*limit_variables(), _BUDGET]
     every, always = shown_names(asked, keywords), shown_names(asked, ())
@@ -201,5 +194,4 @@ def shown_by_limit(name: str) -> list[tuple[str, list[str] | None]] | None:
 
 
 def short_plans(labels: Sequence[str]) -> dict[str, str]:
-    """Plans as people write them."""
     return {label: short_plan(label) for label in sorted(labels)}

@@ -1,6 +1,4 @@
-"""Writes a site: the files of the page, the engine, and of each choice of model and workload its rows and documents.
-
-Not here: what documents say (sweepdb.site.scopes)."""
+"""Writes a site: the files of the page, the engine, and of each choice of model and workload its rows and documents."""
 
 from __future__ import annotations
 
@@ -101,7 +99,6 @@ def _write_page(folder: Path) -> None:
 
 
 def write_data(location: StoreLocation, entries: list[ScopeEntry], data: Path) -> int:
-    """Write a folder a choice, and what all have in common; the number of probes."""
     data.mkdir()
     documents = Documents(location=location, state=read_state(location))
     choices = choices_of(entries)
@@ -131,7 +128,6 @@ def _described(
 
 
 def _write_choice(connection: duckdb.DuckDBPyConnection, path: Path, ids: Collection[int]) -> list[str]:
-    """Write the rows of scenarios as a database that browsers open; which plans they are of."""
     numbers = ", ".join(map(str, sorted(ids))) or "NULL"
     connection.execute(f"ATTACH '{_quoted(path)}' AS site ({_FORM})")
     try:
@@ -148,7 +144,6 @@ def _write_choice(connection: duckdb.DuckDBPyConnection, path: Path, ids: Collec
 
 
 def _write_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
-    """Write every probe for other programs; how many there are."""
     written = connection.execute(
         "COPY (FROM memory.main.probe ORDER BY model, device, scenario_id, batch_size)"
         f" TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)"

@@ -1,7 +1,7 @@
 """Times of a stored server by load, and at other lengths: of requests that arrive, simulated; of users who wait.
 
 A server that people use gets requests at random moments, and first tokens are then earlier than those of as many users
-who ask again at once. Not here: which rows these are, and how own runs correct them (sweepdb.watching.planned)."""
+who ask again at once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ class Curve:
         return math.log(high / low) / math.log(1.25 / 0.8)
 
     def times(self, ttft: FloatArray | float, tpot: FloatArray | float) -> Curve:
-        """The same server with slower times."""
         return replace(self, ttft_ms=ttft * self.ttft_ms, tpot_ms=tpot * self.tpot_ms)
 
 
@@ -75,11 +74,9 @@ class Restored:
     lengths: Lengths
 
     def at(self, seen: Lengths) -> Scenario:
-        """The scenario of requests as they were seen."""
         return replace(self.scenario, workload=_with_lengths(self.scenario.workload, self.lengths, seen))
 
     def arriving(self, seen: Lengths) -> Curve:
-        """Times of requests that arrive at random moments, from a few to nearly as many as it can serve."""
         scenario = self.at(seen)
         by_rate, first_given = scenario.phase == "prefill", scenario.phase != "decode"
         settings = PlaySettings(process=ArrivalProcess(kind="poisson", requests=_REQUESTS))
@@ -105,7 +102,6 @@ class Restored:
 
 
 def restored_server(location: StoreLocation, scenario: str, lengths: Lengths) -> Restored:
-    """A stored scenario by its key."""
     found, operators = scenario_with_operators(location, scenario)
     return Restored(scenario=found, operators=operators, lengths=lengths)
 

@@ -1,6 +1,4 @@
-"""An answer of `watch` as JSON, read again: a server when it was as planned.
-
-Not here: comparing with it (sweepdb.watching.judging)."""
+"""An answer of `watch` as JSON, read again: a server when it was as planned."""
 
 from __future__ import annotations
 
@@ -18,7 +16,6 @@ _LARGEST = 1e18
 
 
 def earlier_seen(path: Path, engine: str, phase: Phase) -> Seen:
-    """The numbers that an answer saw of a server of this kind."""
     rows = _rows(path, phase)
     means = {name: _mean(rows, name, path) for name in ("prompt_tokens", "output_tokens", "ttft_ms", "tpot_ms")}
     load = _mean(rows, LOADS[phase][0], path)

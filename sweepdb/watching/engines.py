@@ -3,9 +3,7 @@
 Names are those of vLLM (0.8 and newer), SGLang (0.4 and newer) and TensorRT-LLM (1.0 and newer). Where an engine
 renamed a metric, the newest name comes first. Names and labels were compared with where engines declare them
 (vllm/v1/metrics/loggers.py, sglang/srt/observability/metrics_collector.py, tensorrt_llm/metrics/collector.py), AIPerf's
-list of them, and a page of vLLM that swiss-ai/apertus-speculative-decoding keeps (metrics_after.prom).
-
-Not here: the format (sweepdb.watching.prometheus)."""
+list of them, and a page of vLLM that swiss-ai/apertus-speculative-decoding keeps (metrics_after.prom)."""
 
 from __future__ import annotations
 
@@ -56,7 +54,6 @@ class EngineMetrics:
     part_label: str = ""  # of parts that are counted beside their sum, where it is empty
 
     def whole_names(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Names as a page has them."""
         return tuple(f"{self.prefix}{self.joint}{name}" for name in names)
 
 
@@ -218,7 +215,6 @@ def _model_of(sample: MetricSample) -> str | None:
 
 
 def _of_model(samples: Iterable[MetricSample], model: str | None) -> list[MetricSample]:
-    """The samples of a model; those that name none are of all."""
     return [one for one in samples if model is None or _model_of(one) in {None, model}]
 
 
@@ -265,6 +261,5 @@ def _mean(samples: Sequence[MetricSample]) -> float | None:
 
 
 def average_of(readings: Sequence[Reading], gauge: str) -> float | None:
-    """The mean of a gauge over the readings that state it."""
     values = [value for one in readings if (value := getattr(one, gauge)) is not None]
     return fmean(values) if values else None

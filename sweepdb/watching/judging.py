@@ -1,7 +1,7 @@
 """Whether a server is as planned: each number that it states beside the planned one, and how sure a difference is.
 
 A difference is said where it is larger than the tolerance and chance makes one as large in less than one of 100 cases.
-Not here: where the numbers come from (sweepdb.watching.windows, planned)."""
+"""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ class Earlier:
 
 
 def differing_lengths(seen: Seen, planned: Lengths, tolerance: float) -> list[Judged]:
-    """Lengths of requests and the share of cached tokens, each beside the planned one."""
     found = [
         _judged(metric, "tokens", mean, value, value, _LENGTHS * tolerance, sd=mean.error, differs="other lengths")
         for metric, mean, value in (
@@ -141,7 +140,6 @@ def _judged(  # noqa: PLR0917  what a row has
     sd: float,
     differs: Verdict | None = None,
 ) -> Judged:
-    """A number with its interval and its verdict."""
     log, reach = math.log(mean.value / expected), SURE * sd
     least, most = (None if math.isinf(reach) else _percent(end) for end in (log - reach, log + reach))
     verdict: Verdict = "as planned"
@@ -158,7 +156,6 @@ def _percent(log: float) -> float:
 
 
 def said_of(judged: list[Judged], *, compared: bool) -> Iterator[str]:
-    """A sentence for each number that is not as planned; `compared` with another day, or with predictions alone."""
     for one in judged:
         if one.measured is None or one.expected is None:
             continue
@@ -184,7 +181,6 @@ class AtLimits(NamedTuple):
 
 
 def within_limits(curve: Curve, output: float, limits: Mapping[str, float]) -> AtLimits | None:
-    """The load from which a limit is missed, on lines between stored rows; None where the first row misses one."""
     most, breaks = float(curve.load[-1]), None
     for metric, limit in limits.items():
         crossing = _crossing(curve, metric, limit)

@@ -1,6 +1,4 @@
-"""A server as it was seen, as a measured point: a line of a table of one's own, imported as others are.
-
-Not here: reading such tables (evaluator.ledger), and recording them (sweepdb.measuring)."""
+"""A server as it was seen, as a measured point: a line of a table of one's own, imported as others are."""
 
 from __future__ import annotations
 
@@ -66,7 +64,6 @@ def _line(seen: Seen, instance: StoredInstance, *, drifted: bool, waits: bool) -
 
 
 def _lines(table: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    """The lines that a table has already."""
     try:
         with table.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)

@@ -1,6 +1,4 @@
-"""Pages of metrics from where they are: an address that is read again and again, or files that somebody kept.
-
-Not here: what stands in them (sweepdb.watching.engines)."""
+"""Pages of metrics from where they are: an address that is read again and again, or files that somebody kept."""
 
 from __future__ import annotations
 
@@ -59,7 +57,6 @@ def _of_files(paths: Sequence[Path], every: float | None, served_as: str | None)
 def _read_again(
     addresses: Mapping[Phase | None, str], every: float | None, during: float | None, served_as: str | None
 ) -> dict[Phase | None, list[Reading]]:
-    """Readings at the start, each `every` seconds, and at the end."""
     for address in addresses.values():
         if urlsplit(address).scheme not in {"http", "https"}:
             raise InputError(f"`metrics={address}` is no address of http or https")

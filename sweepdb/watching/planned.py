@@ -1,6 +1,4 @@
-"""The plan of a running server: its stored rows over load, as own runs correct them, at the lengths that it sees.
-
-Not here: what the server did (sweepdb.watching.windows), and the comparison (sweepdb.watching.judging)."""
+"""The plan of a running server: its stored rows over load, as own runs correct them, at the lengths that it sees."""
 
 from __future__ import annotations
 
@@ -56,17 +54,14 @@ class Planned:
 
     @property
     def lengths(self) -> Lengths:
-        """Mean lengths that it was planned for."""
         return self.restored.lengths
 
     @property
     def cache_share(self) -> float:
-        """Mean cache that a request takes over that of its full length."""
         full, mean = (float(str(self.instance.values[f"kv_cache{kind}_bytes"])) for kind in ("", "_mean"))
         return mean / full if full else 1.0
 
     def curve_at(self, lengths: Lengths) -> Curve:
-        """Its times by load, for requests of these lengths."""
         if self.arrivals == "users":
             return self.users if lengths == self.lengths else self.restored.longer(self.users, self.batches, lengths)
         try:
@@ -123,7 +118,6 @@ def _only_server(location: StoreLocation, *, engine: str, model: str, device: st
 
 
 def server_at(location: StoreLocation, probe: str, engine: str, said: Phase | None = None) -> StoredInstance:
-    """The stored row that a server of an engine was started as; `said` is the phase that its page states."""
     instance = read_instance(location, probe)
     phase = instance.scenario.phase
     if said is not None and phase != said:

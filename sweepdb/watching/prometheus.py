@@ -1,6 +1,4 @@
-"""Prometheus' text format, in which servers state their metrics: a page as samples by name, and histograms of them.
-
-Not here: which metric means what (sweepdb.watching.engines)."""
+"""Prometheus' text format, in which servers state their metrics: a page as samples by name, and histograms of them."""
 
 from __future__ import annotations
 
@@ -31,8 +29,6 @@ _LARGEST = 1e18  # that a server counts
 
 
 class MetricSample(NamedTuple):
-    """One line of a page."""
-
     labels: Mapping[str, str]
     value: float
 
@@ -50,7 +46,6 @@ class Histogram:
 
     @property
     def mean(self) -> float:
-        """Of the values; there is at least one."""
         return self.total / self.count
 
     def since(self, before: Histogram) -> Histogram:
@@ -77,7 +72,6 @@ class Histogram:
         return math.sqrt(math.expm1(widest * widest))
 
     def _filled(self) -> Iterator[tuple[float, float, float]]:
-        """(bound below, bound, values between them)."""
         lower, below = 0.0, 0.0
         for bound, up_to in self.buckets:
             yield lower, bound, up_to - below
@@ -95,7 +89,6 @@ class Histogram:
 
 
 def parse_page(text: str, where: str) -> Page:
-    """The samples of a page, by name. A page whose end is missing is refused: its last counts would be wrong."""
     if not text.strip():
         raise InputError(f"{where} is empty", hint="take the address of the server's metrics, such as /metrics")
     if not text.endswith(("\n", _END)):
@@ -147,13 +140,11 @@ def _check_histograms(page: Page, where: str) -> None:
 
 
 def sums_of(samples: Iterable[MetricSample]) -> float | None:
-    """The sum over all series; None where there is no number."""
     values = [one.value for one in samples if math.isfinite(one.value)]
     return math.fsum(values) if values else None
 
 
 def histogram_of(page: Page, family: str) -> Histogram | None:
-    """A histogram over all series of its labels; None where the page has none."""
     count, total = (sums_of(page.get(f"{family}_{part}", ())) for part in ("count", "sum"))
     if count is None or total is None:
         return None

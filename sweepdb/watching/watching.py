@@ -1,6 +1,4 @@
-"""`watch`: reads a server's metrics, sets them beside its stored row at that load, and says what differs.
-
-Not here: reading pages (pages), what was planned (planned), and how a difference is judged (judging)."""
+"""`watch`: reads a server's metrics, sets them beside its stored row at that load, and says what differs."""
 
 from __future__ import annotations
 
@@ -198,7 +196,6 @@ class _Judging:
     asked: _Asked
 
     def watched(self) -> Watched:
-        """The answer."""
         load = self.seen.load
         if load is None and not self.seen.is_idle:
             raise InputError("one page does not say how many requests are served", hint="read it twice: `every=60`")
@@ -236,13 +233,11 @@ class _Judging:
         return f"{load.value:.1f} requests in flight" if load.value < _MANY else f"{load.value:,.0f} requests in flight"
 
     def _expected(self, stored: Curve, lengths: list[Judged]) -> Expected:
-        """The server's curve, at the lengths that were seen where these are other ones."""
         other, planned = lengths_seen(self.planned.lengths, lengths), self.planned
         curve = stored if other is None else planned.curve_at(other)
         return Expected(stored=stored, seen=curve, lengths=other or planned.lengths, sd=planned.sd)
 
     def _overloaded(self, load: Mean, expected: Expected, lengths: Sequence[Judged]) -> Watched:
-        """The answer where more requests are served than any load that is known."""
         most = expected.seen.load[-1]
         if self.planned.arrivals == "users":
             raise InputError(
@@ -255,7 +250,6 @@ class _Judging:
         return self._answer([first._replace(verdict="overloaded"), *others, *lengths], [said, *judged])
 
     def _earlier(self, stored: Curve) -> Earlier | None:
-        """The day when it was as planned."""
         if self.asked.baseline is None:
             return None
         seen = earlier_seen(self.asked.baseline, self.seen.engine, self._phase)
@@ -263,7 +257,6 @@ class _Judging:
         return Earlier(seen=seen, expected=self._expected(stored, lengths))
 
     def _load_rows(self, load: Mean | None, expected: Expected | None) -> Iterator[Judged]:
-        """Load and cache: what the other numbers depend on, judged by nobody."""
         seen, plan = self.seen, self.planned
         if load is not None:
             planned_load = None if self._phase == "prefill" else float(plan.instance.concurrency)
@@ -287,7 +280,6 @@ class _Judging:
             yield _only_seen("cache_use", "of its tokens", seen.cache_use, *uses)
 
     def _at_limits(self, expected: Expected, now: Curve, times: Sequence[Judged]) -> tuple[list[Judged], list[str]]:
-        """The rate up to which the limits are kept, now and as planned."""
         limits = self.asked.limits
         if not limits:
             return [], []
@@ -367,7 +359,6 @@ def _limits_said(
     limits: Mapping[str, float],
     rate: float | None,
 ) -> str:
-    """A sentence on the limits: whether they are missed, and from which rate on."""
     at = "" if rate is None else f", at {rate:.3g} requests/s"
     now = f"The limit is missed now{at}: {', '.join(f'{_SHOWN[one]} above {limits[one]:g} ms' for one in missed)}."
     if kept is None:

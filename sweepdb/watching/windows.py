@@ -1,6 +1,4 @@
-"""A server between two readings: load, lengths and times, each with the error that chance leaves in it.
-
-Not here: what was planned (sweepdb.watching.planned), and what follows (sweepdb.watching.judging)."""
+"""A server between two readings: load, lengths and times, each with the error that chance leaves in it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The application that is served: pages, their files, and the REST interface, behind the guard.
 
-Vega comes out of the installed vl-convert package, so nothing is downloaded. Not here: sockets (serving)."""
+Vega comes out of the installed vl-convert package, so nothing is downloaded."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 def question_of_parameters(name: str, parameters: Iterable[tuple[str, str]]) -> Question:
-    """The question that an address asks; a parameter that is repeated stands for a list."""
     asked = question_report(name)
     given: dict[str, object] = {}
     several: dict[str, list[str]] = {}
@@ -44,7 +43,6 @@ def _other_spellings() -> dict[str, str]:
 
 
 def _typed(item: Declared, text: str) -> object:
-    """A text as the first of the option's types that it can be."""
     kinds = [kind for kind in plain_types(item.type) if kind is not type(None)]
     if bool in kinds:
         if text.lower() not in _WORDS:

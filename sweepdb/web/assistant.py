@@ -1,6 +1,4 @@
-"""Questions as tools of an assistant, over stdio: what is stored, reports, operators, SQL where it is switched on.
-
-Not here: pages and REST (sweepdb.web.app). An answer is short: what it leaves out is counted, never silent."""
+"""Questions as tools of an assistant, over stdio: what is stored, reports, operators, SQL where it is switched on."""
 
 from __future__ import annotations
 
@@ -50,8 +48,6 @@ _Tool = Callable[..., Awaitable[Document]]
 
 
 class Assistant:
-    """The tools over one store."""
-
     def __init__(self, pool: SessionPool) -> None:
         self._pool = pool
 
@@ -181,8 +177,6 @@ def _told(work: _Tool) -> Callable[..., Awaitable[str]]:
 
 
 class _Server(MCPServer):
-    """A server that refuses in sentences of its own."""
-
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:

@@ -67,7 +67,6 @@ def answer_document(told: Told, *, picture: str | None = None, note: str | None 
 
 
 def _nearest(answer: Answer) -> dict[str, object]:
-    """The nearest misses, with `relax_to` in the digits that admit them."""
     rows = []
     for row in answer.nearest_dicts():
         value = relaxed_to(row, answer.question.limits)
@@ -78,12 +77,10 @@ def _nearest(answer: Answer) -> dict[str, object]:
 
 
 def _given(answer: Answer) -> frozenset[str]:
-    """Options that were given, and whether first tokens are intervals."""
     return given_options(answer.question).union(("ttft_intervals",) if answer.ttft_intervals else ())
 
 
 def _plans(answer: Answer) -> dict[str, str]:
-    """Every plan of the rows as people write it."""
     tables = ((answer.columns, answer.rows[:MOST_ROWS]), (answer.nearest_columns, answer.nearest))
     found = {
         row[place]
@@ -95,7 +92,6 @@ def _plans(answer: Answer) -> dict[str, str]:
 
 
 def column_meanings(asked: Report, names: Collection[str]) -> list[dict[str, str]]:
-    """Columns with their units and meanings."""
     known = {one.name: one for one in asked.columns}
     return [
         {"name": name, "unit": known[name].unit if name in known else "none",
@@ -127,5 +123,4 @@ def _column(values: Sequence[object]) -> Sequence[object]:
 
 
 def limits_module() -> str:
-    """The table of limits, as a module of the pages."""
     return f"export const LIMITS = {json.dumps(limits_told())};\n"

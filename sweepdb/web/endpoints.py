@@ -1,6 +1,4 @@
-"""GET /api/v1/...: questions as addresses, answers as JSON, CSV, SVG or a picture's specification.
-
-Not here: who may ask (guard), sessions (pool), the shape of an answer (documents)."""
+"""GET /api/v1/...: questions as addresses, answers as JSON, CSV, SVG or a picture's specification."""
 
 from __future__ import annotations
 
@@ -45,14 +43,11 @@ _DRAWN = ("sweeps", "measured", "regress", "trend")  # beside answers, what has 
 
 
 class Endpoints:
-    """The addresses of one store."""
-
     def __init__(self, pool: SessionPool, *, sql: bool = False) -> None:
         self._pool = pool
         self._sql = sql
 
     def routes(self) -> list[Route]:
-        """Every address below /api/v1."""
         found: Mapping[str, Callable[[Request], object]] = {
             "reports": self.reports,
             "scope": self.scope,
@@ -75,7 +70,6 @@ class Endpoints:
         return [*routes, Route("/api/v1/sql", self.sql, methods=["POST"])] if self._sql else routes
 
     async def answer(self, request: Request) -> Response:
-        """A report's answer; `.csv`, `.svg` or `.vl` behind its name is another form of it."""
         return await self._answered(str(request.path_params["name"]), request)
 
     async def decide(self, request: Request) -> Response:
@@ -91,7 +85,6 @@ class Endpoints:
         return await _document(lambda: {**told, "state": state})
 
     async def coverage(self, request: Request) -> Response:
-        """Everything that is stored, and how densely."""
         return await self._answered("coverage", request)
 
     async def _answered(self, asked: str, request: Request) -> Response:
@@ -116,7 +109,6 @@ class Endpoints:
         return response
 
     async def reports(self, _: Request) -> Response:
-        """Reports with their parameters and columns."""
         return JSONResponse(
             [
                 {
@@ -144,7 +136,6 @@ class Endpoints:
         return JSONResponse({"state": await self._pool.state(), "store": self._pool.location.display})
 
     async def schema(self, _: Request) -> Response:
-        """Relations and their columns."""
         return JSONResponse(plain([
             {
                 "name": one.name, "kind": one.kind, "meaning": one.meaning,
@@ -158,7 +149,6 @@ class Endpoints:
         return await self._listed(request, sweeps_listing)
 
     async def measured(self, request: Request) -> Response:
-        """Measured points of the store, and predictions of them."""
         metric = request.query_params.get("metric")
         return await self._listed(request, lambda location: measured_listing(location, metric))
 
@@ -171,7 +161,6 @@ class Endpoints:
         return await self._listed(request, lambda location: trend_listing(location, request.query_params))
 
     async def probe(self, request: Request) -> Response:
-        """One stored row."""
         reference = _named(request)
         return await self._listed(request, lambda location: probe_listing(location, reference))
 
@@ -181,7 +170,6 @@ class Endpoints:
         return await self._listed(request, lambda location: explained_listing(location, reference, step))
 
     async def _listed(self, request: Request, listing: Callable[[StoreLocation], Listing]) -> Response:
-        """A listing as a document, or in the form behind the address's last dot."""
         state = await self._pool.state()
         found = await self._pool.run(lambda: listing(self._pool.location))
         form = request.url.path.rpartition("/")[2].partition(".")[2]

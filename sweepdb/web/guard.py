@@ -1,7 +1,7 @@
 """Who may ask a server what: its own names, reading alone, no other site's pages, and a token beyond this machine.
 
 A page of another site can make a browser send requests here, and can give this machine's address to a name of its own;
-only a list of names refuses that one. Not here: what is answered (sweepdb.web.endpoints)."""
+only a list of names refuses that one."""
 
 from __future__ import annotations
 
@@ -131,7 +131,6 @@ class Guard:
         return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
 
     def _entered(self) -> Response:
-        """A cookie, and on to the page without the token in its address."""
         response = HTMLResponse(_ENTERED)
         response.set_cookie(COOKIE, str(self._token), httponly=True, samesite="strict", path="/")
         return response

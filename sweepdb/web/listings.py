@@ -1,7 +1,6 @@
 """Documents that are no answer of a report: decisions, and tables of sweeps, measured points, a step or a stored row.
 
-A table comes with the statement and the command that give it again, and a picture where one says more.
-Not here: addresses (sweepdb.web.endpoints)."""
+A table comes with the statement and the command that give it again, and a picture where one says more."""
 
 from __future__ import annotations
 
@@ -52,14 +51,12 @@ class Listing:
 
 
 def sweeps_listing(location: StoreLocation) -> Listing:
-    """Requests to evaluate, validations and imports, the newest first."""
     rows = [[getattr(one, name) for name in _SWEEP] for one in list_sweeps(location, limit=_MOST_SWEEPS)]
     picture = _drawn("sweeps", [dict(zip(_SWEEP, row, strict=True)) for row in rows]) if rows else None
     return Listing(columns=_SWEEP, rows=rows, sql=_SWEEPS_SQL, command="sweepdb sweeps", picture=picture)
 
 
 def measured_listing(location: StoreLocation, metric: str | None = None) -> Listing:
-    """Measured points with predictions of them; of one metric, a picture as well."""
     found = measured_points(location)
     rows = found.rows
     picture = None
@@ -74,7 +71,6 @@ def measured_listing(location: StoreLocation, metric: str | None = None) -> List
 
 
 def explained_listing(location: StoreLocation, reference: str, step: str | None = None) -> Listing:
-    """The operators of a stored step, the longest first; of two probes, side by side."""
     from sweepdb.explaining import explain_probes
 
     references = reference.split(",")
@@ -92,7 +88,6 @@ def explained_listing(location: StoreLocation, reference: str, step: str | None 
 
 
 def probe_listing(location: StoreLocation, reference: str) -> Listing:
-    """One stored row with every column."""
     columns, row = find_probe(location, reference)
     sql = _ROW_SQL.format(*reference.strip().lower().split(":"))
     return Listing(columns=columns, rows=[row], sql=sql, command=f"sweepdb show {reference}")
@@ -148,7 +143,6 @@ def _typed(command: str, given: Mapping[str, str]) -> str:
 
 
 def _compared(metric: str, rows: Sequence[Mapping[str, object]]) -> Picture | None:
-    """Predicted over measured values, with the lines of equal ones and of those a fifth apart."""
     known = [row for row in rows if _positive(row["measured"]) and _positive(row["predicted"])]
     values = [value for row in known for value in (_positive(row["measured"]), _positive(row["predicted"]))]
     if not values:
@@ -164,13 +158,11 @@ def _compared(metric: str, rows: Sequence[Mapping[str, object]]) -> Picture | No
 
 
 def _drawn(name: str, rows: Sequence[Mapping[str, object]]) -> Picture:
-    """A picture of pages with its rows."""
     values: list[Any] = [{key: plain(value) for key, value in row.items()} for row in rows]
     return picture_with(_PICTURES / f"{name}.vl.json", values)
 
 
 def _spoken(metric: str) -> str:
-    """`ttft_ms` as an axis says it."""
     if not metric.endswith("_ms"):
         return metric.replace("_per_s", "/s").replace("_", " ")
     words = metric.removesuffix("_ms").split("_")

@@ -1,6 +1,4 @@
-"""The OpenAPI document of the REST interface, made of headers of reports and declarations of options.
-
-Not here: answering (sweepdb.web.endpoints)."""
+"""The OpenAPI document of the REST interface, made of headers of reports and declarations of options."""
 
 from __future__ import annotations
 
@@ -47,7 +45,6 @@ _ERRORS = {
 
 
 def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
-    """Every path with its parameters."""
     paths: dict[str, object] = {
         "/api/v1/reports": _path("Reports and the parameters that each takes", "reports"),
         "/api/v1/scope": _path("Models, devices, workloads and formats that are stored", "scope"),
@@ -84,7 +81,6 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
 
 
 def _decided() -> list[dict[str, object]]:
-    """The parameters of a decision: those of its report, and its own."""
     own = (
         Keyword(name="budget", hint=int, default=BUDGET, help="starts of a server to plan for"),
         Keyword(name="gain", hint=float, default=GAIN, help="share of the answer below which a run is not worth it"),
@@ -93,7 +89,6 @@ def _decided() -> list[dict[str, object]]:
 
 
 def parameter_of(keyword: Keyword) -> dict[str, object]:
-    """A keyword as a parameter of an address."""
     found: dict[str, object] = {
         "name": keyword.name,
         "in": "query",

@@ -1,7 +1,7 @@
 """Open sessions of a server, one a scope and moment: a moved limit finds the rows of its scope in memory.
 
 Whoever asks with the state that an earlier answer told gets rows of that moment, however the store has grown since, as
-long as its session is among those that are kept. Not here: HTTP (sweepdb.web.endpoints)."""
+long as its session is among those that are kept."""
 
 from __future__ import annotations
 
@@ -27,12 +27,10 @@ class UnknownPathError(InputError):
     """Nothing stands under an address."""
 
 
-class ServerBusyError(SweepdbError):
-    """More questions wait than a server lets wait."""
+class ServerBusyError(SweepdbError): ...
 
 
-class TooSlowError(SweepdbError):
-    """An answer took longer than one may take."""
+class TooSlowError(SweepdbError): ...
 
 
 _STATUS: tuple[tuple[type[SweepdbError], int], ...] = (
@@ -147,7 +145,6 @@ class SessionPool:
         self._under_way += 1
 
     async def _asked(self, question: Question, state: str | None) -> tuple[Answer, str]:
-        """The answer; once more in a new session where files were replaced before this one had read them."""
         for last in (False, True):
             key, one = await self._session(question, state)
             one.users += 1
@@ -185,7 +182,6 @@ class SessionPool:
             raise
 
     async def _session(self, question: Question, wanted: str | None) -> tuple[_Key, _Held]:
-        """The session of a scope: of the wanted moment, else of the newest."""
         scope = question.scope
         if wanted is not None and (scope, wanted) in self._held:
             return self._used((scope, wanted))
@@ -226,7 +222,6 @@ class SessionPool:
             self._release(one)
 
     def _release(self, one: _Held) -> None:
-        """Close a session that was dropped, once nobody asks it."""
         if one.dropped and one.users == 0:
             one.session.close()
 

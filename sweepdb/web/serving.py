@@ -1,4 +1,4 @@
-"""Serving: an address and a token, checked before anything is opened, and uvicorn. Not here: what is served (app)."""
+"""Serving: an address and a token, checked before anything is opened, and uvicorn."""
 
 from __future__ import annotations
 
@@ -42,18 +42,15 @@ class PromptProtocol(H11Protocol):
     """HTTP whose requests must be there in time: half of one would hold a connection for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
         super().connection_made(transport)
         self._waited: asyncio.TimerHandle | None = None
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece; what is no whole request yet is waited for."""
         super().data_received(data)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
         super().connection_lost(exc)
         if self._waited is not None:
             self._waited.cancel()
@@ -73,7 +70,6 @@ class PromptProtocol(H11Protocol):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

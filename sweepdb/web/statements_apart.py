@@ -26,7 +26,6 @@ _ENDED = 2
 
 
 def rows_apart(location: StoreLocation, statement: str) -> str:
-    """The rows of a statement as a JSON document; what is wrong with it is an error."""
     if len(statement.encode(errors="replace")) > STATEMENT_LETTERS:
         raise InputError(f"A statement has at most {STATEMENT_LETTERS:,} bytes.")
     asked = json.dumps({"store": location.url, "statement": statement})
@@ -47,7 +46,6 @@ def rows_apart(location: StoreLocation, statement: str) -> str:
 
 
 def main() -> int:
-    """Run one statement for the process that started this one."""
     asked = json.load(sys.stdin)
     limits = StatementLimits(timeout_s=_TIMEOUT_S, memory_bytes=_MEMORY_BYTES, when_stuck=lambda _: os._exit(_ENDED))
     try:

@@ -1,6 +1,4 @@
-"""Sweeps on many workers: a coordinator plans, captures and cuts; workers evaluate, write parts and register them.
-
-Not here: what a shard is (evaluator.shards), what a part is (store.parts)."""
+"""Sweeps on many workers: a coordinator plans, captures and cuts; workers evaluate, write parts and register them."""
 
 from __future__ import annotations
 

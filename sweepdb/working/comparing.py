@@ -1,6 +1,4 @@
-"""Measured points on workers: scenarios in shards and logs to replay, whose numbers travel back to be compared.
-
-Not here: comparing, and keeping what was compared (sweepdb.measuring), and how a log is replayed (evaluator.ledger)."""
+"""Measured points on workers: scenarios in shards and logs to replay, whose numbers travel back to be compared."""
 
 from __future__ import annotations
 
@@ -48,7 +46,6 @@ Progress = Callable[[int, int], None]
 
 
 def comparing_by(workers: Workers) -> tuple[Evaluate, Callable[[str], bool] | None]:
-    """How measured points are evaluated: on an engine, or here and only the points of a share, which keys tell."""
     if workers.kind == "share":
         return evaluated_or_why, lambda key: int(key[:16], 16) % workers.count == workers.share
 
@@ -61,7 +58,6 @@ def comparing_by(workers: Workers) -> tuple[Evaluate, Callable[[str], bool] | No
 
 
 def replaying_by(workers: Workers) -> Callable[[Sequence[MeasuredLog], LookUp | None], list[PlayedLog]]:
-    """How logs of measured points are replayed: on an engine, or here, where only the points of a share are."""
     if workers.kind == "share":
         return replayed_all
     return lambda logs, captured: replayed_on(engine_of(workers), logs, captured)
@@ -197,7 +193,6 @@ def _items(sizes: Mapping[Scenario, Sequence[int]]) -> Iterator[_Item]:
 
 
 def _stretches(sizes: Sequence[int]) -> Iterable[tuple[int, int]]:
-    """Neighbouring batch sizes, first and last of each."""
     ends = (np.flatnonzero(np.diff(sizes) > 1) + 1).tolist()
     for start, end in pairwise((0, *ends, len(sizes))):
         yield sizes[start], sizes[end - 1]

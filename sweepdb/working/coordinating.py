@@ -1,7 +1,6 @@
 """Coordinates a sweep on workers: plans, captures once, reserves scenarios, hands out shards and takes their outcomes.
 
-What is stored rests on content keys and on the one transaction that registers a part, never on the engine. Not here:
-engines, and evaluating (evaluator.shards)."""
+What is stored rests on content keys and on the one transaction that registers a part, never on the engine."""
 
 from __future__ import annotations
 
@@ -56,7 +55,6 @@ class _Item:
 
 
 def engine_of(workers: Workers) -> ShardEngine:
-    """The engine that an option names."""
     if workers.kind == "share":
         return InlineEngine()
     if workers.kind == "processes":
@@ -131,7 +129,6 @@ class _Coordinating:
     _waiting: dict[str, tuple[Cut[_Item], Mapping[int, ReadyScenario]]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Hand out every shard, and take every outcome."""
         for cut in cut_shards(self._ready(), played=None if self.arrivals is None else content_key(self.arrivals)):
             if self.workers.kind == "share" and cut.number % self.workers.count != self.workers.share:
                 continue
@@ -146,7 +143,6 @@ class _Coordinating:
             self._take_one()
 
     def _ready(self) -> Iterator[_Item]:
-        """Every scenario with its operators and batch sizes; what is not captured yet is captured here, once."""
         readying = Readying(store=self.store)
         for chunk in in_lists(self.planned, SCENARIOS_AT_ONCE):
             ready = readying.ready(chunk)
@@ -185,7 +181,6 @@ class _Coordinating:
         )
 
     def _plays(self, items: Sequence[ShardScenario]) -> Plays | None:
-        """The requests to play against scenarios, with the loads that need not be played again."""
         if self.arrivals is None:
             return None
         from sweepdb.working.playing import Plays
@@ -209,7 +204,6 @@ class _Coordinating:
         )
 
     def _record_known(self, ready: Sequence[ReadyScenario], refs: Sequence[ScenarioRef]) -> None:
-        """Record that the sweep asked for what was there already."""
         there = []
         for item, ref in zip(ready, refs, strict=True):
             if item.interval is not None:
@@ -253,7 +247,6 @@ class _Coordinating:
         self._ended(cut)
 
     def _keep_loads(self, task: ShardTask, outcome: ShardOutcome) -> None:
-        """Store the loads that a worker has played where it could not, and count."""
         if outcome.played is None or task.plays is None:
             return
         from sweepdb.working.playing import store_loads

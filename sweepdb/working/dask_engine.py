@@ -1,6 +1,4 @@
-"""Shards on Dask.distributed: workers of this machine, or of a scheduler that any site's tools have started.
-
-Not here: what a shard does (sweepdb.working.tasks)."""
+"""Shards on Dask.distributed: workers of this machine, or of a scheduler that any site's tools have started."""
 
 from __future__ import annotations
 
@@ -58,7 +56,6 @@ class DaskEngine:
 
     @property
     def busy(self) -> bool:
-        """Whether every worker has a shard, and one more waits for each."""
         return len(self._futures) >= 2 * max(1, len(self._client.nthreads() or ()))
 
     def submit(self, task: ShardTask) -> None:

@@ -1,6 +1,4 @@
-"""Requests that arrive, played against the scenarios of a shard, in whichever process.
-
-Not here: probes of a shard (evaluator.shards), and one scenario's loads (evaluator.arrivals)."""
+"""Requests that arrive, played against the scenarios of a shard, in whichever process."""
 
 from __future__ import annotations
 
@@ -40,7 +38,6 @@ class Played:
 
 
 def play_shard(items: Iterable[ShardScenario], operators: Mapping[str, OperatorSet], plays: Plays) -> Played:
-    """Play what is not known; a scenario that cannot be played does not end the others."""
     loads: dict[int, tuple[LoadRecord, ...]] = {}
     unplayed: dict[int, tuple[str, str]] = {}
     known = 0

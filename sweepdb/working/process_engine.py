@@ -1,7 +1,7 @@
 """Shards in processes of this machine, or in this one: no cluster, nothing to install.
 
 A worker ends at ^C without words: the coordinator, which heard it as well, says what became of the sweep. Dask imports
-this module in its workers, too, and calls `dask_setup`. Not here: many machines (sweepdb.working.dask_engine)."""
+this module in its workers, too, and calls `dask_setup`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,6 @@ class ProcessEngine:
 
     @property
     def busy(self) -> bool:
-        """Whether every process has a shard, and as many wait."""
         return len(self._futures) + len(self._suspects) >= 2 * self._count
 
     def submit(self, task: ShardTask) -> None:
@@ -127,7 +126,6 @@ class ProcessEngine:
     def _handed(
         self, pool: ProcessPoolExecutor, count: int, task: ShardTask
     ) -> tuple[ProcessPoolExecutor, Future[ShardOutcome]]:
-        """Hand a shard to a pool, or to one in its place where it broke."""
         try:
             future = pool.submit(self._work, task)
         except BrokenProcessPool:

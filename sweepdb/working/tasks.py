@@ -1,6 +1,4 @@
-"""The work of one shard, in any process: evaluate, write a part, register it where the store takes many writers.
-
-Not here: engines, and what happens to outcomes (sweepdb.working.coordinating)."""
+"""The work of one shard, in any process: evaluate, write a part, register it where the store takes many writers."""
 
 from __future__ import annotations
 
@@ -61,13 +59,9 @@ class ShardEngine(Protocol):
     """Whatever runs shards. Whether each runs once, twice or dies half-way makes no difference to what is stored."""
 
     @property
-    def busy(self) -> bool:
-        """Whether it has as much as it should be given."""
-        ...
+    def busy(self) -> bool: ...
 
-    def submit(self, task: ShardTask) -> None:
-        """Take a shard."""
-        ...
+    def submit(self, task: ShardTask) -> None: ...
 
     def results(self) -> Iterator[Result]:
         """Yield what has been submitted as it ends, in any order; an error where a shard's worker failed or died."""
@@ -99,7 +93,6 @@ def ended_shards(engine: ShardEngine, tasks: Iterable[ShardTask]) -> Iterator[tu
 
 
 def _ended(engine: ShardEngine) -> Iterator[tuple[ShardTask, ShardOutcome | str]]:
-    """Take one outcome; nothing where its shard is tried again."""
     task, outcome = next(engine.results())
     if isinstance(outcome, ShardOutcome):
         yield task, outcome
@@ -110,7 +103,6 @@ def _ended(engine: ShardEngine) -> Iterator[tuple[ShardTask, ShardOutcome | str]
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of an error."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
@@ -118,7 +110,6 @@ _OPERATORS: dict[str, OperatorSet] = {}  # of this worker: shards of one model s
 
 
 def run_shard(task: ShardTask) -> ShardOutcome:
-    """Do a shard's work; idempotent."""
     for key, text in task.operators.items():
         if key not in _OPERATORS:
             _OPERATORS[key] = operators_from_json(text)

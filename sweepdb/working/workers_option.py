@@ -1,6 +1,4 @@
-"""The option `workers`: which engine runs the shards of a sweep.
-
-Not here: the engines themselves."""
+"""The option `workers`: which engine runs the shards of a sweep."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The replicas that each hour needs, found by simulating: more where the limits are missed, fewer where they are kept.
 
-Pure: a function that simulates goes in. Not here: the simulation (evaluator.arrivals.day.days)."""
+Pure: a function that simulates goes in."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ class _Lowering:
         self.open = kept > least
 
     def ended(self, missed: Callable[[Integers], Hours]) -> Integers:
-        """The fewest, one hour judged at a time."""
         parity, turn = np.arange(self.needed.size) % 2, 0
         for _ in range(_LOWERS):
             if not self.open.any():

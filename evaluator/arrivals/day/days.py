@@ -1,6 +1,4 @@
-"""A day played through: requests at its rates, dealt to the replicas that serve in their minute.
-
-Not here: how many replicas that are (evaluator.arrivals.day.scaling)."""
+"""A day played through: requests at its rates, dealt to the replicas that serve in their minute."""
 
 from __future__ import annotations
 
@@ -79,7 +77,6 @@ class DayPlayer:
 
     @property
     def requests(self) -> int:
-        """How many come in the day."""
         return self._asked.count
 
     @property

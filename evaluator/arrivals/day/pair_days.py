@@ -1,6 +1,4 @@
-"""A day played on prefill and decode instances apart: each request goes on to the other when its prompt is done.
-
-Not here: a side by itself (evaluator.arrivals.day.days), and how many instances each has (sweepdb.scheduling)."""
+"""A day played on prefill and decode instances apart: each request goes on to the other when its prompt is done."""
 
 from __future__ import annotations
 

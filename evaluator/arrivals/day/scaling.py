@@ -1,7 +1,6 @@
 """How many replicas of a deployment run through a day: all day, by a schedule of hours, or following the rate.
 
-Pure: rates of minutes in, replicas of minutes out.
-Not here: what requests get of them (evaluator.arrivals.day.days)."""
+Pure: rates of minutes in, replicas of minutes out."""
 
 from __future__ import annotations
 
@@ -42,12 +41,10 @@ class Scaled:
     paid_minutes: int
 
     def of_hours(self) -> Integers:
-        """The most that serve at once in each hour."""
         return peaks(self.ready)
 
 
 def peaks(values: NDArray[Any]) -> NDArray[Any]:
-    """The largest value of each hour, the last of which may be shorter."""
     found: NDArray[Any] = np.maximum.reduceat(values, np.arange(0, values.size, HOUR))
     return found
 
@@ -113,7 +110,6 @@ class Follower:
 
     @property
     def scaled(self) -> Scaled:
-        """Its replicas of all minutes so far."""
         paid = sum(self._paid) + self._paid[0] * self._scaling.start_up
         return Scaled(ready=np.asarray(self._ready, dtype=np.int64), paid_minutes=paid)
 

@@ -1,7 +1,6 @@
 """Rules, prices and every request of a play, which its replicas have in common.
 
-Beside them stands the longest time between two tokens of each request, of one replica.
-Not here: steps (evaluator.arrivals.twin.replicas)."""
+Beside them stands the longest time between two tokens of each request, of one replica."""
 
 from __future__ import annotations
 
@@ -31,7 +30,6 @@ class LongestGaps:
         self.gaps.append(gap)
 
     def begin(self, request: int, moment: float, clock: float) -> None:
-        """The first token of a request since it entered."""
         play = self.play
         if play.lost[request] >= 0.0:
             play.worst[request] = max(play.worst[request], moment - play.lost[request])
@@ -39,7 +37,6 @@ class LongestGaps:
         play.opening[request] = play.lost[request] = -1.0
 
     def open(self, newest: int, step: int, clock: float, first: float) -> None:
-        """Requests get their second token after prompts held them up."""
         play, request = self.play, newest
         while request >= 0 and play.begun[request] == step:
             since = play.since[request]
@@ -58,7 +55,6 @@ class LongestGaps:
             play.lost[request] = clock if before is None else before
 
     def keep(self, request: int) -> None:
-        """A request leaves: its longest gap so far."""
         play = self.play
         opening = play.opening[request]
         place = bisect_right(self.steps, play.begun[request] + (1 if opening >= 0.0 else 0))
@@ -122,7 +118,6 @@ class PlayState:
         return self.attention[node] + (self.attention[node + 1] - self.attention[node]) * (place - low)
 
     def images_until(self, request: int, tokens: int) -> float:
-        """Images that begin in the first tokens of a prompt."""
         images, spacing = self.images[request], self.image_tokens[request]
         if images == 0.0 or tokens == 0:
             return 0.0

@@ -1,6 +1,4 @@
-"""One replica: what it holds, who enters and leaves, and the steps that it takes.
-
-Not here: prices and requests (evaluator.arrivals.twin.play_state)."""
+"""One replica: what it holds, who enters and leaves, and the steps that it takes."""
 
 from __future__ import annotations
 
@@ -31,7 +29,6 @@ class Replica:
         self.longest = LongestGaps(play) if play.each_kept else None
 
     def expect(self, request: int) -> None:
-        """A request that will arrive here, later than all before it."""
         self.in_flight += 1
         if self.expected < 0:
             self.expected = request
@@ -44,7 +41,6 @@ class Replica:
         return self.in_flight + (self.left if self.left_at > moment else 0)
 
     def advance(self, until: float) -> None:
-        """Take every step that begins before this time."""
         while True:
             self._receive()
             if self.active == 0 and self.waiting < 0 and self.partial < 0:
@@ -67,7 +63,6 @@ class Replica:
                     self._decode(until)
 
     def _receive(self) -> None:
-        """Requests that have arrived wait, or are rejected."""
         play = self.play
         while self.expected >= 0 and play.arrive[self.expected] <= self.clock:
             request = self.expected
@@ -100,7 +95,6 @@ class Replica:
         return self.keys_base + self.play.gain * self.keys_steps
 
     def _fits(self, request: int) -> bool:
-        """Whether the first that waits may enter now."""
         if self.active + self.entered >= self.rules.seats:
             return False
         if self.active + self.entered == 0:
@@ -115,7 +109,6 @@ class Replica:
         return held + play.gain * (self.active + self.entered + 1) <= rules.kv_tokens
 
     def _enter(self) -> int:
-        """The first that waits gets a seat."""
         play, request = self.play, self.waiting
         self.waiting = play.following[request]
         play.following[request] = -1
@@ -137,7 +130,6 @@ class Replica:
             self._start(request, play.arrive[request])
 
     def _start(self, request: int, moment: float) -> None:
-        """The first token of a request is out, or the first since it was preempted."""
         play = self.play
         size = play.cached[request] + play.prompt[request]
         self.entered -= 1
@@ -161,7 +153,6 @@ class Replica:
             heappush(self.ends, (self.step + play.steps[request] - 1) << _NUMBER_BITS | request)
 
     def _leave(self, request: int, generated: int) -> None:
-        """A request that decodes gives its seat and its keys back."""
         play = self.play
         size = play.cached[request] + play.prompt[request]
         self.active -= 1
@@ -187,7 +178,6 @@ class Replica:
         self.left += 1
 
     def _next_end(self) -> int:
-        """The step in which the next answer ends."""
         play = self.play
         while True:
             step, request = self.ends[0] >> _NUMBER_BITS, self.ends[0] & ((1 << _NUMBER_BITS) - 1)
@@ -196,7 +186,6 @@ class Replica:
             heappop(self.ends)  # of before it was preempted
 
     def _retire(self) -> None:
-        """Answers whose last token this step was."""
         play = self.play
         while self.active and self._next_end() == self.step:
             request = heappop(self.ends) & ((1 << _NUMBER_BITS) - 1)

@@ -1,6 +1,4 @@
-"""The parts of a kernel form: named parameters with units, a device's figures, a function from shapes to seconds.
-
-Not here: any form of its own (the modules beside this one)."""
+"""The parts of a kernel form: named parameters with units, a device's figures, a function from shapes to seconds."""
 
 from __future__ import annotations
 
@@ -40,7 +38,6 @@ class DeviceFigures:
         return dict(self.matrix_flops_per_s)[self.native(dtype)]
 
     def native(self, dtype: str) -> str:
-        """The dtype the device really computes in."""
         have = {name for name, _ in self.matrix_flops_per_s}
         seen = dtype
         for _ in WIDER:
@@ -110,7 +107,6 @@ class Form:
     parts: Callable[[Values, Inputs, DeviceFigures], Parts]
 
     def holds(self, values: Values) -> bool:
-        """Whether coefficients are of this form."""
         return values.keys() == {parameter.name for parameter in self.parameters}
 
     def seconds(self, values: Values, inputs: Inputs, figures: DeviceFigures) -> Array:

@@ -37,7 +37,6 @@ class Step:
 
     @property
     def mixers(self) -> Format:
-        """The format of products of what mixes tokens."""
         return self.request.mixers or self.request.linear
 
     @property
@@ -47,7 +46,6 @@ class Step:
 
     @property
     def of_drafts(self) -> Step:
-        """The same step with the formats of layers that draft."""
         form = self.request.drafts
         if form is None:
             return self
@@ -95,12 +93,10 @@ def normed(step: Step, label: str, x: Tensor, quantised: Format | None = None, *
 
 
 def norm_weight(step: Step, width: int) -> Tensor:
-    """Scale, and a shift where the model's layer norms have one."""
     return parameter(2, width) if step.model.norm == "layer" else parameter(width)
 
 
 def eager_norm(x: Tensor, weight: Tensor) -> Tensor:
-    """Eight launches: widen, square, mean, add epsilon, inverse root, multiply, narrow, scale."""
     wide = operators.cast(x, meta_tensor(1, dtype=Kind.FP32))
     mean = operators.reduce(pointwise("square", wide), wide.dim() - 1, True, "mean")
     scale = pointwise("inverse_root", pointwise("add", mean))
@@ -131,7 +127,6 @@ def add_normed(
 
 
 def rotated(step: Step, query: Tensor, key: Tensor, tables: tuple[Tensor, Tensor]) -> None:
-    """Rotary embedding of queries and keys [tokens, heads, rotated width], in place as far as shapes go."""
     with step.recorder.within("rope"):
         if step.fused:
             operators.rope(query, key, *tables)

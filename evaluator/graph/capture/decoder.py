@@ -45,7 +45,6 @@ from evaluator.inputs.precision import Format
 
 
 def trace_step(step: Step) -> None:
-    """Run one step at the traced point; the recorder takes the operators."""
     stages = step.plan.pp
     first, last = _only(stages, 0), _only(stages, stages - 1)
     recorder = step.recorder
@@ -76,7 +75,6 @@ def trace_step(step: Step) -> None:
 
 
 def _send(step: Step, x: Tensor, sums: list[int]) -> None:
-    """Hand the sums of residuals that each stage holds to the next."""
     for many in sorted(set(sums)):
         counts = tuple(int(stage < len(sums) and sums[stage] == many) for stage in range(step.plan.pp))
         with step.recorder.within("stage_transfer", counts=counts):
@@ -99,7 +97,6 @@ def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
 
 
 def _turned_width(step: Step, attention: Mixer | None) -> int:
-    """Dimensions of a head that positions turn."""
     if isinstance(attention, LatentAttention | CompressedAttention):
         return attention.rope_head_dim
     if not isinstance(attention, GroupedQueryAttention):
@@ -313,7 +310,6 @@ def _model_draft(step: Step, model: ModelSpec) -> None:
 
 
 def _joined_streams(step: Step, embedded: Tensor, hidden: Tensor) -> Tensor:
-    """Each stream of the hidden state projected, and the projected embedding added to all of them."""
     width, streams = step.model.hidden_size, step.model.residual_streams
     embedded = linear(step, "embedding_proj", normed(step, "embedding_norm", embedded), width, HALF)
     rows = normed(step, "hidden_norm", hidden.view(hidden.shape[0] * streams, width))

@@ -48,7 +48,6 @@ def trace_encoder(step: Step, tower: VisionTower) -> None:
 
 
 def _embedded(step: Step, tower: VisionTower) -> Tensor:
-    """Patches times one matrix, with learned positions mixed for each."""
     rows, recorder = step.point.tokens, step.recorder
     patches = meta_tensor(rows, tower.patch_values)
     x = linear(step, "patch_embed", patches, tower.hidden_size, HALF, bias=tower.patch_bias)
@@ -76,7 +75,6 @@ def _tables(step: Step, tower: VisionTower, rows: int) -> tuple[Tensor, Tensor] 
 
 
 def _layer(step: Step, tower: VisionTower, x: Tensor, tables: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Attention within each image and a feed-forward block, each normalised before and added after."""
     h = _attended(step, tower, _normed(step, "input_norm", x, tower.norm), tables)
     with step.recorder.within("attention_all_reduce"):
         h = all_reduced(step, h)
@@ -168,7 +166,6 @@ def _projected(step: Step, x: Tensor, projection: Projection) -> Tensor:
 
 
 def _scaled(step: Step, label: str, x: Tensor) -> Tensor:
-    """Every dimension times a weight of its own."""
     with step.recorder.within(label):
         return operators.scale(x, parameter(x.shape[-1]))
 

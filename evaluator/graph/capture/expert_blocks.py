@@ -99,7 +99,6 @@ def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _with_idle(step: Step, out: Tensor, x: Tensor, mlp: MoeMlp) -> Tensor:
-    """Add what idle experts gave back, a token scaled by their scores, to what others computed."""
     if not mlp.idle_experts:
         return out
     with step.recorder.within("idle_experts"):
@@ -139,7 +138,6 @@ def _routed(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _computing(weights: Tensor, mlp: MoeMlp) -> Tensor:
-    """Of a token's weights, as many as belong to experts that compute."""
     return weights[:, : mlp.experts_per_token] if mlp.idle_experts else weights
 
 

@@ -61,8 +61,6 @@ FORMULAS: dict[str, Formula] = {}
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
-    """Register the decorated formula for these operator names."""
-
     def register(function: Formula) -> Formula:
         for name in names:
             FORMULAS[name] = function
@@ -72,12 +70,10 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 
 
 def size_bytes(*tensors: Tensor | None) -> int:
-    """Bytes of tensors as they lie in memory."""
     return sum([tensor.nbytes for tensor in tensors if tensor is not None])
 
 
 def bits_bytes(elements: int, bits: float) -> Rational:
-    """Bytes of that many numbers of `bits` bits, exactly."""
     above, below = bits.as_integer_ratio()
     whole, rest = divmod(elements * above, 8 * below)
     return Fraction(elements * above, 8 * below) if rest else whole

@@ -77,7 +77,6 @@ def _expanded_query(  # noqa: PLR0917  its caller's own values
     width: int,
     tables: tuple[Tensor, Tensor] | None,
 ) -> Tensor:
-    """Queries from their compressed form, from which an indexer makes its own."""
     form = step.mixers
     down = normed(step, "query_norm", query_down, form)
     if attention.indexer is not None:

@@ -1,6 +1,4 @@
-"""Operators that blocks are written in: the shape of what comes of each. Nothing is computed.
-
-Not here: what an operator costs (evaluator.graph.capture.formulas), and who takes note of a call (recorder)."""
+"""Operators that blocks are written in: the shape of what comes of each. Nothing is computed."""
 
 # ruff: noqa: ARG001  what has no contents needs shapes only
 from __future__ import annotations
@@ -32,7 +30,6 @@ def defined(kernel: Callable[..., object]) -> Callable[..., object]:
 
 
 def made(like: Tensor, shape: Sequence[int], dtype: Kind | None = None) -> Tensor:
-    """A result of a kernel, of the same kind of elements unless it says another."""
     return Tensor(shape, dtype or like.dtype)
 
 

@@ -1,7 +1,4 @@
-"""Records the operators of a traced step: one record a call, with its work at the traced point, and what was alive.
-
-Not here: the work of an operator (evaluator.graph.capture.formulas) and the affine fit over points
-(evaluator.graph.capture.affine_fit)."""
+"""Records the operators of a traced step: one record a call, with its work at the traced point, and what was alive."""
 
 from __future__ import annotations
 
@@ -49,8 +46,6 @@ class Record:
 
 
 class Recorder:
-    """Turns the calls of operators inside it into records, in order."""
-
     def __init__(self, formats: dict[str, Format], convention: Convention = "physical") -> None:
         self.formats, self.convention = formats, convention
         self.scope = Scope()
@@ -111,7 +106,6 @@ class Recorder:
         self.records.append(Record(label=label, scope=scope, work=work, alive=self._alive))
 
     def hold(self, tensor: Tensor) -> Tensor:
-        """A tensor that no operator of the step made, alive from now on."""
         self._note(tensor)
         return tensor
 

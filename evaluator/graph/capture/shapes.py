@@ -12,8 +12,6 @@ from types import EllipsisType
 
 
 class Kind(IntEnum):
-    """Kinds of elements, each by its bytes."""
-
     INT8 = 1
     BF16 = 2
     FP32 = 4
@@ -42,7 +40,6 @@ class Tensor:
         return Tensor(shape, self.dtype)
 
     def view(self, *shape: int) -> Tensor:
-        """The same elements in another shape, of which one size may be left open (-1)."""
         known = math.prod(size for size in shape if size != -1)
         seen = self._seen([self._elements // known if size == -1 else size for size in shape])
         if seen.numel() != self._elements:
@@ -77,7 +74,6 @@ class Tensor:
 
 
 def meta_tensor(*shape: int, dtype: Kind = Kind.BF16) -> Tensor:
-    """An input of the traced step."""
     return Tensor(shape, dtype)
 
 

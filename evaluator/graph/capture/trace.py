@@ -28,7 +28,6 @@ from evaluator.graph.operators import (
 
 
 def trace(request: CaptureRequest) -> OperatorSet:
-    """The operators of one step on one device, with exact affine work."""
     plan, tower = request.plan, request.tower
     unit = plan.pcp * math.lcm(plan.tp * plan.ep * plan.moe_dp * plan.moe_tp, plan.moe_dp * plan.ep)
     if tower is not None:

@@ -63,7 +63,6 @@ def _chosen_in_groups(scores: Tensor, mlp: MoeMlp) -> None:
 
 
 def gated(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) -> Tensor:
-    """Weights of the chosen experts for this rank's tokens."""
     if _in_groups(mlp):
         return _from_scores(step, share, mlp, scores)
     logits = linear(step, "router", share, mlp.experts, HALF, bias=mlp.router_bias and mlp.expert_bias)
@@ -186,7 +185,6 @@ def _extents(step: Step, mlp: MoeMlp) -> ExpertExtents:
 
 
 def _exchanged(step: Step, rows: Tensor, mlp: MoeMlp, label: str) -> None:
-    """All-to-all of each rank's own rows over the expert-parallel group."""
     plan = step.plan
     if plan.ep > 1:
         with step.recorder.within(label, experts=replace(_extents(step, mlp), role="exchange")):
@@ -273,7 +271,6 @@ def _gate_up(step: Step, x: Tensor, mlp: MoeMlp, *, crossing: bool, grouped: boo
 
 
 def _to_expert_ranks(step: Step, x: Tensor) -> Tensor:
-    """Rows sliced over the tensor-parallel ranks, then gathered over those that split an expert."""
     plan = step.plan
     return operators.all_gather(x[: x.shape[0] // plan.tp], 0, plan.moe_tp, 1)
 

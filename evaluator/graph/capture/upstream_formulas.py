@@ -24,7 +24,6 @@ PROJECTION_LAUNCHES = 16  # one launch and the fixed cost of fifteen more
 
 
 def _whole(value: Rational) -> Rational:
-    """An integer where it is one."""
     return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value
 
 

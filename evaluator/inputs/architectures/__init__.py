@@ -59,7 +59,6 @@ def spec_from_config(config: Config, where: str) -> ModelSpec:
 
 
 def _refuse_parts(reader: ConfigReader, architecture: str) -> None:
-    """Refuse parts that no reader covers, by the keys that say them."""
     for key, part in () if architecture in _MISSING else _UNCOVERED.items():
         if reader.config.get(key) and key not in reader.read:
             raise reader.refuse(f"{part} ({key} of model_type {shortened(architecture)})")
@@ -67,7 +66,6 @@ def _refuse_parts(reader: ConfigReader, architecture: str) -> None:
 
 @functools.cache
 def architectures() -> Mapping[str, Read]:
-    """The reader of every model_type that is covered."""
     found: dict[str, Read] = {}
     for module in sorted(item.name for item in pkgutil.walk_packages(__path__, f"{__name__}.")):
         found |= getattr(importlib.import_module(module), "READERS", {})

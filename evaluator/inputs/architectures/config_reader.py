@@ -1,8 +1,5 @@
 """Tools that readers of architectures share: checked access to a config.json, and parts that many models are made of.
-Of a model with encoders of images, videos or sound, the language part.
-
-Not here: which architectures there are (the modules beside this one), where a file comes from
-(evaluator.inputs.models), and the formats of its weights (evaluator.inputs.native_formats)."""
+Of a model with encoders of images, videos or sound, the language part."""
 
 from __future__ import annotations
 
@@ -80,11 +77,9 @@ class ConfigReader:
         )
 
     def usual(self, **defaults: int) -> None:
-        """Numbers that the model's class has where its published files say none."""
         self.config = {**defaults, **self.config}
 
     def value(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  whatever the file holds
-        """The file's value under a key, unchecked."""
         self.read.add(name)
         return self.config.get(name, default)
 
@@ -167,7 +162,6 @@ class ConfigReader:
 
 
 def refuse_unread(reader: ConfigReader) -> None:
-    """Refuse keys that the evaluator did not read: they may change what is computed."""
     if unread := reader.unread():
         named = ", ".join(name[:80] for name in unread[:10])
         more = f" and {len(unread) - 10} more" if len(unread) > 10 else ""
@@ -244,7 +238,6 @@ def _weight_parts(layers: list[LayerGroup]) -> WeightParts:
 
 
 def windowed_layers(reader: ConfigReader, attention: GroupedQueryAttention, mlp: DenseMlp | MoeMlp) -> list[LayerGroup]:
-    """Layer groups by `layer_types`, or one group under the sliding window where it is switched on."""
     total = reader.size("num_hidden_layers")
     window = reader.count("sliding_window")
     types = reader.words("layer_types")
@@ -283,7 +276,6 @@ def like_layers(layers: list[LayerGroup]) -> list[LayerGroup]:
 def first_dense_layers(
     reader: ConfigReader, attention: GroupedQueryAttention | LatentAttention, moe: MoeMlp
 ) -> list[LayerGroup]:
-    """Layers of which the first `first_k_dense_replace` have no experts."""
     total = reader.size("num_hidden_layers")
     first = min(total, reader.count("first_k_dense_replace"))
     dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
@@ -299,7 +291,6 @@ _OF_ENCODERS = re.compile(r"image|img|video|vision|audio|media|projector|ignore_
 
 
 def language_part(config: Config, where: str) -> ConfigReader:
-    """A reader of `text_config`, which the outer file says the formats of."""
     outer = ConfigReader(config, where)
     inner = outer.value("text_config")
     if not isinstance(inner, Mapping):

@@ -71,7 +71,6 @@ def _owners(reader: ConfigReader, total: int) -> list[bool]:
 
 
 def latent_queries(reader: ConfigReader) -> LatentAttention:
-    """Latent attention by the usual keys."""
     require_gated(reader)
     if reader.size("moe_layer_freq", default=1) != 1:
         raise reader.refuse("moe_layer_freq other than 1")

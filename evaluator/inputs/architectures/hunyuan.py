@@ -58,7 +58,6 @@ def _moe(reader: ConfigReader) -> ModelSpec:
 
 
 def _same_everywhere(reader: ConfigReader, name: str, default: int | None = None) -> int:
-    """A number, or a list of one a layer that are all the same."""
     if not isinstance(reader.value(name), list):
         return reader.size(name, default=default)
     found = set(reader.numbers(name))

@@ -76,7 +76,6 @@ def _minimax_m3(reader: ConfigReader) -> ModelSpec:
 
 
 def _blocks(reader: ConfigReader, full: GroupedQueryAttention) -> tuple[GroupedQueryAttention, Mapping[str, Any]]:
-    """Attention to chosen blocks, and what the file says beside their sizes."""
     said = reader.value("sparse_attention_config") or {}
     if not isinstance(said, Mapping):
         raise reader.refuse(f"sparse_attention_config {shortened(said)}")
@@ -94,7 +93,6 @@ def _blocks(reader: ConfigReader, full: GroupedQueryAttention) -> tuple[GroupedQ
 
 
 def _layer_flags(reader: ConfigReader, blocks: Mapping[str, Any], total: int) -> tuple[list[bool], list[bool]]:
-    """Of every layer, whether it attends to chosen blocks, and whether it has experts."""
     kinds, widths = reader.words("layer_types"), reader.words("mlp_layer_types")
     frequency = ConfigReader(blocks, f"{reader.where}, sparse_attention_config")
     chosen = [int(kind == "minimax_m3_sparse") for kind in kinds] or frequency.numbers("sparse_attention_freq")

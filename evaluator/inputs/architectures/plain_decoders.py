@@ -38,7 +38,6 @@ def _mistral(reader: ConfigReader) -> ModelSpec:
 
 
 def _mixtral(reader: ConfigReader) -> ModelSpec:
-    """Mistral with a mixture of experts."""
     require_gated(reader)
     moe = MoeMlp(
         experts=reader.size("num_local_experts"),
@@ -62,7 +61,6 @@ def _phi3(reader: ConfigReader) -> ModelSpec:
 
 
 def _opt(reader: ConfigReader) -> ModelSpec:
-    """OPT: layer norms, learned positions, biases everywhere."""
     if reader.word("activation_function", "relu") not in {"relu", "gelu"}:
         raise reader.refuse(f"activation {reader.word('activation_function', '')[:80]!r}")
     if reader.value("word_embed_proj_dim", reader.value("hidden_size")) != reader.value("hidden_size"):

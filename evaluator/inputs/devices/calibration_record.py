@@ -63,7 +63,6 @@ class Calibration:
 
     @property
     def one_engine(self) -> bool:
-        """Whether every measured kernel was measured inside `engine`."""
         return set(self.kernels) <= {*self.own, *self.carried, *self.assumed}
 
     def values(self, kernel: str) -> Mapping[str, float]:
@@ -77,7 +76,6 @@ class Calibration:
 
 
 def calibration_to_mapping(calibration: Calibration) -> dict[str, Any]:
-    """Plain mappings and numbers, for YAML or JSON."""
     return {
         "device": calibration.device,
         "version": calibration.version,
@@ -155,7 +153,6 @@ def _finite(name: object, value: object) -> Any:  # noqa: ANN401  whole numbers 
 
 
 def calibration_to_json(calibration: Calibration) -> str:
-    """Canonical JSON, as DeviceProfile.calibration holds it."""
     return json.dumps(calibration_to_mapping(calibration), sort_keys=True, separators=(",", ":"))
 
 

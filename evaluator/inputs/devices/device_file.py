@@ -1,7 +1,6 @@
 """The declaration of a device profile's YAML file: every key, and the range of every figure.
 
-Ranges are far wider than any machine, narrow enough to catch a wrong unit. Not here: profiles by name
-(evaluator.inputs.devices.device_profiles)."""
+Ranges are far wider than any machine, narrow enough to catch a wrong unit."""
 
 from __future__ import annotations
 
@@ -99,7 +98,6 @@ class DeviceKeys(BaseModel):
 
     @model_validator(mode="after")
     def one_link_a_dimension(self) -> Self:
-        """Refuse links that are not those of the grid."""
         if len(self.links) != len(self.grid):
             raise ValueError(f"links must be a list with one link a grid dimension ({len(self.grid)})")
         return self

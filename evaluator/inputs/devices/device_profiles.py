@@ -1,6 +1,4 @@
-"""Device profiles by name or from a file, checked key by key.
-
-Not here: what a profile's figures cost (evaluator.pricing.cost_model)."""
+"""Device profiles by name or from a file, checked key by key."""
 
 from __future__ import annotations
 
@@ -34,7 +32,6 @@ def load_device(name: str, *, family: WantedFamily = "auto") -> DeviceProfile:
 
 
 def list_devices() -> tuple[str, ...]:
-    """Names of the profiles that come with the program, and of those a user added."""
     added = user_folder().glob("*.yaml") if user_folder().is_dir() else ()
     return (*list_shipped(), *sorted((path.stem for path in added), key=str.lower))
 
@@ -49,7 +46,6 @@ def list_shipped() -> tuple[str, ...]:
 
 
 def user_folder() -> Path:
-    """Where `sweepdb devices add` keeps profiles: beside a user's other application data."""
     return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "sweepdb" / "devices"
 
 
@@ -74,7 +70,6 @@ def add_device(path: Path) -> DeviceProfile:
 
 
 def resolve(name: str) -> str:
-    """The profile name that `name` or an alias of it stands for."""
     if name in list_shipped():  # as most are spelt: aliases are in the files
         return name
     spellings = _spellings()
@@ -97,7 +92,6 @@ def profile_from_file(path: Path) -> DeviceProfile:
 
 
 def profile_from_text(text: str, where: str) -> DeviceProfile:
-    """The profile in YAML text; `where` names its file in errors."""
     from evaluator.inputs.devices.device_file import DeviceKeys
 
     found = checked_yaml(DeviceKeys, text, where, hint="docs/howto/describe-what-you-serve.md explains every key")
@@ -181,7 +175,6 @@ def effective_rate(
 
 
 def check_device_count(profile: DeviceProfile, devices: int) -> None:
-    """Refuse an instance larger than the interconnect grid."""
     most = math.prod(profile.grid)
     if devices > most:
         raise InputError(

@@ -1,6 +1,4 @@
-"""Calibrations that come with the program, read by the device they are of or carried to.
-
-Not here: what wrote them (tools.calibrations). Other people's calibrations live in the store."""
+"""Calibrations that come with the program, read by the device they are of or carried to."""
 
 from __future__ import annotations
 
@@ -48,7 +46,6 @@ CARRIED: Mapping[str, str] = {
 
 
 def kernels_of(profile: DeviceProfile) -> str:
-    """Where the kernel times of a profile come from, in a few words."""
     if profile.calibration is None:
         return fit_of(profile) or "data sheet"
     calibration = calibration_from_json(profile.calibration)
@@ -61,7 +58,6 @@ def kernels_of(profile: DeviceProfile) -> str:
 
 
 def fit_of(profile: DeviceProfile) -> str:
-    """The points that a profile without measured kernels is fitted to, in a few words; empty: none."""
     if profile.fitted_from in {"", profile.name}:
         return FITTED_TO_SERVING if profile.fitted_from else ""
     return f"carried from {profile.fitted_from}"
@@ -74,7 +70,6 @@ def _whose(device: str) -> str | None:
 
 @functools.cache
 def shipped_calibration(device: str) -> Calibration | None:
-    """The calibration that comes with the program, fitted or carried over; None where there is neither."""
     donor = _whose(device)
     if donor is None:
         return None
@@ -125,7 +120,6 @@ def _as_shipped(profile: DeviceProfile) -> bool:
 
 @functools.cache
 def _under_engine(device: str, engine: str) -> str | None:
-    """The calibration of a device with the kernels of an engine; None where none was measured."""
     shipped, donor = shipped_calibration(device), _whose(device)
     file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{engine}/{donor}.yaml")
     if shipped is None or not file.is_file():

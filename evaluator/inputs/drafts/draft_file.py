@@ -1,6 +1,4 @@
-"""The declaration of a YAML file of drafts: what they gain, and the layer that makes them.
-
-Not here: what is done with it (speculation)."""
+"""The declaration of a YAML file of drafts: what they gain, and the layer that makes them."""
 
 from __future__ import annotations
 
@@ -40,7 +38,6 @@ class DraftKeys(BaseModel):
 
     @model_validator(mode="after")
     def heads_divide(self) -> Self:
-        """Refuse heads that cannot share keys and values."""
         if self.query_heads % self.kv_heads:
             raise ValueError(f"kv_heads ({self.kv_heads}) do not divide query_heads ({self.query_heads})")
         return self
@@ -60,7 +57,6 @@ class DraftsKeys(BaseModel):
 
     @model_validator(mode="after")
     def one_source(self) -> Self:
-        """Refuse both sources of what drafts gain, and none."""
         if (self.acceptance is None) == (self.tokens_per_step is None):
             raise ValueError("give acceptance, the name of a table, or tokens_per_step")
         if self.draft_model is not None and (self.draft is not None or self.method not in {None, "draft_model"}):

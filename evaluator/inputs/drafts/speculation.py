@@ -1,6 +1,4 @@
-"""Named tables of measured acceptance, and a user's own: how many tokens a step gains by how many are drafted.
-
-Not here: what a draft costs (evaluator.graph.capture), and rates that are stated by hand (workloads)."""
+"""Named tables of measured acceptance, and a user's own: how many tokens a step gains by how many are drafted."""
 
 from __future__ import annotations
 
@@ -65,7 +63,6 @@ class Speculation:
 
     @property
     def gained(self) -> float:
-        """Tokens that a request gains in a step."""
         return self.table.tokens_per_step[self.drafts - 1]
 
     @property
@@ -83,7 +80,6 @@ class Speculation:
 
 
 def list_acceptance() -> tuple[str, ...]:
-    """Names of the tables that come with the program."""
     return tuple(_shipped())
 
 
@@ -160,7 +156,6 @@ def draft_checkpoint(name: str, spec: ModelSpec) -> str | None:
 
 
 def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, ModelSpec]:
-    """The model with what drafts for it: its own module, or a layer that the table brings."""
     table = asked.table
     if table.model is not None and load_model(table.model)[1].layers != spec.layers:
         raise InputError(
@@ -219,7 +214,6 @@ def no_drafter(draft: ModelSpec) -> str | None:
 
 
 def missing_draft(table: AcceptanceTable, spec: ModelSpec) -> str | None:
-    """Why the drafts of a table cannot be priced for a model; None where they can."""
     if table.method == "dspark" and table.draft is None:
         return "the shape of what drafts its blocks in one pass (DSpark) is not known"
     if table.method == "eagle3" and table.draft is None:

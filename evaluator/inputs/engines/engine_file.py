@@ -1,6 +1,4 @@
-"""The declaration of an engine profile's YAML file: every key, what it takes, and the range of every number.
-
-Not here: what the numbers mean (engine_profiles), and the ranges themselves (engine_numbers)."""
+"""The declaration of an engine profile's YAML file: every key, what it takes, and the range of every number."""
 
 from __future__ import annotations
 
@@ -35,7 +33,6 @@ def _reads(read: Callable[[object], object]) -> Any:  # noqa: ANN401  what pydan
 
 
 def _numbers(name: str, keys: Iterable[str], *, every: bool = False) -> type[BaseModel]:
-    """A mapping of some of the numbers, or of `every` one, each in its range."""
     given: dict[str, Any] = {key: (_reads(partial(number_in_range, key)), ... if every else None) for key in keys}
     return create_model(name, __config__=_FORBID, **given)
 

@@ -1,6 +1,4 @@
-"""Ranges of the numbers of an engine, its client and its points; what a name may be.
-
-Not here: what the numbers mean (engine_profiles)."""
+"""Ranges of the numbers of an engine, its client and its points; what a name may be."""
 
 from __future__ import annotations
 
@@ -58,7 +56,6 @@ _WHOLE = {
 
 
 def number_in_range(key: str, value: object) -> float:
-    """A number of an engine or its client: whole where it counts something, and in its range."""
     low, high = _RANGES[key]
     kind = "a whole number" if key in _WHOLE else "a number"
     refused = InputError(f"must be {kind} from {low:g} to {high:g}, not {shortened(value)}")
@@ -72,7 +69,6 @@ def number_in_range(key: str, value: object) -> float:
 
 
 def named_engine(value: object) -> str:
-    """A name that fits a label of rows and a file's name."""
     name = str(value)
     if not name or len(name) > LONGEST_NAME or not all(letter.isalnum() or letter in "._-" for letter in name):
         raise InputError(f"must be up to {LONGEST_NAME} letters, digits, dots and dashes, not {shortened(name)}")

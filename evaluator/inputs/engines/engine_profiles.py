@@ -1,8 +1,5 @@
 """Serving engines as a few fitted numbers: how each admits prompts, and what it adds to the time of kernels; factors
-near points that were measured at one's own server.
-
-Not here: the simulation that uses them (evaluator.serving.engine.closed_loop), and the fits
-(evaluator.ledger.fitting)."""
+near points that were measured at one's own server."""
 
 from __future__ import annotations
 
@@ -95,7 +92,6 @@ class EngineProfile:
     near: tuple[Nearby, ...] = field(default=(), metadata={IF_SET: True})  # what one's own points said besides
 
     def step_s(self) -> float:
-        """Host seconds of a step, whatever is in it."""
         return 1e-3 * self.step_ms
 
     def launch_s(self, layers: int) -> float:
@@ -107,7 +103,6 @@ class EngineProfile:
         return 1e-3 * self.latent_layer_ms * layers
 
     def prompt_step_s(self) -> float:
-        """Host seconds that prompts add to a step, however many."""
         return 1e-3 * self.prompt_step_ms
 
 
@@ -176,7 +171,6 @@ def with_numbers(profile: EngineProfile, values: Mapping[str, float]) -> EngineP
 
 
 def with_client(profile: EngineProfile, values: Mapping[str, float]) -> Client:
-    """The profile's client with some of its numbers changed, each in its range."""
     return replace(profile.client, **_checked(values))
 
 
@@ -192,12 +186,10 @@ def key_of_engine(profile: EngineProfile) -> str:
 
 
 def label_of_engine(profile: EngineProfile) -> str:
-    """The label that scenarios give to a user's own profile: its name and the beginning of its content key."""
     return f"{profile.name}@{key_of_engine(profile)[:KEY_LENGTH]}"
 
 
 def described(profile: EngineProfile) -> str:
-    """Every number of a profile in one line."""
     numbers = ", ".join(f"{name} {getattr(profile, name):.10g}" for name in NUMBERS)
     client = ", ".join(f"{name} {value:.10g}" for name, value in asdict(profile.client).items())
     near = f"; corrected near {len(profile.near)} measured points" if profile.near else ""
@@ -243,7 +235,6 @@ def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> Engin
 
 
 def engine_from_file(path: Path) -> FittedEngine:
-    """A profile that somebody fitted to their own measurements."""
     from evaluator.inputs.engines.engine_file import EngineKeys  # pydantic, which no question needs
 
     text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="an engine profile")
@@ -252,7 +243,6 @@ def engine_from_file(path: Path) -> FittedEngine:
 
 
 def engine_from_mapping(content: Mapping[str, Any]) -> FittedEngine:
-    """The fit that `as_yaml` wrote, or a profile of a file whose keys were checked."""
     start = content.get("start") or {}
     base = EngineProfile(
         name=content["name"],
@@ -277,7 +267,6 @@ def engine_from_mapping(content: Mapping[str, Any]) -> FittedEngine:
 
 
 def as_yaml(engine: FittedEngine) -> str:
-    """A fit as the shipped files hold it."""
     import yaml
 
     plain = {
@@ -313,7 +302,6 @@ _HINT = (
 
 
 def _checked(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers by key, each in its range."""
     checked = {}
     for key, value in content.items():
         try:

@@ -55,17 +55,14 @@ class Images:
 
     @property
     def all_patches(self) -> int:
-        """Patches that the encoder computes for one image."""
         return self.sequences * self.patches + self.views * self.view_patches
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of a prompt that stand for images."""
         return self.count * self.tokens
 
 
 def check_images(request: ImageRequest) -> ImageRequest:
-    """The same, or what is wrong with it."""
     if not 1 <= request.count <= MOST_IMAGES:
         raise InputError(f"`images` must lie between 1 and {MOST_IMAGES:,}, not {request.count}")
     sides = (request.width, request.height)
@@ -77,7 +74,6 @@ def check_images(request: ImageRequest) -> ImageRequest:
 
 
 def images_of(request: ImageRequest, tower: VisionTower) -> Images:
-    """Images as a model's processor cuts them."""
     views, view_patches = 0, 0
     if tower.resizing.rule == "views":
         views, view_patches, marks = _windows(request.height, request.width, tower)

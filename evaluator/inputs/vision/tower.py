@@ -1,6 +1,4 @@
-"""An image encoder as the evaluator sees it: hyper-parameters, and how a processor cuts images into patches.
-
-Not here: the files that they come from (evaluator.inputs.architectures.towers)."""
+"""An image encoder as the evaluator sees it: hyper-parameters, and how a processor cuts images into patches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Request logs as they arrived: time, prompt and answer of every request, in the order of the file.
 
-Only a play keeps them, as long as it runs. Not here: logs reduced to distributions
-(evaluator.inputs.workloads.traces)."""
+Only a play keeps them, as long as it runs."""
 
 from __future__ import annotations
 
@@ -80,7 +79,6 @@ def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
 
 
 def _images(value: object) -> int | None:
-    """Images of a request, from a number or a list of them; None where neither is there."""
     if isinstance(value, list):
         return len(value)
     try:

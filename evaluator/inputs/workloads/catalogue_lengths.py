@@ -1,7 +1,7 @@
 """Lengths of a workload of inference-perf's catalogue (`config.json`), as bins that are equally likely.
 
 Source: the schema in workload-catalog/README.md of inference-perf, and what its generator draws from a mean and a
-deviation. Not here: turns, and prefixes that requests share; those are stated beside it."""
+deviation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class SpreadKeys(BaseModel):
 
     @model_validator(mode="after")
     def is_a_spread(self) -> Self:
-        """Refuse what cannot be drawn from."""
         if not 1 <= self.min <= self.mean <= self.max:
             raise ValueError(f"min, mean and max must rise from 1 on, not {self.min}, {self.mean:g} and {self.max}")
         if self.standard_deviation < 0:
@@ -60,7 +59,6 @@ class CatalogueKeys(BaseModel):
 
 
 def catalogue_bins(text: str, where: str) -> tuple[LengthBin, ...]:
-    """Prompts and answers, which do not depend on each other."""
     found = checked_yaml(CatalogueKeys, text, where)
     outputs = list(_bins(found.output_sequence_length, _OUTPUT_BINS))
     return tuple(
@@ -77,7 +75,6 @@ def catalogue_bins(text: str, where: str) -> tuple[LengthBin, ...]:
 
 
 def _bins(spread: SpreadKeys, count: int) -> Iterator[FloatArray]:
-    """Equally many lengths of each bin, in their order."""
     lengths = np.rint(np.clip(_quantiles(spread, count * _POINTS), spread.min, spread.max))
     yield from np.split(lengths, count)
 

@@ -1,6 +1,4 @@
-"""A day of requests: its rate minute by minute, with bins of lengths or without, or a log of them.
-
-Not here: reading a log (evaluator.inputs.workloads.arrival_times)."""
+"""A day of requests: its rate minute by minute, with bins of lengths or without, or a log of them."""
 
 from __future__ import annotations
 
@@ -51,7 +49,6 @@ class Day:
 
     @property
     def requests(self) -> int:
-        """How many come in all minutes together."""
         return max(1, round(60 * float(self.rates_per_s.sum())))
 
 

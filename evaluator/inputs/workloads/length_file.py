@@ -1,6 +1,4 @@
-"""The declaration of a length distribution's YAML file: every key, and the range of every number.
-
-Not here: how bins are put together (lengths)."""
+"""The declaration of a length distribution's YAML file: every key, and the range of every number."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ LARGEST_NUMBER = 1e300  # what is larger overflows in sums
 
 
 def file_number(value: object) -> int | float:
-    """A finite number of a file."""
     if (
         isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST_NUMBER
     ):  # NaN is not below
@@ -25,7 +22,6 @@ def file_number(value: object) -> int | float:
 
 
 def file_tokens(value: object) -> int:
-    """A length of a file."""
     number = file_number(value)
     if number != math.floor(number):
         raise ValueError(f"must be a whole number of tokens, not {number}")

@@ -1,6 +1,4 @@
-"""Length distributions from YAML files: reading, checking bins against each other, and normalising.
-
-Not here: the keys of a file (length_file), traces, and how a batch is composed."""
+"""Length distributions from YAML files: reading, checking bins against each other, and normalising."""
 
 from __future__ import annotations
 
@@ -54,7 +52,6 @@ def load_distribution(path: Path, *, output_length: float | None) -> tuple[Lengt
 
 
 def normalised(bins: Sequence[LengthBin]) -> tuple[LengthBin, ...]:
-    """The same bins with weights that sum to 1."""
     total = math.fsum(bin_.weight for bin_ in bins)
     return tuple(
         LengthBin(
@@ -94,7 +91,6 @@ class _File:
     text: str
 
     def refused(self, key: str, index: int, said: str) -> InputError:
-        """The error about one bin, with its line."""
         return InputError(f"{self.path}: line {line_of(self.text, (key, index))}: {key}[{index}]{said}")
 
 

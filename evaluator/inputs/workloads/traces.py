@@ -165,7 +165,6 @@ def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, int, int
 
 
 def lines_of(path: Path, digest: hashlib._Hash) -> Iterator[str]:
-    """Lines of a log, which the digest takes in as they are read."""
     try:
         size = path.stat().st_size
         if size > LARGEST_FILE_BYTES:
@@ -191,7 +190,6 @@ def lines_of(path: Path, digest: hashlib._Hash) -> Iterator[str]:
 
 
 def named_field(names: list[str], wanted: tuple[str, ...], path: Path, what: str) -> str:
-    """The column or key that has one of the wanted names."""
     known = {name.strip().lower().replace(" ", "_"): name for name in names}
     known |= {name.replace("_", ""): original for name, original in known.items()}
     for name in wanted:
@@ -231,7 +229,6 @@ def _csv_requests(path: Path, first: str, lines: Iterator[str]) -> Iterator[tupl
 
 
 def _fields(reader: Iterator[list[str]], where: str) -> list[str] | None:
-    """The fields of the next line; None at the end."""
     try:
         return next(reader, None)
     except csv.Error as error:

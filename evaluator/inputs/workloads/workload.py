@@ -113,7 +113,6 @@ def with_images(workload: Workload, asked: ImageRequest, model: ModelSpec) -> Wo
 
 
 def _longer(bin_: LengthBin, tokens: int) -> LengthBin:
-    """A bin whose prompts have so many tokens more."""
     return replace(
         bin_,
         input_length=bin_.input_length + tokens,

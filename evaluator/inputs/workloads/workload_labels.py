@@ -1,4 +1,4 @@
-"""Checked workloads, their labels and their canonical form. Not here: reading distributions and traces."""
+"""Checked workloads, their labels and their canonical form."""
 
 from __future__ import annotations
 
@@ -115,7 +115,6 @@ def label_of(workload: Workload) -> str:
 
 
 def effective_input_length(workload: Workload) -> float:
-    """New tokens of a prompt after the prefix cache, the mean for distributions."""
     if workload.input_length is not None:
         return new_prompt_tokens(workload.input_length, workload.kept_share())
     return math.fsum(

@@ -1,6 +1,4 @@
-"""Fits an engine's few numbers to measured points.
-
-Not here: what a point is (evaluator.ledger.fitting.fit_points) and figures of errors (evaluator.ledger.scoring)."""
+"""Fits an engine's few numbers to measured points."""
 
 from __future__ import annotations
 
@@ -90,12 +88,10 @@ def fit_engine(
 
 
 def log_errors(points: Sequence[MeasuredPoint], engine: EngineProfile) -> FloatArray:
-    """log(predicted / measured), [point, what was measured of it]."""
     return np.asarray([point.log_errors(engine) for point in points], dtype=np.float64)
 
 
 def loss_of(points: Sequence[MeasuredPoint], errors: FloatArray) -> float:
-    """The Huber loss of log errors, each point by its weight."""
     return float(dot(huber(errors).sum(axis=1), [point.weight for point in points]))
 
 
@@ -121,13 +117,11 @@ class _Search:
         self.prior = PRIOR_POINTS * CORNER**2 / self.spread**2
 
     def stand(self, profile: EngineProfile) -> _Stand:
-        """The profile with its errors and loss, what it moved away from the start included."""
         errors = log_errors(self.points, profile)
         pull = 0.5 * float(np.sum(self.prior * np.square(self._values(profile) - self._values(self.start))))
         return _Stand(profile, errors, loss_of(self.points, errors) + pull)
 
     def slope(self, at: _Stand) -> tuple[FloatArray, FloatArray]:
-        """The matrix of the quadratic model, and the way downhill."""
         slopes = np.stack([self._slope_of(at.profile, index) for index in range(len(self.names))])
         weights = np.repeat([point.weight for point in self.points], at.errors.shape[1])
         weighted = slopes * (weights * _huber_weight(at.errors.ravel()))
@@ -136,7 +130,6 @@ class _Search:
         return normal, -(dot(weighted, at.errors.ravel()) + self.prior * away)
 
     def step(self, at: _Stand, slope: tuple[FloatArray, FloatArray], damping: float) -> FloatArray:
-        """The minimum of the damped model inside the bounds."""
         normal, downhill = slope
         values = self._values(at.profile)
         room = np.stack((self.low - values, self.high - values), axis=1)

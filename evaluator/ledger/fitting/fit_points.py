@@ -1,6 +1,4 @@
-"""Measured points as a fit of an engine sees them: the replica of their scenario, played under any engine's numbers.
-
-Not here: the fit (evaluator.ledger.fitting.engine_fit), and which points it uses (shipped_engines, user_points)."""
+"""Measured points as a fit of an engine sees them: the replica of their scenario, played under any engine's numbers."""
 
 from __future__ import annotations
 

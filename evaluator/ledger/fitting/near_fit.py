@@ -3,7 +3,7 @@ Which settings are worth measuring, before anything is: those after which the le
 
 Sources: C. Rasmussen and C. Williams, Gaussian Processes for Machine Learning, section 2.2; points that stand out count
 less, by Huber's weights. D. Cohn, Neural network exploration using optimal experiment design, Neural Networks 9 (1996).
-Not here: the numbers themselves (evaluator.ledger.fitting.engine_fit)."""
+"""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ def _weights(covariance: FloatArray, errors: FloatArray) -> tuple[FloatArray, bo
 
 
 def _spread_out(count: int) -> list[int]:
-    """So many points at most, evenly over their order."""
     return [index * count // MOST_NEAR for index in range(MOST_NEAR)] if count > MOST_NEAR else list(range(count))
 
 
@@ -59,7 +58,6 @@ MOST_PLACES = 2000  # that are weighed against each other
 
 
 def worth_measuring(places: Sequence[Nearby], count: int) -> list[int]:
-    """Up to `count` of the places, the one that says most first; of equal ones the first."""
     if len(places) > MOST_PLACES:
         raise ValueError(f"{len(places)} places, of {MOST_PLACES} at most")
     unknown: FloatArray = np.stack([alike(places, one) for one in places]) if places else np.zeros((0, 0))

@@ -1,8 +1,7 @@
 """Fits an engine profile to the measured points of one user.
 
 How far its users drift apart is chosen among a few values. It also says how well the profile predicts points that were
-left out of its fit. Not here: the fit itself (evaluator.ledger.fitting.engine_fit), profiles that come with the
-program (shipped_engines)."""
+left out of its fit."""
 
 from __future__ import annotations
 
@@ -57,7 +56,6 @@ class OwnFit:
 
 
 def served_points(records: Iterable[MeasurementRecord], engine: str | None) -> ServedPoints:
-    """The points of `records` that a fit can use: those of `engine`, or of the only engine there is."""
     chosen = usable(records)
     rules = Counter({one.rule: one.rows for one in chosen.excluded})
     found: list[tuple[MeasurementRecord, Deployment]] = []
@@ -168,7 +166,6 @@ def own_points(measured: Sequence[FitPoint]) -> list[FitPoint]:
 
 
 def _corrected(measured: Sequence[FitPoint], start: EngineProfile, numbers: Sequence[str]) -> EngineFit:
-    """The fit of an engine's drift and numbers, and of what these leave to predictions near the points."""
     start = drifted(measured, start)
     fit = fit_engine(measured, replace(start, near=()), names=numbers)
     fitted = with_numbers(fit.profile, {number: round(getattr(fit.profile, number), 6) for number in NUMBERS})
@@ -188,7 +185,6 @@ def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | N
 
 
 def _fitted_numbers(measured: Sequence[FitPoint], start: EngineProfile) -> tuple[str, ...]:
-    """Names of the engine's numbers that these points can say something about."""
     silent = set()
     if all(one.deployment.plan.dp == 1 for one in measured):
         silent.add("replica_wait_steps")

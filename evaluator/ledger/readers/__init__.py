@@ -1,6 +1,4 @@
-"""Files of measured serving points as typed records: pure readers, one a format.
-
-Not here: storing records (store.writing.measurements), and comparing them (evaluator.ledger.scoring)."""
+"""Files of measured serving points as typed records: pure readers, one a format."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Files beside a result that say who served it: manifests of a cluster, the client's configuration, metadata of an
-experiment. Not here: results."""
+experiment."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ def _is_manifest(document: Document) -> bool:
 
 
 def _container(document: Document) -> Document:
-    """The first container with an image of an engine."""
     for path in ("spec.template.spec.containers", "spec.leaderWorkerTemplate.workerTemplate.spec.containers",
                  "spec.containers"):  # fmt: skip
         for one in found(document, path) or []:
@@ -132,7 +131,6 @@ def _engine(image: str) -> str | None:
 
 
 def _of_configuration(document: Document) -> Facts:
-    """inference-perf's own: the model that it asks for, and what kind of server it takes it for."""
     facts = {"model": found(document, "server.model_name"), "engine": found(document, "server.type")}
     return {name: str(value) for name, value in facts.items() if value}
 

@@ -64,7 +64,6 @@ def circumstances_of(record: MeasurementRecord) -> Circumstances:
 
 
 def circumstances_of_fields(stored: object) -> Circumstances:
-    """The facts that a record keeps beside its columns; those of a later program are not known."""
     said = stored if isinstance(stored, dict) else {}
     known = {item.name for item in fields(Circumstances)}
     return Circumstances(**{name: value for name, value in said.items() if name in known})
@@ -112,7 +111,7 @@ class ReadResult:
 
 
 class BadItem(Exception):  # noqa: N818  becomes a Problem, never seen outside this package
-    """Why one line or item cannot be read."""
+    ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +289,6 @@ def moment(name: str, value: object) -> datetime | None:
 
 
 def inner(document: Document, name: str) -> Document:
-    """The object below a name; empty where there is none."""
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 

@@ -1,6 +1,6 @@
 """Points that `measurements export` wrote: the same point comes back, where its file still says what was written.
 
-A file that was edited since is a result of its format like any other. Not here: what the formats hold (clients)."""
+A file that was edited since is a result of its format like any other."""
 
 from __future__ import annotations
 
@@ -70,7 +70,6 @@ def carried_point(document: Document, client: str, *, source: str, file: str) ->
 
 
 def _block(document: Document) -> Document:
-    """The block of a row, or of a report."""
     return inner(document, BLOCK) or inner(inner(inner(document, "results"), "profiling"), BLOCK)
 
 
@@ -110,7 +109,6 @@ def _run(held: Document) -> RunRecord:
 
 
 def _count(held: Document, name: str) -> int | None:
-    """A count of requests, which can be 0."""
     value = number(held, name)
     return None if value is None else int(value)
 

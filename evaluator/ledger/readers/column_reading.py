@@ -1,7 +1,7 @@
 """Large tables by columns: what lines share is read once, and numbers are checked at once.
 
 A line that is unlike the others, or that may be wrong, goes to the reader of single lines: what that makes of it
-counts. Not here: splitting a file into lines (rows)."""
+counts."""
 
 from __future__ import annotations
 

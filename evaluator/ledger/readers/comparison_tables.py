@@ -106,7 +106,6 @@ _SCOPES = {"system": None, "batch_total": None, "per_device": "num_devices", "pe
 
 
 def read_published_table(path: Path) -> ReadResult:
-    """Published measurements, one metric a line."""
     return read_rows(path, PUBLISHED, PUBLISHED_COLUMNS, _published_item)
 
 

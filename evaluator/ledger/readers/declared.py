@@ -1,7 +1,7 @@
 """The reader of every benchmark client: each client is a table of where a fact stands in its file, and in which unit.
 
 A path is names with dots, `a.b[0].c`; `|` parts places that are looked at in turn; `^` begins at the whole report where
-one file has several points. Not here: the clients (a module each), files and folders (documents, reading)."""
+one file has several points."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ _MEMORY = re.compile(r"hbm\d?[a-z]?$|\d+gb?$")
 
 @functools.lru_cache(maxsize=4096)
 def named_device(written: str) -> str:
-    """Our name of a device; one that we do not know stays as it is written."""
     return next((name for tried in _tried(written) if (name := _known(tried)) is not None), written)
 
 
@@ -98,7 +97,6 @@ class Reading:
     requests: MeasuredRequests | None = None
 
     def measured(self, name: str, value: float | None, meaning: str) -> None:
-        """Note a measured value; 0 says that nothing was measured."""
         if value:
             self.metrics[name], self.definitions[name] = value, meaning
 
@@ -127,7 +125,6 @@ class ResultFormat:
 
 
 def read_as(client: ResultFormat, document: Document) -> list[tuple[str, Item]]:
-    """Every point of a document of this client, with what is added to its place."""
     if not client.points:
         return [("", _item(client, document, document))]
     points = found(document, client.points)
@@ -214,7 +211,6 @@ def _fact(name: str, path: str, document: Document, report: Document) -> object:
 
 
 def read_metrics(client: ResultFormat, reading: Reading) -> None:
-    """Read the latencies of a client out of a document of its own shape."""
     if client.blocks is None:
         factor, note = _converted(client.unit)
         for name, (kind, statistic) in flat_latencies(client, reading.document).items():
@@ -270,14 +266,12 @@ def statistic_of(name: str) -> str | None:
 
 
 def _converted(unit: str, name: str = "") -> tuple[float, str]:
-    """(factor to ms, what to say of it)."""
     if unit not in TO_MS:
         raise BadItem(f"{name}: unit {unit!r:.40} is unknown")
     return TO_MS[unit], "" if TO_MS[unit] == 1.0 else f"; converted from {unit}"
 
 
 def _used(client: ResultFormat, document: Document) -> set[str]:
-    """Fields of the document itself that hold nothing but what is read."""
     used = {part.strip() for path in (*client.facts.values(), *client.rates) for part in path.split("|")}
     if client.blocks is None:
         return used | set(flat_latencies(client, document))

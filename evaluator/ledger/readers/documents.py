@@ -1,6 +1,4 @@
-"""Results of benchmark clients: which client wrote a document is told by its keys; its table is read by one reader.
-
-Not here: packing, JSON and YAML (opening), and where each client's facts stand (a module each)."""
+"""Results of benchmark clients: which client wrote a document is told by its keys; its table is read by one reader."""
 
 from __future__ import annotations
 
@@ -77,7 +75,6 @@ _OF_RUN = ("image", "flags")
 
 
 def read_documents(path: Path) -> ReadResult:
-    """Every result in a file; one that cannot be read is a problem, the others are records."""
     found = _Found()
     file = file_digest(path)
     for where, content in gathered(path.name, documents_of(path)):
@@ -115,7 +112,6 @@ class _Found:
 
 
 def _is_own(document: Document, where: str, file: str, found: _Found) -> bool:
-    """Whether a document is one that we wrote: a point as it was stored, or a prediction, which is none."""
     client = _client_of(document)
     made = None if client is None else carried_point(document, client.name, source=where, file=file)
     if client is None or (made is None and not is_prediction(document)):
@@ -167,7 +163,6 @@ def _understood(document: object) -> tuple[str, Sequence[tuple[str, Item]]]:
 
 
 def _filled(item: Item, path: Path) -> Item:
-    """The point with what files beside its own say of the server, where its own does not."""
     for name, facts in facts_beside(path):
         item = _with(item, name, facts)
     return item

@@ -1,6 +1,4 @@
-"""The documents of a file of results: JSON, JSON lines, YAML, or a client's CSV. What is no document is a problem.
-
-Not here: what the documents mean."""
+"""The documents of a file of results: JSON, JSON lines, YAML, or a client's CSV. What is no document is a problem."""
 
 from __future__ import annotations
 

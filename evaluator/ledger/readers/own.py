@@ -61,7 +61,6 @@ def _by_columns(path: Path, names: Sequence[str], record_of: RecordOf, escaped: 
 
 
 def _own_columns(row: Mapping[str, str]) -> tuple[Mapping[str, Any], Circumstances]:
-    """Columns of the user's own as they are, and the point's name where one of them has it."""
     return rest(row, ()), Circumstances(point_id=text(row, "id") or "") if "id" in row else AS_USUAL
 
 
@@ -112,8 +111,6 @@ def _setting(layout: _Layout, values: tuple[str, ...]) -> Item:
 
 
 class _Layout(NamedTuple):
-    """Columns of a file, by what is read from them."""
-
     measured: tuple[tuple[str, str], ...]  # (column, our name): a latency without a statistic is a mean
     setting: tuple[str, ...]
     sides: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...]  # columns by the field of a side that they may fill

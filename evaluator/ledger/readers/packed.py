@@ -1,6 +1,4 @@
-"""The text of a file of results, also one that gzip or zstd packed: bounded, whatever the file holds.
-
-Not here: the documents in it (opening)."""
+"""The text of a file of results, also one that gzip or zstd packed: bounded, whatever the file holds."""
 
 from __future__ import annotations
 
@@ -55,7 +53,6 @@ def _unpacked(path: Path) -> bytes:
 
 
 def refuse_large(path: Path, size_bytes: int) -> None:
-    """Refuse a file that is larger than what is held in memory, packed or not."""
     if size_bytes > LARGEST_FILE_BYTES:
         raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes", hint="import parts of it")
 

@@ -60,7 +60,6 @@ _REPEATING: tuple[tuple[str, str], ...] = (
 
 
 def read_measurements(path: Path) -> ReadResult:
-    """Every record of a file, or of the files of a folder and of those below it."""
     if path.is_dir():
         return _read_folder(path)
     if not path.is_file():

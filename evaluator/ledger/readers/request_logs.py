@@ -77,7 +77,6 @@ def _kind_of(content: object) -> str | None:
 
 
 def read_requests(document: RequestDocument) -> tuple[Item, MeasuredRequests]:
-    """The point that a file of requests is, with what its requests say of it."""
     reader = _of_aiperf if document.source_format == AIPERF_REQUESTS else _of_inference_perf
     found = [one for one in map(reader, document.requests) if one is not None]
     log = as_log(found)
@@ -113,7 +112,6 @@ def latencies_of(log: MeasuredRequests) -> dict[str, float | None]:
 
 
 def as_log(found: Sequence[LoggedRequest], *, duration_s: float | None = None) -> MeasuredRequests:
-    """Requests as whole microseconds, in the order in which they were sent where the log says when."""
     timed = all(one.sent_s is not None for one in found)
     first = min((one.sent_s for one in found if one.sent_s is not None), default=0.0)
     if timed:
@@ -152,9 +150,6 @@ def _tokens(count: float | None) -> int:
 
 
 def vllm_log(document: Document) -> MeasuredRequests | None:
-    """The lists that `--save-detailed` writes, with a place for each request; None without them.
-
-    A request that failed has an error and a TTFT of 0. Until 0.11 nothing says when requests were sent."""
     names = ("input_lens", "output_lens", "ttfts", "itls")
     lists = {name: document.get(name) for name in (*names, "errors", "start_times")}
     if not all(isinstance(lists[name], list) and lists[name] for name in names):
@@ -263,7 +258,6 @@ def _of_inference_perf(row: Document) -> LoggedRequest:
 
 
 def _model_of(requests: Sequence[Document]) -> str | None:
-    """The model that the first request asks for, where its body is kept."""
     body = requests[0].get("request")
     try:
         asked = json.loads(body) if isinstance(body, str) else body

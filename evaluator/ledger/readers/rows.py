@@ -1,6 +1,4 @@
-"""Tables in CSV, a point a line.
-
-Not here: what a line means (own, comparison_tables), and large tables by columns (column_reading)."""
+"""Tables in CSV, a point a line."""
 
 from __future__ import annotations
 
@@ -30,18 +28,13 @@ RecordOf = Callable[[Sequence[str], str], MeasurementRecord]  # of a line and it
 
 
 class LineReader(Protocol):
-    """Takes the lines of a file."""
+    @property
+    def records(self) -> Sequence[MeasurementRecord]: ...
 
     @property
-    def records(self) -> Sequence[MeasurementRecord]:
-        """Points, in the order of their lines."""
+    def problems(self) -> list[Problem]: ...
 
-    @property
-    def problems(self) -> list[Problem]:
-        """Lines that could not be read."""
-
-    def read(self, lines: Lines) -> None:
-        """Take every line."""
+    def read(self, lines: Lines) -> None: ...
 
 
 ByColumns = Callable[[Path, Sequence[str], RecordOf, bool], LineReader | None]
@@ -127,7 +120,6 @@ def _lines_of_short(content: str, name: str, broken: list[Problem]) -> Iterator[
 def _lines_of_csv(
     file: io.StringIO, before: int, delimiter: str, name: str, broken: list[Problem]
 ) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
-    """As `_lines_of`, of cells that may be quoted; `before` so many lines."""
     reader = csv.reader(file, delimiter=delimiter)
     numbers: list[int] = []
     rows: list[list[str]] = []

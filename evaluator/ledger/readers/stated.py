@@ -118,7 +118,6 @@ def _with_run(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
 
 
 def tagged(record: MeasurementRecord, tags: Iterable[str]) -> MeasurementRecord:
-    """The record with tags beside those that its file has."""
     run = _run_tagged(record.run, tuple(tags))
     return record if run is record.run else replace(record, run=run)
 
@@ -134,13 +133,11 @@ NO_LEARN = "no-learn"  # the tag of a point whose owner lets it correct no answe
 
 
 def teaching(record: MeasurementRecord, *, learn: bool) -> MeasurementRecord:
-    """The record as one that corrects answers or does not. It stays the same point."""
     tags = {*(record.run.tags or "").split(","), NO_LEARN} - {"", *([NO_LEARN] if learn else [])}
     return replace(record, run=replace(record.run, tags=",".join(sorted(tags)) or None))
 
 
 def teaches(record: MeasurementRecord) -> bool:
-    """Whether its owner lets it correct answers."""
     return NO_LEARN not in (record.run.tags or "").split(",")
 
 
@@ -206,12 +203,10 @@ def corrected_again(record: MeasurementRecord, before: MeasurementRecord) -> Mea
 
 
 def rekeyed(record: MeasurementRecord) -> MeasurementRecord:
-    """The record under the key that its content has, whatever key it came with."""
     return replace(record, key=_keyed(record, {}, {}).key)
 
 
 def _keyed(record: MeasurementRecord, values: Mapping[str, Any], more: Mapping[str, Any]) -> MeasurementRecord:
-    """The record with other values, and the content key of these."""
     extra = json.loads(record.extra) | dict(more)
     text = json.dumps(extra, sort_keys=True, ensure_ascii=False)
     changed: dict[str, Any] = {**values, "key": "", "source": "", "extra": text}
@@ -223,6 +218,5 @@ def _keyed(record: MeasurementRecord, values: Mapping[str, Any], more: Mapping[s
 
 
 def _lacking(side: SideRecord, name: str, stated: Stated) -> dict[str, int]:
-    """The sizes that a side lacks and a person states, of both sides or of this one."""
     found = {size: _of_side(stated, name, size) for size in ("instances", *SIZES) if getattr(side, size) is None}
     return {size: int(value) for size, value in found.items() if value is not None}

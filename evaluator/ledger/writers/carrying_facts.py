@@ -21,12 +21,10 @@ _APART = ("extra", "measured_at", "source", "file")
 
 
 def is_predicted(record: MeasurementRecord) -> bool:
-    """Whether the values of a point were predicted, by us or by another program."""
     return any(_PREDICTED_BY in meaning for meaning in record.definitions.values())
 
 
 def rows_of_kind(record: MeasurementRecord) -> str:
-    """How a point is marked in every format."""
     return "predicted" if is_predicted(record) else "measured"
 
 
@@ -55,7 +53,6 @@ def statistics_of_latency(record: MeasurementRecord, latency: str) -> Iterator[t
 
 
 def devices_of_side(record: MeasurementRecord, side: str) -> int | None:
-    """Devices of all instances of a side; of a deployment that is not apart, all of it."""
     if record.mode != "disaggregated" and record.num_devices is not None:
         return record.num_devices
     held = getattr(record, side)
@@ -74,7 +71,6 @@ _SIZES = ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp")
 
 
 def point_of_prediction(row: Mapping[str, Any]) -> MeasurementRecord:
-    """The point of a row of the view of probes, of instances that prefill and decode."""
     side = SideRecord(instances=1, **{name: row[name] for name in _SIZES}, batch_size=float(row["batch_size"]))
     metrics = {name: row[column] for column, (name, _) in _METRICS.items()}
     item = Item(

@@ -36,14 +36,12 @@ TIME = "%Y-%m-%d %H:%M:%S"
 
 
 def headers_of_guidellm() -> list[Header]:
-    """The columns, in their order."""
     latencies = [(*field, statistic) for field in LATENCIES for statistic in (MEAN, MEDIAN, SPREAD, OTHERS)]
     means: list[Header] = [(*field, MEAN) for field in (*LENGTHS, *RATES)]
     return [MODEL, RATE, KIND, STRATEGY, STARTED, *COUNTS.values(), *latencies, USERS, *means, POINT]
 
 
 def cells_of_guidellm(record: MeasurementRecord) -> list[object]:
-    """The cells of one point, None where nothing is known."""
     known = dict(_cells(record))
     return [known.get(header) for header in headers_of_guidellm()]
 

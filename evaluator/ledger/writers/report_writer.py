@@ -1,6 +1,4 @@
-"""A point as a Benchmark Report of llm-d, whose schema wants a mean with each latency.
-
-Not here: YAML and JSON (sweepdb.sharing)."""
+"""A point as a Benchmark Report of llm-d, whose schema wants a mean with each latency."""
 
 from __future__ import annotations
 
@@ -35,7 +33,6 @@ _STATISTICS = {"std": "stddev", "p99.9": "p99p9"}
 
 
 def report_of(record: MeasurementRecord) -> dict[str, Any]:
-    """The report of one point."""
     scenario = _said({"stack": _stack(record), "load": _load(record)})
     aggregate = _said({"requests": _requests(record), "latency": _latencies(record), "throughput": _rates(record)})
     report: dict[str, Any] = {"version": VERSION, "run": _run(record)}

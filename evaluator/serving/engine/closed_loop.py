@@ -1,7 +1,6 @@
 """A closed loop of C users played against an engine's scheduler, over tables of step times: pure, no clock, no I/O.
 
-Source: the scheduler study in docs/explanation/how-a-number-comes-about.md. Not here: who is in which step
-(evaluator.serving.engine.schedule), where step times come from (step_tables), and what engines are like (engines)."""
+Source: the scheduler study in docs/explanation/how-a-number-comes-about.md."""
 
 from __future__ import annotations
 
@@ -42,18 +41,15 @@ class ClosedLoop:
 
     @property
     def steps(self) -> int:
-        """Steps of a request of mean output."""
         return steps_of(self.output_length, self.tokens_per_step)
 
     def kinds(self, table: StepTable) -> tuple[RequestKind, ...]:
-        """The kinds of a table's requests, outputs counted in steps."""
         if table.kinds:
             return _in_steps(table.kinds, self.tokens_per_step)
         return (RequestKind(new_tokens=table.input_length, output_length=self.steps),)
 
 
 def steps_of(output_length: float, tokens_per_step: float) -> int:
-    """Steps of a request: its prompt's last one, and as many decodes as its other tokens take."""
     # 101 tokens, 2 a decode: 1 + 50 = 51 steps.
     return max(1, 1 + round((output_length - 1) / tokens_per_step))
 
@@ -99,7 +95,6 @@ def marginal_prompt_s(table: StepTable, engine: EngineProfile, *, alone: bool = 
 
 
 def marginal_prompts_s(table: StepTable, engine: EngineProfile, *, alone: bool = False) -> list[float]:
-    """The same for each kind of prompt."""
     alone = alone or engine.admission == "prefill_first"
     return [_marginal_s(table, engine, kind, length, alone=alone) for kind, length in enumerate(table.prompts)]
 

@@ -1,6 +1,4 @@
-"""An engine as the serving model of a scenario: times of every batch size, by its closed loop or of a phase alone.
-
-Not here: the scheduler itself (evaluator.serving.engine.closed_loop)."""
+"""An engine as the serving model of a scenario: times of every batch size, by its closed loop or of a phase alone."""
 
 from __future__ import annotations
 
@@ -60,7 +58,6 @@ class ServedTimes:
         object.__setattr__(self, "table", table)
 
     def of_users(self, users: int) -> ClosedLoop:
-        """The loop of as many users, with the prompts that its client sends."""
         return replace(self.loop, users=users, prompts=self.engine.client.prompts_per_user * users)
 
     def closed(self, users: int) -> LoopTimes:
@@ -79,7 +76,6 @@ class ServedTimes:
         )
 
     def place(self, users: int) -> Nearby:
-        """Where a point of so many users would lie."""
         kinds = self.kernels.kinds
         prompt = mean_prompt(kinds) if kinds else float(self.kernels.input_length)
         output, devices = float(self.loop.output_length), float(self.devices)
@@ -87,7 +83,6 @@ class ServedTimes:
 
 
 def kinds_of(scenario: Scenario, source: BatchSource) -> tuple[RequestKind, ...]:
-    """Kinds of requests that users ask."""
     lengths = _lengths(source)
     if isinstance(lengths, MixedLengths):
         return lengths.kinds
@@ -102,7 +97,6 @@ def _lengths(source: BatchSource) -> FixedLengths | MixedLengths:
 
 
 def mean_prompt(kinds: Sequence[RequestKind]) -> float:
-    """Tokens to prefill of a request on average."""
     return float((weights_of(kinds) * [kind.new_tokens for kind in kinds]).sum())
 
 
@@ -156,7 +150,6 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
 
 
 def replica_of(run: Run, engine: EngineProfile) -> ServedTimes:
-    """The replica of a run that serves one phase alone, with full steps of prompts."""
     budget = in_rounds(engine, run.scenario.plan).token_budget
     full = int(budget // mean_prompt(kinds_of(run.scenario, run.source)))
     return served(run, engine, max(int(run.requests.max()), full))
@@ -212,13 +205,11 @@ def prompt_service_s(replica: ServedTimes) -> float:
 
 
 def decodes_alone(replica: ServedTimes, requests: Integers) -> FloatArray:
-    """A decode instance: seconds of a step of each number of requests."""
     steps = np.asarray(decode_steps_s(replica.table, replica.engine))
     return np.asarray(steps[requests])
 
 
 def _loop(scenario: Scenario, engine: EngineProfile) -> ClosedLoop:
-    """The loop of one user; others differ in users and prompts."""
     workload, client = scenario.workload, engine.client
     return ClosedLoop(
         users=1,
@@ -266,15 +257,12 @@ class PromptLine:
         self._before = np.concatenate(([0.0], np.cumsum(table.attention[nodes - 1 :: nodes][kind])))
 
     def ended(self, position: Integers) -> Integers:
-        """Prompts that end at or before a token of the line."""
         return np.searchsorted(self.ends, position, side="right") - 1
 
     def begun(self, position: Integers) -> Integers:
-        """Prompts that have a token before this one of the line."""
         return np.searchsorted(self.ends, position, side="left")
 
     def attention_s(self, position: Integers) -> FloatArray:
-        """Attention seconds of the line up to a token."""
         ended, attention = self.ended(position), self.table.attention
         place = (position - self.ends[ended]) * self._stretch[ended]
         low = np.minimum(place.astype(np.int64), self.table.stretches - 1)
@@ -283,7 +271,6 @@ class PromptLine:
 
 
 def _prompt_steps(line: PromptLine, engine: EngineProfile, start: Integers, end: Integers) -> FloatArray:
-    """Steps with the tokens of the line from `start` to `end` and nothing else."""
     table, tokens = line.table, end - start
     linear = table.linear_nodes(int(tokens.max(initial=0)) // table.spacing + 2)
     kernels = np.interp(tokens / table.spacing, np.arange(linear.size), linear)
@@ -318,7 +305,6 @@ class _Curve:
         return np.asarray(decodes + users * self.prompt_s)
 
     def ttft(self, users: int) -> float:
-        """Mean seconds to the first token."""
         return self._played(users).ttft_s
 
     def cycle_share(self, users: int) -> float:

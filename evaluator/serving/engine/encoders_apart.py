@@ -33,7 +33,6 @@ class EncoderStage:
 
     @property
     def alone_s(self) -> FloatArray:
-        """Of a prompt alone."""
         return self.encoding_s + self.moving_s
 
     @property
@@ -43,13 +42,11 @@ class EncoderStage:
 
 
 def busiest_encoder(count: FloatArray, devices: int) -> FloatArray:
-    """Images of a prompt on the encoder that has most of them."""
     # 5 images on 2 encoders: 3 on the busier one.
     return np.asarray(np.ceil(count / devices - 1e-9))
 
 
 def encoder_stage(run: Run, engine: EngineProfile, images: ArrayLike) -> EncoderStage:
-    """Prompts with so many images; one without any passes by."""
     asked = run.scenario.workload.images
     count = np.asarray(images, dtype=np.float64)
     if asked is None or not run.scenario.plan.encoder_devices:

@@ -2,8 +2,7 @@
 
 Which numbers of users a closed loop is played for depends on the scenario, never on the range that is asked for.
 
-Requests of equal lengths end together and come together: whether they stay so is a fact of the server. Not here: how
-far an engine drifts (evaluator.inputs.engines), and the loop (evaluator.serving.engine.closed_loop)."""
+Requests of equal lengths end together and come together: whether they stay so is a fact of the server."""
 
 from __future__ import annotations
 
@@ -39,7 +38,6 @@ def coarser(wanted: Integers, seats: int | None) -> list[int]:
 
 
 def most_played(wanted: Integers, seats: int | None) -> int:
-    """The largest size of both."""
     return max(ladder_of(wanted, seats)[-1], coarser(wanted, seats)[-1])
 
 
@@ -53,7 +51,6 @@ def _steps_up_to(largest: int, seats: int | None) -> list[int]:
 
 
 def between(wanted: Integers, played: Iterable[int], values: Sequence[float]) -> FloatArray:
-    """Linear in the logarithms."""
     return exp(np.interp(log(wanted), log(list(played)), log(values)))
 
 

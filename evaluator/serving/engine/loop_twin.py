@@ -1,5 +1,5 @@
 """The closed loop in Python: what `loop.c` does, statement by statement, for machines without a compiler; and
-everything that decides its schedule. Not here: which of both plays (evaluator.serving.engine.schedule)."""
+everything that decides its schedule."""
 
 from __future__ import annotations
 
@@ -105,7 +105,6 @@ class _Play:
             self._decode(poll - (self.step - looked) % poll if waiting else self._unseen())
 
     def mixed(self) -> None:
-        """Decodes first, the rest of the budget to the oldest prompts, cut where it ends."""
         budget, ends, steps, each = self.rules.token_budget, self.ends, self.steps, self.rules.tokens_per_decode
         while self._goes_on():
             if self.begun == self.seated:
@@ -141,11 +140,9 @@ class _Play:
         return bool(self.active or self.begun < self.seated)
 
     def _unseen(self) -> int | None:
-        """Steps until the next request that has come is seen; None where nobody comes."""
         return self.coming[0][0] - self.step if self.coming else None
 
     def _start(self) -> None:
-        """The first tokens of requests are out."""
         first, base, ends, position, seated = self.begun, self.step - 1, self.ends, self.position, self.seated
         until = first + 1
         while until < seated and ends[until + 1] <= position:
@@ -167,7 +164,6 @@ class _Play:
             self._retire()
 
     def _decode(self, most: int | None) -> None:
-        """Decode steps with nothing else in them, up to the next answer."""
         if not self.active:
             return
         until = self.busy.find(1, self.step + 1)
@@ -177,7 +173,6 @@ class _Play:
             self._retire()
 
     def _retire(self) -> None:
-        """Every request whose last token is out leaves its seat to the next one."""
         ended = self.last_tokens.pop(self.step)
         self.busy[self.step] = 0
         self.active -= ended

@@ -1,7 +1,4 @@
-"""Requests of a workload by kind of length, and the order in which users ask them: pure, the same on every machine.
-
-Not here: who is in which step (evaluator.serving.engine.schedule), and batches of the formulas
-(evaluator.serving.waves.packing)."""
+"""Requests of a workload by kind of length, and the order in which users ask them: pure, the same on every machine."""
 
 from __future__ import annotations
 
@@ -102,7 +99,6 @@ def _shuffled_order(kinds: tuple[RequestKind, ...], count: int) -> Integers:
 
 @lru_cache(maxsize=32)
 def _uniform(seed: int, count: int) -> FloatArray:
-    """Numbers in [0, 1), of which the first are the same for every count."""
     # Seeded by a list as Python's `random` seeds itself: the same numbers, all at once.
     numbers = np.random.RandomState([seed]).random_sample(count)
     numbers.setflags(write=False)

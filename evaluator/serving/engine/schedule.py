@@ -24,8 +24,6 @@ _INT, _POINTER = ctypes.c_int64, ctypes.c_void_p
 
 
 class _Loop(ctypes.Structure):
-    """`struct loop` of loop.c."""
-
     _fields_ = [
         *((name, _INT) for name in ("prefill_first", "budget", "poll", "users", "requests", "each", "ahead", "whole")),
         *((name, _INT) for name in ("count", "longest")),
@@ -36,7 +34,6 @@ class _Loop(ctypes.Structure):
 
 
 def compiled_loop() -> ctypes.CDLL | None:
-    """The library, built if it is not there yet; None where none can be had."""
     return built_library("serving/engine/loop.c")
 
 
@@ -104,7 +101,6 @@ class Schedule:
 
 @lru_cache(maxsize=2048)
 def schedule_of(rules: Rules) -> Schedule:
-    """Play the loop of `rules`, and count."""
     asked = requests_of(rules.kinds, rules.shortest, rules.requests * rules.repeats)
     ends = np.cumsum(asked.new_tokens)
     return _counted(rules, asked, ends, played_steps(rules, ends, asked.output_length))
@@ -150,7 +146,6 @@ def _counted(rules: Rules, asked: Requests, ends: Integers, steps: Integers) -> 
 
 
 def _attention(rules: Rules, kind: Integers, pieces: _Pieces, weights: FloatArray) -> FloatArray:
-    """The weight of each node of the attention tables, those of one kind of prompt after those of another."""
     nodes = rules.stretches + 1
     lengths = np.asarray([one.new_tokens for one in rules.kinds], dtype=np.float64)
     kinds = kind[pieces.request]

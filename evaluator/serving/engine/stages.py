@@ -34,7 +34,6 @@ TOGETHER = 2  # prompts that a micro-batch takes before another one gets any: wh
 
 
 def in_rounds(engine: EngineProfile, plan: Plan) -> EngineProfile:
-    """The engine with the tokens of a round: those of a step for every micro-batch."""
     return replace(engine, token_budget=plan.pp * engine.token_budget)
 
 
@@ -98,7 +97,6 @@ def _sent_on(operator: Operator, stage: int, node_devices: int) -> Operator:
 
 
 def table_of_rounds(tables: Sequence[StepTable], budget: int, extents: TableExtents) -> StepTable:
-    """One table of rounds from those of the stages."""
     linear_decode, own = _decoding(tables, extents.sequences)
     attention = np.stack([one.attention for one in tables])
     slowest = attention.max(axis=0)
@@ -130,7 +128,6 @@ def _prompts(tables: Sequence[StepTable], budget: int, tokens: int, prompt: floa
 
 
 def _decoding(tables: Sequence[StepTable], most: int) -> tuple[FloatArray, FloatArray]:
-    """Seconds of rounds of 0, 1, 2 ... sequences: over all tokens, and of attention and head."""
     sequences = np.arange(0, most + 1, dtype=np.float64)
     batches = np.clip(sequences, 1.0, len(tables))
     each = sequences / batches

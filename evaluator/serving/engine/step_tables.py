@@ -1,7 +1,4 @@
-"""Kernel seconds of one replica as small tables over tokens, prompts and decoding sequences, for the closed loop.
-
-Not here: what an engine adds to kernels (evaluator.inputs.engines.engine_profiles), and who asks when
-(evaluator.serving.engine.closed_loop)."""
+"""Kernel seconds of one replica as small tables over tokens, prompts and decoding sequences, for the closed loop."""
 
 from __future__ import annotations
 
@@ -51,7 +48,6 @@ class StepTable:
 
     @property
     def stretches(self) -> int:
-        """Parts that the attention of every prompt is tabulated in."""
         return self.attention.size // len(self.prompts) - 1
 
     def linear_s(self, tokens: float) -> float:
@@ -66,7 +62,6 @@ class StepTable:
         return np.concatenate((self.linear, self.linear[last] / last * np.arange(last + 1, nodes)))
 
     def attention_s(self, tokens: float, kind: int = 0) -> float:
-        """Attention seconds of the first `tokens` of a prompt of this kind."""
         nodes = self.stretches + 1
         mine = self.attention[kind * nodes : (kind + 1) * nodes]
         return _interpolated(mine, tokens / self.prompts[kind] * self.stretches)
@@ -156,7 +151,6 @@ def _saved(parts: Parts, cost: CostModel, trace: str) -> FloatArray:
 
 
 def _is_shared(operator: Operator) -> bool:
-    """Whether an operator runs over all tokens of a step, whatever they are for."""
     return not operator.per_phase and operator.driver != "sequences"
 
 

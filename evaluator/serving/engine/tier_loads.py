@@ -52,7 +52,6 @@ def bytes_per_s(scenario: Scenario, tier: CacheTier) -> float:
 
 
 def device_bytes(scenario: Scenario, kind: RequestKind) -> dict[TierName, float]:
-    """Bytes of a prompt of this kind that one device reads, by tier."""
     prompt, left = kind.new_tokens + kind.cached, float(kind.cached)
     tokens: dict[TierName, float] = {}
     for tier in scenario.workload.tiers:
@@ -62,7 +61,6 @@ def device_bytes(scenario: Scenario, kind: RequestKind) -> dict[TierName, float]
 
 
 def read_bytes(scenario: Scenario, cached: int, tokens: Mapping[TierName, float]) -> dict[TierName, float]:
-    """Bytes that one device reads of a prompt of which `cached` tokens are computed, and these lie in tiers."""
     model, plan, bits = scenario.model, scenario.plan, kv_cache_bits(scenario.precision)
     drafting = _drafting_layers(model) if scenario.drafting else []
     held = sum(
@@ -73,7 +71,6 @@ def read_bytes(scenario: Scenario, cached: int, tokens: Mapping[TierName, float]
 
 
 def _drafting_layers(model: ModelSpec) -> list[tuple[LayerGroup, int]]:
-    """Kinds of layers that draft, and how many there are."""
     if model.draft_model is not None:
         return [(group, group.count) for group in model.draft_model.layers]
     return [(model.draft_layer or model.layers[-1], model.mtp_layers)]
@@ -85,7 +82,6 @@ def load_seconds(scenario: Scenario, kind: RequestKind) -> float:
 
 
 def read_seconds(scenario: Scenario, read: Mapping[TierName, float], tiers: Sequence[CacheTier]) -> float:
-    """Seconds in which a device reads so many bytes of each of these tiers."""
     # 64 GB/s x 0.8 to the host and 6 GB/s to its SSD: 5 GB from memory and 1 GB from the SSD take max(6 / 51.2, 1 / 6).
     ways = [read[tier.name] / bytes_per_s(scenario, tier) for tier in tiers if tier.name != "host"]
     host = next((tier for tier in tiers if tier.name == "host"), None)
@@ -137,7 +133,6 @@ def with_loads(
 
 
 def said_of_loads(scenario: Scenario, kinds: Sequence[RequestKind]) -> tuple[str, ...]:
-    """A sentence on what the mean prompt reads."""
     if not scenario.workload.tiers:
         return ()
     weights = weights_of(kinds)

@@ -17,7 +17,6 @@ OWN_ENGINE = "engine"  # the model of a profile that is not shipped, whatever it
 
 @functools.cache
 def serving_models() -> Mapping[str, ServingModel]:
-    """Every serving model by the name that scenarios call it, formulas first."""
     found: dict[str, ServingModel] = {}
     for module in sorted(item.name for item in pkgutil.iter_modules(__path__)):
         found |= importlib.import_module(f"{__name__}.{module}").MODELS
@@ -25,12 +24,10 @@ def serving_models() -> Mapping[str, ServingModel]:
 
 
 def list_serving_models() -> tuple[str, ...]:
-    """Names that a request can ask for."""
     return tuple(name for name in serving_models() if name != OWN_ENGINE)
 
 
 def serving_model_of(scenario: Scenario) -> ServingModel:
-    """The model of a scenario: by its name, or that of engines where it has a profile of its own (NAME@KEY)."""
     own = scenario.engine is not None or "@" in scenario.serving_model
     name = OWN_ENGINE if own else scenario.serving_model
     model = serving_models().get(name)

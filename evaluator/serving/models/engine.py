@@ -1,7 +1,6 @@
 """Serving by an engine's scheduler: a closed loop of users, or one phase alone, over tables of step times.
 
-Every shipped engine is a serving model of its name; a profile of the user's own is served the same way. Not here: the
-loop (evaluator.serving.engine.closed_run), and what engines are like (evaluator.inputs.engines.engine_profiles)."""
+Every shipped engine is a serving model of its name; a profile of the user's own is served the same way."""
 
 from __future__ import annotations
 
@@ -51,7 +50,6 @@ class Engine:
     """The scheduler of the scenario's engine: its own profile, or the shipped one of the serving model's name."""
 
     def engine(self, scenario: Scenario) -> EngineProfile:
-        """The profile under the scenario's client and the token budget of its workload."""
         profile = scenario.engine or engine_profile(scenario.serving_model)
         client = scenario.client or profile.client
         if profile.admission == "mixed":  # looks for requests at every step, whoever asks

@@ -45,7 +45,6 @@ class Waves:
         return
 
     def source(self, scenario: Scenario) -> BatchSource:
-        """Whole batches under the rule."""
         return batches_of(scenario, self.rule)
 
     def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:  # noqa: ARG002
@@ -67,7 +66,6 @@ class Waves:
         return {**prefill_columns(run, full), **completion_columns(completion)}
 
     def decode(self, run: Run) -> Columns:
-        """One step after the other."""
         step, quantiles = decode_periods(run, run.scenario.serving_cost_ms / MS)
         tpot = MS * step.total / gained_tokens(run)
         return {**decode_columns(run, step), **quantiles, "tpot_inclusive_ms": tpot, "tpot_exclusive_ms": tpot}
@@ -88,7 +86,6 @@ class Waves:
 
 
 def _aggregated_times(run: Run, step: StepTimes) -> tuple[PrefillCompletion, RequestTimes, StepTimes]:
-    """Completion of the prompts, times of a request, and the first prefill step of each batch."""
     gained, source, convention = gained_tokens(run), run.source, run.scenario.convention
     chunked = source.chunks > 1
     if chunked and isinstance(source, MixedLengths) and convention == "physical":

@@ -106,7 +106,6 @@ class ChunkedTimes:
 
 
 def chunked_times(workload: ChunkedWorkload, requests: int, step_time: StepTime) -> ChunkedTimes:
-    """Times of batches of 1 to `requests` prompts."""
     plan = schedule(workload, requests)
     ended = np.cumsum(step_time(plan.decodes, plan.prefills, plan.chunk))
     savings = _smaller_last_groups(plan, step_time)
@@ -132,7 +131,6 @@ class _Savings:
     seconds: FloatArray
 
     def summed(self, requests: int, times: FloatArray | float = 1.0) -> FloatArray:
-        """Seconds saved by each batch, each entry counted `times` times."""
         total = np.zeros(requests)
         np.add.at(total, self.batch, self.seconds * times)
         return total

@@ -61,7 +61,6 @@ def shared_mixed_steps(
 
 
 def _leaving(packed: PackedSteps, ends: FloatArray, wanted: float, decode_s: FloatArray) -> FloatArray:
-    """When the requests whose prompts end in a step have decoded `wanted` times."""
     last = np.repeat(packed.first + packed.count - 1, packed.count)
     here = np.arange(last.size)
     # They decode beside the steps that follow, and the rest after the last of them.
@@ -79,7 +78,6 @@ def _completion(packed: PackedSteps, ends: FloatArray) -> PrefillCompletion:
 
 
 def _mean(packed: PackedSteps, times: FloatArray) -> FloatArray:
-    """Mean over the prompts of each batch of a time of the step they end in."""
     prompts = np.add.reduceat(packed.finished, packed.first)
     return np.asarray(np.add.reduceat(packed.finished * times, packed.first) / prompts)
 
@@ -99,7 +97,6 @@ def _at(steps: StepTimes, index: Integers) -> StepTimes:
 def _shared_seconds(
     run: Run, source: MixedLengths, packed: PackedSteps, decoding: Integers
 ) -> tuple[FloatArray, StepTimes]:
-    """The packed batch of prefills and decodes; and the prefill steps that batches start with, which are alone."""
     seconds = _mixed_seconds(run, source, packed.sums, decoding)
     alone_at = np.flatnonzero(decoding == 0)
     alone = step_seconds(run.operators["prefill"], run.cost, taken(packed.sums, alone_at))

@@ -1,8 +1,7 @@
 """Compositions and packed steps of ever larger batches of one length distribution, made once and then sliced.
 
 Plans, phases and the search for the largest batch ask for the same batches again: 1, 2, 3 ... times a stride (the
-pipeline's micro-batches). Not here: what a composition is (evaluator.serving.waves.packing), how steps are
-filled (packing)."""
+pipeline's micro-batches)."""
 
 from __future__ import annotations
 
@@ -57,7 +56,6 @@ class StepLadder:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def packed(self, requests: Integers) -> PackedSteps:
-        """Steps of all these batches; not to be written to."""
         rungs = _rungs(requests)
         if rungs is None or rungs.first != 1 or self.steps(requests) > LARGEST_STEP_COUNT:
             return self.pack(requests)
@@ -80,7 +78,6 @@ class _Rungs:
 
 
 def _rungs(requests: Integers) -> _Rungs | None:
-    """The rungs that batches stand on, where they are neighbours on a ladder."""
     if requests.size < 2:
         return None
     start, stride = int(requests[0]), int(requests[1] - requests[0])

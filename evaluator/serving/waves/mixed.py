@@ -84,7 +84,6 @@ class MixedLengths:
 
     @functools.cached_property
     def chunks(self) -> int:
-        """Steps the longest prompt is split into."""
         return 1 if self.rule == "whole" else -(-int(self._new_tokens.max()) // self.token_budget)
 
     def composition(self, requests: Integers) -> Integers:
@@ -95,7 +94,6 @@ class MixedLengths:
         return realised_mean(self.composition(requests), self._inputs)
 
     def packed(self, requests: Integers) -> PackedSteps:
-        """Every step of every batch."""
         return self._steps.packed(requests)
 
     def blocks(self, requests: Integers) -> list[slice]:
@@ -107,7 +105,6 @@ class MixedLengths:
         return [slice(int(start), int(end)) for start, end in zip((0, *ends[:-1]), ends, strict=True)]
 
     def _step_estimate(self, requests: Integers) -> FloatArray:
-        """Prefill steps of each batch, about."""
         budget = self.token_budget if self.rule != "whole" else np.inf
         return np.asarray(1.0 + requests * (float(dot(self.weights, self._new_tokens)) / budget))
 
@@ -140,7 +137,6 @@ class MixedLengths:
         return np.minimum(requests, in_step).astype(np.float64)
 
     def decodes(self, requests: FloatArray, new_tokens: int) -> BatchSums:
-        """The expected sums of requests in steady state, at ages uniform over their outputs."""
         one = self._steady_sums(new_tokens)
         if not self.deviations:
             return repeated(one, requests)

@@ -4,7 +4,7 @@ A batch holds requests by the largest remainder over the bins.
 
 Prompts stand in bin order, end to end; each step takes the next `token_budget` tokens, so a prompt may be cut and go on
 in the next step (upstream's rule for length distributions, reproduced from its printed run; engines with chunked
-prefill do the same). Not here: what a step costs (evaluator.pricing.step)."""
+prefill do the same)."""
 
 from __future__ import annotations
 
@@ -42,16 +42,13 @@ class PackedSteps:
 
     @property
     def batch(self) -> Integers:
-        """The batch that owns each step."""
         return np.repeat(np.arange(self.count.size), self.count)
 
     @property
     def position(self) -> Integers:
-        """Which of its batch's steps each step is, from 0."""
         return np.arange(self.finished.size) - np.repeat(self.first, self.count)
 
     def head(self, batches: int) -> PackedSteps:
-        """The first so many batches, as views."""
         steps = slice(0, int(self.count[:batches].sum()))
         return PackedSteps(
             first=self.first[:batches],
@@ -62,7 +59,6 @@ class PackedSteps:
 
 
 def joined(one: PackedSteps, other: PackedSteps) -> PackedSteps:
-    """The batches of both, one after the other."""
     return PackedSteps(
         first=np.concatenate((one.first, other.first + one.finished.size)),
         count=np.concatenate((one.count, other.count)),
@@ -72,7 +68,6 @@ def joined(one: PackedSteps, other: PackedSteps) -> PackedSteps:
 
 
 def taken(sums: BatchSums, index: Integers | slice) -> BatchSums:
-    """Sums of some batches."""
     return sums.mapped(lambda array: array[index])
 
 
@@ -112,8 +107,6 @@ def pack(
 
 
 class _Line:
-    """The prompts of each batch (rows) end to end, in the order of their kinds."""
-
     def __init__(self, samples: Integers, kinds: tuple[PromptKind, ...]) -> None:
         self.samples = samples
         self.length = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
@@ -147,7 +140,6 @@ class _Steps:
         self._rest = self.offset - np.where(self.finished == 0, offset_before, 0)
 
     def total(self, of_one: NDArray[np.int64] | FloatArray) -> FloatArray:
-        """A quantity of prompts, `of_one` of each kind, added up over those that end in a step."""
         each = of_one.astype(np.float64)
         added = self._line.samples * each
         earlier = (np.cumsum(added, axis=1) - added).ravel()
@@ -155,7 +147,6 @@ class _Steps:
         return np.asarray(until - self._before(until))
 
     def pairs(self, window: int | None, *, square: bool) -> FloatArray:
-        """Attended query-key pairs."""
         line = self._line
         # A prompt of 6 tokens cut after 4: 1 + 2 + 3 + 4 = 10 pairs in one step, 5 + 6 = 11 in the next.
         one = _pairs(line.length, line.cached, window, square=square)
@@ -164,7 +155,6 @@ class _Steps:
         return self.total(one) + np.where(self._head > 0, head - one[self._kind_before], 0.0) + rest
 
     def window_keys(self, window: int) -> FloatArray:
-        """Keys read under a sliding window or within chunks."""
         line = self._line
         one = _keys(line.length, line.cached, window)
         before = self._kind_before
@@ -173,7 +163,6 @@ class _Steps:
         return self.total(one) + np.where(self._head > 0, head, 0) + np.where(self._rest > 0, rest, 0)
 
     def of_short(self, keys: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Tokens, pairs and keys of the parts of prompts that have at most so many keys in their step."""
         line, before = self._line, self._kind_before
         head, head_cached = self._head, line.keys[before] - self._head
         rest, rest_cached = self._rest, line.cached[self.kind] + self.offset - self._rest
@@ -186,7 +175,6 @@ class _Steps:
         return tokens, pairs, read
 
     def _before(self, values: NDArray[_Number]) -> NDArray[_Number]:
-        """Of the step before; 0 at the beginning of a row."""
         before = np.empty_like(values)
         before[1:] = values[:-1]
         before[self._first] = 0

@@ -107,7 +107,6 @@ class _Steps:
     gained: float
 
     def seconds(self, decodes: FloatArray, prefills: Integers, chunk: Integers) -> FloatArray:
-        """Steps of so many decodes beside prefills of this chunk."""
         replicas = self.source.scheduled_replicas
         together = np.zeros(decodes.shape)
         for index, sums in enumerate(self.source.chunk_sums()):

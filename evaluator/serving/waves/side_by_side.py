@@ -1,7 +1,6 @@
 """Batches of several workloads as one source, those of each after those of the one before: one prompt length each.
 
-What each batch takes does not depend on its neighbours, so numbers are to the bit those of each workload by itself.
-Not here: which scenarios may stand side by side (evaluator.together)."""
+What each batch takes does not depend on its neighbours, so numbers are to the bit those of each workload by itself."""
 
 from __future__ import annotations
 
@@ -29,7 +28,6 @@ class SideBySide:
 
     @property
     def chunks(self) -> int:
-        """Chunks that every prompt is split into."""
         return self.lengths[0].chunks
 
     @functools.cached_property
@@ -63,7 +61,6 @@ class SideBySide:
 
     @functools.cached_property
     def _chunk_sums(self) -> tuple[BatchSums, ...]:
-        """Sums of a prompt's chunks, one after the other, of each workload."""
         new = np.asarray([one.chunk_tokens for one in self.lengths], dtype=np.float64)
         before = np.asarray([one.input_length - one.new_tokens for one in self.lengths], dtype=np.float64)
         cached = before[:, None] + np.cumsum(new, axis=1) - new
@@ -71,15 +68,12 @@ class SideBySide:
         return tuple(request_sums(new[:, chunk], cached[:, chunk], windows=windows) for chunk in range(self.chunks))
 
     def largest_waves(self, requests: Integers) -> Sequence[WaveStage]:
-        """Two stages at most: all of them."""
         return self.waves(requests)
 
     def wave_requests(self, requests: Integers) -> FloatArray:
-        """Prompts in a full wave, or all there are."""
         return np.minimum(requests, self.by_batch([one.prompts_a_wave for one in self.lengths])).astype(np.float64)
 
     def decodes(self, requests: FloatArray, new_tokens: int) -> BatchSums:
-        """Half-way through the output of each workload."""
         context = self._floats(lambda one: one.input_length + half_output(one.output_length, "physical"))
         one = request_sums(
             float(new_tokens), context, windows=self.lengths[0].windows, logits=float(new_tokens), anywhere=True

@@ -7,7 +7,7 @@ whole-prompt waves.
 Keys from outside the devices: no engine is named, so the order is the formulas' own. Prompts are all there, and links
 read one prompt after another from the start on, layer by layer beside computing. Steps of equal prompts that follow
 each other then take the longer of both each, which is exact; of several lengths a step reads what its tokens read in
-the mean. Not here: what a link carries (evaluator.serving.engine.tier_loads)."""
+the mean."""
 
 from __future__ import annotations
 
@@ -133,7 +133,6 @@ def with_reading(run: Run, step: StepTimes, sums: BatchSums) -> StepTimes:
 
 
 def said_of_reading(scenario: Scenario, source: BatchSource) -> tuple[str, ...]:
-    """A sentence on what the mean prompt reads."""
     return said_of_loads(scenario, _kinds(source)) if scenario.workload.tiers and scenario.phase != "decode" else ()
 
 

@@ -1,7 +1,6 @@
 """Command lines of vLLM and SGLang and settings of TensorRT-LLM as servers.
 
-Flags are read by the same tables that launch files are written with. Not here: where a file keeps its command lines and
-settings (deployment_files)."""
+Flags are read by the same tables that launch files are written with."""
 
 from __future__ import annotations
 
@@ -45,7 +44,6 @@ _STATES = {"float32": "FP32", "bfloat16": "BF16"}  # which vLLM and SGLang name 
 
 
 def engine_of_words(words: Sequence[str]) -> tuple[Engine, int] | None:
-    """The engine that a command line starts, and where its flags begin; None where it starts none."""
     for place, word in enumerate(words):
         name = word.rpartition("/")[2]
         if name == "vllm" and words[place + 1 : place + 2] == ["serve"]:
@@ -83,7 +81,6 @@ class _Said:
         return name in self._values
 
     def text(self, name: str) -> str | None:
-        """The value of a flag; None without it."""
         return self._values[name] if name in self else None
 
     def whole(self, name: str) -> int | None:
@@ -106,7 +103,6 @@ class _Said:
         return None if found is None else int(float(found[1]) * {"k": 1000, "K": 1024}.get(found[2], 1))
 
     def settings(self, name: str) -> dict[str, object]:
-        """A value that is a mapping as JSON; empty where it is none."""
         try:
             found = json.loads(self.text(name) or "")
         except json.JSONDecodeError:
@@ -119,7 +115,6 @@ class _Said:
 
 
 def _values(words: Sequence[str], table: FlagTable, where: str) -> tuple[dict[str, str | None], str | None, list[str]]:
-    """Values by a flag's full name, the model where it stands alone, and flags that the engine does not know."""
     parts = list(_parts(words, table, where))
     values = {one.name: one.value for one in parts if one.name is not None}
     others = [one.words[0].partition("=")[0] for one in parts if one.name is None]
@@ -249,7 +244,6 @@ def _whole_draft(drafts: Mapping[str, object]) -> str | None:
 
 
 def _most_images(said: _Said, limit: str) -> int | None:
-    """Images that a request may have; None where nothing is said."""
     most = said.settings(limit).get("image")
     most = most.get("count") if isinstance(most, dict) else most
     if "--language-model-only" in said:

@@ -1,8 +1,7 @@
 """Files of deployments by their form: scripts, settings of TensorRT-LLM, manifests, folders of `launch`, InferenceX.
 
 Of DynamoGraphDeployment both forms are read: components of nvidia.com/v1beta1, and services of v1alpha1 before it
-(docs.nvidia.com/dynamo, Kubernetes API). Not here: what flags mean (command_lines), and keys of InferenceX
-(inferencex)."""
+(docs.nvidia.com/dynamo, Kubernetes API)."""
 
 from __future__ import annotations
 
@@ -53,7 +52,6 @@ def read_graph(document: Document, beside: Sequence[Document], where: str) -> It
 
 
 def _components(spec: Document) -> Iterator[tuple[str, str, Document]]:
-    """Name, role by its type, and content of each component."""
     listed = spec.get("components")
     for one in listed if isinstance(listed, list) else []:
         component = mapping(one)
@@ -64,7 +62,6 @@ def _components(spec: Document) -> Iterator[tuple[str, str, Document]]:
 
 
 def _words(component: Document) -> list[str]:
-    """The command of the main container; a command inside a text for a shell is split."""
     pod = mapping(mapping(component.get("podTemplate")).get("spec"))
     listed = pod.get("containers")
     containers = [mapping(one) for one in listed] if isinstance(listed, list) else []
@@ -88,7 +85,6 @@ def _role(kind: str) -> Role | None:
 
 
 def _role_said(words: Sequence[str]) -> tuple[Role | None, list[str]]:
-    """The role that flags of the component name, and the words without these flags."""
     rest, said, given = [], None, list(words)
     while given:
         word = given.pop(0)
@@ -103,7 +99,6 @@ def _role_said(words: Sequence[str]) -> tuple[Role | None, list[str]]:
 
 
 def _trtllm(words: Sequence[str], beside: Sequence[Document], where: str) -> FoundServer:
-    """A component of TensorRT-LLM: its settings are a file of a config map, its model a flag."""
     flags: dict[str, str] = {}
     given = list(words)
     while given:
@@ -146,7 +141,6 @@ def read_deployment(named: str | Path, *, only: str | None = None) -> ReadDeploy
 
 
 def _of_text(text: str, where: str) -> ReadDeployment:
-    """The servers of a script; of standard input of YAML, too."""
     servers = list(_of_script(text, where))
     if servers:
         return ReadDeployment(servers=tuple(servers))
@@ -196,7 +190,6 @@ def _of_script(text: str, where: str) -> Iterator[FoundServer]:
 
 
 def _of_folder(path: Path) -> ReadDeployment:
-    """A folder of `launch`: scripts or settings of each role, with device and lengths of what was expected."""
     servers = []
     for said in launched_roles(path):
         role = said.role
@@ -245,7 +238,6 @@ def _of_document(document: Mapping[str, object], path: Path) -> Iterator[FoundSe
 
 
 def _lists_of_words(value: object) -> Iterator[list[str]]:
-    """Lists of text anywhere in a document; a text of a whole command is split."""
     if isinstance(value, dict):
         command, args = value.get("command"), value.get("args")
         if isinstance(command, list) and isinstance(args, list):

@@ -123,7 +123,6 @@ class ReadDeployment:
 
 
 def mapping(value: object) -> dict[str, object]:
-    """A mapping with text as keys."""
     return {str(key): one for key, one in value.items()} if isinstance(value, dict) else {}
 
 

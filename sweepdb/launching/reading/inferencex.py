@@ -46,13 +46,11 @@ Entry = Mapping[str, object]
 
 
 def is_inferencex(document: Entry) -> bool:
-    """Whether a document is a list of its configurations."""
     first = next(iter(document.values()), None)
     return isinstance(first, dict) and {"runner", "framework", "scenarios", "model"} <= first.keys()
 
 
 def read_inferencex(document: Entry, where: str, only: str | None) -> ReadDeployment:
-    """The servers of every configuration, or of one by its name. Each that cannot be read has its reason."""
     if only is not None and only not in document:
         raise InputError(f"{where} has no configuration {only}", hint=f"it has {', '.join(list(document)[:5])} ...")
     servers: list[FoundServer] = []

@@ -66,7 +66,6 @@ def _is_power(length: int) -> bool:
 
 
 def _axes(cells: Mapping[_Pair, Sequence[ProfileRow]], rows: Sequence[ProfileRow]) -> tuple[list[int], list[int]]:
-    """Both axes ascending; every pair of them is stored."""
     if not cells:
         raise InputError(
             "AIBrix's table has lengths that are powers of two, and no stored pair of lengths is",

@@ -1,6 +1,4 @@
-"""The rows of the one plan that a profile is of: the plan that was named, else the one with the most tokens.
-
-Not here: what a planner makes of them."""
+"""The rows of the one plan that a profile is of: the plan that was named, else the one with the most tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ _Key = tuple[str, str]  # device and plan
 
 
 def rows_of_plan(rows: Sequence[ProfileRow], phase: str, named: str | None) -> tuple[list[ProfileRow], str]:
-    """The rows of the plan that was named, or of the best one, and a sentence that says which."""
     usable = _usable(rows, phase)
     by_plan = _by_plan(usable)
     found = {key: mine for key, mine in by_plan.items() if named is None or _is_named(key[1], named)}
@@ -30,7 +27,6 @@ def rows_of_plan(rows: Sequence[ProfileRow], phase: str, named: str | None) -> t
 
 
 def _usable(rows: Sequence[ProfileRow], phase: str) -> list[ProfileRow]:
-    """Rows of fixed lengths whose prompts are computed whole: what planners measure themselves."""
     if not rows:
         raise InputError(f"no {phase} row of this scope fits the memory", hint="sweepdb query coverage says why")
     fixed = [row for row in rows if row.input_length is not None]

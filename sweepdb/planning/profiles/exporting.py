@@ -1,6 +1,6 @@
 """A planner's files from a store: the questions, the plan that is chosen, and the folder that is written.
 
-Answers are conditioned by own runs as every answer is. Not here: what each planner reads (a module of its own)."""
+Answers are conditioned by own runs as every answer is."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ class ExportedProfile:
 
 
 def planner_names() -> tuple[str, ...]:
-    """The planners that a profile can be written for."""
     return tuple(sorted(_planners()))
 
 
@@ -153,7 +152,6 @@ def _check(reader: Planner, given: Mapping[str, object], asked: _Asked) -> None:
 
 
 def _limits_ms(given: Mapping[str, object]) -> dict[str, float]:
-    """Limits on times that were given, by name."""
     return {
         one.name: number_of(given[one.keyword])
         for one in limit_table()
@@ -162,7 +160,6 @@ def _limits_ms(given: Mapping[str, object]) -> dict[str, float]:
 
 
 def _of(asked: Mapping[str, object], phase: str, *, arriving: bool = False) -> dict[str, object]:
-    """A question's keywords with those limits alone that rows of a phase have, or requests that arrive."""
     without = {one.keyword for one in limit_table() if phase not in one.phases or (arriving and not one.arriving)}
     return {name: value for name, value in asked.items() if name not in without} | {"mode": phase}
 

@@ -1,6 +1,4 @@
-"""The requests in flight that one instance holds within the limits, for planners that scale by a threshold.
-
-Not here: the files that state it."""
+"""The requests in flight that one instance holds within the limits, for planners that scale by a threshold."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Times by prompt length, and by context and share of the cache, as planners interpolate between them.
 
-Pure: rows of one plan in, numbers out. Not here: keys and files of planners."""
+Pure: rows of one plan in, numbers out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ class StepSurface:
 
 
 def prompt_curve(rows: Sequence[ProfileRow], *, least: int) -> PromptCurve:
-    """Rows of one prompt a replica, ascending by length; at least so many lengths."""
     alone = [row for row in rows if row.batch_size == 1]
     if not alone:
         raise InputError(
@@ -119,7 +118,6 @@ def step_surface(rows: Sequence[ProfileRow]) -> StepSurface:
 
 
 def stored_points(rows: Sequence[ProfileRow]) -> tuple[list[ProfileRow], MaxKvTokens]:
-    """Stored rows nearest to evenly spaced shares of each context's own range: no number lies between two rows."""
     contexts, room = contexts_of(rows, least=2), max_kv_tokens(rows)
     kept: list[ProfileRow] = []
     for one in contexts:
@@ -131,7 +129,6 @@ def stored_points(rows: Sequence[ProfileRow]) -> tuple[list[ProfileRow], MaxKvTo
 
 
 def room_notes(room: MaxKvTokens) -> tuple[str, ...]:
-    """Sentences on what one number of tokens leaves out."""
     counted = (
         f"max_kv_tokens is {room.tokens:,}, beside the memory that stays free (`reserved_memory_gb`): an engine prints"
         " its own number when it starts."

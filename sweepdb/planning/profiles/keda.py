@@ -32,7 +32,6 @@ def _profile(source: ProfileSource) -> Profile:
 
 
 def _metrics_of(source: ProfileSource) -> EngineMetrics:
-    """The metrics of the engine that the rows are of."""
     engine = source.of_instances[0].serving_model
     found = metrics_of(engine)
     if found is None:
@@ -46,7 +45,6 @@ def _metrics_of(source: ProfileSource) -> EngineMetrics:
 def scaled_object(
     source: ProfileSource, triggers: list[dict[str, object]], annotations: Mapping[str, str] | None = None
 ) -> dict[str, object]:
-    """A ScaledObject of the deployment; the largest number of replicas that a trigger asks for is taken."""
     named = {"name": source.deployment, "namespace": source.namespace}
     return {
         "apiVersion": "keda.sh/v1alpha1",
@@ -72,7 +70,6 @@ def prometheus_trigger(name: str, kind: str, query: str, limit: str) -> dict[str
 
 
 def unknown_places(source: ProfileSource) -> str:
-    """A sentence on the names and addresses that no stored row has."""
     return (
         f"serverAddress is a usual address of Prometheus ({PROMETHEUS}), and the Deployment is named"
         f" {source.deployment}: change what is otherwise in your cluster."
@@ -80,7 +77,6 @@ def unknown_places(source: ProfileSource) -> str:
 
 
 def as_yaml(*documents: object) -> bytes:
-    """Documents of one file, keys as they were put."""
     return yaml.safe_dump_all(documents, sort_keys=False, width=1000).encode()
 
 

@@ -15,8 +15,6 @@ _LONGEST_LABEL = 63  # of a name in Kubernetes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRow:
-    """A row of the report `profile`, by its columns."""
-
     model: str
     device: str
     plan: str
@@ -40,7 +38,6 @@ class ProfileRow:
 
     @property
     def where(self) -> str:
-        """Its plan and device."""
         return f"{self.plan} on {self.device}"
 
 
@@ -60,7 +57,6 @@ class ProfileSource:
 
     @property
     def of_instances(self) -> Sequence[ProfileRow]:
-        """Rows of an instance that does both prefill and decode."""
         return self.rows["aggregated"]
 
     @property
@@ -117,14 +113,12 @@ def served_name(model: str) -> str:
 
 
 def number_kept(value: float | None, column: str) -> float:
-    """A number that a phase always has."""
     if value is None:
         raise InputError(f"a stored row has no {column}", hint="evaluate it again: sweepdb evaluate ...")
     return value
 
 
 def evaluate_command(row: ProfileRow, phase: str, **changed: object) -> str:
-    """The command that stores rows like this one, with other lengths."""
     options = {
         "device": row.device, "num_devices": row.num_devices, "mode": phase, "input_length": row.input_length,
         "output_length": f"{row.output_length:g}", **changed,
@@ -133,5 +127,4 @@ def evaluate_command(row: ProfileRow, phase: str, **changed: object) -> str:
 
 
 def price_command(source: ProfileSource) -> str:
-    """The command that enters the price of a replica's device."""
     return f"Enter one: sweepdb prices set {source.of_instances[0].device} `usd_per_device_hour=USD`."

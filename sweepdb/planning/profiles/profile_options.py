@@ -13,7 +13,6 @@ _OF_ARRIVALS_ALONE = "tbt_limit"  # rows have no such time
 
 @functools.cache
 def profile_options() -> Mapping[str, Declared]:
-    """Filters and limits of a question, by keyword."""
     wanted = [item.keyword for part in ("scope", "limits") for item in declared(PARTS[part])]
     table = option_table()
     return {name: table[name] for name in (*wanted, *ALSO_ASKED) if name != _OF_ARRIVALS_ALONE}

@@ -18,7 +18,6 @@ _GROUPED_FORMAT = "FP8_BLOCK"
 def compressed_attention(
     step: Step, x: Tensor, attention: CompressedAttention, window: int | None, tables: tuple[Tensor, Tensor] | None
 ) -> Tensor:
-    """Query heads and groups of the output of one device."""
     form, tokens, width = step.mixers, x.shape[0], attention.head_dim
     heads, groups = divided(attention.query_heads, step.plan.tp), divided(attention.output_groups, step.plan.tp)
     query_down, entry = _down(step, x, attention)
@@ -90,7 +89,6 @@ def _indexed(  # noqa: PLR0917  its caller's own values
     indexer: TokenIndexer,
     tables: tuple[Tensor, Tensor] | None,
 ) -> None:
-    """Scores of entries by an indexer with a compressor of its own."""
     with step.recorder.within("indexer"):
         _compressed(step, x, "compressor", attention.ratio, indexer.head_dim, _copies(attention))
         wide = linear(step, "query_proj", down, indexer.heads * indexer.head_dim, step.mixers)
@@ -103,7 +101,6 @@ def _indexed(  # noqa: PLR0917  its caller's own values
 
 
 def _attended(step: Step, query: Tensor, attention: CompressedAttention, window: int | None) -> Tensor:
-    """One kernel over the window and the entries: two operators, since each has a limit of its own."""
     rotated_bits = attention.rope_head_dim * HALF.activation_bits
     bits = (attention.head_dim - attention.rope_head_dim) * step.request.kv_bits + rotated_bits
     kind = "entry_attention" if step.request.trace == "prefill" else "entry_decode"

@@ -1,6 +1,4 @@
-"""Attention of grouped queries: projections, positions, the cache, the core, and gates of what comes out.
-
-Not here: the attention core and norms themselves (evaluator.graph.capture.blocks)."""
+"""Attention of grouped queries: projections, positions, the cache, the core, and gates of what comes out."""
 
 from __future__ import annotations
 
@@ -91,7 +89,6 @@ def _turned_heads(  # noqa: PLR0917  its caller's own values
     attention: GroupedQueryAttention,
     tables: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values behind norms without weights, and positions."""
     tokens, kv_heads, wide = query.shape[0], key.shape[1], attention.value_width
     if attention.unscaled_norm == "query_key":
         query, key = unscaled_normed(step, "query_norm", query), unscaled_normed(step, "key_norm", key)
@@ -104,7 +101,6 @@ def _turned_heads(  # noqa: PLR0917  its caller's own values
 
 
 def _gated_heads(step: Step, x: Tensor, out: Tensor, gate: Tensor | None, attention: GroupedQueryAttention) -> Tensor:
-    """Values that attention summed, gated by head or by channel where the model does."""
     tokens, heads, wide = out.shape
     if attention.head_gate:
         each = linear(step, "head_gate_proj", x, heads, HALF)
@@ -128,7 +124,6 @@ def _turned(
 
 
 def unscaled_normed(step: Step, label: str, x: Tensor) -> Tensor:
-    """An RMS norm without weights."""
     with step.recorder.within(label):
         return operators.norm(x, parameter(0)) if step.fused else eager_norm(x, parameter(0))
 
@@ -166,7 +161,6 @@ def _query_key_value(
 
 
 def _query_key(step: Step, x: Tensor, query_width: int, key_width: int, *, bias: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries and keys of two projections; values are what made the keys."""
     form = step.mixers
     if step.fused:
         packed = linear(step, "qk_proj", x, query_width + key_width, form, bias=bias)

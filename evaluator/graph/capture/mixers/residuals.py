@@ -28,7 +28,6 @@ def collapsed(step: Step, label: str, streams: Tensor, *, mixing: bool = True) -
 
 
 def expanded(step: Step, label: str, streams: Tensor, out: Tensor) -> Tensor:
-    """The streams, mixed among each other, with a block's output dealt out to them."""
     with step.recorder.within(label):
         return operators.expand_streams(streams, out)
 
@@ -39,7 +38,6 @@ def ended_sums(layer: int, every: int) -> int:
 
 
 def held_sums(step: Step) -> Tensor | None:
-    """The ended sums, alive until a step ends; None of models with one sum."""
     every, layers = step.model.residual_block, sum(group.count for group in step.model.layers)
     if not every:
         return None
@@ -71,7 +69,6 @@ def mix_residuals(step: Step, stages: Sequence[tuple[int, ...]]) -> None:
 
 
 def sums_sent(step: Step, stages: Sequence[tuple[int, ...]]) -> list[int]:
-    """Sums that each stage hands to the next, the running one among them."""
     if not step.model.residual_block:
         return [1] * (step.plan.pp - 1)
     sizes = [sum(row[stage] for row in stages) for stage in range(step.plan.pp)]

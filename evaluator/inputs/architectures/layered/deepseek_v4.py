@@ -101,7 +101,6 @@ def _experts(reader: ConfigReader) -> MoeMlp:
 
 
 def _with_experts_in_fp4(reader: ConfigReader, spec: ModelSpec) -> ModelSpec:
-    """The model with the format that `expert_dtype` says of experts beside linears in FP8."""
     said = reader.word("expert_dtype", "")
     if said not in {"", "fp4", "fp8"}:
         raise reader.refuse(f"experts in {shortened(said)} (expert_dtype)")

@@ -71,7 +71,6 @@ def _require_plain(reader: ConfigReader) -> None:
 
 
 def _full(reader: ConfigReader, near: GroupedQueryAttention) -> GroupedQueryAttention:
-    """Attention of full layers: heads of their own size, of which positions turn a part."""
     own = reader.value("per_layer_config")
     said: Any = next(iter(own.values()), {}) if isinstance(own, Mapping) else {}
     if isinstance(own, Mapping) and any(other != said for other in own.values()):

@@ -44,7 +44,6 @@ def _granite_hybrid(reader: ConfigReader) -> ModelSpec:
 
 
 def _head_dim(reader: ConfigReader) -> int:
-    """Numbers of a head: as said, or what the expansion leaves for each."""
     said = reader.value("mamba_d_head")
     if isinstance(said, int) and not isinstance(said, bool):
         return reader.size("mamba_d_head")

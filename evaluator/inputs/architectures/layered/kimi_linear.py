@@ -88,7 +88,6 @@ def _experts(reader: ConfigReader) -> MoeMlp:
 
 
 def _routed(reader: ConfigReader, total: int) -> list[bool]:
-    """Which layers have experts."""
     first = min(total, reader.count("first_k_dense_replace", 1))
     if reader.size("moe_layer_freq", default=1) != 1:
         raise reader.refuse("moe_layer_freq other than 1")

@@ -49,7 +49,6 @@ def _llama4(reader: ConfigReader) -> ModelSpec:
 
 
 def _turned(reader: ConfigReader, total: int) -> list[int]:
-    """Of every layer, whether positions are turned."""
     often = reader.size("no_rope_layer_interval", default=4)
     flags = reader.numbers("no_rope_layers") or [int((layer + 1) % often != 0) for layer in range(total)]
     if len(flags) < total or set(flags) - {0, 1}:

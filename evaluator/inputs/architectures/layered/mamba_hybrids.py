@@ -59,7 +59,6 @@ def _nemotron_h(reader: ConfigReader) -> ModelSpec:
 
 
 def _blocks(reader: ConfigReader, letters: str, names: str, usual: list[str] | None = None) -> list[str]:
-    """The kind of every layer, by a pattern of letters or a list of names."""
     pattern, said = reader.word(letters, ""), reader.words(names)
     found = [_LETTERS.get(letter, letter) for letter in pattern] or [_NAMES.get(name, name) for name in said]
     if unknown := set(found) - set(_LETTERS.values()):

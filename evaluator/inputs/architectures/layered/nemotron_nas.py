@@ -28,7 +28,6 @@ def _nemotron_nas(reader: ConfigReader) -> ModelSpec:
 
 
 def _part(reader: ConfigReader, block: object, name: str) -> Mapping[str, Any] | None:
-    """The words of one layer about its attention or its MLP; None where it was taken out."""
     said = block.get(name) if isinstance(block, Mapping) else None
     if not isinstance(said, Mapping):
         raise reader.refuse(f"block_configs without {name}: {shortened(block)}")

@@ -61,7 +61,6 @@ def _step3(reader: ConfigReader) -> ModelSpec:
 
 
 def _require_usual(reader: ConfigReader) -> None:
-    """Refuse what published files could say otherwise and none does."""
     for name in ("use_moe", "use_head_wise_attn_gate", "use_qk_norm"):
         if not reader.flag(name, default=True):
             raise reader.refuse(f"step3 without {name}")

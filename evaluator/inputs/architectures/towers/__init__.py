@@ -40,7 +40,6 @@ def tower_of(config: Config, where: str, text_width: int) -> VisionTower | str:
 
 @functools.cache
 def towers() -> Mapping[str, Read]:
-    """The reader of every model_type whose encoder is covered."""
     found: dict[str, Read] = {}
     for module in sorted(item.name for item in pkgutil.iter_modules(__path__)):
         found |= getattr(importlib.import_module(f"{__name__}.{module}"), "TOWERS", {})
@@ -48,20 +47,17 @@ def towers() -> Mapping[str, Read]:
 
 
 def head_size(reader: ConfigReader, hidden: int, heads: int) -> int:
-    """Width of a head, which must divide the hidden size."""
     if hidden % heads:
         raise InputError(f"{reader.where}: {heads} heads do not divide {hidden} dimensions")
     return hidden // heads
 
 
 def require_ungated(reader: ConfigReader, name: str, *, default: str, allowed: tuple[str, ...]) -> None:
-    """Refuse activations that this family's layers have not."""
     if (said := reader.word(name, default)) not in allowed:
         raise reader.refuse(f"activation {shortened(said)} of an image encoder")
 
 
 def checked(value: Any, wanted: object, reader: ConfigReader, what: str) -> None:  # noqa: ANN401  of a config
-    """Refuse a setting that changes what is computed."""
     if value != wanted:
         raise reader.refuse(f"an image encoder with {what} {shortened(value)}")
 

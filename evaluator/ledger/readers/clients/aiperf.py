@@ -63,7 +63,6 @@ def _load(config: Document, *names: str) -> float | None:
 
 
 def _device(document: Document) -> str | None:
-    """The one kind of device that telemetry watched; None where there are several or none."""
     endpoints = inner(inner(document, "telemetry_data"), "endpoints")
     names = {
         text(gpu, "gpu_name")

@@ -51,7 +51,6 @@ def _settle(reading: Reading) -> None:
 
 
 def _of_engines(reading: Reading, engines: Sequence[Document]) -> None:
-    """The serving instances: one kind of instance, or one for each role. `count` is of one replica."""
     facts, first = reading.facts, engines[0]
     by_role = {str(one.get("role") or "replica"): one for one in engines}
     apart = {"prefill", "decode"} <= by_role.keys()

@@ -52,7 +52,6 @@ _HEADER_LINES = 3
 
 
 def is_guidellm_csv(text: str) -> bool:
-    """Whether a CSV is such a file: its first line names groups of columns."""
     return set(text.partition("\n")[0].strip().split(",")).issuperset(GUIDELLM_COLUMNS)
 
 
@@ -71,7 +70,6 @@ def documents_of_guidellm_csv(text: str) -> Iterator[tuple[int, Document | None]
 
 
 def document_of_point(record: MeasurementRecord) -> Document:
-    """The report that a point's own line is read as."""
     return _document(headers_of_guidellm(), ["" if cell is None else str(cell) for cell in cells_of_guidellm(record)])
 
 
@@ -116,7 +114,6 @@ def _values(cells: dict[Header, str], field: tuple[str, str]) -> Document:
 
 
 def _parsed(cell: str) -> Document:
-    """A cell with an object in JSON; nothing where it holds none."""
     try:
         found = json.loads(cell) if cell else {}
     except (ValueError, RecursionError):

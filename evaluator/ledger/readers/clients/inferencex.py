@@ -68,7 +68,6 @@ def _sizes(document: Document, side: str) -> dict[str, int | None]:
 
 
 def _drafting(document: Document) -> str | None:
-    """The drafting method; None where there is none. Its name moved from `mtp` to `spec_decoding`."""
     stated = text(document, "spec_decoding", "mtp")
     return None if stated is not None and stated.lower() in {"off", "false", "0"} else stated
 

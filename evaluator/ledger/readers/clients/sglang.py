@@ -62,7 +62,6 @@ def _settle(reading: Reading) -> None:
 
 
 def _of_servers(reading: Reading, info: Document) -> None:
-    """Facts that one server says of itself, or the two sides of a router, or only that there are several."""
     facts = reading.facts
     apart = {side: _first(info.get(side)) for side in _SERVERS if info.get(side)}
     alone = info.get("disaggregation_mode")

@@ -64,14 +64,12 @@ def lengths_of_totals(reading: Reading) -> None:
 
 
 def devices_of_sizes(reading: Reading) -> None:
-    """Devices, where only sizes are stated."""
     tp, pp, dp = (reading.facts.get(name) for name in ("tp", "pp", "dp"))
     if tp is not None:
         reading.guess("num_devices", tp * (pp or 1) * (dp or 1), "from tp x pp x dp")
 
 
 def log_of_lists(reading: Reading) -> None:
-    """The requests that `--save-detailed` keeps, and what they say where the client prints no summary."""
     reading.requests = log = vllm_log(reading.document)
     for name, value in {} if log is None else latencies_of(log).items():
         if name not in reading.metrics:
