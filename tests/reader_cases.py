@@ -357,5 +357,5 @@ CASES = (
           beside=tuple(item for item in BUNDLE.items() if item[0] != "bundle.json")),
     _json("proof.json", PROOF, _proof),
     ReaderCase(name="metrics.prom", base=METRICS.encode(), read=_metrics),
-    _json("watched.json", WATCHED, lambda path: earlier_seen(path, "vllm")),
+    _json("watched.json", WATCHED, lambda path: earlier_seen(path, "vllm", "aggregated")),
 )  # fmt: skip
