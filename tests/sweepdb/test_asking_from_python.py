@@ -42,8 +42,8 @@ def store(url):
 def test_the_public_names():
     assert sweepdb.__all__ == [
         "Answer", "DaySchedule", "Decision", "DeploymentPlan", "Evaluation", "EvaluationError", "Explanation", "ExportedProfile", "InputError", "OpenStore",
-        "PoolSchedule", "Progress", "RatePlan",
-        "ServerPlan", "SqlRows", "StoreError", "SweepdbError", "Validation", "Watched", "calibrate", "calibrate_serving", "decide", "evaluate",
+        "PoolSchedule", "Progress", "RatePlan", "Regression",
+        "ServerPlan", "SqlRows", "StoreError", "SweepdbError", "Trends", "Validation", "Watched", "calibrate", "calibrate_serving", "decide", "evaluate",
         "export_bundle", "export_profile", "import_bundle", "open", "plan", "plan_server", "schedule", "schedule_pool", "validate", "watch",
     ]  # fmt: skip
     assert all(inspect.getdoc(getattr(sweepdb, name)) for name in sweepdb.__all__)
