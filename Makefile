@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two installations at once would write into one folder.
 .NOTPARALLEL:
 
-.PHONY: demo test survival engine catalogue figures long attack check bench docs site release clean
+.PHONY: demo test survival engine planners catalogue figures long attack check bench docs site release clean
 
 # What is installed in full is not installed again in part.
 demo: $(or $(wildcard $(INSTALLED)),$(SMALL))
@@ -52,6 +52,12 @@ survival: $(INSTALLED) engine
 # DuckDB for browsers, as npm has it, in the user's cache: for `sweepdb publish --to FOLDER.site` and the tests of its page.
 engine: $(INSTALLED)
 	@$(BIN)/python -c "from sweepdb.site import find_engine; find_engine(None)" || echo "the tests of a published page will skip" >&2
+
+# Packages of planners read the profiles that are written for them. 600 MB, beside the environment: they pin older versions.
+planners: $(INSTALLED)
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/planners aibrix==0.8.0 pulp==2.8.0
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --target build/planners/ray 'ray[serve]==2.60.0'
+	PYTHONPATH=build/planners:build/planners/ray $(BIN)/python -m pytest -q -k itself tests/sweepdb/test_profiles.py
 
 # The example that docs/howto/look-and-draw.md names: 20 models, 6 devices, 3 workloads.
 catalogue: $(INSTALLED)

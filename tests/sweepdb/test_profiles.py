@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from typing import NamedTuple
 
 import planner_readers as readers
 import pytest
@@ -255,6 +256,38 @@ def test_every_planner_reads_its_files(url, tmp_path):
     notes, full, limits = readers.read_wva(tmp_path / "wva")
     assert (float(notes["llm-d.ai/variant-cost"]), full["namespace"]) == (3, "prod")
     assert (limits["targetTTFT"], limits["targetITL"]) == (200, 6)
+
+
+class Workload(NamedTuple):
+    """Requests of one length, as AIBrix's planner wants them described."""
+
+    signature: tuple[int, int]
+    rate: float
+
+    def get_signature(self, _indexes, _error_suppressor=None):
+        return self.signature
+
+
+def test_aibrix_itself_plans_replicas_by_its_profile(url, tmp_path):
+    """`make planners` installs AIBrix. Two and a half times what one instance carries takes three."""
+    read = pytest.importorskip("aibrix.gpu_optimizer.load_monitor.profile_reader").FileProfileReader
+    planner = pytest.importorskip("aibrix.gpu_optimizer.optimizer").Optimizer(1)
+    exported(url, tmp_path / "aibrix", "aibrix", f"{LIMITS} --deployment chat-h200")
+    (profile,) = read([str(tmp_path / "aibrix" / "profile.json")]).read()
+    planner.set_profile(profile)
+    for length, carried in enumerate(profile.tputs[0]):
+        assert planner.set_workload_distribution([Workload((0, length), 1.0)], 2.5 * carried)
+        assert planner.run() == {"chat-h200": 3, "cost": 9}
+
+
+def test_ray_itself_takes_its_profile(url, tmp_path):
+    """`make planners` installs Ray."""
+    schema = pytest.importorskip("ray.serve.schema").DeploymentSchema
+    exported(url, tmp_path / "ray", "ray")
+    told = readers.read_ray(tmp_path / "ray")
+    taken = schema(**{"name": "server"} | told)
+    assert taken.autoscaling_config["target_ongoing_requests"] == told["autoscaling_config"]["target_ongoing_requests"]
+    assert taken.max_ongoing_requests == told["max_ongoing_requests"]
 
 
 def test_simulated_arrivals_lower_the_threshold(tmp_path):
