@@ -126,7 +126,7 @@ def trend_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
         columns=Trend._fields,
         rows=found.steps,
         sql=_RUNS_SQL,
-        command=_typed("sweepdb regress --trend", given),
+        command=_typed("sweepdb regress", given, "trend"),
         picture=trend_picture(found),
         told=(f"{len(found.steps)} steps in {len(found.series)} metrics of settings",),
     )
@@ -138,8 +138,14 @@ def _checked(asked: Mapping[str, str], known: Collection[str]) -> Mapping[str, s
     return {name: value for name, value in asked.items() if value}
 
 
-def _typed(command: str, given: Mapping[str, str]) -> str:
-    return " ".join([command, *(f"--{name} {shlex.quote(value)}" for name, value in given.items())])
+def _typed(command: str, given: Mapping[str, str], *flags: str) -> str:
+    return " ".join(
+        [
+            command,
+            *(f"--{flag}" for flag in flags),
+            *(f"--{name} {shlex.quote(value)}" for name, value in given.items()),
+        ]
+    )
 
 
 def _compared(metric: str, rows: Sequence[Mapping[str, object]]) -> Picture | None:

@@ -13,24 +13,6 @@ MIXERS = resources.files("evaluator") / "calibration" / "mixer_kernels.yaml"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "calibration.md"
 
 
-def shipped(engine: str, device: str) -> dict:
-    folder = resources.files("evaluator") / "inputs" / "devices" / "calibration"
-    file = folder / f"{device}.yaml" if engine == "TensorRT-LLM" else folder / engine / f"{device}.yaml"
-    return yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["accuracy"]
-
-
-def test_medians_of_the_page_are_those_that_ship():
-    text = PAGE.read_text(encoding="utf-8")
-    rows = [
-        (match[1], match[2], [cell.strip() for cell in match[3].split("|")])
-        for match in re.finditer(r"^\| `([a-z]\S+)` \| (TensorRT-LLM|vllm|sglang) \| (.*) \|$", text, re.MULTILINE)
-    ]
-    assert {name for name, _, _ in rows} >= {"moe.w4a16_mxfp4.gated.power_law_1.2", "mla_decode.kv_fp8"}
-    for name, engine, cells in rows:
-        held = [shipped(engine, device).get(name) for device in DEVICES]
-        assert cells == ["" if one is None else f"{one['median_ape']:.1f}" for one in held], (name, engine)
-
-
 def test_medians_of_mixers_are_those_that_ship_and_every_fitted_kind_has_a_row():
     text, fitted = PAGE.read_text(encoding="utf-8"), yaml.safe_load(MIXERS.read_text(encoding="utf-8"))
     table = text[text.index("| operator | kernels of |") : text.index("| family | operators |")]
