@@ -39,7 +39,8 @@ import asyncio, json, sys
 sys.path.append({tests!r})
 from web_client import send
 from store.location import parse_url
-from sweepdb.web import SessionPool, build_web
+from sweepdb.web.app import build_web
+from sweepdb.web.pool import SessionPool
 
 sessions = SessionPool(parse_url({store!r}))
 app = build_web(sessions, names=frozenset(("localhost", "127.0.0.1")), sql=False)
@@ -109,7 +110,8 @@ def test_a_report_is_one_file(with_report, example_store):
     asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
     assert asked.stdout.strip() == "1"
     program = OVER_REST.format(tests=str(ROOT / "tests"), store=example_store)
-    asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
+    asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True)
+    assert asked.returncode == 0, asked.stderr
     explained, over_rest = json.loads(asked.stdout)
     assert explained == ["question_group", "rank", "plan", "batch_size", "concurrency", "probe"]
     assert [row[1] for row in over_rest] == [1, 2]

@@ -105,7 +105,7 @@ def test_a_document_refuses_what_the_report_refuses(data):
 def test_rows_lie_beside_as_parquet(data):
     folder, url, probes = data
     (stored,) = json.loads(run(["sql", "SELECT count(*) AS n FROM probe", "--format", "json"], url).out)
-    assert duckdb.execute(f"SELECT count(*) FROM '{folder}/probes.parquet'").fetchone() == (stored["n"],)
+    assert duckdb.execute(f"SELECT count(*) FROM '{folder}/probes.parquet'").fetchall() == [(stored["n"],)]
     assert probes == stored["n"]
 
 
