@@ -6,7 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SMALL := $(VENV)/.small
 INSTALLED := $(VENV)/.installed
-PIP := PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+BESIDE := PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check
+PIP := $(BESIDE) -c constraints.txt
 # A process a core; tests of a file stay together, since they share what they set up.
 TOGETHER := -q -n auto --dist loadfile
 # The same order for the same tree, so that a check is red by the change that it checks. A test that hangs ends its process
@@ -53,11 +54,12 @@ survival: $(INSTALLED) engine
 engine: $(INSTALLED)
 	@$(BIN)/python -c "from sweepdb.site import find_engine; find_engine(None)" || echo "the tests of a published page will skip" >&2
 
-# Packages of planners read the profiles that are written for them. 600 MB, beside the environment: they pin older versions.
+# Packages of planners read the profiles that are written for them. 1 GB, beside the environment: they pin older versions.
+PLANNERS := build/planners
 planners: $(INSTALLED)
-	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/planners aibrix==0.8.0 pulp==2.8.0
-	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --target build/planners/ray 'ray[serve]==2.60.0'
-	PYTHONPATH=build/planners:build/planners/ray $(BIN)/python -m pytest -q -k itself tests/sweepdb/test_profiles.py
+	$(BESIDE) --target $(PLANNERS) --no-deps aibrix==0.8.0 pulp==2.8.0 ai-dynamo==1.0.0 ai-dynamo-runtime==1.0.0
+	$(BESIDE) --target $(PLANNERS)/needed 'ray[serve]==2.60.0' kubernetes scipy
+	PYTHONPATH=$(PLANNERS):$(PLANNERS)/needed $(BIN)/python -m pytest -q -k itself tests/sweepdb/test_profiles.py
 
 # The example that docs/howto/look-and-draw.md names: 20 models, 6 devices, 3 workloads.
 catalogue: $(INSTALLED)

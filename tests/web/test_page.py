@@ -428,7 +428,7 @@ def test_measured_rows_stand_beside_predicted_ones_or_alone(chromium, tmp_path):
             assert {row["rows"] for row in typed(page, url)} == shown, heads
             assert "rows" in heads
         assert (tops["both"]["probe"], tops["measured"]["concurrency"]) == (tops["measured"]["probe"], 16)
-        assert "measured, a batch of 16" in page.locator("#sentence").inner_text()
+        assert "measured, 16 users get" in page.locator("#sentence").inner_text()
         assert "rows=measured" in page.url
         for path, least in (
             ("/curves?rows=both", 3),
