@@ -281,29 +281,21 @@ def test_aibrix_itself_plans_replicas_by_its_profile(url, tmp_path):
 
 
 def test_dynamo_itself_reads_stored_times_from_its_profile(url, tmp_path):
-    """`make planners` installs Dynamo. Its planner rounds the cache in use to hundredths: 13 requests of 1,056 tokens here."""
+    """`make planners` installs Dynamo. Its planner rounds the cache in use to hundredths: to 6.5 requests of 1,056 tokens
+    here, and 0.03 ms each of a step of 2.4 ms."""
     planner = pytest.importorskip("dynamo.planner.utils.perf_interpolation")
     exported(url, tmp_path / "dynamo", "dynamo")
     prefill = planner.PrefillInterpolator(str(tmp_path / "dynamo"))
     decode = planner.DecodeInterpolator(str(tmp_path / "dynamo"))
     with sweepdb.open(url) as store:
-        alone = {
-            one["input_length"]: one["ttft_ms"]
-            for one in store.profile(mode="prefill").dicts()
-            if one["concurrency"] == 1
-        }
-        steps = [
-            one
-            for one in store.profile(mode="decode").dicts()
-            if one["concurrency"] >= 24 and one["input_length"] >= 1024
-        ]
-    assert set(alone) >= set(LENGTHS)
-    assert [prefill.interpolate_ttft(length) for length in LENGTHS] == pytest.approx(
-        [alone[length] for length in LENGTHS]
-    )
-    for one in steps:
-        found = decode.interpolate_itl(one["concurrency"], one["context_length"])
-        assert found == pytest.approx(one["itl_ms"], rel=0.05)
+        prompts, steps = store.profile(mode="prefill").dicts(), store.profile(mode="decode").dicts()
+    alone = {one["input_length"]: one["ttft_ms"] for one in prompts if one["concurrency"] == 1}
+    assert {length: prefill.interpolate_ttft(length) for length in LENGTHS} == pytest.approx(alone)
+    found = [one for one in steps if one["concurrency"] >= 24 and one["input_length"] >= 1024]
+    assert len(found) > 50
+    for one in found:
+        step_ms = decode.interpolate_itl(one["concurrency"], one["context_length"])
+        assert step_ms == pytest.approx(one["itl_ms"], rel=0.08)
 
 
 def test_ray_itself_takes_its_profile(url, tmp_path):
