@@ -28,6 +28,7 @@ from evaluator.arithmetic import FloatArray, exp, log
 from evaluator.calibration.least_squares import Box, Effort, fit_log
 from evaluator.inputs import load_device
 from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.engines.engine_profiles import engine_profile
 from evaluator.ledger import (
     Deployment,
     Figures,
@@ -40,6 +41,7 @@ from evaluator.ledger import (
     predicted,
     read_measurements,
 )
+from evaluator.ledger.scenarios import UNSTATED
 from store.records import MeasurementRecord
 from tools.mlperf_report import System, played_offline, systems
 
@@ -141,7 +143,9 @@ def with_fitted(profile: DeviceProfile, values: Sequence[float], origin: str) ->
 def log_errors(points: Sequence[Point], profile: DeviceProfile, folder: Path) -> FloatArray:
     """log(predicted / measured) of each point on a profile, times positive: tokens/s count the other way round."""
     deployments = [replace(point.deployment, device=profile) for point in points]
-    asked = [asked_of(one, "asked") for one in deployments]
+    # As fits of engines do: an estimate of the memory says nothing of a device's speed.
+    engines = [engine_profile(one.engine or UNSTATED, unseen=one.pair) for one in deployments]
+    asked = [asked_of(one, "asked", engine=engine) for one, engine in zip(deployments, engines, strict=True)]
     probes = evaluated(one for one, point in zip(asked, points, strict=True) if point.system is None)
     found = []
     for point, deployment, one in zip(points, deployments, asked, strict=True):
