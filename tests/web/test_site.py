@@ -87,7 +87,7 @@ def test_rows_of_the_page_are_those_of_the_command_line_however_limits_move(watc
     _, url = site
     watched.open(f"/?model={MODELS[4][0]}&tpot_limit=40")
     page = watched.page
-    assert page.locator("#picture svg path").count() > 5
+    page.wait_for_function("document.querySelectorAll('#picture svg path').length > 5")  # after the table
     for name, value in (("tpot_limit", "12.5"), ("ttft_limit", "700"), ("reserved_memory_gb", "30")):
         moved(watched, name, value)
         shown = [row.locator("td").all_inner_texts() for row in page.locator("#top tbody tr").all()]
@@ -95,7 +95,8 @@ def test_rows_of_the_page_are_those_of_the_command_line_however_limits_move(watc
         assert [row[place] for row in shown] == [row["probe"] for row in typed(page, url)]
         agree(page, url)
         page.locator("#twin summary").click()
-        assert page.locator("#twin table tbody tr").count() == len(typed(page, url, "pareto"))
+        page.wait_for_function("rows => document.querySelectorAll('#twin table tbody tr').length === rows",
+                               arg=len(typed(page, url, "pareto")))  # fmt: skip
         page.locator("#twin summary").click()
     assert page.locator("main a[href*='/api/']").count() == 0
     assert page.locator("main a[href*='explain']").count() == 0
