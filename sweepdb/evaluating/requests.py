@@ -200,6 +200,7 @@ def _from_file(options: SweepOptions, path: Path) -> list[SweepOptions]:
     return [replace(options, **{**overrides, **given}) for overrides in read_sweep_file(path)]
 
 
+_LENGTH_FILES = (".yaml", ".yml", ".json")  # what a workload is a file by, and else a stored name
 NATIVE = "NATIVE"  # the format that the weights are published in
 
 
@@ -266,6 +267,7 @@ def _phases(options: SweepOptions) -> tuple[Any, ...]:
 
 
 def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -> tuple[Workload, ...]:
+    options = _with_file_as_lengths(options)
     if options.workload_names:
         _check_alone(options)
         from sweepdb.evaluating.workloads import stored_workload
@@ -300,10 +302,24 @@ def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -
     return (workload_of(input_length=None, output_length=mean_output_length(bins), bins=bins, **common),)  # type: ignore[arg-type]
 
 
+def _with_file_as_lengths(options: SweepOptions) -> SweepOptions:
+    """Options whose workload is a file of lengths, as the same file in place of `input_length`."""
+    if options.workload_names and options.input_length is not None:
+        raise InputError("give `workload` or `input_length`, not both")
+    files = [name for name in options.workload_names if Path(name).suffix in _LENGTH_FILES]
+    if not files:
+        return options
+    if len(options.workload_names) > 1:
+        raise InputError("a file of lengths stands alone", hint="sweepdb workloads add stores several by name")
+    if not Path(files[0]).exists():
+        raise InputError(
+            f"`workload={files[0]}`: there is no such file.", hint="sweepdb workloads list has stored names"
+        )
+    return replace(options, workload_names=(), input_length=files[0])
+
+
 def _check_alone(options: SweepOptions) -> None:
     """Refuse options that a named workload would silently overrule."""
-    if options.input_length is not None:
-        raise InputError("give `workload` or `input_length`, not both")
     for keyword, given in (
         ("output_length", options.output_length is not None),
         ("prefix_cache_hit_rate", options.prefix_cache_hit_rate != 0),

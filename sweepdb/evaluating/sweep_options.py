@@ -83,7 +83,7 @@ class SweepOptions:
         check=one_of(*get_args(EncoderSplit)),
     )
     workload_names: tuple[str, ...] = _served(
-        (), "named workloads of the store, instead of lengths", keyword="workload"
+        (), "named workloads of the store, or a length distribution FILE, instead of lengths", keyword="workload"
     )
     prefix_cache_hit_rate: float = _served(0.0, "share of a prompt found in cache; from 0, below 1", unit="ratio")
     host_hit_rate: float = _served(0.0, "share of a prompt found in the hosts' memory, beside the cache", unit="ratio")

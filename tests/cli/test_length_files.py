@@ -310,6 +310,8 @@ def test_every_report_says_where_a_batch_misses_bins(evaluate, folder):
             "A named workload brings its own settings: drop --max-num-batched",
         ),
         ("--workload nobody", "This store has no workload named 'nobody'"),
+        ("--workload nobody.yaml", "--workload nobody.yaml: there is no such file."),
+        ("--workload nobody.yaml,spread", "A file of lengths stands alone"),
         (
             "--input-length nowhere.yaml --output-length 5",
             "--input-length nowhere.yaml is neither a number of tokens nor a file.",
@@ -322,6 +324,14 @@ def test_options_that_a_name_would_overrule_are_refused(evaluate, folder, option
         f"sqlite:///{folder}/store.sqlite",
     )
     assert_one_sentence(evaluate(f"Qwen/Qwen3-8B --device TEST_DEVICE {options}"), complaint)
+
+
+def test_a_file_is_a_workload_as_it_is_an_input_length(evaluate, folder):
+    """The same subject, so nothing is new the second time."""
+    line = "Qwen/Qwen3-0.6B --device TEST_DEVICE --batch-range 2"
+    assert evaluate(f"{line} --workload {folder}/lengths.yaml --output-length 10").code == 0
+    again = evaluate(f"{line} --input-length {folder}/lengths.yaml --output-length 10")
+    assert "0 probes stored, 6 already there" in again.err  # two batch sizes of three phases
 
 
 def test_a_trace_leaves_its_hash_with_the_workload(folder, tmp_path):
