@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from queries.asking.headers import Report, only_columns, told_columns
-from queries.asking.library import NEAREST, answering_for, names_below, report, variables_read
+from queries.asking.library import NEAREST, answering_for, has_nearest, names_below, report, variables_read
 from queries.asking.options import Scope
 from queries.asking.parameters import (
     answered_instead,
@@ -23,7 +23,7 @@ from queries.asking.question import Answer, Question
 from queries.connect import StoreConnection, elsewhere_note
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
-from queries.judging.learned import elsewhere_notes, failed_notes
+from queries.judging.learned_loads import with_notes_of_runs
 from queries.judging.separation import goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, with_expected_errors
 from queries.learning.own_points import PointReader, no_points
@@ -140,14 +140,7 @@ class Session:
         answer = with_expected_errors(
             answer, self._known, self._connection.duckdb, ids, self._tables.ready, self._runs.learned
         )
-        if self._runs.at_rates is not None:
-            from queries.judging.learned_loads import with_runs_at_rates
-
-            answer = with_runs_at_rates(answer, self._runs.at_rates)
-        failed = self._runs.failed(row.scenario_id for row in rows)
-        answer = replace(
-            answer, notes=(*answer.notes, *elsewhere_notes(self._runs.elsewhere), *failed_notes(answer, failed))
-        )
+        answer = with_notes_of_runs(answer, self._runs, (row.scenario_id for row in rows))
         if question.options.rows != PREDICTED:
             from queries.measured_rows import with_measured_words
 
@@ -166,11 +159,9 @@ class Session:
             from queries.judging.changes import change_lines
 
             groups = [(row.scenario_id, row.question_group) for row in self._scope.rows]
+            sweeps, duckdb = question.options.sweeps, self._connection.duckdb
             with read_transaction(self.location) as transaction:
-                found = change_lines(
-                    transaction, self._connection.duckdb, groups, question.options.sweeps, self._tables.ready
-                )
-                return list(found)
+                return list(change_lines(transaction, duckdb, groups, sweeps, self._tables.ready))
         return ()
 
     def _surely(self, question: Question, pinned: Pinned | None) -> Answer | None:
@@ -218,7 +209,7 @@ class Session:
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
-        if answer.rows or not _has_nearest(question):
+        if answer.rows or not has_nearest(report(question.report)):
             return answer
         # Misses are counted among every row.
         return (
@@ -403,16 +394,6 @@ def _scope_of(transaction: ReadTransaction, question: Question, pinned: Pinned |
     from queries.measured_rows import scope_beside_measured
 
     return scope_beside_measured(transaction, question, pinned)
-
-
-def _has_nearest(question: Question) -> bool:
-    asked = report(question.report)
-    return (
-        asked.predicts
-        and not asked.of_loads
-        and asked.scope in {"question", "devices", "blend"}
-        and asked.name != NEAREST
-    )
 
 
 def open_session(url: str | None = None, own_points: PointReader = no_points) -> Session:

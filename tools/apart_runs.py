@@ -12,11 +12,9 @@ from dataclasses import replace
 
 from evaluator.ledger import Sides, asked_of, evaluated, lengths_of, prefill_side_of, sides_of
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times
-from queries.learning import OwnPoint, Run
+from queries.learning import OwnPoint, Run, log_factor
 from sweepdb.own_runs import group_of, plan_name, point_or_reason
 from tools.ledger_summary import Point
-
-_LONGEST, _HALVINGS = math.log(32.0), 40
 
 
 def apart_groups_of(points: Sequence[Point]) -> dict[tuple[str, ...], list[Run]]:
@@ -53,14 +51,13 @@ def _runs(point: Point, own: OwnPoint, sides: Sides) -> Iterator[Run]:
 
 def longer_prompts(prefill: PrefillSide, decode: DecodeSide, load: PairLoad, ttft_ms: float) -> float:
     """The logarithm of how much longer prompts must take for a pair to have a measured TTFT."""
-    low, high = -_LONGEST, _LONGEST
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        longer = math.exp(middle)
+
+    def longer_than_measured(longer: float) -> bool:
         side = replace(
             prefill, alone_ms=longer * prefill.alone_ms, service_ms=longer * prefill.service_ms,
             request_ms=longer * prefill.request_ms,
         )  # fmt: skip
         pair = pair_times(side, decode, load)
-        low, high = (low, middle) if pair is None or pair.ttft_ms > ttft_ms else (middle, high)
-    return (low + high) / 2
+        return pair is None or pair.ttft_ms > ttft_ms
+
+    return log_factor(longer_than_measured)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from cli.derived import as_typed
 from cli.output import FORMATS, check_format, say, tell, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption, TimeoutOption
 from store.errors import Drifted, InputError
+
+if TYPE_CHECKING:
+    from sweepdb.watching import Watched
 
 
 def serve(  # noqa: PLR0917  one parameter an option
@@ -70,41 +73,50 @@ def mcp(
     return 0
 
 
+_Server = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="stored row (a1b2c3d4:19), two of prefill and decode apart, or folder of launch; default: the only one"
+    ),
+]
+_Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="URL|FILE",
+        help="its metrics; several files: pages in their order; prefill=URL and decode=URL where these are apart",
+    ),
+]
+_Every = Annotated[
+    float | None, typer.Option(help="seconds between two readings; of files: how far apart they were read")
+]
+_During = Annotated[float | None, typer.Option("--for", help="seconds to read for; default: two readings")]
+_Model = Annotated[str | None, typer.Option(help="a part of the stored model's name, if the server has another")]
+_Device = Annotated[str | None, typer.Option(help="a part of the device's name")]
+_ServedAs = Annotated[str | None, typer.Option(help="the model's name on a page that has several")]
+_Ttft = Annotated[float | None, typer.Option(help="mean time to first token to keep, ms")]
+_Tpot = Annotated[float | None, typer.Option(help="mean time per output token to keep, ms")]
+_Arrivals = Annotated[
+    str, typer.Option(help="poisson: requests come at random moments; users: as many always ask, as in a benchmark")
+]
+_Tolerance = Annotated[float, typer.Option(help="percent up to which a difference is as planned")]
+_Baseline = Annotated[Path | None, typer.Option(help="JSON of an earlier answer, from when the server was as planned")]
+_Keep = Annotated[Path | None, typer.Option(help="add what was seen to this CSV of measured points, and import it")]
+
+
 def watch(  # noqa: PLR0917  one parameter an option
-    server: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="stored row (a1b2c3d4:19), two of prefill and decode apart, or folder of launch; default: the only one"
-        ),
-    ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL|FILE",
-            help="its metrics; several files: pages in their order; prefill=URL and decode=URL where these are apart",
-        ),
-    ] = None,
-    every: Annotated[
-        float | None, typer.Option(help="seconds between two readings; of files: how far apart they were read")
-    ] = None,
-    during: Annotated[float | None, typer.Option("--for", help="seconds to read for; default: two readings")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="a part of the stored model's name, if the server has another")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="a part of the device's name")] = None,
-    served_as: Annotated[str | None, typer.Option(help="the model's name on a page that has several")] = None,
-    ttft_limit: Annotated[float | None, typer.Option(help="mean time to first token to keep, ms")] = None,
-    tpot_limit: Annotated[float | None, typer.Option(help="mean time per output token to keep, ms")] = None,
-    arrivals: Annotated[
-        str, typer.Option(help="poisson: requests come at random moments; users: as many always ask, as in a benchmark")
-    ] = "poisson",
-    tolerance: Annotated[float, typer.Option(help="percent up to which a difference is as planned")] = 5.0,
-    baseline: Annotated[
-        Path | None, typer.Option(help="JSON of an earlier answer, from when the server was as planned")
-    ] = None,
-    keep: Annotated[
-        Path | None, typer.Option(help="add what was seen to this CSV of measured points, and import it")
-    ] = None,
+    server: _Server = None,
+    metrics: _Metrics = None,
+    every: _Every = None,
+    during: _During = None,
+    model: _Model = None,
+    device: _Device = None,
+    served_as: _ServedAs = None,
+    ttft_limit: _Ttft = None,
+    tpot_limit: _Tpot = None,
+    arrivals: _Arrivals = "poisson",
+    tolerance: _Tolerance = 5.0,
+    baseline: _Baseline = None,
+    keep: _Keep = None,
     format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
@@ -124,17 +136,21 @@ def watch(  # noqa: PLR0917  one parameter an option
         ttft_limit=ttft_limit, tpot_limit=tpot_limit, arrivals=arrivals, tolerance=tolerance, baseline=baseline,
         keep=keep, store=store,
     )  # fmt: skip
+    _write_watched(found, format_, output)
+    if found.drifted:
+        raise Drifted(f"{found.probe} is not as planned", hint="the lines above say how")
+    return 0
+
+
+def _write_watched(found: Watched, format_: str, output: Path | None) -> None:
     if format_ == "table":
         from cli.render.watched import watched_lines
 
         write_text(map(as_typed, watched_lines(found)), output)
-    else:
-        write_rows(found.columns, found.rows, format_, output)
-        for line in found.sentences():
-            say(as_typed(line))
-    if found.drifted:
-        raise Drifted(f"{found.probe} is not as planned", hint="the lines above say how")
-    return 0
+        return
+    write_rows(found.columns, found.rows, format_, output)
+    for line in found.sentences():
+        say(as_typed(line))
 
 
 def _by_side(metrics: Sequence[str]) -> Sequence[str] | Mapping[str, list[str]]:

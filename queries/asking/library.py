@@ -84,6 +84,12 @@ def is_timed(name: str) -> bool:
     return any("engine_decodes" in names_below(one) for one in names)
 
 
+def has_nearest(asked: Report) -> bool:
+    """Whether misses are looked up where nothing satisfies the limits."""
+    limited = asked.predicts and not asked.of_loads and asked.scope in {"question", "devices", "blend"}
+    return limited and asked.name != NEAREST
+
+
 @cache  # a question asks for the same ones a dozen times
 def report(name: str) -> Report:
     if len(name) <= _LONGEST and _NAME.fullmatch(name):

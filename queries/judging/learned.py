@@ -14,6 +14,7 @@ from queries.asking.limits import Limits, predicted_limits
 from queries.errors.basis import BASIS
 from queries.errors.basis import MEASURED as MEASURED_NEAR
 from queries.judging.confidence import EVEN, HELD, SURE, Predicted
+from queries.judging.subjects import KEY_LENGTH
 from queries.learning.own_points import MOST_RUNS
 from store.light_dataclass import dataclass
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from queries.learning.process import Posterior, Setting
 
 MEASURED, PREDICTED = "measured", "predicted"  # words of `basis`, beside `near 3 runs`
-_KEY_LENGTH = 8  # of the scenario in a probe's reference
 _LOOKED_AT = (*(round(2 ** (half / 2)) for half in range(41)), 2**31 - 2)  # batch sizes
 _METRICS = (("tpot_exclusive_ms", "TPOT", 1), ("ttft_ms", "TTFT", 0))
 _PLACES = {"prefill": (0,), "decode": (1,)}  # of what sides have; others have both
@@ -96,13 +96,13 @@ class LearnedAnswer:
 
     def __init__(self, answer: Answer, learned: Learned) -> None:
         self._learned = learned
-        numbers = {known.key[:_KEY_LENGTH]: number for number, known in learned.told.items()}
+        numbers = {known.key[:KEY_LENGTH]: number for number, known in learned.told.items()}
         told: dict[str, tuple[int, int]] = {}
         references = dict.fromkeys(_references(answer))
         for reference in references:
             start, _, size = reference.partition(":")
-            if start[:_KEY_LENGTH] in numbers:
-                told[reference] = (numbers[start[:_KEY_LENGTH]], int(size))
+            if start[:KEY_LENGTH] in numbers:
+                told[reference] = (numbers[start[:KEY_LENGTH]], int(size))
         self._probes, self._told = len(references), told
         self._groups = learned.at(tuple(told.values()))
 
@@ -188,7 +188,6 @@ class LearnedAnswer:
 
     def said(self) -> OwnRuns:
         """The words of the header: none where no row shown is corrected."""
-
         from queries.learning.process import median_percent
 
         read = sorted({run.key for group in self._learned.groups.values() for run in group.runs})
@@ -299,8 +298,8 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
 
 def failed_notes(answer: Answer, failed: Mapping[str, FailedStart]) -> Iterator[str]:
     """A note of each plan among the rows whose server did not start."""
-    by_key = {key[:_KEY_LENGTH]: one for key, one in failed.items()}
-    shown = dict.fromkeys(reference[:_KEY_LENGTH] for reference in _references(answer))
+    by_key = {key[:KEY_LENGTH]: one for key, one in failed.items()}
+    shown = dict.fromkeys(reference[:KEY_LENGTH] for reference in _references(answer))
     told: dict[str, list[str]] = defaultdict(list)
     for key in shown:
         if key in by_key:

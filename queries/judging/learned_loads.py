@@ -1,29 +1,46 @@
-"""Own runs at a rate in an answer about simulated loads: a word beside each row, and the line of the header."""
+"""Own runs at a rate in an answer about simulated loads, and notes of the runs of any answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from queries.errors.basis import BASIS
-from queries.judging.learned import MEASURED, PREDICTED, OwnRuns, near_runs, silent_notes
+from queries.judging.learned import (
+    MEASURED,
+    PREDICTED,
+    OwnRuns,
+    elsewhere_notes,
+    failed_notes,
+    near_runs,
+    silent_notes,
+)
+from queries.judging.subjects import KEY_LENGTH
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer
     from queries.learning.at_rates import LongerSteps, RateLessons
+    from queries.learning.session_runs import SessionRuns
 
-_KEY_LENGTH = 8  # of a scenario, as rows name it
 _TPOT = "tpot_exclusive_ms"
 
 
-def with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
+def with_notes_of_runs(answer: Answer, runs: SessionRuns, scenarios: Iterable[int]) -> Answer:
+    """An answer with what runs at rates say, and notes of runs that say nothing and of failed starts."""
+    if runs.at_rates is not None:
+        answer = _with_runs_at_rates(answer, runs.at_rates)
+    failed = failed_notes(answer, runs.failed(scenarios))
+    return replace(answer, notes=(*answer.notes, *elsewhere_notes(runs.elsewhere), *failed))
+
+
+def _with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
     """An answer that says how each row stands to runs at rates, and in its header what they changed."""
     answer = replace(answer, notes=(*answer.notes, *silent_notes(lessons.unpredicted)))
-    by_key = {one.scenario[:_KEY_LENGTH]: one for one in lessons.steps.values()}
+    by_key = {one.scenario[:KEY_LENGTH]: one for one in lessons.steps.values()}
     places = [place for place, name in enumerate(answer.columns) if name == "scenario"]
-    found = [by_key.get(str(row[place])[:_KEY_LENGTH]) for row in answer.rows for place in places]
+    found = [by_key.get(str(row[place])[:KEY_LENGTH]) for row in answer.rows for place in places]
     told = [one for one in found if one is not None] or list(by_key.values())
     if not told:
         return answer

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Run,
         Setting,
         deviation_of_median,
+        log_factor,
         median_percent,
         probability_of,
         without_strange_versions,

@@ -15,7 +15,7 @@ import numpy as np
 from queries.learning.conditioning import Known, Learned, Lessons, Taught, lessons_of
 from queries.learning.own_points import MOST_RUNS, OwnPoint
 from queries.learning.priors import prior_of
-from queries.learning.process import Run, Setting, median_percent
+from queries.learning.process import Run, Setting, log_factor, median_percent
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
 
@@ -23,7 +23,6 @@ _LOADS = (
     "SELECT scenario_id, settings_key, arrivals_per_s, load_tpot_mean_ms FROM load WHERE prefill_policy IS NULL"
     " AND load_tpot_mean_ms > 0 AND scenario_id IN "
 )
-_LONGEST, _HALVINGS = math.log(32.0), 40
 
 
 class LongerSteps(NamedTuple):
@@ -102,13 +101,7 @@ def step_factor(point: OwnPoint, loads: Sequence[_Load]) -> float | None:
     rates, times = (np.array([getattr(load, name) for load in loads]) for name in ("arrivals_per_s", "tpot_ms"))
     if not rates.size:
         return None
-    low, high = -_LONGEST, _LONGEST
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        longer = math.exp(middle)
-        at = longer * float(np.interp(longer * rate, rates, times))
-        low, high = (low, middle) if at > measured else (middle, high)
-    found = (low + high) / 2
+    found = log_factor(lambda longer: longer * float(np.interp(longer * rate, rates, times)) > measured)
     return found if math.exp(found) * rate <= rates[-1] else None
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from statistics import NormalDist
 from typing import NamedTuple
@@ -355,6 +355,15 @@ def normal_below(values: npt.ArrayLike) -> FloatArray:
     flat = np.asarray(values, dtype=np.float64)
     found = [0.5 * math.erfc(-one / math.sqrt(2.0)) for one in flat.ravel().tolist()]
     return np.array(found).reshape(flat.shape)
+
+
+def log_factor(too_long: Callable[[float], bool]) -> float:
+    """The logarithm of the factor from which on times are too long, between 1/32 and 32."""
+    low, high = -math.log(32.0), math.log(32.0)
+    for _ in range(40):  # to 1e-11
+        middle = (low + high) / 2
+        low, high = (low, middle) if too_long(math.exp(middle)) else (middle, high)
+    return (low + high) / 2
 
 
 def median_percent(spread: float) -> float:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from queries.asking import Answer, Limits, Question, ReportOptions
 from queries.connect import StoreConnection
+from queries.judging import KEY_LENGTH
 from queries.probes import find_scenario
 from queries.session import Session
 from store.errors import InputError
@@ -17,7 +18,6 @@ from sweepdb.planning.ranking import number_of
 
 CURVE = "curve"
 _EVERY = 10_000  # servers
-KEY_LENGTH = 8  # of a scenario in a probe's reference
 _STEP = 2.0 ** (1.0 / 3.0)  # between the users of two rungs, where so many are stored
 _SERVERS = """
 SELECT

@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from queries.judging import KEY_LENGTH
 from queries.learning import FailedStart, Known, Lessons, OwnPoint, Prior, Process, failed_scenarios
 from queries.learning import Setting as Located
 from store.location import StoreLocation
 from store.reading import read_transaction
-from sweepdb.deciding.settings import KEY_LENGTH, Server, Setting
+from sweepdb.deciding.settings import Server, Setting
 from sweepdb.own_runs import taught_of
 
 _METRICS = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,14 +58,7 @@ def schedule_pool(
         raise InputError("`pool` names its devices already", hint="leave out `device`")
     if not traces:
         raise InputError("no trace is given", hint="`trace=MODEL=FILE` for each model")
-    scope = {
-        "sweep": sweep,
-        "device": device,
-        "attainment": attainment,
-        "ttft_limit": ttft_limit,
-        "tpot_limit": tpot_limit,
-    }
-    scope = {name: value for name, value in scope.items() if value is not None}
+    scope = _given(sweep=sweep, device=device, attainment=attainment, ttft_limit=ttft_limit, tpot_limit=tpot_limit)
     scaling, limits = Scaling(start_up=0, cool_down=0), TimeLimits(ttft_ms=ttft_limit, tpot_ms=tpot_limit)
     days = {model: day_of(trace, trace_unit) for model, trace in traces.items()}
     hours = max(-(-day.rates_per_s.size // _HOUR) for day in days.values())
@@ -82,9 +75,7 @@ def schedule_pool(
         for model, day in days.items()
     ]
     devices = kinds or {_only_device(models): pool if isinstance(pool, int) else 0}
-    longest = max(day.rates_per_s.size for day in days.values())
-    minutes = np.diff(np.append(np.arange(0, longest, _HOUR), longest))
-    location = parse_url(store)
+    minutes, location = _minutes_of_hours(days.values()), parse_url(store)
     found = _solved(models, Pool(devices=devices, minutes=minutes, start_up=start_up, minimum=minimum), location)
     return PoolSchedule(
         models=tuple(one.told(found, place, location, minutes, start_up) for place, one in enumerate(models)),
@@ -93,6 +84,16 @@ def schedule_pool(
         proven=found.proven,
         store=location,
     )
+
+
+def _given(**scope: object) -> dict[str, object]:
+    return {name: value for name, value in scope.items() if value is not None}
+
+
+def _minutes_of_hours(days: Iterable[Day]) -> Integers:
+    """60 of each hour; of the last one what the longest day has of it."""
+    longest = max(day.rates_per_s.size for day in days)
+    return np.diff(np.append(np.arange(0, longest, _HOUR), longest))
 
 
 def _known_device(name: str) -> str:
