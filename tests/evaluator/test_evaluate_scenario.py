@@ -7,14 +7,15 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from evaluator_cases import DEEPSEEK_V3, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
+from evaluator_cases import DEEPSEEK_V3, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
 
-from evaluator.evaluate import evaluate_scenario
+from evaluator.evaluate import assumptions_of, capture_requests, evaluate_scenario, traces_of
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
+from store.errors import InputError
 from store.schema.measures import MEASURES
 
 BASE = Scenario(
@@ -167,3 +168,39 @@ def test_batch_sizes_do_not_disturb_each_other():
             for name, values in together.columns().items():
                 expected = np.asarray(alone.columns()[name], dtype=float)[0]
                 assert float(values[index]) == pytest.approx(expected, rel=1e-12, nan_ok=True), name
+
+
+def test_an_unknown_serving_model_is_named():
+    with pytest.raises(InputError, match="unknown serving model 'oracle'"):
+        block(replace(BASE, serving_model="oracle"))
+
+
+def test_requests_for_operators_follow_the_phase():
+    assert traces_of("aggregated") == ("prefill", "decode")
+    requests = capture_requests(replace(BASE, phase="decode"))
+    assert set(requests) == {"decode"}
+    assert requests["decode"].linear.name == "W8A8_DYNAMIC"
+    other = capture_requests(replace(BASE, phase="decode", device=replace(TEST_DEVICE, name="X")))
+    assert other["decode"].key == requests["decode"].key  # known operators serve every device
+    longer = capture_requests(changed(phase="decode", input_length=9, mtp_tokens=2))
+    assert longer["decode"].key == requests["decode"].key  # and every workload
+
+
+def test_missing_dtypes_are_said():
+    operators = both_traces(QWEN3_32B, Plan(tp=8), linear=W8A8)
+    assert assumptions_of(BASE, operators) == ()
+    without = replace(TEST_DEVICE, matrix_flops_per_s=(("bf16", 300e12),))
+    assert assumptions_of(replace(BASE, device=without), operators) == (
+        "TEST_DEVICE has no int8 unit: products run in bf16",
+    )
+    said = assumptions_of(replace(BASE, device=without, convention="upstream"), operators)
+    assert said == ("TEST_DEVICE has no int8 unit: its compute time is dropped, as upstream does",)
+    unmodelled = {trace: replace(one, unmodelled=("layers: aten::foo",)) for trace, one in operators.items()}
+    assert assumptions_of(BASE, unmodelled) == ("not priced, no formula: layers: aten::foo",)
+
+
+def test_experts_see_the_tokens_of_every_replica():
+    scenario = replace(BASE, model=QWEN3_30B_A3B, plan=Plan(dp=8, ep=8), phase="decode")
+    got = block(scenario)
+    assert list(got.concurrency) == [8 * size for size in SIZES]
+    assert (got.decode_step_communication_ms > 0).all()
