@@ -1,13 +1,13 @@
--- summary: measured points by what was run: one row a setting, with the geometric mean of its repeated runs, as answers are corrected by, and how far they spread
+-- summary: measured points by what was run: one row a setting, with the median of its repeated runs and how far they spread
 -- column: runs | none | measured points of this setting; each stays a row of measurement
--- column: ttft_ms | ms | time to first token, geometric mean of the runs
+-- column: ttft_ms | ms | time to first token, median of the runs
 -- column: ttft_spread | ratio | standard deviation of the runs over their mean; NULL of one run
--- column: tpot_exclusive_ms | ms | time between tokens after the first, geometric mean of the runs
+-- column: tpot_exclusive_ms | ms | time between tokens after the first, median of the runs
 -- column: tpot_spread | ratio | standard deviation of the runs over their mean; NULL of one run
--- column: output_tokens_per_s | tokens/s | generated tokens a second of the whole deployment, geometric mean of the runs
+-- column: output_tokens_per_s | tokens/s | generated tokens a second of the whole deployment, median of the runs
 -- column: output_spread | ratio | standard deviation of the runs over their mean; NULL of one run
--- column: e2e_ms | ms | arrival to last token, geometric mean of the runs
--- column: requests_per_s | requests/s | finished requests a second of the whole deployment, geometric mean of the runs
+-- column: e2e_ms | ms | arrival to last token, median of the runs
+-- column: requests_per_s | requests/s | finished requests a second of the whole deployment, median of the runs
 -- column: failed_requests | requests | requests that got no answer, of all runs
 -- column: first_measured_at | UTC | the oldest run that says when it was measured
 -- column: last_measured_at | UTC | the newest run that says when it was measured
@@ -35,14 +35,14 @@ SELECT
     concurrency,
     request_rate,
     count(*) AS runs,
-    CASE WHEN min(ttft_ms) = max(ttft_ms) THEN max(ttft_ms) ELSE geomean(nullif(ttft_ms, 0)) END AS ttft_ms,
+    median(ttft_ms) AS ttft_ms,
     stddev_samp(ttft_ms) / avg(ttft_ms) AS ttft_spread,
-    CASE WHEN min(tpot_exclusive_ms) = max(tpot_exclusive_ms) THEN max(tpot_exclusive_ms) ELSE geomean(nullif(tpot_exclusive_ms, 0)) END AS tpot_exclusive_ms,
+    median(tpot_exclusive_ms) AS tpot_exclusive_ms,
     stddev_samp(tpot_exclusive_ms) / avg(tpot_exclusive_ms) AS tpot_spread,
-    CASE WHEN min(output_tokens_per_s) = max(output_tokens_per_s) THEN max(output_tokens_per_s) ELSE geomean(nullif(output_tokens_per_s, 0)) END AS output_tokens_per_s,
+    median(output_tokens_per_s) AS output_tokens_per_s,
     stddev_samp(output_tokens_per_s) / avg(output_tokens_per_s) AS output_spread,
-    CASE WHEN min(e2e_ms) = max(e2e_ms) THEN max(e2e_ms) ELSE geomean(nullif(e2e_ms, 0)) END AS e2e_ms,
-    CASE WHEN min(requests_per_s) = max(requests_per_s) THEN max(requests_per_s) ELSE geomean(nullif(requests_per_s, 0)) END AS requests_per_s,
+    median(e2e_ms) AS e2e_ms,
+    median(requests_per_s) AS requests_per_s,
     sum(failed_requests) AS failed_requests,
     min(measured_at) AS first_measured_at,
     max(measured_at) AS last_measured_at,

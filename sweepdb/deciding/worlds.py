@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import geometric_mean
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -188,10 +188,10 @@ class OwnSettings:
         )
 
     def of_runs(self, one: Setting) -> dict[str, float]:
-        """The times of a setting's own runs, the geometric mean of several; a metric that none measured is missing."""
+        """The times of a setting's own runs, the middle of several; a metric that none measured is missing."""
         runs = [run.measured for run in self.runs if run.setting == one]
         values = {name: [run[name] for run in runs if name in run] for name in METRICS}
-        return {name: some[0] if len(some) == 1 else geometric_mean(some) for name, some in values.items() if some}
+        return {name: median(some) for name, some in values.items() if some}
 
     def measured(self) -> Floats:
         found = np.full(len(self.settings), np.nan)

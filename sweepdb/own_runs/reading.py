@@ -67,7 +67,7 @@ def read_own_points(location: StoreLocation) -> OwnPoints:
 
 
 def together(records: Sequence[MeasurementRecord]) -> Iterable[tuple[MeasurementRecord, int]]:
-    """Records with the runs that each stands for: of many points the newest of a setting, with the mean of all."""
+    """Records with the runs that each stands for: of many points the newest of a setting, with the median of all."""
     records = sorted(records, key=lambda one: one.measured_at.timestamp() if one.measured_at else -math.inf)
     if len(records) <= MOST_APART:
         return [(one, 1) for one in records]
@@ -75,7 +75,7 @@ def together(records: Sequence[MeasurementRecord]) -> Iterable[tuple[Measurement
     for one in records:
         setting = _setting_of(one) if one.metrics else one.key  # a server that failed is a fact by itself
         settings[setting] = [*settings.pop(setting, ()), one]
-    return [(_mean(runs), len(runs)) for runs in settings.values()]
+    return [(_middle(runs), len(runs)) for runs in settings.values()]
 
 
 def _setting_of(one: MeasurementRecord) -> object:
@@ -88,20 +88,21 @@ def _setting_of(one: MeasurementRecord) -> object:
     return (*facts, *run, one.prefill, one.decode, tuple(sorted(one.definitions.items())))
 
 
-def _mean(runs: Sequence[MeasurementRecord]) -> MeasurementRecord:
-    """The newest run with the geometric mean of what all of them measured."""
+def _middle(runs: Sequence[MeasurementRecord]) -> MeasurementRecord:
+    """The newest run with the median of what all of them measured."""
     from dataclasses import replace
+    from statistics import median
 
     from evaluator.ledger import central_metrics
 
     if len(runs) == 1:
         return runs[0]
-    logs: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for one in runs:
         for name, value in central_metrics(one.metrics).items():
             if value > 0.0:
-                logs.setdefault(name, []).append(math.log(value))
-    return replace(runs[-1], metrics={name: math.exp(math.fsum(some) / len(some)) for name, some in logs.items()})
+                values.setdefault(name, []).append(value)
+    return replace(runs[-1], metrics={name: median(some) for name, some in values.items()})
 
 
 def _program() -> list[tuple[str, int, int]]:

@@ -2,7 +2,7 @@
 
 import random
 from itertools import groupby
-from statistics import geometric_mean
+from statistics import median
 
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
@@ -50,7 +50,7 @@ def swept(seed=7):
 
 
 def settings_of(points):
-    """The geometric mean of each setting's runs, as plain mappings with all that follows from it."""
+    """The median of each setting's runs, as plain mappings with all that follows from it."""
 
     def setting(one):
         return (one.device, one.engine_version, one.decode.tp, one.input_length, one.mode, one.concurrency)
@@ -58,7 +58,7 @@ def settings_of(points):
     for (device, version, tp, prompt, mode, users), runs in groupby(sorted(points, key=setting), setting):
         runs = list(runs)
         ttft, tpot, rate = (
-            geometric_mean(run.metrics[name] for run in runs)
+            median(run.metrics[name] for run in runs)
             for name in ("ttft_ms_mean", "tpot_exclusive_ms_mean", "output_tokens_per_s")
         )
         devices = runs[0].num_devices
