@@ -75,16 +75,16 @@ def judged(runs, prior, count):
 
 
 def print_errors(data, count, found):
-    """A line for each metric of (metric, log error, whether within)."""
+    """A line for each metric of (metric, log error, whether within; None where nothing is stated)."""
     for metric, name in enumerate(("TTFT", "TPOT")):
         errors = [abs(math.expm1(-error)) for one, error, _ in found if one == metric]
-        within = [kept for one, _, kept in found if one == metric]
+        within = [kept for one, _, kept in found if one == metric and kept is not None]
         print(
             json.dumps(
                 {"data": data, "runs": count, "metric": name, "points": len(errors),
                  "median_percent": round(100 * float(np.median(errors)), 1),
                  "mean_percent": round(100 * float(np.mean(errors)), 1),
-                 "within_80_percent_bound": round(100 * float(np.mean(within)), 1)}
+                 "within_80_percent_bound": round(100 * float(np.mean(within)), 1) if within else None}
             ),
             flush=True,
         )  # fmt: skip
@@ -138,7 +138,7 @@ def print_sides(apart, known):
             if whole[key]:
                 process = Process(whole[key] if "by runs" in name else [], prior_of("foreign"))
                 at = process.at([run.setting for run in runs])
-                found += [(metric, value - at.mean[place, metric], False) for place, metric, value in of_sides(runs)]
+                found += [(metric, value - at.mean[place, metric], None) for place, metric, value in of_sides(runs)]
         print_errors(name, None, found)
 
 
