@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from store.schema import LABELS, SHARES
 
 _GIBIBYTE = 2**30
-_PART = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)")
+_PART = rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)"
 
 
 def read_label(label: str) -> dict[str, int]:
-    return {**LABELS, **{name: int(size) for name, size in _PART.findall(label)}}
+    return {**LABELS, **{name: int(size) for name, size in re.findall(_PART, label)}}
 
 
 def short_plan(label: str) -> str:
