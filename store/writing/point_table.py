@@ -28,13 +28,9 @@ class PointTable(Sequence[MeasurementRecord]):
     measured_at: list[datetime | None] = field(default_factory=list)
     extra: list[str] = field(default_factory=list)  # JSON
 
-    def extend(self, points: Iterable[Point]) -> None:
-        for column, values in zip(self._columns(), zip(*points, strict=True), strict=False):  # of no points no values
-            column.extend(values)
-
-    def extend_columns(self, lines: Sequence[int], setting: Sequence[int], *others: Sequence[Any]) -> None:
-        """Put points at the end, of whose columns each is given whole."""
-        for column, values in zip(self._columns(), (setting, lines, *others), strict=True):
+    def extend(self, columns: Iterable[Iterable[Any]]) -> None:
+        """Put points at the end by their settings, lines, keys, metrics, times and other fields."""
+        for column, values in zip(self._columns(), columns, strict=True):
             column.extend(values)
 
     def _columns(self) -> tuple[Any, ...]:
@@ -70,7 +66,7 @@ class PointTable(Sequence[MeasurementRecord]):
         for place, key in enumerate(self.keys):
             first.setdefault(key, place)
         found = PointTable(name=self.name, shared=self.shared)
-        found.extend(zip(*([column[place] for place in first.values()] for column in self._columns()), strict=True))
+        found.extend([column[place] for place in first.values()] for column in self._columns())
         return found
 
     def with_shared(self, change: Callable[[MeasurementRecord], MeasurementRecord]) -> PointTable | None:
