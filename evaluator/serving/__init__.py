@@ -17,7 +17,9 @@ if TYPE_CHECKING:
         DecodeSide,
         PairLoad,
         PrefillSide,
+        PairTimes,
         moving_bytes_per_s,
+        pair_of_users,
         pair_times,
         transfer_ms,
     )

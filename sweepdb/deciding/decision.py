@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from queries.asking import Answer, Framed
 from store.location import StoreLocation
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from queries.learning import Disagreement
 
 REPORT = "deployments"  # whose options a question has
+Mode = Literal["aggregated", "pd", "both"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+MODE: Mode = "aggregated"  # whose servers are candidates: instances that do both, pairs, or all
 GAIN, BUDGET = 0.02, 1  # below which a run is not worth it, as a share; and starts to plan for
 
 
