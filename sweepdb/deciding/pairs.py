@@ -1,6 +1,6 @@
 """Prefill and decode instances apart as settings of a decision: so many users who ask one unit of both.
 
-A unit is the fewest instances of a ratio, such as 2P1D; a deployment has so many of it. Its times are the closed form of
+A unit is the fewest instances of a ratio, such as 2P1D; a deployment has several. Its times are the closed form of
 evaluator.serving.pairs, over draws of how much longer prompts and steps take than predicted."""
 
 from __future__ import annotations
@@ -64,12 +64,16 @@ class _Row(NamedTuple):
     link_bytes_per_s: float
 
 
+_Prompts = tuple[Server, _Row]
+_Steps = tuple[Server, tuple[_Row, ...]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSides:
     """The stored rows of a question whose sides are apart: lone prompts, and ladders of decode rows."""
 
-    prefills: Mapping[int, tuple[Server, _Row]] = field(default_factory=dict)  # by scenario
-    decodes: Mapping[int, tuple[Server, tuple[_Row, ...]]] = field(default_factory=dict)
+    prefills: Mapping[int, _Prompts] = field(default_factory=dict)  # by scenario
+    decodes: Mapping[int, _Steps] = field(default_factory=dict)
     plans: Mapping[str, str] = field(default_factory=dict)  # by the scenario's first digits
 
     @property
@@ -99,11 +103,12 @@ class StoredSides:
 
     def settings(self, budget: int | None) -> Iterator[Setting]:
         """The settings of every unit within a budget whose prefill side keeps up, and is not far too large."""
-        for (prefill, lone), (decode, ladder) in product(self.prefills.values(), self.decodes.values()):
+        for prompts, steps in product(self.prefills.values(), self.decodes.values()):
+            (prefill, lone), (decode, ladder) = prompts, steps
             if prefill.group != decode.group:
                 continue
             for taking, decoding in _units(prefill.num_devices, decode.num_devices, budget):
-                pair = _unit(prefill, lone, taking, decode, ladder, decoding)
+                pair = _unit(prompts, taking, steps, decoding)
                 for row in rising(ladder, lambda row: row.concurrency, _STEP):
                     found = pair_times(pair.prompts, _side(row, decoding), pair.load)
                     if found is not None and (taking == 1 or found.prefill_utilisation >= _LEAST_BUSY):
@@ -111,10 +116,10 @@ class StoredSides:
 
     def of_run(self, prompts: int, steps: int, counts: tuple[int, int], users: int) -> Setting | None:
         """The setting that was run, of so many instances and users."""
-        (prefill, lone), (decode, ladder) = self.prefills.get(prompts, _NONE), self.decodes.get(steps, _NONE)
-        if prefill is None or decode is None:
+        if prompts not in self.prefills or steps not in self.decodes:
             return None
-        pair = _unit(prefill, lone, counts[0], decode, ladder, counts[1])
+        (_, lone), (_, ladder) = sides = self.prefills[prompts], self.decodes[steps]
+        pair = _unit(sides[0], counts[0], sides[1], counts[1])
         found = pair_of_users(pair.prompts, pair.steps, pair.load, users)
         row = min(ladder, key=lambda one: abs(math.log(one.concurrency * counts[1] / _decoding(found))))
         return self._setting(pair, lone, row, found)
@@ -140,9 +145,6 @@ def _decoding(found: PairTimes) -> float:
     return found.requests_per_s * (found.e2e_ms - found.ttft_ms) / 1e3
 
 
-_NONE: tuple[None, None] = (None, None)
-
-
 def _units(prefill: int, decode: int, budget: int | None) -> Iterator[tuple[int, int]]:
     for taking, decoding in product(range(1, _MOST_INSTANCES + 1), repeat=2):
         fits = budget is None or taking * prefill + decoding * decode <= budget
@@ -150,7 +152,8 @@ def _units(prefill: int, decode: int, budget: int | None) -> Iterator[tuple[int,
             yield taking, decoding
 
 
-def _unit(prefill: Server, lone: _Row, taking: int, decode: Server, ladder: Sequence[_Row], decoding: int) -> Pair:
+def _unit(prompts: _Prompts, taking: int, steps: _Steps, decoding: int) -> Pair:
+    (prefill, lone), (decode, ladder) = prompts, steps
     receiving, share = lone.ttft_ms - lone.makespan_ms, lone.mean_share
     moving = transfer_ms(share * lone.kv_bytes, prefill.tp * prefill.pp, moving_bytes_per_s(lone.link_bytes_per_s))
     return Pair(
@@ -164,9 +167,7 @@ def _unit(prefill: Server, lone: _Row, taking: int, decode: Server, ladder: Sequ
             servers=taking * prefill.dp,
             request_ms=receiving,
         ),
-        load=PairLoad(
-            output_length=decode.output_length, transfer_ms=moving, prompts_per_user=lone.prompts_per_user
-        ),
+        load=PairLoad(output_length=decode.output_length, transfer_ms=moving, prompts_per_user=lone.prompts_per_user),
         steps=tuple(_side(row, decoding) for row in ladder),
     )
 
@@ -182,10 +183,10 @@ class PairsInWorlds:
 
     def __init__(self, settings: Sequence[Setting]) -> None:
         pairs = [one.pair for one in settings if one.pair is not None]
-        of_prompts = [
-            (one.alone_ms + one.request_ms, one.service_ms, float(one.servers)) for one in (pair.prompts for pair in pairs)
-        ]
-        self._alone, self._service, self._servers = np.array(of_prompts).reshape(-1, 3).T
+        prompts = [pair.prompts for pair in pairs]
+        self._alone = np.array([one.alone_ms + one.request_ms for one in prompts])
+        self._service = np.array([one.service_ms for one in prompts])
+        self._servers = np.array([float(one.servers) for one in prompts])
         self._transfer = np.array([pair.load.transfer_ms for pair in pairs])
         self._first = np.array([1.0 / pair.load.prompts_per_user for pair in pairs])
         self._tokens = np.array([max(pair.load.output_length - 1.0, 1.0) for pair in pairs])
@@ -210,7 +211,7 @@ class PairsInWorlds:
         return ttft, tpot
 
     def _at(self, decoding: Floats, longer: Floats, slower: Floats) -> tuple[Floats, Floats, Floats]:
-        """The users of a loop in which so many decode (infinitely many where prefill cannot keep up), and their times."""
+        """The users of a loop in which so many decode, endless where prefill cannot keep up; and their times."""
         tpot = self._tpot * slower * np.power(np.maximum(decoding, 1e-9) / self._decoding, self._growth)
         answer, service = self._tokens * tpot, self._service * longer
         rate = decoding / answer
@@ -226,7 +227,7 @@ class PairsInWorlds:
 
 def _growth(steps: Sequence[DecodeSide], decoding: float) -> float:
     """The power of the number of requests by which TPOT grows around so many."""
-    low, high = next((two for two in pairwise(steps) if two[1].decoding >= decoding), (steps[-2:] * 2)[:2])
-    if low.decoding == high.decoding:
+    if len(steps) == 1:
         return 0.0
+    low, high = next((two for two in pairwise(steps) if two[1].decoding >= decoding), (steps[-2], steps[-1]))
     return math.log(high.tpot_ms / low.tpot_ms) / math.log(high.decoding / low.decoding)

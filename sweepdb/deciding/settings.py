@@ -14,11 +14,11 @@ from queries.probes import find_scenario
 from queries.session import Session
 from store.errors import InputError
 from store.reading import read_transaction
+from sweepdb.deciding.decision import MODES
 from sweepdb.planning.ranking import number_of
 
 if TYPE_CHECKING:
     from evaluator.serving import DecodeSide, PairLoad, PrefillSide
-    from sweepdb.deciding.decision import Mode
     from sweepdb.deciding.pairs import StoredSides
 
 _T = TypeVar("_T")
@@ -95,9 +95,10 @@ class Stored:
     sides: StoredSides  # none where pairs are not asked about
 
 
-def stored_settings(session: Session, question: Question, mode: Mode) -> Stored:
-    phases = {"aggregated": ("aggregated",), "pd": ("prefill", "decode"), "both": ("aggregated", "prefill", "decode")}
-    curves = {phase: _curve(session, question, phase) for phase in phases[mode]}
+def stored_settings(session: Session, question: Question, mode: str) -> Stored:
+    if mode not in MODES:
+        raise InputError(f"`mode={mode}` is not one of {', '.join(MODES)}")
+    curves = {phase: _curve(session, question, phase) for phase in MODES[mode]}
     rows = {phase: curve.dicts() for phase, curve in curves.items()}
     for phase in ("aggregated", "decode", "prefill"):
         if phase in rows and not rows[phase]:

@@ -79,7 +79,7 @@ def own_runs(
     of_scenarios: dict[int, list[Setting]] = defaultdict(list)
     for one in settings:
         of_scenarios[one.server.scenario_id].append(one)
-    found = taught_of(location, points, of_scenarios.keys() | sides.scenarios)
+    found = taught_of(location, points, frozenset(of_scenarios) | sides.scenarios)
     if found is None:
         return (), Teaching(prior=prior)
     lessons, learned = found
@@ -91,14 +91,12 @@ def own_runs(
     return tuple(sorted(runs.values(), key=lambda run: order[run.measurement])), teaching
 
 
-def _runs(
-    lessons: Lessons, of_scenarios: Mapping[int, Sequence[Setting]], sides: StoredSides
-) -> Iterable[OwnRun]:
+def _runs(lessons: Lessons, of_scenarios: Mapping[int, Sequence[Setting]], sides: StoredSides) -> Iterable[OwnRun]:
     for match in (match for some in lessons.matched.values() for match in some):
-        settings = of_scenarios.get(match.known.id, ())
+        settings, measured = of_scenarios.get(match.known.id, ()), match.point.measured
         users, setting = match.point.setting.users, None
         if (prompts := match.point.prompts) is not None and match.prompts is not None:
-            users = prompts.requests_per_s * (match.point.measured["ttft_ms"] + prompts.answer_ms) / 1e3
+            users = prompts.requests_per_s * (measured["ttft_ms"] + prompts.answer_ms) / 1e3
             counts = (prompts.instances, prompts.decoding)
             setting = sides.of_run(match.prompts.id, match.known.id, counts, max(round(users), 1))
         elif settings:
@@ -111,13 +109,11 @@ def _runs(
                 plan=first.plan,
                 users=users,
                 setting=setting,
-                measured={ours: match.point.measured[theirs] for theirs, ours in _METRICS.items() if theirs in match.point.measured},
+                measured={ours: measured[theirs] for theirs, ours in _METRICS.items() if theirs in measured},
             )
 
 
-def failed_plans(
-    location: StoreLocation, failed: Sequence[FailedStart], stored: Stored
-) -> dict[str, str]:
+def failed_plans(location: StoreLocation, failed: Sequence[FailedStart], stored: Stored) -> dict[str, str]:
     """Servers that are out, since one of their plan failed, and why: of pairs those of both plans."""
     ids = frozenset(one.server.scenario_id for one in stored.settings)
     with read_transaction(location) as transaction:

@@ -17,7 +17,7 @@ from store.errors import InputError
 from store.opening import open_store
 from store.writing import get_prices
 from sweepdb.deciding.choosing import BELIEVED, Worlds
-from sweepdb.deciding.decision import BUDGET, GAIN, MODE, MODES, REPORT, Band, Chosen, Decision, Outcome, Run, Rung, Start
+from sweepdb.deciding.decision import BUDGET, GAIN, MODE, REPORT, Band, Chosen, Decision, Outcome, Run, Rung, Start
 from sweepdb.deciding.settings import carried_rates, rungs, stored_settings
 from sweepdb.deciding.settings_run import OwnRun, failed_plans, own_runs
 from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from evaluator.sweep import Progress
-    from sweepdb.deciding.decision import Mode
     from sweepdb.deciding.pairs import StoredSides
     from sweepdb.deciding.settings import Setting
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
@@ -51,7 +50,7 @@ def decide(
     on_notes: Callable[[Sequence[str]], None] = lambda _: None,
     budget: int = BUDGET,
     gain: float = GAIN,
-    mode: Mode = MODE,
+    mode: str = MODE,
     ruled_out: Mapping[str, str] | None = None,
     **options: Unpack[PlanKeywords],
 ) -> Decision:
@@ -77,7 +76,7 @@ def decided(
     *,
     budget: int = BUDGET,
     gain: float = GAIN,
-    mode: Mode = MODE,
+    mode: str = MODE,
     ruled_out: Mapping[str, str] | None = None,
 ) -> Decision:
     """The same of stored rows, by a question of the report `deployments`. Evaluates nothing."""
@@ -85,8 +84,6 @@ def decided(
         raise InputError(f"`budget={budget}` is not a number of starts from 1 to {_MOST_STARTS}")
     if not 0.0 < gain < 1.0:
         raise InputError(f"`gain={gain:g}` is not a share between 0 and 1", hint="`gain=0.02` is 2 %")
-    if mode not in MODES:
-        raise InputError(f"`mode={mode}` is not one of {', '.join(MODES)}")
     stored = stored_settings(session, question, mode)
     wanted = Wanted(
         limits=question.limits,
@@ -125,10 +122,8 @@ def decided(
     )
 
 
-def _of_pairs(
-    sides: StoredSides, wanted: Wanted, runs: Sequence[OwnRun], out: Mapping[str, str]
-) -> Iterator[Setting]:
-    """Settings of pairs: those that were run, and those of every unit. A name of both sides rules out all their units."""
+def _of_pairs(sides: StoredSides, wanted: Wanted, runs: Sequence[OwnRun], out: Mapping[str, str]) -> Iterator[Setting]:
+    """Settings of pairs: those that were run, and those of every unit. Both sides' names rule out all their units."""
     run = [run.setting for run in runs if run.setting is not None and run.setting.pair is not None]
     there = {(one.server, one.concurrency) for one in run}
     for one in (*dict.fromkeys(run), *sides.settings(wanted.pairs.num_devices)):

@@ -257,9 +257,7 @@ class OwnSettings:
         return found
 
 
-def _jointly(
-    process: Process, first: Sequence[Located], second: Sequence[Located]
-) -> tuple[Floats, NDArray[np.int64]]:
+def _jointly(process: Process, first: Sequence[Located], second: Sequence[Located]) -> tuple[Floats, NDArray[np.int64]]:
     """The joint covariance of the factors of places, and where in it each TTFT lies, then each TPOT."""
     unique = {one: number for number, one in enumerate(dict.fromkeys((*first, *second)))}
     of = [unique[one] for one in first] + [len(unique) + unique[one] for one in second]
