@@ -24,7 +24,7 @@ from store.placing import Shelf, footer_digest
 from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
 from store.schema.declaring import LONG
-from store.schema.measures import MEASURES
+from store.schema.tables import MEASURES
 from store.sealing.part_files import copy_rows
 from store.whole_files import number_of
 from store.writing.arrays import check_block

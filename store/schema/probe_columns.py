@@ -14,9 +14,8 @@ from functools import cache
 from store.light_dataclass import dataclass
 from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs, Phase
 from store.schema.joins import ALIASES
-from store.schema.measures import DECODES, MEASURES
 from store.schema.plan_columns import OF_PLANS, label_sql
-from store.schema.tables import TABLES
+from store.schema.tables import MEASURES, TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +240,7 @@ DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
         "tokens/s",
         "1000 / tpot_exclusive_ms; NULL for prefill",
         "1000.0 / nullif(tpot_exclusive_ms, 0)",
-        DECODES,
+        ("decode", "aggregated"),
         on_pairs="alone",
     ),
     _derived(
