@@ -57,6 +57,7 @@ def text(length: int) -> ColumnType:
 TYPES: Mapping[str, ColumnType] = {  # by the words that columns.csv has for them
     "key": ColumnType("key", "BIGINT"),  # integer keys, which count up, and references to them
     "integer": INTEGER,
+    "integers": ColumnType("integer", "INTEGER[]"),
     "long": LONG,
     "short": ColumnType("short", "INTEGER"),
     "double": DOUBLE,
@@ -98,7 +99,8 @@ class Table:
     """One table. `unique` lists columns that together are unique, `checks` conditions and `indexes` columns by name.
 
     `by_key` keeps rows in the order of the primary key, without row ids of SQLite's own. Triggers refuse to change rows
-    that were `committed_with` a block or a load, and to delete them unless they are `removable`."""
+    that were `committed_with` a block or a load, and to delete them unless they are `removable`.
+    What its bytes are `unpacked` to is for readers. A relation `made_of` a table's rows is none of the database."""
 
     name: str
     meaning: str
@@ -110,6 +112,8 @@ class Table:
     committed_with: Committed | None = None
     removable: bool = False
     once: bool = False
+    unpacked: tuple[Column, ...] = ()
+    made_of: str | None = None
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)

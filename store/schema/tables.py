@@ -6,7 +6,7 @@ those that are there, and a test compares the two. Meanings end up as comments o
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -84,12 +84,13 @@ def _pairs(told: str, between: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, rest) for name, _, rest in (one.partition(between) for one in told.split("; ") if one))
 
 
-def _table(own: Line, lines: Iterable[Line]) -> Table:
+def _table(own: Line, lines: Sequence[Line]) -> Table:
     rules = _rules(own)
+    stored, unpacked = ([line for line in lines if ("unpacked" in _rules(line)) is said] for said in (False, True))
     return Table(
         name=own["table"],
         meaning=own["meaning"],
-        columns=tuple(one for line in lines for one in _ELSEWHERE.get(line["column"]) or (_column(line),)),
+        columns=tuple(one for line in stored for one in _ELSEWHERE.get(line["column"]) or (_column(line),)),
         unique=tuple(_names(rules["unique"])) if "unique" in rules else (),
         checks=_pairs(own["told"], ": "),
         indexes=_pairs(rules.get("index", ""), "+"),
@@ -97,6 +98,8 @@ def _table(own: Line, lines: Iterable[Line]) -> Table:
         committed_with=cast("Committed | None", rules.get("with")),
         removable="removable" in rules,
         once="once" in rules,
+        unpacked=tuple(map(_column, unpacked)),
+        made_of=rules.get("of"),
     )
 
 
@@ -107,5 +110,7 @@ def _declared() -> Iterator[Table]:
             yield _table(own, columns)
 
 
-TABLES: dict[str, Table] = {table.name: table for table in _declared()}
+_ALL = tuple(_declared())
+TABLES: dict[str, Table] = {table.name: table for table in _ALL if table.made_of is None}
+MADE_OF_TABLES = tuple(table for table in _ALL if table.made_of is not None)  # when they are sealed or read
 MEASURES = tuple(column for column in TABLES["probe"].columns if not column.primary)
