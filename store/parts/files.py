@@ -217,7 +217,6 @@ def _sizes(blocks: Sequence[ShardBlock]) -> np.ndarray:
 
 
 def _column(name: str, blocks: Sequence[ShardBlock], shapes: Sequence[tuple[int]]) -> np.ndarray | None:
-    """A measure of every block as numbers, NaN where it is missing; None where no block has it."""
     given = [block.record.columns.get(name) for block in blocks]
     if all(values is None for values in given):
         return None

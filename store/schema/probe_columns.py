@@ -289,7 +289,6 @@ def layout_digest() -> str:
 
 
 def view_sql(stored: str) -> str:
-    """The view `probe` over a relation of stored probes, in every database's SQL."""
     derived = {
         column.name: column.source.format(**STEPS) for column in (REFERENCE, WHOLE_REQUEST, *DERIVED_COLUMNS, *_RENAMED)
     }
@@ -300,7 +299,6 @@ def view_sql(stored: str) -> str:
 
 
 def probe_select(stored: str) -> str:
-    """The same where it takes DuckDB the least time to plan."""
     derived = ", ".join(
         f"{one.source.format(**{name: name for name in STEPS})} AS {one.name}" for one in (*DERIVED_COLUMNS, *_RENAMED)
     )
@@ -333,12 +331,10 @@ def measured_select(also: Collection[str] = ()) -> str:
 
 
 def shown_select(alias: str) -> str:
-    """The select list of what answers show of an instance."""
     return ", ".join(f"{alias}.{column.name}" for column in _SHOWN if column.name not in _KEYS)
 
 
 def pairs_select(prefill: str, decode: str) -> str:
-    """The select list of what answers show of both sides of a pair."""
     items = [f"{prefill}.{column.name}" for column in _SHOWN if column.on_pairs == "once"]
     for side, alias in (("prefill", prefill), ("decode", decode)):
         for column in _SHOWN:

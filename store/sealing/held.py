@@ -154,7 +154,6 @@ def _insert(
 
 
 def joined(given: Sequence[np.ndarray | None], lengths: Sequence[int]) -> np.ndarray | None:
-    """One measure of several blocks as numbers, NaN where it is missing; None where no block has it."""
     import numpy as np
 
     if all(values is None for values in given):
