@@ -328,7 +328,7 @@ class Session:
             if asked.of_loads and not options.as_predicted:
                 self._runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
         # Everything at once: what is brought in later is read again together with all that is there.
-        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question)
+        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question, lambda: self._measured)
         # Rows that can win as predicted need not be those that win as corrected.
         self._connection.narrow_to(
             (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),

@@ -9,7 +9,10 @@ from queries.asking.options import Rows
 from store.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from queries.asking.question import Question
+    from queries.measured_rows.placing import MeasuredRows
 
 PREDICTED, MEASURED, BOTH = get_args(Rows)
 _OF_WHOLE_PAIRS = frozenset({"cost"})  # reports with a mode whose pairs are points as others are
@@ -20,11 +23,12 @@ def unread(question: Question) -> frozenset[str]:
     return frozenset({"probe"} if question.options.rows == MEASURED else ())
 
 
-def brought_in(question: Question) -> frozenset[str]:
+def brought_in(question: Question, measured: Callable[[], MeasuredRows]) -> frozenset[str]:
     """Views that are read besides, and all that the report names: what comes later is read again with these."""
     if question.options.rows == PREDICTED:
         return frozenset()
-    return names_below(question.report) | {"measured_probe", "measurement", "price", "device"}
+    points = () if measured().loads_kept(question) else ("measured_probe", "measurement")
+    return names_below(question.report).union(points, ("price", "device"))
 
 
 def check_rows(question: Question) -> None:

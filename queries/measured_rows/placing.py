@@ -16,14 +16,16 @@ from queries.asking.parameters import instance_budget
 from queries.asking.question import Question
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED, check_pairs, no_proof
+from queries.measured_rows.kept_base import KeptBase
 from queries.measured_rows.predicted import groups_of, subjects_of
-from queries.measured_rows.relation import RELATIONS, Ladder, join_predicted, read_ladders
+from queries.measured_rows.relation import BASE, MADE_BASE, RELATIONS, Ladder, join_predicted, make_base, read_ladders
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of
 from queries.scoping.names import find_sweep, unknown
 from queries.scoping.question_scope import Pinned, resolve_question
 from queries.scoping.scope import NO_LARGEST_BATCH, ResolvedScope, ScopeRow, resolve_scope
 from store.errors import InputError
+from store.reading import read_store_id
 from store.schema import FORMULA_MODELS
 
 if TYPE_CHECKING:
@@ -69,6 +71,9 @@ class MeasuredRows:
         self._ladders: tuple[Ladder, ...] = ()
         self._left_out = 0
         self._read_at: object = None
+        self._kept = KeptBase(connection.duckdb, connection.location, read_store_id(connection.location), MADE_BASE)
+        self._state: list[object] | None = None  # of the store, before its settings were read
+        self._loaded: list[object] | None = None  # of the store, when what was loaded of it was kept
 
     def notes(self) -> tuple[str, ...]:
         if not self._left_out:
@@ -91,6 +96,16 @@ class MeasuredRows:
         joined = [one for one in ladders if one.scenario_id in beside]
         alone = [one for one in own if one.scenario_id not in beside]
         return Placed(_joined(predicted, beside, joined, alone), RELATIONS[BOTH])
+
+    def loads_kept(self, question: Question) -> bool:
+        """Whether the settings of a question were kept: then their points need not be read."""
+        if question.options.sweeps:
+            return False
+        self._state = self._kept.state()
+        if self._loaded is None or self._loaded != self._state:
+            self._read_at = None
+            self._loaded = self._state if self._kept.load(BASE, self._state) else None
+        return self._loaded is not None
 
     def read_as_they_are(self) -> None:
         self._connection.duckdb.execute(_AS_THEY_ARE)
@@ -119,7 +134,12 @@ class MeasuredRows:
         moment = (self._connection.loaded, sides)
         if self._read_at != moment:
             self._read_at = None
-            self._ladders, self._left_out = read_ladders(self._connection.duckdb, self._named, sides)
+            if sides or self._loaded is None:
+                self._loaded = None
+                make_base(self._connection.duckdb, sides)
+                if not sides:
+                    self._kept.keep(BASE, self._state)
+            self._ladders, self._left_out = read_ladders(self._connection.duckdb, self._named)
             self._read_at = moment if not sides else None  # subjects of a side may be rewritten
         if not self._ladders:
             raise InputError(
