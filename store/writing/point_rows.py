@@ -32,7 +32,6 @@ _LEAST_AT_ONCE = 100  # points, from which on rows go to the driver as they are
 
 
 def insert_points(connection: Connection, records: Sequence[MeasurementRecord], places: Sequence[int]) -> None:
-    """Store the records at these places, in this order."""
     if connection.dialect.name != "sqlite" or len(places) < _LEAST_AT_ONCE:
         insert_missing(connection, MEASUREMENT, [row_of_point(records[place]) for place in places])
         return
@@ -122,7 +121,6 @@ _plain = operator.attrgetter(*(name if name in _SAME_NAME else f"run.{name}" for
 
 
 def _tuple(record: MeasurementRecord, now: str) -> tuple[Any, ...]:
-    """The row of a point as SQLite's driver takes it, in the order of the columns."""
     for name, value in zip(_PLAIN, _plain(record), strict=True):
         if value is not None:
             _check_once(name, value)

@@ -59,7 +59,6 @@ class PointTable(Sequence[MeasurementRecord]):
         return f"{self.name}:{self.lines[place]}"
 
     def first_of_each(self) -> PointTable:
-        """The points without those that an earlier line says already."""
         if len({*self.keys}) == len(self.keys):
             return self
         first: dict[str, int] = {}
@@ -78,15 +77,12 @@ class PointTable(Sequence[MeasurementRecord]):
 
 
 class BesideKey(NamedTuple):
-    """Facts of a point that are in no key: the run and the file of `record`, and other fields."""
-
     record: MeasurementRecord
     extra: str
     setting: int | None  # of a table: points of one setting share the record
 
 
 def beside_key(records: Sequence[MeasurementRecord], place: int) -> BesideKey:
-    """Facts of the point at this place that are in no key; of a table without making a record."""
     if isinstance(records, PointTable):
         setting = records.setting[place]
         return BesideKey(records.shared[setting], records.extra[place], setting)
