@@ -35,8 +35,8 @@ from queries.measured_rows import (
     as_stated,
     brought_in,
     check_rows,
-    no_proof,
     no_shell,
+    predicted_scope,
     unread,
 )
 from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
@@ -46,13 +46,12 @@ from queries.scoping.question_scope import (
     check_serving_models,
     keyed_question,
     phases_kept,
-    resolve_question,
 )
 from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from queries.thinned import intervals_of, suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.reading import ReadTransaction, machine_memory, read_transaction
+from store.reading import machine_memory, read_transaction
 
 if TYPE_CHECKING:
     from queries.measured_rows import MeasuredRows
@@ -235,14 +234,17 @@ class Session:
         """The scenarios of the last question by content key, so that it can be asked again of a copy."""
         if self._scope is None:
             return []
-        if self._scope.of_measured:
-            raise no_proof()
         with read_transaction(self.location) as transaction:
             keys = transaction.keys("scenario")
         return [
             (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group)
             for row in self._scope.rows
+            if row.scenario_id > 0  # others were measured
         ]
+
+    def points(self) -> list[tuple[str, str]]:
+        """The measured points that the last question read, by content key, and digests of all that they say."""
+        return [] if self._scope is None or not self._scope.of_measured else self._measured.points(self._scope)
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
@@ -321,7 +323,7 @@ class Session:
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
-            scope = _scope_of(transaction, question, pinned)
+            scope = predicted_scope(transaction, question, pinned)
             taught = of_probes and not options.as_predicted and options.rows != MEASURED
             taught_of = (row.scenario_id for row in scope.rows if taught)
             lessons = self._runs.lessons(transaction, taught_of)
@@ -386,14 +388,6 @@ class Session:
             group = columns.index("question_group")
             rows += [(*row[:group], row[group] // divisor, *row[group + 1 :]) for row in cursor.fetchall()]
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
-
-
-def _scope_of(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
-    if question.options.rows == PREDICTED:
-        return resolve_question(transaction, question, pinned)
-    from queries.measured_rows import scope_beside_measured
-
-    return scope_beside_measured(transaction, question, pinned)
 
 
 def open_session(url: str | None = None, own_points: PointReader = no_points) -> Session:
