@@ -5,7 +5,7 @@ Only what is stored of times is corrected; everything else follows from these as
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,27 +21,20 @@ if TYPE_CHECKING:
     import duckdb
 
 LEARNED = "learned_probe"
-# Of each point the rows of its ladder that lie nearest, on both sides. Numbers as text: parts without them are skipped.
-_ROWS = """
-    WITH nearest AS (
-        SELECT
-            max_by(told, batch_size) FILTER (WHERE batch_size <= wanted) AS low,
-            min_by(told, batch_size) FILTER (WHERE batch_size >= wanted) AS high
-        FROM (
-            SELECT
-                batch_size, size AS wanted, point.scenario_id,
-                {{'scenario_id': probe.scenario_id, 'batch_size': batch_size, 'ttft': coalesce(ttft_ms, 0),
-                    'tpot': coalesce(tpot_exclusive_ms, 0), 'e2e': coalesce(e2e_ms, 0)}} AS told
-            FROM main.probe AS probe
-            JOIN (VALUES {points}) AS point (scenario_id, size) ON point.scenario_id = probe.scenario_id
-            WHERE probe.scenario_id IN ({scenarios})
-        )
-        GROUP BY scenario_id, wanted
-    )
-    SELECT DISTINCT unnest(told)
-    FROM (SELECT low AS told FROM nearest UNION ALL SELECT high FROM nearest)
-    WHERE told IS NOT NULL
-"""
+_TIMES = "scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce(e2e_ms, 0)"
+# Rows of so many requests. Numbers as text: parts without them are skipped.
+_EXACT = f"""
+    SELECT {_TIMES} FROM raw.{STORED_PROBE}
+    WHERE scenario_id IN ({{scenarios}}) AND batch_size IN ({{sizes}})
+"""  # noqa: S608  our names
+# The rows of a ladder that lie nearest on both sides.
+_NEAREST = f"""
+    SELECT {_TIMES} FROM (VALUES {{points}}) AS point (scenario, size)
+    JOIN raw.{STORED_PROBE} ON scenario_id = scenario
+    WHERE scenario_id IN ({{scenarios}})
+    QUALIFY batch_size = max(batch_size) FILTER (WHERE batch_size < size) OVER (PARTITION BY scenario, size)
+        OR batch_size = min(batch_size) FILTER (WHERE batch_size > size) OVER (PARTITION BY scenario, size)
+"""  # noqa: S608  our names
 _SIZES = f"""
     SELECT DISTINCT batch_size FROM raw.{STORED_PROBE}
     WHERE scenario_id IN (SELECT scenario_id FROM learned_scenario) ORDER BY batch_size
@@ -76,12 +69,18 @@ _CORRECTED = f"""
 
 def taught_by(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
     """The lessons of points beside the stored rows that predict them."""
-    points = sorted({(known.id, point.batch_size) for some in lessons.matched.values() for point, known, _ in some})
+    points = {(known.id, point.batch_size) for some in lessons.matched.values() for point, known, _ in some}
+    rows = _rows(connection, _EXACT, points)
+    between = points - {(row.scenario_id, row.batch_size) for row in rows}
+    return lessons.taught([*rows, *_rows(connection, _NEAREST, between)], dict(_longer_prompts(connection, lessons)))
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, sql: str, points: Collection[tuple[int, int]]) -> list[Row]:
     if not points:
-        return lessons.taught((), {})
-    asked, numbers = ", ".join(map(str, points)), ", ".join(map(str, sorted({number for number, _ in points})))
-    rows = connection.execute(_ROWS.format(points=asked, scenarios=numbers)).fetchall()
-    return lessons.taught([Row(*row) for row in rows], dict(_longer_prompts(connection, lessons)))
+        return []
+    scenarios, sizes = (", ".join(map(str, sorted(set(numbers)))) for numbers in zip(*points, strict=True))
+    asked = sql.format(scenarios=scenarios, sizes=sizes, points=", ".join(map(str, sorted(points))))
+    return list(dict.fromkeys(Row(*row) for row in connection.execute(asked).fetchall()))
 
 
 def _longer_prompts(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Iterator[tuple[int, float]]:

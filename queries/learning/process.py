@@ -189,7 +189,7 @@ class Process:
         )
 
     def ladders(self, bases: Sequence[Setting], users: FloatArray) -> FloatArray:
-        """The means of whole ladders: [metric, base, rung], where a base says all but the users, and has its own `users`.
+        """The means of whole ladders: [metric, base, rung]. A base says all but the users, and has a row of `users`.
 
         The same as `at(...).mean`, in a hundredth of the time: users stand apart from everything else in the kernel."""
         if not self.runs:
