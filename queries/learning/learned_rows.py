@@ -124,7 +124,7 @@ def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned) -> 
         own = [(ladder, base) for ladder, (of, base) in enumerate(bases) if of == group]
         if not own or not sizes.size:
             continue
-        users = np.array([base.users for _, base in own])[:, None] * sizes[None, :]
+        users = np.array([base.users for _, base in own])[:, None] * sizes[None, :].astype(np.float64)
         ttft, tpot = np.exp(process.ladders([base for _, base in own], users))
         places = apart * np.array([ladder for ladder, _ in own])[:, None] + sizes
         arrays = {"place": places.ravel(), "ttft": ttft.ravel(), "tpot": tpot.ravel()}
