@@ -75,7 +75,7 @@ def test_times_over_many_worlds_are_those_of_the_closed_form(settings):
     ttft, tpot = PairsInWorlds(some).times(draws[:, :, 0], draws[:, :, 1])
     for world in range(5):
         for place, one in enumerate(some):
-            # TPOT follows lines between rows there, and the power of the row's own place here.
+            # TPOT follows lines between all rows there, and one from the first row to the setting's here.
             assert (ttft[world, place], tpot[world, place]) == pytest.approx(
                 in_one_world(one, *draws[world, place]), rel=0.05
             )
