@@ -149,7 +149,6 @@ def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
 
 
 def _of_formats(instance: StoredInstance) -> Iterator[str]:
-    """Parts whose weights are evaluated in a format that the model is not published in: flags name no format a part."""
     precision, model = instance.precision, instance.model
     native = model.native_linear
     if precision.linear.upper() != native.upper():
