@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from store.errors import UnreadableRowsError
 from store.placing import Place, paths_of, places_of
 from store.reading import ReadTransaction
-from store.schema.joins import BLOCKS_FIRST
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
+from store.schema.tables import BLOCKS_FIRST
 from store.sealing.held import HeldBlock, insert_held
 from store.sealing.into_duckdb import create_table, insert_rows
 from store.sealing.part_files import quoted
