@@ -153,7 +153,6 @@ def _loaded(
 def _with_parts(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, places: Sequence[Place], schema: str
 ) -> tuple[Path, ...]:
-    """Make `unsealed_probe` the rows of the database and, block by block, those of parts."""
     from store.reading.duckdb_core import duckdb
 
     paths = paths_of(transaction, places)

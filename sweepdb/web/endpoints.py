@@ -132,7 +132,6 @@ class Endpoints:
         return JSONResponse({**document, "store": self._pool.location.display, "sql": self._sql})
 
     async def state(self, _: Request) -> Response:
-        """The store's state now: another one than an answer's means that there is more to see."""
         return JSONResponse({"state": await self._pool.state(), "store": self._pool.location.display})
 
     async def schema(self, _: Request) -> Response:
@@ -145,7 +144,6 @@ class Endpoints:
         ]))  # fmt: skip
 
     async def sweeps(self, request: Request) -> Response:
-        """Requests to evaluate, validations and imports."""
         return await self._listed(request, sweeps_listing)
 
     async def measured(self, request: Request) -> Response:
@@ -157,7 +155,6 @@ class Endpoints:
         return await self._listed(request, lambda location: regress_listing(location, request.query_params))
 
     async def trend(self, request: Request) -> Response:
-        """Steps of measured settings over days."""
         return await self._listed(request, lambda location: trend_listing(location, request.query_params))
 
     async def probe(self, request: Request) -> Response:
@@ -192,7 +189,6 @@ class Endpoints:
         return Response(picture, media_type="image/svg+xml")
 
     async def openapi(self, _: Request) -> Response:
-        """The document that clients are made from."""
         return JSONResponse(openapi_document(version("sweepdb"), sql=self._sql))
 
     async def sql(self, request: Request) -> Response:
@@ -212,5 +208,4 @@ async def _document(made: Callable[[], object]) -> Response:
 
 
 def _named(request: Request) -> str:
-    """The reference of an address, without the form behind it."""
     return str(request.path_params["reference"]).partition(".")[0]
