@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from store.schema.sql_tables import DEVICE, METADATA, SWEEP, create_views
     from store.schema.tables import (
         ALIASES,
+        MADE_OF_TABLES,
         MEASURES,
         SCENARIO_REFERENCES,
         SCENARIO_TABLES,
