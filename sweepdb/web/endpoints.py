@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import version
 
@@ -32,7 +32,7 @@ from sweepdb.web.listings import (
     sweeps_listing,
     trend_listing,
 )
-from sweepdb.web.openapi import openapi_document, parameter_of
+from sweepdb.web.openapi import documented_paths, openapi_document, parameter_of
 from sweepdb.web.pool import SessionPool, UnknownPathError
 from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 
@@ -48,24 +48,13 @@ class Endpoints:
         self._sql = sql
 
     def routes(self) -> list[Route]:
-        found: Mapping[str, Callable[[Request], object]] = {
-            "reports": self.reports,
-            "scope": self.scope,
-            "state": self.state,
-            "schema": self.schema,
-            "coverage": self.coverage,
-            "sweeps": self.sweeps,
-            "measured": self.measured,
+        found: dict[str, Callable[[Request], object]] = {
+            **{path: getattr(self, path.partition("/")[0]) for path in documented_paths()},
             "openapi.json": self.openapi,
             "answer/{name}": self.answer,
-            "decide": self.decide,
             "decide.sh": self.decide,
-            "probe/{reference}": self.probe,
-            "explain/{reference}": self.explain,
-            "regress": self.regress,
-            "trend": self.trend,
         }
-        found = {**found, **{f"{name}.{form}": found[name] for name in _DRAWN for form in _FORMATS}}
+        found |= {f"{name}.{form}": found[name] for name in _DRAWN for form in _FORMATS}
         routes = [Route(f"/api/v1/{path}", answered) for path, answered in found.items()]
         return [*routes, Route("/api/v1/sql", self.sql, methods=["POST"])] if self._sql else routes
 

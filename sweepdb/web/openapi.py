@@ -25,6 +25,10 @@ def _said() -> Any:  # noqa: ANN401  a document
     return yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
+def documented_paths() -> Iterable[str]:
+    return _said()["paths"].keys()  # type: ignore[no-any-return]
+
+
 def _parameters(names: Iterable[str]) -> list[dict[str, object]]:
     return [{"name": name, **_said()["parameters"][name]} for name in names]
 
