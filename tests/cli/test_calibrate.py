@@ -97,7 +97,7 @@ def test_a_written_profile_is_read_back_whole(name):
 @pytest.mark.survival
 def test_this_machine_is_measured_fitted_and_kept(tmp_path):
     url, profile = f"sqlite:///{tmp_path}/store.sqlite", tmp_path / "here.yaml"
-    outcome = sweepdb(f"calibrate --measure cpu --seconds 30 --output {profile} --format json", url)
+    outcome = sweepdb(f"calibrate --measure cpu --seconds 60 --output {profile} --format json", url)
     assert outcome.code == 0, outcome.err
     assert "gemm.bf16" in {row["kernel"] for row in json.loads(outcome.out)}
     assert "version 1 of this-cpu is stored with its measurements" in outcome.err
