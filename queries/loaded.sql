@@ -21,6 +21,11 @@ CREATE OR REPLACE TEMP MACRO even_place(place, below) AS
         + (16 * (place - floor(place)) - part_of(place)) * (below[part_of(place) + 2] - below[part_of(place) + 1])
     ) / below[17] END;
 
+-- The part of a bin below a place.
+CREATE OR REPLACE TEMP MACRO place_in(place, bin, below) AS
+    CASE WHEN floor(place) = bin THEN even_place(place, below) - bin WHEN place > bin THEN 1 ELSE 0 END;
+CREATE OR REPLACE TEMP MACRO bin_middle_ms(bin) AS 0.01 * power(10, (bin + 0.5) / 32);
+
 -- The other way: the place below which this share of the requests of a bin lies.
 CREATE OR REPLACE TEMP MACRO place_inside(share, below) AS
     CASE WHEN below IS NULL THEN share ELSE [
@@ -56,6 +61,29 @@ JOIN raw.load_token AS load_token ON load_token.load_id = loads.load_id
 WHERE getvariable('tbt_limit_ms') IS NOT NULL
 GROUP BY load_token.load_id;
 
+-- How many tokens after the first the answers of a load have, and what part of its requests: each length that its workload
+-- names, in eight parts where the client draws lengths from a span.
+CREATE OR REPLACE TEMP MACRO answer_parts() AS TABLE
+WITH lengths AS (
+    SELECT
+        load_id, coalesce(bins.output_length, scenario.output_length) AS tokens, coalesce(bins.weight, 1) AS weight,
+        -- A simulation draws lengths from a span where something of its client was stated.
+        CASE
+            WHEN list_has_any(string_split(unusual_service, ','), ['shortest_length', 'prompts_per_user', 'poll_steps'])
+                THEN coalesce(shortest_length, 1)
+            ELSE 1
+        END AS shortest
+    FROM played
+    JOIN ladder USING (ladder)
+    JOIN raw.scenario AS scenario ON scenario.scenario_id = ladder.scenario_id
+    LEFT JOIN raw.workload AS workload ON workload.key = scenario.workload_key
+    LEFT JOIN raw.workload_bin AS bins ON bins.workload_id = workload.id
+    WHERE getvariable('e2e_limit_ms') IS NOT NULL
+)
+SELECT
+    load_id, greatest(tokens * (shortest + (1 - shortest) * (part + 0.5) / parts) - 1, 0) AS gained, weight / parts AS weight
+FROM (SELECT *, CASE WHEN shortest < 1 THEN 8 ELSE 1 END AS parts, unnest(range(parts)) AS part FROM lengths);
+
 -- Loads as they were predicted, and with steps as much longer and shorter as they are expected to be off. `share` is joint,
 -- or the smaller of both limits' own; `half_width` is that of its 95 % interval over five batches (t of 4 degrees: 2.776).
 -- `low` and `high` are its ends. The temporary table `chosen` names the ladders to read.
@@ -64,7 +92,8 @@ WITH loads AS MATERIALIZED (
     SELECT
         ladder, place, load_id, counted_requests, arrivals_per_s, 1 + step_error AS slower, 1 - step_error AS faster,
         CASE WHEN phase = 'decode' THEN NULL ELSE ttft_of_steps(outside_ms, beside_ms, step_factor) END AS ttft_ms,
-        getvariable('tpot_limit_ms') / step_factor AS tpot_ms
+        getvariable('tpot_limit_ms') / step_factor AS tpot_ms,
+        CASE WHEN phase = 'aggregated' THEN (getvariable('e2e_limit_ms') - outside_ms) / step_factor END AS whole_ms
     FROM played JOIN chosen USING (ladder)
     WHERE phase = wanted_phase
 ),
@@ -93,27 +122,74 @@ placed AS (
         AND part.load_id = limited.load_id
     GROUP BY limited.load_id
 ),
+-- The part of each cell within the limits of the whole request and of TPOT. A request takes TTFT + (tokens - 1) TPOT, and
+-- answers of a cell are as long as those of all.
+ended AS (
+    SELECT
+        load_id, ttft_bin, tpot_bin, reading,
+        sum(weight * place_in(least(whole_place, bin_place(tpot_ms / c)), tpot_bin, below)) AS of_both,
+        sum(weight * place_in(whole_place, tpot_bin, below)) AS of_whole
+    FROM (
+        SELECT
+            read.load_id, ttft_bin, tpot_bin, tpot_ms, weight, below, reading, c,
+            CASE
+                WHEN gained > 0 THEN bin_place((whole_ms / c - bin_middle_ms(ttft_bin)) / gained)
+                WHEN whole_ms / c >= bin_middle_ms(ttft_bin) THEN 1e9
+                ELSE -1
+            END AS whole_place
+        FROM (
+            SELECT
+                load_id, tpot_ms, whole_ms, unnest([
+                    {'reading': 'predicted', 'c': 1.0}, {'reading': 'slower', 'c': slower}, {'reading': 'faster', 'c': faster}
+                ], recursive := TRUE)
+            FROM loads
+            WHERE whole_ms IS NOT NULL
+        ) AS read
+        JOIN cell ON cell.load_id = read.load_id
+        JOIN answer_parts() AS answers ON answers.load_id = read.load_id
+        LEFT JOIN raw.load_uneven AS part ON part.metric = 1 AND part.bin = tpot_bin AND part.load_id = read.load_id
+        WHERE c IS NOT NULL
+    )
+    GROUP BY load_id, ttft_bin, tpot_bin, reading
+),
+wholes AS (
+    SELECT
+        load_id, ttft_bin, tpot_bin, any_value(of_whole) FILTER (WHERE reading = 'predicted') AS in_whole,
+        any_value(of_both) FILTER (WHERE reading = 'predicted') AS in_both,
+        any_value(of_whole) FILTER (WHERE reading = 'slower') AS slower_whole,
+        any_value(of_both) FILTER (WHERE reading = 'slower') AS slower_both,
+        any_value(of_whole) FILTER (WHERE reading = 'faster') AS faster_whole,
+        any_value(of_both) FILTER (WHERE reading = 'faster') AS faster_both
+    FROM ended
+    GROUP BY load_id, ttft_bin, tpot_bin
+),
 weighed AS (
     SELECT
-        placed.load_id, bin_share(ttft_place, ttft_bin) AS in_ttft, bin_share(tpot_place, tpot_bin) AS in_tpot,
+        load_id, bin_share(ttft_place, ttft_bin) AS in_ttft, bin_share(tpot_place, tpot_bin) AS in_tpot,
         bin_share(ttft_slower, ttft_bin) AS slower_ttft, bin_share(tpot_slower, tpot_bin) AS slower_tpot,
         bin_share(ttft_faster, ttft_bin) AS faster_ttft, bin_share(tpot_faster, tpot_bin) AS faster_tpot,
-        requests_1, requests_2, requests_3, requests_4, requests_5,
+        coalesce(in_whole, 1) AS in_whole, coalesce(slower_whole, 1) AS slower_whole,
+        coalesce(faster_whole, 1) AS faster_whole, coalesce(in_both, in_tpot) AS in_both,
+        coalesce(slower_both, slower_tpot) AS slower_both, coalesce(faster_both, faster_tpot) AS faster_both, requests_1, requests_2, requests_3, requests_4, requests_5,
         requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests
     FROM placed
-    JOIN cell ON cell.load_id = placed.load_id
+    JOIN cell USING (load_id)
+    LEFT JOIN wholes USING (load_id, ttft_bin, tpot_bin)
 ),
 counted AS (
     SELECT
         load_id, sum(in_ttft * requests) AS of_ttft, sum(in_tpot * requests) AS of_tpot,
-        sum(in_ttft * in_tpot * requests) AS of_both, sum(slower_ttft * requests) AS slower_of_ttft,
-        sum(slower_tpot * requests) AS slower_of_tpot, sum(slower_ttft * slower_tpot * requests) AS slower_of_both,
+        sum(in_whole * requests) AS of_whole,
+        sum(in_ttft * in_both * requests) AS of_both, sum(slower_ttft * requests) AS slower_of_ttft,
+        sum(slower_tpot * requests) AS slower_of_tpot, sum(slower_whole * requests) AS slower_of_whole,
+        sum(slower_ttft * slower_both * requests) AS slower_of_both,
         sum(faster_ttft * requests) AS faster_of_ttft, sum(faster_tpot * requests) AS faster_of_tpot,
-        sum(faster_ttft * faster_tpot * requests) AS faster_of_both,
+        sum(faster_whole * requests) AS faster_of_whole,
+        sum(faster_ttft * faster_both * requests) AS faster_of_both,
         list_stddev_samp(list_value(
-            sum(in_ttft * in_tpot * requests_1), sum(in_ttft * in_tpot * requests_2),
-            sum(in_ttft * in_tpot * requests_3), sum(in_ttft * in_tpot * requests_4),
-            sum(in_ttft * in_tpot * requests_5)
+            sum(in_ttft * in_both * requests_1), sum(in_ttft * in_both * requests_2),
+            sum(in_ttft * in_both * requests_3), sum(in_ttft * in_both * requests_4),
+            sum(in_ttft * in_both * requests_5)
         )) AS batch_sd
     FROM weighed
     GROUP BY load_id
@@ -122,14 +198,14 @@ met AS (
     SELECT
         ladder, place, loads.load_id, arrivals_per_s, counted_requests, slower, faster,
         coalesce(of_ttft, 0) / counted_requests AS of_ttft, coalesce(of_tpot, 0) / counted_requests AS of_tpot,
-        coalesce(of_tbt, 1) AS share_tbt,
-        least(coalesce(of_tbt, 1), coalesce(CASE WHEN marginal THEN least(of_ttft, of_tpot) ELSE of_both END, 0)
+        coalesce(of_whole, 0) / counted_requests AS share_e2e, coalesce(of_tbt, 1) AS share_tbt,
+        least(coalesce(of_tbt, 1), coalesce(CASE WHEN marginal THEN least(of_ttft, of_tpot, of_whole) ELSE of_both END, 0)
             / counted_requests) AS of_limits,
         least(coalesce(slower_of_tbt, 1), coalesce(
-            CASE WHEN marginal THEN least(slower_of_ttft, slower_of_tpot) ELSE slower_of_both END, 0)
+            CASE WHEN marginal THEN least(slower_of_ttft, slower_of_tpot, slower_of_whole) ELSE slower_of_both END, 0)
             / counted_requests) AS slower_of_limits,
         least(coalesce(faster_of_tbt, 1), coalesce(
-            CASE WHEN marginal THEN least(faster_of_ttft, faster_of_tpot) ELSE faster_of_both END, 0)
+            CASE WHEN marginal THEN least(faster_of_ttft, faster_of_tpot, faster_of_whole) ELSE faster_of_both END, 0)
             / counted_requests) AS faster_of_limits,
         coalesce(2.776 * sqrt(5) * batch_sd, 0) / counted_requests AS half_width
     FROM loads
@@ -139,7 +215,7 @@ met AS (
 readings AS (
     SELECT
         ladder, place, load_id, arrivals_per_s, half_width, of_ttft AS share_ttft, of_tpot AS share_tpot,
-        share_tbt,
+        share_e2e, share_tbt,
         unnest([
             {'reading': 'predicted', 'c': 1.0, 'share': of_limits},
             {'reading': 'low', 'c': 1.0, 'share': of_limits - half_width},
@@ -178,7 +254,8 @@ SELECT
     ) AS recrosses,
     min_by(
         CASE
-            WHEN share_tbt < least(share_ttft, share_tpot) THEN 'tbt' WHEN share_ttft <= share_tpot THEN 'ttft' ELSE 'tpot'
+            WHEN share_tbt < least(share_ttft, share_tpot, share_e2e) THEN 'tbt'
+            WHEN share_e2e < least(share_ttft, share_tpot) THEN 'e2e' WHEN share_ttft <= share_tpot THEN 'ttft' ELSE 'tpot'
         END, arrivals_per_s
     )
         FILTER (WHERE share < wanted) AS binding_limit

@@ -39,7 +39,11 @@ CREATE OR REPLACE TEMP MACRO near_goodputs(wanted_phase, marginal, wanted_share)
 WITH shares AS MATERIALIZED (
     SELECT
         ladder, place, arrivals_per_s, least(share_ttft, share_tpot) + 1e-12 AS most_share,
-        CASE WHEN marginal THEN least(share_ttft, share_tpot) ELSE share_ttft + share_tpot - 1 END - 1e-12 AS least_share
+        CASE
+            WHEN getvariable('e2e_limit_ms') IS NOT NULL THEN 0  -- margins do not say how many meet it
+            WHEN marginal THEN least(share_ttft, share_tpot)
+            ELSE share_ttft + share_tpot - 1
+        END - 1e-12 AS least_share
     FROM limit_shares(wanted_phase, FALSE)
 ),
 ends AS (
@@ -148,7 +152,9 @@ QUALIFY fewest IS NOT NULL
 -- of independent sides, and however they depend on each other. 0 where even the lowest rate has too small a share.
 CREATE OR REPLACE TEMP MACRO side_rates(wanted_phase, wanted_share) AS TABLE
 WITH shares AS MATERIALIZED (
+    -- Two simulations do not say which requests of theirs are one, so no pair has an end-to-end time.
     SELECT *, least(share_ttft, share_tpot) AS share FROM limit_shares(wanted_phase, TRUE)
+    WHERE getvariable('e2e_limit_ms') IS NULL
 ),
 steps AS (
     SELECT shares.*, before.arrivals_per_s AS before_rate, before.share AS before_share

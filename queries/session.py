@@ -222,7 +222,7 @@ class Session:
         self._tables.show_every_row()
         longer = {} if self._runs.at_rates is None else self._runs.at_rates.steps
         self._ladders.provide(scope, [row.scenario_id for row in scope.rows], longer)
-        phases = self._ladders.played(question.report, report(question.report).needs or [phases])
+        phases = self._ladders.played(question, phases)
         if {"prefill", "decode"} <= set(phases):
             self._ladders.check_pairs()
             self._ladders.provide_requests()
@@ -292,7 +292,7 @@ class Session:
             parameters=parameters,
             notes=(
                 *scope.assumptions_among(columns, rows),
-                *(self._ladders.notes(phases) if asked.of_loads else ()),
+                *(self._ladders.notes(question, phases) if asked.of_loads else ()),
                 *map(elsewhere_note, self._connection.parts_elsewhere),
             ),
             left_out=scope.left_out,

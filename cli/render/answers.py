@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cli.derived import spelled
@@ -34,10 +34,20 @@ _LEFT_OUT = ": --top N shows more of them"
 
 
 def answer_lines(answer: Answer, *, wide: bool, explain: bool = False) -> Iterator[str]:
-    """Header, then a table for each group, or the nearest misses. A terminal shows asides where it is to explain."""
-    aside = str if explain else Aside
-    for line in header_lines(answer):
-        yield aside(line) if isinstance(line, Aside) else line
+    """Header, then a table for each group, or the nearest misses. Asides come where it is to explain."""
+    lines = list(_lines(answer, wide=wide))
+    asides = not explain and any(isinstance(line, Aside) for line in lines)
+    for line in lines:
+        if not isinstance(line, Aside):
+            yield line
+        elif explain:
+            yield Paragraph(line, indent="  ")
+    if asides:
+        yield "\nrules, cost model and assumptions: --explain\n"
+
+
+def _lines(answer: Answer, *, wide: bool) -> Iterator[str]:
+    yield from header_lines(answer)
     if answer.rows:
         rows = with_relaxed(answer.columns, answer.rows, answer)
         yield from _groups(answer.columns, rows, answer, None if wide else shown_columns(answer))
@@ -55,10 +65,9 @@ def answer_lines(answer: Answer, *, wide: bool, explain: bool = False) -> Iterat
         yield from ("\n", Paragraph(line))
     told = [note for note in notes if note.startswith("note:") or _LEFT_OUT in note]
     if notes:
-        yield "\n" if told or explain else Aside("\n")
+        yield "\n" if told else Aside("")
     for note in notes:
-        paragraph = Paragraph(note if note in told else f"assumed: {note}", indent="  ")
-        yield paragraph if explain or note in told else Aside(paragraph)
+        yield Paragraph(note, indent="  ") if note in told else Aside(f"assumed: {note}")
 
 
 def _too_much_reserved(answer: Answer) -> str | None:
@@ -134,16 +143,14 @@ def price_notes(answer: Answer) -> Iterator[str]:
     """Cost without a price is no cost: say what to enter."""
     if "usd_per_device_hour" not in answer.columns:
         return
-    for row in answer.dicts():
-        if row["usd_per_device_hour"] is None:
-            yield price_note(row["device"])
+    yield from price_note(row["device"] for row in answer.dicts() if row["usd_per_device_hour"] is None)
 
 
-def price_note(device: object) -> str:
-    return (
-        f"note: no price of {device} is stored; enter one:"
-        f" sweepdb prices set {device} --usd-per-device-hour USD --watts-per-device WATTS"
-    )
+def price_note(devices: Iterable[object]) -> Iterator[str]:
+    """A note on the devices that have no price."""
+    if named := [str(device) for device in dict.fromkeys(devices)]:
+        typed = " ".join(f"{device} USD" for device in named)
+        yield f"note: no price of {' or '.join(named)} is stored. Type the USD an hour: sweepdb prices set {typed}"
 
 
 def bias_notes(answer: Answer) -> Iterator[str]:
@@ -174,14 +181,14 @@ def header_lines(answer: Answer) -> Iterator[str]:
         yield load_limits(answer)
     versions = answer.versions
     if answer.question.options.rows == "measured":
-        yield Aside(f"measured settings of {_listed(versions, 'serving_model')}\n")
+        yield Aside(f"measured settings of {_listed(versions, 'serving_model')}")
         yield from _ranking_lines(answer)
         return
     older = f" (of {_listed(versions, 'older_formula_versions')} too: --all-versions)"
     yield Aside(
         f"cost model: {_listed(versions, 'family')}, serving model {_listed(versions, 'serving_model')},"
         f" formula version {_listed(versions, 'formula_version')}"
-        f"{older if versions.get('older_formula_versions') else ''}\n"
+        f"{older if versions.get('older_formula_versions') else ''}"
     )
     yield from _ranking_lines(answer)
     for line in error_lines(answer):
@@ -225,7 +232,7 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
         return
     yield Aside(
         f"rules: tpot {answer.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps},"
-        f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}\n"
+        f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}"
     )
 
 

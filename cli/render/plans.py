@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from cli.derived import spelled
 from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
 from cli.render.expected_error import winner_lines
-from cli.render.rows import Paragraph, table_lines
+from cli.render.rows import Aside, Paragraph, table_lines
 from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, RatePlan, ServerPlan, holds_of, readable_row
 
 _PROBES = ("probe", "prefill_probe", "decode_probe")
@@ -75,7 +75,7 @@ def _waiting_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterat
     if whole:
         yield from answer_lines(plan.answer, wide=wide, explain=explain)
     else:
-        yield from map(str, header_lines(plan.answer) if explain else ())
+        yield from _header(plan) if explain else ()
         yield from _tables(plan)
     for sentence in list(plan.sentences())[plan.best is None :]:  # that nothing satisfies limits is said
         yield Paragraph(sentence)
@@ -97,7 +97,7 @@ def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
         yield from answer_lines(whole, wide=wide, explain=explain)
         yield "\n"
         return
-    yield from map(str, header_lines(plan.answer)) if explain else (load_limits(plan.answer),)
+    yield from _header(plan) if explain else (load_limits(plan.answer),)
     for title, found in plan.tables():
         yield f"{title}\n"
         rows = [
@@ -115,9 +115,13 @@ def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
     for note in plan.answer.notes:
         if explain or (apart and note.startswith(_SAID_OF_LOADS)):
             yield Paragraph(f"assumed: {note}", indent="  ")
-    for device in dict.fromkeys(row["device"] for row in plan.dicts() if row["usd_per_hour"] is None):
-        yield Paragraph(price_note(device), indent="  ")
+    for note in price_note(row["device"] for row in plan.dicts() if row["usd_per_hour"] is None):
+        yield Paragraph(note, indent="  ")
     yield "\n"
+
+
+def _header(plan: DeploymentPlan | RatePlan) -> Iterator[str]:
+    yield from (f"{line}\n" if isinstance(line, Aside) else line for line in header_lines(plan.answer))
 
 
 def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ WIDEST_TEXT = 120
 
 
 class Aside(str):
-    """Rules and assumptions: a terminal shows them when asked to explain."""
+    """A sentence of rules and assumptions, shown where it is to explain."""
 
     __slots__ = ()
 

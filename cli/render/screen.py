@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cli.render.rows import WIDEST_TEXT, Aside, Paragraph, Table, filled, header_lines_of
+from cli.render.rows import WIDEST_TEXT, Paragraph, Table, filled, header_lines_of
 from cli.visible import visible
 
 if TYPE_CHECKING:
@@ -41,18 +41,13 @@ _STYLES: Mapping[str, Mapping[str, str]] = {
 
 def on_screen(pieces: Iterable[str]) -> Iterator[str]:
     width = screen_width()
-    asides = False
     for piece in pieces:
-        if isinstance(piece, Aside):
-            asides = True
-        elif isinstance(piece, Paragraph):
+        if isinstance(piece, Paragraph):
             yield visible(filled(piece.sentences, min(width, WIDEST_TEXT), piece.indent))
         elif isinstance(piece, Table):
             yield from _fitted(piece, width)
         else:
             yield visible(piece)
-    if asides:
-        yield "\nrules, cost model and assumptions: --explain\n"
 
 
 def screen_width() -> int:

@@ -56,6 +56,10 @@ class Limit:
         return self.option.keyword or self.place
 
     @property
+    def article(self) -> str:
+        return "An" if self.called.startswith("e") else "A"
+
+    @property
     def variable(self) -> str:
         return str(self.option.variable)
 

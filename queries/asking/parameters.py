@@ -25,6 +25,10 @@ OBJECTIVES = {
 }
 _OBJECTIVE_PHASES = {one.name.replace("_", "-"): one.phases for one in predicted_limits()}
 PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
+_NO_PAIRS = (
+    "prefill and decode apart are left out: two simulations do not say which of their requests are one, so that a pair"
+    " has no end-to-end time"
+)
 _FEW_TAKERS = 8  # reports that a hint names
 
 
@@ -47,7 +51,7 @@ def phases_of(question: Question, stored: Collection[str], *, served: bool = Fal
         phases = _PAIR if question.options.mode == "pd" else (mode_of(question, stored),)
         needs: tuple[tuple[str, ...], ...] = (phases,)
     else:
-        needs = asked.needs
+        needs = needs_of(question)
     met = [phases for phases in needs if set(phases) <= set(stored)]
     if not met:
         missing = next(phase for phase in needs[0] if phase not in stored)
@@ -61,12 +65,24 @@ def phases_of(question: Question, stored: Collection[str], *, served: bool = Fal
     return looked_at
 
 
+def needs_of(question: Question) -> Sequence[tuple[str, ...]]:
+    """The sets of phases that a report can be about: no pairs under a limit that none is known to keep."""
+    asked = report(question.report)
+    alone = [phases for phases in asked.needs if not set(_PAIR) <= set(phases)]
+    return alone if asked.of_loads and alone and any(one.apart for one, _ in question.limits.given) else asked.needs
+
+
+def pairs_left_out(question: Question) -> tuple[str, ...]:
+    """A note where a report about pairs leaves them out."""
+    left_out = needs_of(question) != report(question.report).needs
+    return (_NO_PAIRS,) if left_out else ()
+
+
 def phases_wanted(question: Question, stored: Collection[str]) -> frozenset[str]:
     """The phases a report looks at where it can: every set of them that is stored whole, or all that are stored."""
-    asked = report(question.report)
-    if asked.modes:
+    if report(question.report).modes:
         return frozenset(_PAIR if question.options.mode == "pd" else (mode_of(question, stored),))
-    met = [phases for phases in asked.needs if set(phases) <= set(stored)]
+    met = [phases for phases in needs_of(question) if set(phases) <= set(stored)]
     return frozenset(phase for phases in met for phase in phases) or frozenset(stored)
 
 
@@ -106,7 +122,8 @@ def check_question(question: Question) -> None:
 
 def check_options(question: Question) -> None:
     asked, given = report(question.report), given_options(question)
-    for told in asked.refuses:
+    scaled = [report(one.report) for one in asked.others if "scale" in one.when and question.options.scale]
+    for told in (told for form in (asked, *scaled) for told in form.refuses):
         if told.message and set(told.options) & given:
             raise InputError(told.message, hint=told.hint)
     for told in asked.requires:

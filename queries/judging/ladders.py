@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from queries.asking.parameters import needs_of, pairs_left_out
 from queries.asking.variables import literal
 from queries.errors.expected import EVERY, ExpectedError, Stored, Subject, nearest_error
 from queries.errors.spreads import TUNED
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from queries.asking.headers import Report
+    from queries.asking.question import Question
     from queries.connect import StoreConnection
     from queries.learning.at_rates import LongerSteps
     from store.reading import ReadTransaction
@@ -33,12 +35,13 @@ _LARGEST = 0.9  # a step is never shorter than a tenth
 _SQL = Path(__file__).with_name("ladders.sql")
 _ALL_ARE_READ = 50  # ladders whose cells are read sooner than bounds are made
 LOADED = frozenset(
-    ("load", "load_cell", "load_margin", "load_uneven", "load_span", "load_token")
+    ("load", "load_cell", "load_margin", "load_uneven", "load_span", "load_token", "workload", "workload_bin")
 )  # what the tables are made of
 _COUNTED = "SELECT count(*) FROM played WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
 _FEW_REQUESTS = 1_000
 _CELLS = "SELECT * FROM load_cell WHERE load_id IN (SELECT load_id FROM played)"
 _FEWEST = "SELECT min(arrival_requests) FROM ladder WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
+_TRACED = "SELECT count(*) FROM ladder WHERE process = 'trace'"
 _STREAMS = """
     SELECT
         phase, any_value(arrivals ORDER BY ladder),
@@ -124,14 +127,21 @@ class Ladders:
             self._considered, self._fewest = {}, {}
             self._scope = scope
 
-    def played(self, report: str, needs: Sequence[Collection[str]]) -> tuple[str, ...]:
+    def played(self, question: Question, phases: tuple[str, ...]) -> tuple[str, ...]:
         """The phases of every set that was played whole. Refuses a question of which none was."""
+        needs = needs_of(question) or [phases]
+        if question.limits.e2e_ms is not None and self._connection.duckdb.execute(_TRACED).fetchall() != [(0,)]:
+            raise InputError(
+                "`e2e_limit` needs the lengths of answers, and simulations of a log do not keep them",
+                hint="limit `ttft_limit` and `tpot_limit`, or simulate `arrivals=poisson`",
+            )
         met = [phases for phases in needs if all(self.considered([phase]) for phase in phases)]
         if met:
             return tuple(dict.fromkeys(phase for phases in met for phase in phases))
         missing = next(phase for phase in needs[0] if not self.considered([phase]))
         raise InputError(
-            f"report {report} is about requests that arrive, and no {missing} rows of this scope have been simulated",
+            f"report {question.report} is about requests that arrive, and no {missing} rows of this scope have been"
+            " simulated",
             hint="sweepdb evaluate ... `arrivals=poisson` simulates them",
         )
 
@@ -152,9 +162,14 @@ class Ladders:
                 hint="evaluate both with the same `arrivals`, `requests` and `seed`",
             )
 
-    def notes(self, phases: Collection[str]) -> tuple[str, ...]:
-        """Notes on intervals that are wide, and on pairs of bursts."""
-        return (*self._few_requests(phases), *self._of_bursts(phases), *self._of_borrowed(phases))
+    def notes(self, question: Question, phases: Collection[str]) -> tuple[str, ...]:
+        """Notes on intervals that are wide, and on pairs: those of bursts, and those that are left out."""
+        return (
+            *pairs_left_out(question),
+            *self._few_requests(phases),
+            *self._of_bursts(phases),
+            *self._of_borrowed(phases),
+        )
 
     def _of_borrowed(self, phases: Collection[str]) -> Iterator[str]:
         """Whose errors stand for those that nobody measured."""

@@ -2,7 +2,7 @@
 -- modes: aggregated, prefill, decode
 -- reads: loads | ladder
 -- layout: long
--- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, tbt_attained if tbt_limit, load_status, load
+-- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, e2e_attained if e2e_limit, tbt_attained if tbt_limit, load_status, load
 -- column: question_group, device, plan
 -- column: arrivals_per_s | requests/s | offered to one instance
 -- column: load_share | ratio | arrivals_per_s over the instance's saturation
@@ -10,6 +10,7 @@
 -- column: half_width | ratio | half of the 95 % interval of the joint share, from five batches of requests
 -- column: ttft_attained | ratio | share within the limit of TTFT
 -- column: tpot_attained | ratio | share within the limit of TPOT
+-- column: e2e_attained | ratio | share within the limit of the whole request; NULL without one
 -- column: tbt_attained | ratio | share of times between tokens within their limit; 1 without one
 -- column: load_status | none | stable or saturated
 -- column: in_flight | requests | mean number in one instance
@@ -18,7 +19,8 @@
 -- column: load | none | reference of the row
 SELECT
     question_group, ladder.device, ladder.plan, shares.arrivals_per_s, load_share, share AS attained, half_width,
-    share_ttft AS ttft_attained, share_tpot AS tpot_attained, share_tbt AS tbt_attained, load_status, in_flight, ladder.process, ladder.settings_key, load
+    share_ttft AS ttft_attained, share_tpot AS tpot_attained, share_tbt AS tbt_attained,
+    CASE WHEN getvariable('e2e_limit_ms') IS NOT NULL THEN share_e2e END AS e2e_attained, load_status, in_flight, ladder.process, ladder.settings_key, load
 FROM load_shares(getvariable('wanted_phase'), getvariable('marginal')) AS shares
 JOIN ladder USING (ladder)
 JOIN load ON load.load_id = shares.load_id
@@ -27,6 +29,7 @@ ORDER BY question_group, ladder.device, ladder.plan, ladder.settings_key, shares
 
 -- when: scale | attainment-scale
 -- summary: goodput (with a rate, the share of requests) of each plan as both limits tighten and loosen; beyond 50 plans, those that can be best
+-- refuses: e2e_limit | an end-to-end limit is not scaled | ask attainment, or capacity, with one limit after the other
 -- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- layout: long
 -- shows: device, plan, scale, ttft_limit_ms if ttft_limit, tpot_limit_ms if tpot_limit, tbt_limit_ms if tbt_limit, goodput, attained if rate, said, settings_key

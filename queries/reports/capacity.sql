@@ -47,7 +47,6 @@ ORDER BY question_group, devices;
 -- summary: the fewest devices that carry a rate of requests that arrive at the limits, and how many leave room for the expected error: copies of a plan that does both, or prefill and decode instances
 -- needs: prefill, decode
 -- needs: aggregated
--- refuses: e2e_limit | a rate has limits on the first token and on each further one, not `e2e_limit` | a request takes TTFT + (tokens - 1) TPOT: limit both, so that their sum is short enough
 -- allocates: instances
 -- reads: loads | fewest_devices(getvariable('marginal'), getvariable('attainment'), getvariable('rate'))
 -- requires: rate | devices are counted for a rate of requests | `rate=40` requests a second of all instances together

@@ -98,6 +98,8 @@ class RatePlan(Framed):
             " configurations, those that could need the fewest devices; users who wait for their answers are another"
             " question (`concurrency`)."
         )
+        if "e2e_limit" in self.limits:
+            yield "Prefill and decode apart were not looked at: no end-to-end time of theirs is known at a rate."
         yield from self._without_engine()
         yield from self._attained(best)
         yield from self._runner_up(best, published)
@@ -115,7 +117,8 @@ class RatePlan(Framed):
         yield NextCommand(words=("explain", *self.probes))
         yield NextCommand(words=("query", "capacity"), options={"rate": self._asked.rate, **scope})
         yield NextCommand(words=("query", "attainment"), options={**found, "mode": "aggregated"})
-        yield NextCommand(words=("query", "sensitivity"), options={"by": "goodput", "vary": "tpot", **scope})
+        if "e2e_limit" not in found:
+            yield NextCommand(words=("query", "sensitivity"), options={"by": "goodput", "vary": "tpot", **scope})
 
     def __repr__(self) -> str:
         """The first sentence."""
@@ -213,7 +216,7 @@ class RatePlan(Framed):
             if one.best is None:
                 continue
             gain, unit = _compared(one.best, best)
-            what = f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit}"
+            what = f"{one.about.article} {one.about.called} limit of {one.limit:g} {one.about.option.unit}"
             other = _deployed(one.best)
             if abs(gain - 1) < _SAME:
                 yield f"{what} changes nothing."

@@ -245,7 +245,7 @@ class DeploymentPlan(Framed):
                 continue
             gain, of_what = self._times(wider, best)
             other = "" if _kinds(wider) == _kinds(best) else f", and {described(wider)}, wins"
-            limit = f"A {one.about.called} limit of {one.limit:g} {one.about.option.unit}"
+            limit = f"{one.about.article} {one.about.called} limit of {one.limit:g} {one.about.option.unit}"
             same = abs(gain - 1.0) < 0.005 and not other
             yield f"{limit} changes nothing." if same else f"{limit} gives {gain:.2f} x {of_what}{other}."
 

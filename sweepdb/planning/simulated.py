@@ -28,10 +28,14 @@ SELECT
     concat_ws(' ', device, serving_model, workload_key, linear_quantization, experts_quantization,
         attention_quantization) AS lot,
     num_devices,
-    coalesce(max(requests_per_s) FILTER (WHERE phase = 'prefill' OR tpot_exclusive_ms <= $tpot_ms), 0) AS most_per_s,
+    coalesce(max(requests_per_s) FILTER (
+        WHERE phase = 'prefill' OR (tpot_exclusive_ms <= $tpot_ms AND (e2e_ms <= $e2e_ms) IS NOT FALSE)
+    ), 0) AS most_per_s,
     coalesce(min(ttft_ms), 0) AS lone_ttft_ms
 FROM feasible
-WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[])) AND NOT list_contains($formulas::VARCHAR[], serving_model)
+WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[]))
+    AND ($e2e_ms = 'inf' OR phase = 'aggregated')
+    AND NOT list_contains($formulas::VARCHAR[], serving_model)
 GROUP BY ALL
 """
 
@@ -74,12 +78,14 @@ class Known:
         return cls(found)
 
 
-def ceilings_of(location: StoreLocation, sweep: str, *, ttft_ms: float, tpot_ms: float) -> tuple[Ceiling, ...]:
+def ceilings_of(
+    location: StoreLocation, sweep: str, *, ttft_ms: float, tpot_ms: float, e2e_ms: float
+) -> tuple[Ceiling, ...]:
     with read_transaction(location) as transaction:
         ids = list(transaction.values(int, _IDS, (sweep,)))
     with StoreConnection(location) as connection:
         connection.narrow_to(ids)
-        asked = {"scenarios": ids, "tpot_ms": SLACK * tpot_ms,
+        asked = {"scenarios": ids, "tpot_ms": SLACK * tpot_ms, "e2e_ms": SLACK * e2e_ms,
                  "formulas": sorted(FORMULA_MODELS)}  # fmt: skip
         rows = [Ceiling(*row) for row in connection.execute(_CEILINGS, asked).fetchall()]
     found = [one for one in rows if one.most_per_s > 0 and one.lone_ttft_ms <= SLACK * ttft_ms]

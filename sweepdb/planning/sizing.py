@@ -72,8 +72,11 @@ class Sizing:
 
     def planned(self, evaluated: int) -> RatePlan | None:
         """The answer; None where no stored row is near the limits, so that nothing is worth a simulation."""
-        ttft, tpot = (number_of(self.asked.question.get(name), inf) for name in ("ttft_limit", "tpot_limit"))
-        ceilings = ceilings_of(self.location, self.closed, ttft_ms=ttft, tpot_ms=tpot)
+        limits = {
+            name.replace("limit", "ms"): number_of(self.asked.question.get(name), inf)
+            for name in ("ttft_limit", "tpot_limit", "e2e_limit")
+        }
+        ceilings = ceilings_of(self.location, self.closed, **limits)
         if not ceilings:
             return None
         sweep = self._stored(ceilings) or self._simulated(ceilings)

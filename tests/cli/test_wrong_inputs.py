@@ -58,7 +58,6 @@ REFUSED = {
     "query best --tpot-limit-ms 100": ["Do you mean --tpot-limit"],
     # two that exclude each other
     f"{PLAN} --rate 5 --concurrency 10": ["--rate and --concurrency are two questions."],
-    f"{PLAN} --rate 5 --e2e-limit 9000": ["not --e2e-limit", "limit both"],
     f"{EVALUATE} --total-devices 8": ["not both"],
     f"{EVALUATE} --compile --eager": ["--compile and --eager contradict each other."],
     f"{EVALUATE} --search tp --dp-sizes 2": ["--search tp takes tensor parallel plans alone", "--search every"],

@@ -246,6 +246,71 @@ def test_percentiles_are_those_of_the_requests(stored, notebook) -> None:
         assert low <= row[f"ttft_{name}_ms"] <= high
 
 
+@pytest.fixture(scope="module", params=[None, 0.5])
+def one_by_one(request, tmp_path_factory):
+    """A store that keeps every request, of answers all alike and from half of their length on."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('whole')}/store.sqlite"
+    shorter = {} if request.param is None else {"client_lengths": request.param}
+    evaluate_loads(url, requests=2_500, output_length=120, mode="aggregated", keep_requests=True, **shorter)
+    with connect(url) as connection:
+        connection.provide({"load_request"})
+        loads = connection.execute(
+            "SELECT arrivals_per_s, counted_requests, outside_ms, load_id FROM load ORDER BY arrivals_per_s"
+        ).fetchall()
+        requests = {
+            load: connection.execute(
+                "SELECT answer, ttft_us, tpot_us FROM raw.load_request WHERE load_id = $load", {"load": load}
+            ).fetchnumpy()
+            for *_, load in loads
+        }
+    with sweepdb.open(url) as opened:
+        yield opened, [(rate, count, outside, requests[load]) for rate, count, outside, load in loads]
+
+
+def goodput_of_requests(loads, wanted, *, ttft=np.inf, tpot=np.inf, e2e=np.inf):
+    curve = []
+    for rate, count, outside, each in loads:
+        first, later = each["ttft_us"] / 1e3 + outside, each["tpot_us"] / 1e3
+        met = (first <= ttft) & (later <= tpot) & (first + (each["answer"] - 1) * later <= e2e)
+        curve.append((rate, float(met.sum()) / count))
+    return crossing(curve, wanted)[0]
+
+
+def test_whole_requests_are_limited_as_one_by_one(one_by_one) -> None:
+    """Their time follows from the cells of TTFT and TPOT, and the lengths of answers: 3 % off at the most."""
+    opened, loads = one_by_one
+    lone = loads[0][3]
+    shortest = float(np.median(lone["ttft_us"] / 1e3 + (lone["answer"] - 1) * lone["tpot_us"] / 1e3)) + loads[0][2]
+    errors = []
+    for times, wanted in ((1.3, 0.5), (1.6, 0.9), (2, 0.95), (3, 0.95), (4, 0.99)):
+        for others in ({}, {"ttft_limit": 60.0}) if times == 2 else ({}, {"tpot_limit": 5.0}) if times == 3 else ({},):
+            limits = {name.removesuffix("_limit"): limit for name, limit in others.items()}
+            expected = goodput_of_requests(loads, wanted, e2e=times * shortest, **limits)
+            asked = {"by": "goodput", "e2e_limit": times * shortest, "attainment": wanted, **others}
+            (row,) = opened.best(**asked).dicts()
+            assert (row["goodput"] is None) == (expected is None)
+            if expected is not None:
+                errors.append(abs(row["goodput"] / expected - 1))
+    assert len(errors) >= 5
+    assert np.median(errors) < 0.02
+    assert max(errors) < 0.03
+    asked = {"e2e_limit": 2 * shortest, "ttft_limit": 5_000.0}
+    (row,) = opened.best(by="goodput", **asked).dicts()
+    assert row["binding_limit"] == "e2e"
+    (carried,) = opened.capacity(rate=100.0, **asked).dicts()
+    assert carried["devices"] == np.ceil(100.0 / row["goodput"] - 1e-9)
+
+
+def test_a_pair_has_no_end_to_end_time_at_a_rate(notebook) -> None:
+    answer = notebook.capacity(rate=5.0, e2e_limit=400.0)
+    assert {row["mode"] for row in answer.dicts()} == {"aggregated"}
+    assert any(note.startswith("prefill and decode apart are left out") for note in answer.notes)
+    with pytest.raises(InputError, match="e2e_limit` holds for aggregated rows only"):
+        notebook.compare(by="goodput", num_devices=4, e2e_limit=400.0)
+    with pytest.raises(InputError, match="an end-to-end limit is not scaled"):
+        notebook.attainment(scale=True, e2e_limit=400.0)
+
+
 def test_rates_outside_the_ladder_are_said(notebook) -> None:
     (low,) = notebook.percentiles(rate=1e-3, mode="aggregated").dicts()
     (high,) = notebook.percentiles(rate=1e6, mode="aggregated").dicts()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,14 +111,16 @@ def test_goodput_stays_below_what_a_closed_loop_finishes(url):
     with sweepdb.open(url) as store:
         sweep = store.sweeps()[-1].key
         closed = next(one.key for one in store.sweeps() if one.key != sweep)
-        for ttft, tpot in ((400.0, 8.0), (100.0, 3.0), (3000.0, 30.0)):
+        for ttft, tpot, e2e in ((400.0, 8.0, inf), (100.0, 3.0, inf), (3000.0, 30.0, inf), (400.0, 8.0, 300.0)):
             ceilings = {one.scenario: one for key in (sweep, closed)
-                        for one in ceilings_of(parse_url(url), key, ttft_ms=ttft, tpot_ms=tpot)}  # fmt: skip
+                        for one in ceilings_of(parse_url(url), key, ttft_ms=ttft, tpot_ms=tpot, e2e_ms=e2e)}  # fmt: skip
             for mode, limits in (
-                ("aggregated", {"ttft_limit": ttft, "tpot_limit": tpot}),
+                ("aggregated", {"ttft_limit": ttft, "tpot_limit": tpot, "e2e_limit": None if e2e == inf else e2e}),
                 ("prefill", {"ttft_limit": ttft}),
                 ("decode", {"tpot_limit": tpot}),
             ):
+                if mode != "aggregated" and e2e < inf:
+                    continue
                 for row in store.best(by="goodput", sweep=sweep, mode=mode, attainment=0.95, **limits).dicts():
                     if row["goodput"] is not None:
                         assert row["goodput"] <= ceilings[row["scenario"]].most_per_s
