@@ -191,7 +191,6 @@ class PairsInWorlds:
         self._first = np.array([1.0 / pair.load.prompts_per_user for pair in pairs])
         self._tokens = np.array([max(pair.load.output_length - 1.0, 1.0) for pair in pairs])
         self._users = np.array([float(one.concurrency) for one in settings])
-        self._power = np.sqrt(2.0 * (self._servers + 1.0)) - 1.0
         self._slot = np.array([0.5 * pair.steps[0].tokens_per_step for pair in pairs])
         self._decoding = np.array([pair.decoding for pair in pairs])
         self._tpot = np.array([one.tpot_ms for one in settings])
@@ -220,7 +219,7 @@ class PairsInWorlds:
         unqueued = self._alone * longer + self._transfer + self._slot * tpot
         there = np.maximum(rate * (unqueued + answer), 1e-12)
         load = np.minimum(np.maximum(there - 1.0, 0.0) / there * offered, 1.0 - 1e-9)
-        wait = 0.5 * np.power(load, self._power) / (self._servers * (1.0 - load)) * service
+        wait = 0.5 * load / (1.0 - load) * service
         users = np.where(offered < 1.0, rate * (unqueued + wait + answer), np.inf)
         burst = service * np.maximum(0.5 * (self._users / self._servers - 1.0), 0.0)
         return users, unqueued + (1.0 - self._first) * wait + self._first * burst, tpot
