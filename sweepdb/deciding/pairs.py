@@ -207,8 +207,10 @@ class PairsInWorlds:
             too_many = self._at(middle, longer, slower)[0] > self._users
             high = np.where(too_many, middle, high)
             low = np.where(too_many, low, middle)
-        _, ttft, tpot = self._at(low, longer, slower)
-        return ttft, tpot
+        users, ttft, tpot = self._at(low, longer, slower)
+        # Where prompts keep the prefill side busy, the users left over wait before it, too (`pair_of_users`).
+        rate = np.maximum(low / (self._tokens * tpot), 1e-12)
+        return ttft + (1.0 - self._first) * np.maximum(self._users - users, 0.0) / rate, tpot
 
     def _at(self, decoding: Floats, longer: Floats, slower: Floats) -> tuple[Floats, Floats, Floats]:
         """The users of a loop in which so many decode, endless where prefill cannot keep up; and their times."""
