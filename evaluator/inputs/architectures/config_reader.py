@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 _GATED_ACTIVATIONS = {"silu", "swish", "swiglu"}
 KEYS: Any = parse_yaml(Path(__file__).with_name("keys.yaml").read_text(encoding="utf-8"), "keys.yaml")
-HARMLESS = frozenset(key for keys in KEYS["harmless"].values() for key in keys.split())
+HARMLESS: Mapping[str, str] = {key: reason for reason, keys in KEYS["harmless"].items() for key in keys.split()}
 
 
 class ConfigReader:
