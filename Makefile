@@ -38,7 +38,7 @@ demo: $(or $(wildcard $(INSTALLED)),$(SMALL))
 	@[ ! -e build/demo.sqlite ] || $(BIN)/sweepdb db upgrade --store $(DEMO_STORE) >/dev/null 2>&1 || rm -rf build/demo.sqlite*
 	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
-# The tests of every change: one case of each kind, PostgreSQL in a few. 5 min 52 s.
+# The tests of every change: one case of each kind, PostgreSQL in a few.
 test: demo $(INSTALLED)
 	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long"
 
