@@ -104,7 +104,7 @@ def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[Se
     return [*_OF_A_POINT, *names], rows
 
 
-_AT_ONCE = 300
+_AT_ONCE = 20_000
 _ALL_COLUMNS = (*_SAME_NAME, "metrics", "definitions", "measured_at", "imported_at", *OF_RUN,
                 *(column for column, *_ in _OF_SIDES))  # fmt: skip
 _same = operator.attrgetter(*_SAME_NAME)
