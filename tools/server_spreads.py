@@ -72,7 +72,7 @@ def spread_of(errors: Sequence[ServerError], servers: str, families: frozenset[s
 
 
 def told_share(sizes: FloatArray, shared: float) -> FloatArray:
-    """What a point tells of unseen servers, by how many its server has and the share of variance that these share.
+    """The weight of each point, by how many its server has and the share of variance that these share.
 
     n such points tell as much as n / (1 + (n - 1) x shared) servers (Kish 1965, Survey Sampling, 5.4). Worked: nine
     points that share 0.95 tell 9 / (1 + 8 x 0.95) = 1.05 servers, and nine that share 0.3 tell 2.65."""
