@@ -29,7 +29,6 @@ from queries.measured_rows import (
     ServerNamer,
     as_stated,
     check_rows,
-    no_proof,
     no_shell,
     unread,
 )
@@ -214,14 +213,17 @@ class Session:
         """The scenarios of the last question by content key, so that it can be asked again of a copy."""
         if self._scope is None:
             return []
-        if self._scope.of_measured:
-            raise no_proof()
         with read_transaction(self.location) as transaction:
             keys = transaction.keys("scenario")
         return [
             (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group)
             for row in self._scope.rows
+            if row.scenario_id > 0  # others were measured
         ]
+
+    def points(self) -> list[tuple[str, str]]:
+        """The measured points that the last question read, by content key, and digests of all that they say."""
+        return [] if self._scope is None or not self._scope.of_measured else self._held.measured.points(self._scope)
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""

@@ -103,7 +103,7 @@ def _check_apart(proof: Path | None, output: Path | None) -> None:
 def _prove(answer: Answer, session: Session, proof: Path, sign: Path | None) -> None:
     from sweepdb.asking import write_proof
 
-    write_proof(answer, proof, session.location, session.pinned(), key_file=sign)
+    write_proof(answer, proof, session.location, session.pinned(), points=session.points(), key_file=sign)
     if not is_standard_output(proof):
         say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
 

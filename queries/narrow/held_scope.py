@@ -13,12 +13,12 @@ from queries.judging.ladders import LOADED
 from queries.judging.verdicts import read_with_confidence
 from queries.learning.own_points import PointReader
 from queries.learning.session_runs import SessionRuns
-from queries.measured_rows import MEASURED, PREDICTED, ServerNamer, brought_in, unread
+from queries.measured_rows import MEASURED, PREDICTED, ServerNamer, brought_in, predicted_scope, unread
 from queries.narrow.scope_tables import STORED, ScopeTables
-from queries.scoping.question_scope import Pinned, phases_kept, resolve_question
+from queries.scoping.question_scope import Pinned, phases_kept
 from queries.scoping.scope import ResolvedScope
 from queries.thinned import intervals_of
-from store.reading import ReadTransaction, read_transaction
+from store.reading import read_transaction
 
 if TYPE_CHECKING:
     from queries.connect import StoreConnection
@@ -69,14 +69,14 @@ class HeldScope:
             return self.scope
         self.scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self._connection.location) as transaction:
-            scope = _scope_of(transaction, question, pinned)
+            scope = predicted_scope(transaction, question, pinned)
             taught = of_probes and not options.as_predicted and options.rows != MEASURED
             taught_of = (row.scenario_id for row in scope.rows if taught)
             lessons = self.runs.lessons(transaction, taught_of)
             if asked.of_loads and not options.as_predicted:
                 self.runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
         # Everything at once: what is brought in later is read again together with all that is there.
-        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question)
+        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question, lambda: self.measured)
         # Rows that can win as predicted need not be those that win as corrected.
         self._connection.narrow_to(
             (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),
@@ -117,11 +117,3 @@ class HeldScope:
     def _serves(self, question: Question, scope: ResolvedScope) -> bool:
         """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""
         return not scope.of_phases or self._looked_at == phases_wanted(question, scope.phases)
-
-
-def _scope_of(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
-    if question.options.rows == PREDICTED:
-        return resolve_question(transaction, question, pinned)
-    from queries.measured_rows import scope_beside_measured
-
-    return scope_beside_measured(transaction, question, pinned)
