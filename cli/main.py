@@ -66,7 +66,6 @@ SUMMARIES = {
 }
 
 
-_HELP = frozenset({"-h", "--help"})
 _LISTING: tuple[list[str], ...] = ([], ["--help"], ["-h"])
 _GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
 _ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end nothing is left to be done
@@ -141,7 +140,8 @@ def _program(only: str | None = None, words: frozenset[str] | None = None) -> An
 def _outcome(typed: Sequence[str], *, listing: bool) -> object:
     """What a command returns. An option that it lacks is looked for among all of them, so that the error knows them."""
     alone = _NONE if listing else typed[0] if typed[0] in SUMMARIES else None
-    words = None if _HELP.intersection(typed) else frozenset(word.partition("=")[0] for word in typed)
+    helped = any(word == "-h" or word.startswith("--help") for word in typed)
+    words = None if helped else frozenset(word.partition("=")[0] for word in typed)
     run = {"args": typed, "prog_name": "sweepdb", "standalone_mode": False}
     try:
         return _program(alone, words).main(**run)

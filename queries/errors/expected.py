@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Final
 
 from queries.errors.basis import DATA_SHEET, FITTED_BASIS, MEASURED, device_basis, seldom_measured
-from queries.errors.shipped import ANY, ASKED, REGION_NAMES, Key, devices, summary
+from queries.errors.shipped import ANY, ASKED, Key, devices, region
 from queries.errors.spreads import (
     CARRIED_STEPS,
     ENGINE,
@@ -258,9 +258,8 @@ def _shipped(subject: Subject, place: Key) -> Mapping[str, str] | None:
 
     Formulas know no client, so they have one basis."""
     start = (subject.family, subject.convention, ENGINE if subject.engine else FORMULAS)
-    found = (summary().get((*start, basis, *place)) for basis in dict.fromkeys((subject.basis, ASKED)))
-    row = next((row for row in found if row is not None), None)
-    return None if row is None else dict(zip(REGION_NAMES, row, strict=True))
+    found = (region((*start, basis, *place)) for basis in dict.fromkeys((subject.basis, ASKED)))
+    return next((row for row in found if row is not None), None)
 
 
 def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
@@ -308,10 +307,9 @@ def _nearer(subject: Subject, row: Mapping[str, str]) -> Iterator[str]:
     """Engines that miss by less than half of what formulas miss by, at the same place: what to evaluate with."""
     place = (ASKED, "device", row["device"], row["kind"], row["phase"], ANY, "tpot_exclusive_ms")
     start = (row["family"], row["convention"])
-    formulas, engines = (summary().get((*start, model, *place)) for model in (FORMULAS, ENGINE))
-    if subject.engine is not None or formulas is None or engines is None:
+    here, there = (region((*start, model, *place)) for model in (FORMULAS, ENGINE))
+    if subject.engine is not None or here is None or there is None:
         return
-    here, there = (dict(zip(REGION_NAMES, found, strict=True)) for found in (formulas, engines))
     names = [name for name in there["engines"].split("+") if not _PAST.search(name)]
     if names and float(there["median_ape_percent"]) < NEARER_SHARE * float(here["median_ape_percent"]):
         yield f"nearer: `serving_model={', '.join(names)}`, TPOT +-{float(there['median_ape_percent']):.0f} %"

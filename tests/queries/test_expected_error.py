@@ -33,6 +33,7 @@ from queries.errors.expected import (
 from queries.errors.shipped import ANY, ASKED, SUMMARY, Region, ShippedDevice
 from queries.errors.shipped import DEVICES as SHIPPED_DEVICES
 from queries.errors.shipped import KNOWN as KNOWN_BASIS
+from queries.errors.shipped import region as shipped_region
 from queries.errors.spreads import ENGINE, LEVELS, OTHERS, TUNED, figures_of, percentile
 from queries.judging import subjects as subjects_module
 from queries.judging.subjects import own_errors
@@ -77,10 +78,18 @@ def ship(monkeypatch, regions, devices=()):
     """Put a summary in the place of the shipped one."""
     rows = {}
     for one in regions:
-        values = [str(getattr(one, name)) for name in Region.__slots__]
-        rows[tuple(values[: Region.__slots__.index("points")])] = values
-    monkeypatch.setattr(module, "summary", lambda: rows)
+        values = {name: str(getattr(one, name)) for name in Region.__slots__}
+        rows[tuple(values.values())[: Region.__slots__.index("points")]] = values
+    monkeypatch.setattr(module, "region", rows.get)
     monkeypatch.setattr(module, "devices", lambda: {one.device: one for one in devices})
+
+
+def test_a_region_that_ships_is_found_by_its_first_values_alone():
+    with SUMMARY.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1::97]
+    values = Region.__slots__.index("points")
+    assert [list(shipped_region(tuple(row[:values])).values()) for row in rows] == rows
+    assert shipped_region((*rows[0][: values - 1], rows[0][values - 1][:-1])) is None
 
 
 def only(subject, metric, own=()):

@@ -82,10 +82,26 @@ def test_names_in_texts_comments_and_behind_a_dot_or_an_alias_call_nothing():
 
 def test_values_are_written_out_within_each_other():
     # scoped.sql: mean_length(shortest) AS (1.0 + coalesce(shortest, 1.0)) / 2
-    # counts.sql or a report asks of an expression: the argument is one value, whatever stands around the call.
+    # An argument is one value, whatever stands around its parameter.
     assert flat("SELECT 2 * mean_length(a + b)") == "SELECT 2 * ((1.0 + coalesce((a + b), 1.0)) / 2)"
     inner = "((1.0 + coalesce(a, 1.0)) / 2)"
     assert flat("SELECT mean_length(mean_length(a))") == f"SELECT ((1.0 + coalesce({inner}, 1.0)) / 2)"
+
+
+def test_a_table_without_parameters_that_is_read_twice_is_planned_once():
+    # deployed.sql: engine_decode_side() has no parameters, sides_of_users(target_users) has one.
+    twice = flat("SELECT * FROM engine_decode_side() AS a JOIN engine_decode_side() AS b ON a.size = b.size")
+    assert twice.startswith("WITH once_engine_decode_side AS MATERIALIZED (SELECT")
+    assert twice.endswith(
+        ") SELECT * FROM once_engine_decode_side AS a JOIN once_engine_decode_side AS b ON a.size = b.size"
+    )
+    within = flat(
+        "WITH a AS (SELECT * FROM engine_decode_side()) SELECT * FROM a JOIN engine_decode_side() AS b ON a.x = b.x"
+    )
+    assert within.startswith("WITH once_engine_decode_side AS MATERIALIZED (")
+    assert "), a AS (SELECT * FROM once_engine_decode_side AS engine_decode_side) SELECT * FROM a JOIN" in within
+    for apart in ("SELECT * FROM engine_decode_side()", "FROM sides_of_users(1) CROSS JOIN sides_of_users(2)"):
+        assert "once_" not in flat(apart)
 
 
 def test_nothing_of_a_session_is_called_by_name_afterwards():
