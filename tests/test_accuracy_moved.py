@@ -27,9 +27,7 @@ def test_a_change_of_one_shipped_figure_is_found(tmp_path, family):
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    assert worse(kept(), groups(tmp_path)) == [
-        f"{family} | asked | h100_sxm | any | aggregated | any | tpot_inclusive_ms"
-    ]
+    assert worse(kept(), groups(tmp_path)) == [f"{family}, asked, h100_sxm, any, aggregated, any, tpot_inclusive_ms"]
 
 
 def test_the_page_of_accuracy_says_what_moved():

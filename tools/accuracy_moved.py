@@ -29,13 +29,13 @@ Groups = dict[str, float]
 def groups(folder: Path = SHIPPED) -> Groups:
     """The median absolute error in percent of each group that ships, by name: the laboratory's, then other sources'."""
     found = {
-        " | ".join(row[name] for name in _OF_SUMMARY): float(row["median_ape_percent"])
+        ", ".join(row[name] for name in _OF_SUMMARY): float(row["median_ape_percent"])
         for row in _rows(folder / "summary.csv")
         if row["serving_model"] == _MODEL and row["reach"] == "device" and int(row["points"]) >= LEAST_POINTS
     }
     sources: defaultdict[str, list[float]] = defaultdict(list)
     for row in (row for row in _rows(folder / "others.csv") if row["serving_model"] == _MODEL):
-        name = " | ".join(row[key] for key in _OF_OTHERS)
+        name = ", ".join(row[key] for key in _OF_OTHERS)
         sources[name] += [abs(float(error)) / 10 for error in row["permille"].split()]
     return found | {name: round(median(errors), 2) for name, errors in sources.items() if len(errors) >= LEAST_POINTS}
 

@@ -15,6 +15,7 @@ from queries.asking import question_of
 from queries.scope_list import stored_scopes
 from store.errors import InputError
 from store.location import parse_url
+from store.texts import plain
 from sweepdb.sessions import open_session
 from sweepdb.site import find_engine, packed, publish_site
 from sweepdb.site.scopes import USUAL, beside_limits
@@ -91,23 +92,19 @@ def test_statements_of_a_site_give_the_rows_of_the_store(data, limits):
 
 
 def test_rows_under_the_usual_limits_are_written_for_a_page_that_is_opened_without_any(data):
-    folder, url, _ = data
+    folder, _, _ = data
     site = read(folder, "site.json")
     assert site["usual"] == USUAL == {"ttft_limit": 2000, "tpot_limit": 50}  # where the page's sliders begin
     scope = read(folder, "0/scopes.json")["scopes"][0]
     for report in beside_limits(2):
         columns, rows = replayed(folder, 0, scope, report, USUAL)
-        told = [one["name"] for one in site["reports"][report]["columns"]]
-        assert rows
-        assert [dict(zip(told, row, strict=True)) for row in scope["answers"][report]["first"]] == [
-            {**dict(zip(columns, row, strict=True)), **({"stored_at": row[columns.index("stored_at")].isoformat()} if "stored_at" in columns else {})} for row in rows
-        ]  # fmt: skip
+        places = [columns.index(one["name"]) for one in site["reports"][report]["columns"]]
+        assert scope["answers"][report]["first"] == [[plain(row[place]) for place in places] for row in rows] != []
 
 
 def test_a_file_has_only_what_its_report_reads(data):
     """Rows that cannot win are in the file of nearest misses alone, and functions that nobody calls in none."""
     folder, _, _ = data
-    site = read(folder, "site.json")
     known = read(folder, "0/scopes.json")["scopes"][0]["answers"]
     made = read(folder, "setups.json")
     tables = {report: made[one["setup"]]["tables"] for report, one in known.items()}
@@ -115,7 +112,6 @@ def test_a_file_has_only_what_its_report_reads(data):
         "best": ["named", "narrow_winners", "winners"], "pareto": ["named", "narrow_winners"],
     }  # fmt: skip
     assert made[known["best"]["nearest"]["setup"]]["tables"] == ["narrow_kept", "named"]
-    assert site["choices"]
 
 
 def test_a_document_refuses_what_the_report_refuses(data):

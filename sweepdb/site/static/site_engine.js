@@ -18,6 +18,15 @@ function plain(column) {
   });
 }
 
+let engine = null;
+
+// The engine, compiled once for every worker, whatever type a host gives its file.
+function compiled() {
+  const file = () => fetch(new URL("engine/duckdb.wasm", HERE));
+  engine ??= WebAssembly.compileStreaming(file()).catch(async () => WebAssembly.compile(await (await file()).arrayBuffer()));
+  return engine;
+}
+
 export class Engine {
   constructor() {
     this.started = null;
@@ -26,8 +35,10 @@ export class Engine {
 
   start() {
     this.started ??= (async () => {
-      const database = new AsyncDuckDB(new VoidLogger(), new Worker(new URL("engine/duckdb.worker.js", HERE)));
-      await database.instantiate(new URL("engine/duckdb.wasm", HERE).href);
+      const worker = new Worker(new URL("site_worker.js", import.meta.url));
+      worker.postMessage(await compiled());
+      const database = new AsyncDuckDB(new VoidLogger(), worker);
+      await database.instantiate(import.meta.url); // which it opens in place of the engine that it has
       await database.open({ path: ":memory:", query: { castBigIntToDouble: true } });
       return database;
     })();
