@@ -8,8 +8,8 @@ SMALL := $(VENV)/.small
 INSTALLED := $(VENV)/.installed
 BESIDE := PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check
 PIP := $(BESIDE) -c constraints.txt
-# A process a core; tests of a file stay together, since they share what they set up.
-TOGETHER := -q -n auto --dist loadfile
+# A process a core; tests of a file stay together, since they share what they set up, and the longest files begin (tests/quick.py).
+TOGETHER := -q -n auto --dist loadfile --no-loadscope-reorder
 # The same order for the same tree, so that a check is red by the change that it checks. A test that hangs ends its process
 # and shows where; the slowest are named.
 CHECKED := --randomly-seed=2026 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --durations=25
@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two installations at once would write into one folder.
 .NOTPARALLEL:
 
-.PHONY: demo test survival engine planners catalogue figures long attack check bench docs site release clean
+.PHONY: demo test survival every engine planners catalogue figures long attack check bench docs site release clean
 
 # What is installed in full is not installed again in part.
 demo: $(or $(wildcard $(INSTALLED)),$(SMALL))
@@ -46,9 +46,13 @@ figures: $(INSTALLED)
 	if [ -z "$$without" ]; then echo "numpy has one arithmetic on this processor: nothing to test again"; exit 0; fi; \
 	NPY_DISABLE_CPU_FEATURES="$$without" $(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long" $(FIGURES)
 
-# Kills, servers, browsers and refits, and the further cases of tests whose first case is in `make test`. 13 min; all of .ci/run 21 min.
+# Kills, servers, browsers and refits, one of each kind, and PostgreSQL.
 survival: $(INSTALLED) engine
 	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "survival and not long"
+
+# `make test` and `make survival` in one: tests of a file share what they set up, and are collected once.
+every: demo $(INSTALLED) engine
+	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not long"
 
 # DuckDB for browsers, as npm has it, in the user's cache: for `sweepdb publish --to FOLDER.site` and the tests of its page.
 engine: $(INSTALLED)
@@ -66,10 +70,10 @@ catalogue: $(INSTALLED)
 	$(BIN)/sweepdb evaluate --sweep docs/catalogue.yaml --store sqlite:///build/catalogue.sqlite
 	$(BIN)/sweepdb publish --to build/catalogue.site --store sqlite:///build/catalogue.sqlite
 
-# Hours. The long rounds: every kernel of every device fitted again, under other processors' arithmetic too; hundreds of kills;
-# new examples for every property.
+# Hours. The long rounds: every kernel and engine fitted again, under other processors' arithmetic too; hundreds of kills; every
+# further case (tests/long_cases.txt); new examples for every property.
 long: $(INSTALLED)
-	SWEEPDB_EXAMPLES=new $(BIN)/python -m pytest $(TOGETHER) -m "not survival"
+	SWEEPDB_EXAMPLES=new $(BIN)/python -m pytest $(TOGETHER) -m "not long"
 	$(BIN)/python -m pytest -q -m long
 
 # Commands killed at a random write, flush or rename, on both databases: prints what was found, as JSON lines.

@@ -66,6 +66,7 @@ SUMMARIES = {
 }
 
 
+_HELP = frozenset({"-h", "--help"})
 _LISTING: tuple[list[str], ...] = ([], ["--help"], ["-h"])
 _GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
 _ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end nothing is left to be done
@@ -88,12 +89,14 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
 _NONE = ""  # of the commands: what lists them needs their names and summaries alone
 
 
-def build_app(only: str | None = None) -> typer.Typer:
+def build_app(only: str | None = None, words: frozenset[str] | None = None) -> typer.Typer:
     """Every command, or the one that is named, registered without importing what it works with.
 
-    A command by itself takes half as long, and a list of them without their options a third."""
+    A command by itself takes half as long, and a list of them without their options a third. Of a command's options
+    only those among the `words` are read where these are given."""
     import typer
 
+    from cli.derived import as_typer_reads
     from cli.help.commands import DescribedCommand, DescribedGroup
 
     app = typer.Typer(
@@ -113,7 +116,7 @@ def build_app(only: str | None = None) -> typer.Typer:
                 app.command(name, short_help=SUMMARIES[name])(_listed)
             elif only in {None, name}:
                 function = getattr(import_module(f"cli.commands.{module}"), "import_" if name == "import" else name)
-                app.command(name, short_help=SUMMARIES[name])(function)
+                app.command(name, short_help=SUMMARIES[name])(as_typer_reads(function, words))
     if only == _NONE:
         app.command("db", short_help=SUMMARIES["db"])(_listed)
     elif only in {None, "db"}:
@@ -128,11 +131,24 @@ def _listed() -> None:
     """Stands for a command where commands are listed."""
 
 
-@functools.cache  # whoever runs several lines in one process builds it once
-def _program(only: str | None = None) -> Any:  # noqa: ANN401  a command of Typer's, whose type moved between its versions
+@functools.lru_cache(maxsize=64)  # whoever runs several lines in one process builds it once
+def _program(only: str | None = None, words: frozenset[str] | None = None) -> Any:  # noqa: ANN401  a command of Typer's, whose type moved between its versions
     import typer.main
 
-    return typer.main.get_command(build_app(only))
+    return typer.main.get_command(build_app(only, words))
+
+
+def _outcome(typed: Sequence[str], *, listing: bool) -> object:
+    """What a command returns. An option that it lacks is looked for among all of them, so that the error knows them."""
+    alone = _NONE if listing else typed[0] if typed[0] in SUMMARIES else None
+    words = None if _HELP.intersection(typed) else frozenset(word.partition("=")[0] for word in typed)
+    run = {"args": typed, "prog_name": "sweepdb", "standalone_mode": False}
+    try:
+        return _program(alone, words).main(**run)
+    except Exception as error:
+        if type(error).__name__ != "NoSuchOption":
+            raise
+    return _program(alone).main(**run)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -171,8 +187,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         listing = list(arguments) in _LISTING
         typed = ["--help"] if listing else root_options_first(joined(arguments))
-        alone = _NONE if listing else typed[0] if typed[0] in SUMMARIES else None
-        outcome = _program(alone).main(args=typed, prog_name="sweepdb", standalone_mode=False)
+        outcome = _outcome(typed, listing=listing)
     except SweepdbError as error:
         say_error(error)
         return error.exit_code

@@ -37,7 +37,6 @@ def log(values: npt.ArrayLike) -> FloatArray:
 
 
 def exp(values: npt.ArrayLike) -> FloatArray:
-    """Powers of e, between e^-708 and e^708."""
     return _by_blocks(_exp, values)
 
 

@@ -74,7 +74,6 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
 def _step_requests(  # noqa: PLR0917  what decides the operators of steps
     model: ModelSpec, plan: Plan, precision: Precision, phase: Phase, convention: Convention, compiled: bool
 ) -> Mapping[Trace, CaptureRequest]:
-    """The captures of the steps of a phase, whatever the device and the workload."""
     size = precision.mxfp4_group_size
     linear, experts = (
         linear_format(name, mxfp4_group_size=size, convention=convention)
@@ -212,7 +211,6 @@ def _evaluated(model: ServingModel, run: Run) -> ProbeBlock:
 
 
 def _blank(run: Run) -> ProbeBlock:
-    """Every column that all phases have; the others are absent."""
     scenario, nothing = run.scenario, np.full(run.batch_sizes.shape, np.nan)
     absent: Columns = dict.fromkeys(_ABSENT, nothing)
     if isinstance(run.source, MixedLengths):

@@ -17,7 +17,7 @@ from evaluator.arithmetic import FloatArray, Integers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeBlock:
     """Arrays of equal length, batch sizes ascending; names, units and meanings are those of
-    store.schema.measures.MEASURES."""
+    store.schema.tables.MEASURES."""
 
     batch_size: Integers
     concurrency: Integers

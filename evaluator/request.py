@@ -92,7 +92,6 @@ def check_request(request: SweepRequest) -> None:
 
 
 def parts_of(request: SweepRequest | Sequence[SweepRequest]) -> tuple[SweepRequest, ...]:
-    """The products that one sweep evaluates: a request, or several where one product cannot say what is asked."""
     return (request,) if isinstance(request, SweepRequest) else tuple(request)
 
 

@@ -60,12 +60,10 @@ class Scenario:
 
 
 def default_routing(scenario: Scenario) -> Routing:
-    """How tokens fall on experts where nothing is said."""
     return usual_routing(scenario.model, scenario.device, scenario.serving_model, scenario.engine)
 
 
 def usual_routing(model: ModelSpec, device: DeviceProfile, serving_model: str, engine: EngineProfile | None) -> Routing:
-    """Under engines as real prompts do, where that was measured."""
     served = engine is not None or serving_model in list_engines()
     return SERVED_ROUTING if served and device.family == "calibrated" and model.routed else "balanced"
 

@@ -69,7 +69,6 @@ class EvaluatedShard:
 
 
 def shard_probes() -> int:
-    """How many probes a shard has, at least; every process of an array must be told the same."""
     asked = os.environ.get(SIZE, "")
     if not asked:
         return _PROBES

@@ -107,7 +107,6 @@ def _plan_ways() -> Iterator[PlanWay]:
 
 
 def _launches(engine: str, plan: Plan) -> bool:
-    """Whether files are written that start a plan of a mixture of experts."""
     return launches(engine, plan, routed=True) and (LAUNCHERS[engine].encoders_apart or not plan.encoder_devices)
 
 
@@ -184,7 +183,6 @@ def _of_collective(kind: str, calibration: Calibration) -> list[str]:
 
 
 def _native(spec: ModelSpec) -> Precision:
-    """The published formats, 16 bits where they are none."""
     try:
         return check_precision(replace(usual_precision(spec, "physical"), attention="DISABLED"))
     except InputError:
@@ -192,7 +190,6 @@ def _native(spec: ModelSpec) -> Precision:
 
 
 def _operators(spec: ModelSpec, profile: DeviceProfile) -> list[OperatorSet]:
-    """The operators of both traces, on two devices where the model can be split."""
     plan = Plan(tp=2, ep=2) if spec.routed else Plan(tp=2)
     scenario = Scenario(
         model=spec,

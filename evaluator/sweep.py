@@ -282,7 +282,6 @@ class SweepRunner:
         pool: ThreadPoolExecutor,
         before: int,
     ) -> None:
-        """Play what the store lacks; the loads of one scenario are stored together."""
         record = arrival_record(arrivals.settings.process)
         prepared = pool.map(lambda task: _prepared(task[0], arrivals), [one for one in ready if one[0].operators])
         playable: list[tuple[ScenarioLoads, ScenarioRef, frozenset[str]]] = []

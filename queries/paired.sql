@@ -269,6 +269,7 @@ FROM timed;
 
 -- The device whose frontier a point may lie on, where each has one.
 CREATE OR REPLACE TEMP MACRO frontier_of(device) AS CASE WHEN getvariable('by_device') THEN device ELSE 'all devices' END;
+CREATE OR REPLACE TEMP MACRO frontier_of_point(device, point) AS frontier_of(device);
 
 -- The best prefill plan and counts, up to 8 a side, of each decode row that may lie on the frontier of a user's tokens/s
 -- and tokens/s per device. `most` is what a pair reaches were only first requests to wait. The likeliest partners are the

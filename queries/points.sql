@@ -36,7 +36,7 @@ QUALIFY rank <= getvariable('top');
 -- The points that no other beats both in `pace` and in `yield`: of all devices, or of each by itself.
 CREATE OR REPLACE TEMP MACRO unbeaten_points() AS TABLE
 WITH points AS (
-    SELECT *, frontier_of(device) AS frontier_of FROM frontier_points()
+    SELECT *, frontier_of_point(device, point) AS frontier_of FROM frontier_points()
 ),
 -- Points that a much faster one reaches or beats cannot stay: few are left to be looked at one by one.
 speeds AS (

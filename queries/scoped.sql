@@ -74,14 +74,19 @@ CREATE OR REPLACE TEMP MACRO knows_limits(each_metric, each_limited) AS
 -- The share of each limit that a row uses, as lines of `why`.
 CREATE OR REPLACE TEMP MACRO limit_uses(device_memory_bytes, each_limited) AS [each_use];
 
+-- Memory that is left of what a device has, as it is predicted.
+CREATE OR REPLACE TEMP MACRO memory_left(scenario_id, predicted_bytes) AS predicted_bytes;
+
 -- Every probe of the scope with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
 CREATE OR REPLACE TEMP VIEW judged_rows AS
 SELECT
     *,
-    device_memory_bytes - weight_bytes - activation_bytes - (getvariable('reserved_gib') * 1073741824)::BIGINT
-        - CASE getvariable('kv_charge') WHEN 'mean' THEN kv_cache_mean_bytes ELSE kv_cache_bytes END
-        AS memory_free_bytes,
+    memory_left(
+        scenario_id,
+        device_memory_bytes - weight_bytes - activation_bytes - (getvariable('reserved_gib') * 1073741824)::BIGINT
+            - CASE getvariable('kv_charge') WHEN 'mean' THEN kv_cache_mean_bytes ELSE kv_cache_bytes END
+    ) AS memory_free_bytes,
     ruled_tpot(serving_model, tpot_inclusive_ms, tpot_exclusive_ms) AS tpot_ms,
     ruled_tpot(serving_model, tpot_inclusive_ms_bound, tpot_exclusive_ms_bound) AS tpot_ms_bound,
     CASE phase

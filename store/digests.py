@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from store.schema.declaring import LONG, Column
-from store.schema.measures import MEASURES
+from store.schema.tables import MEASURES
 
 Composition = tuple[np.ndarray, np.ndarray, np.ndarray]  # batch sizes, bins, samples
 _FORMAT = 1

@@ -149,7 +149,7 @@ class ScenarioRef:
 class BlockRecord:
     """The probes of one scenario over one batch interval: arrays of equal length, batch sizes ascending, contiguous.
 
-    `columns` holds every name of store.schema.measures; NaN (or a masked absence) means NULL. `composition` is
+    `columns` holds every name of store.schema.tables.MEASURES; NaN (or a masked absence) means NULL. `composition` is
     (batch_size, bin_index, samples) for distribution workloads, None otherwise."""
 
     batch_sizes: np.ndarray

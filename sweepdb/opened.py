@@ -10,7 +10,7 @@ from queries.asking import Answer, question_of
 from queries.notebook import Notebook
 from store.errors import InputError
 from store.sweep_list import SweepSummary, list_sweeps
-from sweepdb.deciding.decision import BUDGET, GAIN, REPORT
+from sweepdb.deciding.decision import BUDGET, GAIN, MODE, REPORT
 from sweepdb.evaluating.option_values import with_declared_keywords
 from sweepdb.length_scope import with_lengths
 from sweepdb.statements import TIMEOUT_S, SqlRows, rows_of, statement_limits
@@ -54,12 +54,14 @@ class OpenStore(Notebook):
                 raise InputError(f"`{keyword}` must be a reference such as a1b2c3d4:175, not {one!r}")
         return explain_probes(asked, self._session.location.url, step=step)
 
-    def decide(self, *, budget: int = BUDGET, gain: float = GAIN, **options: object) -> Decision:
-        """The deployment to choose now, and the runs worth most: options are those of `deployments`."""
+    def decide(self, *, budget: int = BUDGET, gain: float = GAIN, mode: str = MODE, **options: object) -> Decision:
+        """The deployment to choose now, and the runs worth most: options are those of `deployments`.
+
+        `mode` names the servers to decide among: aggregated, pd (prefill and decode apart), or both."""
         from sweepdb.deciding import decided
 
         asked = question_of(REPORT, with_lengths(options, self._session.location.url))
-        return decided(self._session, asked, budget=budget, gain=gain)
+        return decided(self._session, asked, budget=budget, gain=gain, mode=mode)
 
     def regress(
         self, *, baseline: str, against: str, model: str | None = None, device: str | None = None

@@ -15,7 +15,7 @@ import pytest
 from examples import MOST, PROFILE, examples
 from hypothesis import settings
 from postgresql_server import Server, running_server, why_not
-from quick import STALE, further_cases, quick
+from quick import LATER, STALE, begun_first, listed, quick
 
 # No example has a deadline: a slow or busy machine takes longer, and that is no error. Examples are the same in every
 # run, so that a check is red by the change that it checks; `make long` looks for new ones.
@@ -26,17 +26,29 @@ settings.load_profile(PROFILE)
 
 @pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
 def pytest_collection_modifyitems(config, items):
-    later, whole = further_cases(), not any("::" in argument for argument in config.args)
+    whole = not any("::" in argument for argument in config.args)
     found = {item.nodeid for item in items}
     files = {one.partition("::")[0] for one in found}
-    config.stash[STALE] = [one for one in later - found if whole and one.partition("::")[0] in files]
-    for item in items:
-        if item.nodeid in later:
-            item.add_marker(pytest.mark.survival)
+    config.stash[STALE] = []
+    for name, mark in LATER.items():
+        later = listed(name)
+        config.stash[STALE] += [one for one in later - found if whole and one.partition("::")[0] in files]
+        for item in items:
+            if item.nodeid in later:
+                item.add_marker(mark)
+
+
+class LongestFirst:
+    """Files whose tests take minutes begin, so that no core waits at the end for one of them."""
+
+    @pytest.hookimpl(trylast=True)  # after files were put in an order by chance
+    def pytest_collection_modifyitems(self, items):
+        items.sort(key=begun_first)
 
 
 def pytest_configure(config):
     """Where the user's cache cannot be written, tests have one of their own; workers inherit it."""
+    config.pluginmanager.register(LongestFirst())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     with suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)
@@ -92,7 +104,7 @@ def sqlite_url(tmp_path):
     return f"sqlite:///{tmp_path}/store.sqlite"
 
 
-DATABASES = quick(["sqlite", "postgresql"])  # PostgreSQL with `make survival`, but for a few tests that ask for both
+DATABASES = quick(["sqlite", "postgresql"], rest=pytest.mark.survival)  # a few tests ask for both with `make test`
 
 
 @pytest.fixture(params=DATABASES)

@@ -1,4 +1,4 @@
-"""How many examples a property gets: all of them in `make long`, a third with every change."""
+"""How many examples a property gets, and how many rounds of kills are made: all of them in `make long`."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ MOST = 100  # where a property says nothing
 def examples(number: int) -> int:
     """Of `number` examples, those of this run."""
     return number if PROFILE == "new" else max(number // 3, 4)
+
+
+def rounds(number: int) -> int:
+    """Of `number` rounds, those of this run: a fifth outside `make long`."""
+    return number if PROFILE == "new" else max(number // 5, 2)

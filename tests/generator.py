@@ -32,8 +32,9 @@ from store.records import (
     WorkloadBinRecord,
     WorkloadRecord,
 )
-from store.schema.measures import MEASURES, STEP_KINDS
+from store.schema.declaring import STEP_KINDS
 from store.schema.sql_tables import SWEEP
+from store.schema.tables import MEASURES
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 
 # name, architecture, parameters and active parameters in units of 1e9, KV bytes a token, experts

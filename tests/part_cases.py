@@ -10,7 +10,7 @@ from queries.connect import connect
 from store.parts import ShardBlock, part_shelf, register_part, write_part
 from store.reading import read_transaction
 from store.reading.silent_duckdb import in_memory
-from store.schema.measures import MEASURES
+from store.schema.tables import MEASURES
 from store.sealing.snapshots import load_snapshot
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 

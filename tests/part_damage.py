@@ -21,7 +21,7 @@ from store.opening import open_store
 from store.parts import part_shelf
 from store.placing import footer_digest, parts_in_use
 from store.reading import read_transaction
-from store.schema.measures import MEASURES
+from store.schema.tables import MEASURES
 from store.sealing import quoted
 from store.sealing.part_files import PARQUET
 

@@ -1,7 +1,7 @@
-"""Which cases of a test run with every change; the others run with `make survival`.
+"""Which cases of a test run with every change; others run with `make survival` or `make long`.
 
 Cases whose number a parametrisation decides are chosen where it stands (`quick`, `one_each`). Cases that are merely dear are
-listed in further_cases.txt."""
+listed in further_cases.txt and long_cases.txt."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from typing import Any
 import pytest
 
 STALE = pytest.StashKey[list[str]]()  # listed cases that no test has any more, of the files collected
+LATER = {"further_cases.txt": pytest.mark.survival, "long_cases.txt": pytest.mark.long}
+LONGEST = (  # a minute or more, the longest first
+    "web/test_page.py", "cli/test_document_commands.py", "cli/test_outputs.py", "test_packaging.py",
+    "cli/test_newcomer.py", "sweepdb/test_running_survival.py", "sweepdb/test_plan.py", "store/test_survival.py",
+    "cli/test_from_question_to_servers.py", "cli/test_calibrate.py", "sweepdb/test_report_file.py",
+    "store/test_attack.py", "evaluator/test_calibration_shipped.py", "cli/test_calibrate_serving.py",
+    "evaluator/test_scenario_keys.py", "evaluator/test_fits_have_one_answer.py", "web/test_access.py",
+)  # fmt: skip
 
 
 def quick(
-    cases: Iterable[Any], which: int | Callable[[Any], bool] = 1, *, rest: pytest.MarkDecorator = pytest.mark.survival
+    cases: Iterable[Any], which: int | Callable[[Any], bool] = 1, *, rest: pytest.MarkDecorator = pytest.mark.long
 ) -> list[Any]:
     """Parameters of a test: the first `which` cases, or those that `which` accepts, as they are; the others marked.
 
@@ -27,7 +35,7 @@ def quick(
 
 
 def one_each(cases: Iterable[Any], of: Callable[[Any], Any]) -> list[Any]:
-    """Parameters of a test: the first case of each kind as it is, the others with `make survival`."""
+    """Parameters of a test: the first case of each kind as it is, the others with `make long`."""
     seen: set[Any] = set()
 
     def is_new(case: Any) -> bool:
@@ -43,7 +51,13 @@ def _marked(case: Any, mark: pytest.MarkDecorator) -> Any:
     return pytest.param(*case, marks=mark) if isinstance(case, tuple) else pytest.param(case, marks=mark)
 
 
-def further_cases() -> set[str]:
-    """The cases that further_cases.txt lists."""
-    lines = Path(__file__).with_name("further_cases.txt").read_text(encoding="utf-8").splitlines()
+def listed(name: str) -> set[str]:
+    """The cases that one of the lists of `LATER` names."""
+    lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
     return {line for line in lines if not line.startswith("#")}
+
+
+def begun_first(item: pytest.Item) -> int:
+    """The place of a test's file among those of `LONGEST`."""
+    file = item.nodeid.partition("::")[0].removeprefix("tests/")
+    return LONGEST.index(file) if file in LONGEST else len(LONGEST)

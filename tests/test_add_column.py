@@ -92,9 +92,9 @@ def changed(tmp_path, stored):
 
 def test_a_probe_column_is_four_files(changed):
     edits = {
-        "store/schema/measures.py": (
-            "        PREFILLS,\n    ),\n)",
-            '        PREFILLS,\n    ),\n    _milliseconds("first_wave_ms", "the first wave", PREFILLS),\n)',
+        "store/schema/columns.csv": (
+            "composition,,,,",
+            "probe,first_wave_ms,double,ms,the first wave,null phases=prefill+aggregated,\ncomposition,,,,",
         ),
         "evaluator/probe_block.py": (
             "    ttft_in_step_ms: FloatArray\n",

@@ -14,7 +14,7 @@ from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest
 from queries.connect import connect
 from store.parts import compact_parts, part_shelf
-from store.schema.measures import MEASURES
+from store.schema.tables import MEASURES
 from store.upkeep import check_store
 from sweepdb.working.workers_option import Workers
 

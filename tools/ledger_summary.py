@@ -371,7 +371,7 @@ def write_servers(folder: Path, tuned: Sequence[ServerError], others: Sequence[S
     write_server_errors(folder / SERVER_POINTS.name, others)
     shipped = read_server_errors(folder / SERVER_POINTS.name)  # rounded: what ships is what statements follow from
     rows = [
-        *spreads_of(tuned, TUNED, families, "pair"),
+        *spreads_of(tuned, TUNED, families),
         *spreads_of(shipped, OTHERS, families | {family_of(one.model) for one in others}),
     ]
     write_csv(folder / SPREADS.name, Spread, rows)

@@ -1,6 +1,6 @@
 """How far predictions are off on servers that nobody measured: learned from sources and pairs, each left out once.
 
-Few sources tell it, so a metric has a centre and a scale only. Not here: regions of one laboratory
+Few servers tell it, so a metric has a centre and a scale only. Not here: regions of one laboratory
 (tools.error_regions), and reading a statement (queries.errors.spreads)."""
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from queries.errors import OTHERS, UNKNOWN_STEPS, WIDER, Spread, Stated, family_
 from tools.error_statements import weighted_quantiles
 
 DIGITS = 4
-_INNER, _OUTER = 0.5, 0.8  # shares of the sizes of errors that a scale is read off
-_NORMAL = 1.4826  # of a median absolute deviation to a standard deviation
+_INNER, _OUTER = 0.5, 0.9  # shares of the sizes of errors that are promised: a scale is read off both
 _TINY = 1e-6
 _MOST_REST = 0.95  # of a variance; servers share something
 
@@ -39,28 +38,23 @@ class ServerError:
     ratio: float
 
     @property
-    def pair(self) -> tuple[str, str]:
-        """Device and model: what one laboratory's statements leave out."""
-        return self.device, self.model
-
-    @property
     def server(self) -> tuple[str, str, str, str]:
-        """The identity of a server: all of these at once."""
         return self.source, self.device, self.model, self.engine
 
 
-def spread_of(errors: Sequence[ServerError], servers: str, families: frozenset[str], unit: str = "source") -> Spread:
-    """Centre and scale of a metric from points of several units, none counting for much more than the others.
+def spread_of(errors: Sequence[ServerError], servers: str, families: frozenset[str]) -> Spread:
+    """Centre and scale of a metric from points of several servers, each counting for what it tells.
 
-    A unit of n points weighs sqrt(n). The centre is the weighted median. The scale is what puts half and four fifths of
-    the sizes where Student's t has them, in the geometric mean, each size counted less where more was unknown. Worked:
-    half of the sizes within 0.4 and four fifths within 0.9: sqrt(0.4 / 0.741 x 0.9 / 1.533) = 0.563."""
-    units = [getattr(one, unit) for one in errors]
-    counts = Counter(units)
-    weights = np.asarray([counts[one] ** -0.5 for one in units])
+    The scale is what puts half and nine tenths of the sizes where Student's t has them, in the geometric mean, each
+    size counted less where more was unknown. Worked: half of the sizes within 0.4 and nine tenths within 1.3:
+    sqrt(0.4 / 0.741 x 1.3 / 2.132) = 0.574."""
+    counts = Counter(one.server for one in errors)
     ratios = np.asarray([one.ratio for one in errors])
+    sizes = np.asarray([counts[one.server] for one in errors], dtype=np.float64)
+    rest_share = _rest_share(errors, _middle(ratios, 1.0 / sizes), 1.0 / sizes)
+    weights = told_share(sizes, 1.0 - rest_share)
+    centre = _middle(ratios, weights)
     wider = np.asarray([WIDER ** steps_of(one, families) for one in errors])
-    centre = float(weighted_quantiles(ratios, weights, (0.5,))[0])
     scale = _scale(np.abs(ratios - centre) / wider, weights)
     return Spread(
         servers=servers,
@@ -69,12 +63,26 @@ def spread_of(errors: Sequence[ServerError], servers: str, families: frozenset[s
         metric=errors[0].metric,
         centre=round(centre, DIGITS),
         scale=round(max(scale, _TINY), DIGITS),
-        rest_share=round(_rest_share(errors, centre, weights), 2),
+        rest_share=round(rest_share, 2),
         points=len(errors),
-        units=len({one.server for one in errors}),
+        units=len(counts),
         sources=len({one.source for one in errors}),
         agreeing=_agreeing(errors, centre),
     )
+
+
+def told_share(sizes: FloatArray, shared: float) -> FloatArray:
+    """What a point tells of unseen servers, by how many its server has and the share of variance that these share.
+
+    n such points tell as much as n / (1 + (n - 1) x shared) servers (Kish 1965, Survey Sampling, 5.4). Worked: nine
+    points that share 0.95 tell 9 / (1 + 8 x 0.95) = 1.05 servers, and nine that share 0.3 tell 2.65."""
+    return 1.0 / (1.0 + (sizes - 1.0) * shared)
+
+
+def _middle(ratios: FloatArray, weights: FloatArray) -> float:
+    """The trimean (Tukey 1977): between few servers a median jumps from one to the next."""
+    lower, median, upper = weighted_quantiles(ratios, weights, (0.25, 0.5, 0.75))
+    return float((lower + 2.0 * median + upper) / 4.0)
 
 
 def steps_of(one: ServerError, families: frozenset[str]) -> int:
@@ -110,11 +118,9 @@ def _agreeing(errors: Sequence[ServerError], centre: float) -> int:
     return sum(float(np.median(found)) * centre > 0 for found in by_source.values())
 
 
-def spreads_of(
-    errors: Iterable[ServerError], servers: str, families: frozenset[str], unit: str = "source"
-) -> list[Spread]:
+def spreads_of(errors: Iterable[ServerError], servers: str, families: frozenset[str]) -> list[Spread]:
     """The spread of every way to predict and metric, in their order."""
-    return [spread_of(found, servers, families, unit) for _, found in sorted(_grouped(errors).items())]
+    return [spread_of(found, servers, families) for _, found in sorted(_grouped(errors).items())]
 
 
 def _grouped(errors: Iterable[ServerError]) -> Mapping[tuple[str, str, str], list[ServerError]]:

@@ -15,7 +15,7 @@ from cli.output import check_format, say, write_rows, write_text
 from cli.render.rows import counted
 from cli.shared_options import FailEmptyOption, JobsOption, StoreOption, joined_numbers
 from store.errors import InputError, NothingFits
-from sweepdb.deciding import BUDGET, GAIN
+from sweepdb.deciding import BUDGET, GAIN, MODE, MODES
 from sweepdb.planning import decide_options
 from sweepdb.running import READY_S, HowToRun
 
@@ -29,6 +29,9 @@ def decide(
     *,
     budget: Annotated[int, typer.Option(help="starts of a server to plan for")] = BUDGET,
     gain: Annotated[float, typer.Option(help="share of the answer below which a run is not worth it")] = GAIN,
+    mode: Annotated[
+        str, typer.Option(help=f"servers to decide among: {', '.join(MODES)} (pd: prefill and decode apart)")
+    ] = MODE,
     run: Annotated[
         bool, typer.Option("--run", help="make these starts here: start, measure, import, until decided")
     ] = False,
@@ -50,7 +53,7 @@ def decide(
 
     Import its result and ask again: the answer is updated, until further runs gain too little."""
     check_format(format_, None, known=("table", "csv", "json", "jsonl"))
-    given = joined_numbers(options, decide_options())
+    given = joined_numbers(options, decide_options()) | {"mode": mode}
     if run and output is not None:
         raise InputError("--output is of scripts to start by hand; --run keeps its own beside the store")
     if str(output) == "-":
@@ -104,8 +107,7 @@ def _next(found: Decision, output: Path | None, *, force: bool, store: str | Non
         if output is not None:
             say(f"nothing written to {output}: no run is worth it")
         if found.answer is not None:
-            times = "" if found.answer.instances == 1 else f"{found.answer.instances}x "
-            say(f"next: sweepdb launch {times}{found.answer.probe} --output started{found.store.argument}")
+            say(f"next: sweepdb launch {' '.join(found.answer.launched)} --output started{found.store.argument}")
         return
     if output is None:
         say("next: the same command with --output DIR writes the scripts that start and measure this run")
@@ -116,6 +118,6 @@ def _next(found: Decision, output: Path | None, *, force: bool, store: str | Non
     written = write_launch(start.probe, output, force=force, store=store, ladder=ladder)
     for line in written.not_set:
         say(f"not set: {line}")
-    say(f"written to {output}: start its server, then run {output}/ladder.sh")
+    say(f"written to {output}: start its server as README.md says, then run {output}/ladder.sh")
     say(f"next: sweepdb measurements import {output}{found.store.argument}")
     say("      then the same sweepdb decide again")

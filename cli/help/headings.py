@@ -114,7 +114,7 @@ HEADINGS: Mapping[str, Mapping[str, str]] = {
             "A planner's profile",
         ),
     },
-    "decide": {**_of_plans(), **dict.fromkeys(("budget", "gain", "run", "client", "ready_within"), "Runs")},
+    "decide": {**_of_plans(), **dict.fromkeys(("budget", "gain", "mode", "run", "client", "ready_within"), "Runs")},
 }
 
 

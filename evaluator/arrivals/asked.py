@@ -157,7 +157,6 @@ def before_scheduling(
 
 
 def reading_before(asked: AskedRequests, run: Run, reading_s: FloatArray) -> Before:
-    """Keys of a log's prompts on their way. An engine that reads beside computing waits for what takes longer."""
     waits = reading_s if reads_first(run.scenario) else np.maximum(reading_s - asked.service_s, 0.0)
     return Before(alone_s=waits, service_s=waits)
 

@@ -70,7 +70,6 @@ def load_key(settings: str, rate_per_s: float) -> str:
 
 
 def kept_requests(times: RequestTimesMs) -> KeptRequests:
-    """Every request as the store keeps it: whole microseconds."""
     rejected, none = np.isnan(times.ttft), np.zeros(times.ttft.size)
 
     def whole_us(times_ms: FloatArray | None) -> Integers:

@@ -145,8 +145,6 @@ def unplayable(run: Run, engine: EngineProfile | None) -> InputError | None:
 
 
 class LoadPlayer:
-    """A run with its prices and requests, played at one rate after the other."""
-
     def __init__(
         self, run: Run, engine: EngineProfile, settings: PlaySettings, trace: TracedArrivals | None = None
     ) -> None:
@@ -275,7 +273,6 @@ class LoadPlayer:
         )
 
     def _shares(self, asked: AskedRequests, played: PlayedRequests) -> dict[str, float]:
-        """Means over the whole time of the play."""
         fine = played.end_s >= 0.0
         span = max(float(played.end_s.max()) - float(asked.arrive_s[0]), 1e-12)
         steps = asked.steps[fine]
@@ -305,7 +302,6 @@ class LoadPlayer:
 
     @property
     def load_outside_ms(self) -> float:
-        """Milliseconds of each TTFT that no step takes: receiving the request, on this instance."""
         phase, engine = self.run.scenario.phase, self.engine
         cost = self.run.scenario.serving_cost_ms
         if phase == "aggregated":

@@ -53,7 +53,6 @@ def compiled_play() -> ctypes.CDLL | None:
 
 
 def has_compiled_play() -> bool:
-    """Whether requests are played in C here, or whoever runs this has asked for the twin in Python."""
     return not may_compile() or compiled_play() is not None
 
 

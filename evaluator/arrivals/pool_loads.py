@@ -28,8 +28,6 @@ from store.errors import InputError
 
 
 class PoolPlayer:
-    """A pool with the prices of its prompts, played at one rate after the other; rates are of one instance."""
-
     def __init__(
         self, run: Run, engine: EngineProfile, settings: PlaySettings, pool: PoolSettings, trace: TracedArrivals
     ) -> None:
@@ -107,7 +105,6 @@ class PoolPlayer:
         )
 
     def _times(self, ttft: FloatArray, arrival_ms: FloatArray, first: int) -> RequestTimesMs:
-        """A pool's answers are one token, which nothing preempts."""
         none = np.zeros(ttft.size, dtype=np.int64)
         return RequestTimesMs(
             ttft=ttft,
@@ -192,7 +189,6 @@ def prompt_seconds(
 
 
 def _token_transfer_s(run: Run) -> float:
-    """Seconds in which a device fetches its part of a token's keys over the outermost link."""
     scenario = run.scenario
     one = kv_bytes(
         scenario.model,

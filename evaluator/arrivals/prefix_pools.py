@@ -62,7 +62,6 @@ class PooledRequests:
     busy_s: float
 
     def hit_rate(self, prompts: Integers) -> float:
-        """The share of the prompt tokens of requests that were let in."""
         entered = ~np.isnan(self.ttft_s)
         return float(self.cached[entered].sum() / max(1, prompts[entered].sum()))
 

@@ -87,7 +87,6 @@ def mean_keys(kinds: tuple[RequestKind, ...]) -> float:
 
 
 def _holding(extents: TableExtents, keys: int) -> TableExtents:
-    """Sequences that all hold as many keys, and half a token of their answer; prompts do not matter then."""
     return replace(extents, kinds=(RequestKind(new_tokens=keys, output_length=1.0),), tokens=SPACING)
 
 

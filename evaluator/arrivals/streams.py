@@ -112,7 +112,6 @@ def _gamma_gaps(process: ArrivalProcess) -> FloatArray:
 
 
 def _polar_normals(first: FloatArray, second: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """One normal number of each pair, and which pairs lie inside the circle."""
     across, up = 2.0 * first - 1.0, 2.0 * second - 1.0
     radius = across * across + up * up
     fine = (radius > 0.0) & (radius < 1.0)

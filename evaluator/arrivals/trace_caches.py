@@ -92,7 +92,6 @@ def prefix_tokens(
 
 
 def block_bytes(scenario: Scenario) -> float:
-    """Bytes of the keys of one block over all devices of a replica, each head once."""
     one = transfer_bytes(scenario.model, kv_cache_bits(scenario.precision), _MANY_TOKENS)
     return BLOCK_TOKENS * one / _MANY_TOKENS
 

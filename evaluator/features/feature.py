@@ -37,8 +37,6 @@ class PlanWay:
 
 
 class Feature:
-    """One feature. Each answers where it has something to say."""
-
     plans: tuple[PlanWay, ...] = ()
     ways: tuple[SupportPart, ...] = ()  # of serving, that are no size of a plan
 

@@ -19,8 +19,6 @@ LANGUAGE_PART = "language part only: no "
 
 
 class PublishedParts(Feature):
-    """Layers and encoders, exact against their classes, or left out."""
-
     def lacking(self, scenario: Scenario) -> str:
         spec = scenario.model
         of_two_sums = spec.residual_streams > 1 or spec.residual_block or spec.output_norms

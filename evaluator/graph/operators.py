@@ -84,7 +84,6 @@ class Affine:
 
     @property
     def coefficients(self) -> tuple[Rational, Rational, Rational, Rational, Rational]:
-        """In the order (1, T, B, A, R)."""
         return (self.constant, self.tokens, self.sequences, self.pairs, self.keys)
 
     @property

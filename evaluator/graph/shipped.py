@@ -61,7 +61,6 @@ def shipped_text(request: CaptureRequest) -> str | None:
 
 
 def operators_text(request: CaptureRequest) -> tuple[str, bool]:
-    """The canonical JSON of a set of operators, and whether it had to be traced."""
     shipped = shipped_text(request)
     return (operators_to_json(capture_operators(request)), True) if shipped is None else (shipped, False)
 
@@ -87,7 +86,6 @@ def _templates() -> tuple[tuple[str, ...], ...]:
 
 @functools.lru_cache(maxsize=8)
 def _shelf(model: str) -> Shelf | None:
-    """The sets of a model, by the digest of what it is; None of one that ships none."""
     if not FILE.exists() or model not in _file().NameToInfo:
         return None
     said = _read(model)

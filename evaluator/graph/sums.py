@@ -131,7 +131,6 @@ def _somewhere(new: FloatArray, cached: FloatArray, chunk: int) -> tuple[FloatAr
 
 
 def window_keys(new: FloatArray, cached: FloatArray, window: int) -> FloatArray:
-    """Keys that `new` tokens after `cached` ones read under a sliding window, or from the beginning of their chunk."""
     # 4 tokens after 10 cached ones, window 8: 4 + 8 - 1 = 11 of the 14 keys; chunks of 8: the third and fourth, 6.
     if window < 0:
         return np.asarray(new + np.mod(cached, -window))

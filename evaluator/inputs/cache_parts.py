@@ -99,7 +99,6 @@ def index_bytes(indexer: TokenIndexer, usual_bits: int) -> float:
 
 
 def usual_index_bits(mixer: LatentAttention | GroupedQueryAttention | CompressedAttention) -> int:
-    """Bits of a number of an index' keys, as engines keep them unless told."""
     if isinstance(mixer, CompressedAttention):
         return ENTRY_INDEX_BITS
     return LATENT_INDEX_BITS if isinstance(mixer, LatentAttention) else BLOCK_INDEX_BITS

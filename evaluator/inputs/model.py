@@ -306,7 +306,6 @@ class ModelSpec:
 
     @property
     def drafts_apart(self) -> bool:
-        """Whether what drafts has weights of its own, which a server is told where to find."""
         return self.draft_states > 0 or self.draft_model is not None
 
     @property

@@ -171,7 +171,6 @@ def native_kv_cache(quantisation: object) -> str:
 
 
 def _by_layers(quantisation: Mapping[str, Any], parts: WeightParts) -> NativeFormats:
-    """The formats of a quantization section with one algorithm a layer; others are as the method beside says."""
     layers = quantisation["quantized_layers"]
     rest = _method(quantisation, str(quantisation.get("quant_method") or "").lower())
     if not isinstance(layers, Mapping):
@@ -183,7 +182,6 @@ def _by_layers(quantisation: Mapping[str, Any], parts: WeightParts) -> NativeFor
 
 
 def _of_modules(named: Iterable[tuple[str, str]], rest: str, ignored: object, parts: WeightParts) -> NativeFormats:
-    """The formats of modules that are named one by one. Parts of which none is named are in that of the rest."""
     kinds: dict[str, list[str]] = {}
     for name, form in named:
         kinds.setdefault(_part_of(name), []).append(form)
@@ -204,7 +202,6 @@ def _part_of(name: str) -> str:
 
 
 def _often(names: Sequence[str]) -> str:
-    """The format of modules, all of them where they differ, each of more than a tenth."""
     often = [name for name in sorted(set(names)) if 10 * names.count(name) > len(names)]
     return " and ".join(often)[:_LONGEST_NAME] or "BF16"
 

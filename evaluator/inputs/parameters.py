@@ -164,7 +164,6 @@ def _latent(hidden: int, attention: LatentAttention) -> int:
 
 
 def _indexer(hidden: int, compressed: int, indexer: TokenIndexer) -> int:
-    """Queries from the compressed ones, one key with a layer norm, and a weight a head."""
     return (
         compressed * indexer.heads * indexer.head_dim
         + hidden * (indexer.head_dim + indexer.heads)

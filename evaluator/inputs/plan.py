@@ -30,7 +30,6 @@ class Plan(PlanRecord):
 
     @property
     def stage_devices(self) -> int:
-        """Devices of one pipeline stage: what experts are split over."""
         return self.tp * self.dp * self.pcp
 
     @property
@@ -39,5 +38,4 @@ class Plan(PlanRecord):
 
     @property
     def groups(self) -> int:
-        """Tensor parallel groups of a stage, which hold different tokens of a prompt's step."""
         return self.dp * self.pcp

@@ -135,7 +135,6 @@ def illegality(model: ModelSpec, plan: Plan, num_devices: int) -> str | None:
 
 
 def holds_shares(group: LayerGroup) -> bool:
-    """Whether ranks of decode context parallelism can hold shares of this layer's keys: those of all tokens."""
     attention = group.attention
     plain = isinstance(attention, GroupedQueryAttention | LatentAttention) and attention.chosen_keys is None
     return plain and group.window is None
@@ -201,7 +200,6 @@ def _indivisible(model: ModelSpec, plan: Plan) -> str | None:
 
 
 def _split_width(group: LayerGroup) -> int:
-    """The width of the MLP that tensor parallelism splits, of shared experts where tokens are routed."""
     if group.mlp is None:
         return 0
     return group.mlp.intermediate_size if isinstance(group.mlp, DenseMlp) else group.mlp.shared_intermediate_size
@@ -288,7 +286,6 @@ def _named(search: PlanSearch, **sizes: int) -> bool:
 
 
 def _all_named(search: PlanSearch, **sizes: int) -> bool:
-    """Whether somebody asked for just this split: every size above 1 was given, where it can be given."""
     given = {name: size for name, size in sizes.items() if getattr(search, f"{name}_sizes") is not None or name != "dp"}
     return _named(search, **given) and all(size == 1 or _named(search, **{name: size}) for name, size in given.items())
 

@@ -45,6 +45,5 @@ class Precision:
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """Every format of weights once, that of linears first."""
         named = (self.linear, self.experts, self.mixers, self.head, self.drafts)
         return tuple(dict.fromkeys(name for name in named if name is not None))

@@ -70,7 +70,6 @@ def _placed(where: str, text: str, location: Sequence[int | str], named: Sequenc
 
 
 def _path(location: Sequence[int | str]) -> str:
-    """`links[0].efficiency`: how a value is named."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
 
 
@@ -122,7 +121,6 @@ def _keys(model: type[BaseModel]) -> Iterator[str]:
 
 
 def line_of(text: str, location: Sequence[int | str]) -> int | None:
-    """The line of a value in a YAML text, or of the nearest part of it that the text has."""
     import yaml
 
     node = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -33,7 +33,6 @@ def read_text(path: Path, *, largest_bytes: int, what: str, hint: str | None = N
 
 
 def shortened(value: object) -> str:
-    """A value as an error shows it: on one line, and no longer than a sentence bears."""
     try:
         text = repr(value)
     except ValueError:  # a whole number of five thousand digits
@@ -42,7 +41,6 @@ def shortened(value: object) -> str:
 
 
 def is_finite(value: float) -> bool:
-    """Whether a number is one that a float can hold: a whole number may be larger than any."""
     try:
         return math.isfinite(value)
     except OverflowError:

@@ -135,7 +135,6 @@ class CalibratedCost:
         return KindSeconds(memory=parts.memory, overhead=parts.overhead)
 
     def _mixer(self, operator: Operator, sums: BatchSums) -> KindSeconds:
-        """Sparse attention and linear states: by FLOPs and bytes alone, and the steps that kernels take in a row."""
         inputs: dict[str, FloatArray | float] = {
             "matrix_flops": operator.matrix_flops.at(sums) * padding_of(operator),
             "moved_bytes": operator.bytes_read.at(sums) + operator.bytes_written.at(sums),

@@ -37,7 +37,6 @@ class KvState:
     request_bytes: float = 0.0
 
     def at(self, tokens: float) -> float:
-        """Bytes of one request of `tokens` tokens, no block rounded up."""
         return self.entry_bytes * min(tokens, self.window or tokens) / self.ratio + self.request_bytes
 
     def in_blocks(self, tokens: FloatArray, requests: FloatArray, *, pooled: bool) -> FloatArray:
@@ -109,5 +108,4 @@ def _whole_blocks(tokens: FloatArray) -> FloatArray:
 
 
 def layer_bytes(group: LayerGroup, kv_bits: int, tp: int, tokens: float) -> float:
-    """Bytes that one layer keeps of a request of `tokens` tokens on one of `tp` devices."""
     return sum(state.at(tokens) for state in kv_states(group, kv_bits, tp))

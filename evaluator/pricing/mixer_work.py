@@ -22,7 +22,6 @@ _ENTRIES = frozenset({"entry_attention", "entry_decode"})
 
 
 def padding_of(operator: Operator) -> float:
-    """FLOPs that a kernel computes, over those that the operator needs."""
     extents = operator.attention
     if extents is None:
         return 1.0
@@ -71,5 +70,4 @@ def query_chain(queries: FloatArray, units: int) -> FloatArray:
 
 
 def channel_chain(channels: FloatArray, units: int) -> FloatArray:
-    """Rounds of channels of all sequences, each walked along its tokens by one thread."""
     return np.asarray(channels / CHANNELS / units)

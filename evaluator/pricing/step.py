@@ -36,7 +36,6 @@ class StepTimes:
 
     @property
     def total(self) -> FloatArray:
-        """Seconds of the whole step: every stage after the other."""
         return np.asarray(self.kinds.sum(axis=0))
 
     def __add__(self, other: StepTimes) -> StepTimes:

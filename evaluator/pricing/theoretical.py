@@ -34,7 +34,6 @@ _WIDER = {
 
 
 def _line(form: Affine, other: Affine = ZERO) -> tuple[float, float]:
-    """Constant and slope of what depends on one extent, of two added up."""
     return float(form.constant + other.constant), float(form.tokens + other.tokens + form.sequences + other.sequences)
 
 
@@ -62,7 +61,6 @@ class TheoreticalCost:
         return map(self._said_of, sorted({one.matrix_dtype for one in operators if not one.matrix_flops.is_zero}))
 
     def _said_of(self, dtype: str) -> str:
-        """Empty where it has one. All 16-bit work is one dtype."""
         used = self.widened(dtype)
         if used == dtype or {used, dtype} == {"bf16", "fp16"}:
             return ""
@@ -116,7 +114,6 @@ class TheoreticalCost:
         return seconds
 
     def lines_of(self, operators: Sequence[Operator]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Costs of plain operators, whatever the batch: constants, slopes, seconds of a unit, and static ones."""
         forms = [
             (_line(one.matrix_flops), _line(one.vector_flops), _line(one.bytes_read, one.bytes_written))
             for one in operators

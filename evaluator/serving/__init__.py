@@ -16,8 +16,10 @@ if TYPE_CHECKING:
         PROMPTS_PER_USER,
         DecodeSide,
         PairLoad,
+        PairTimes,
         PrefillSide,
         moving_bytes_per_s,
+        pair_of_users,
         pair_times,
         transfer_ms,
     )

@@ -74,7 +74,6 @@ def chunk_lengths(new_tokens: int, token_budget: int, convention: Convention = "
 
 
 def half_output(output_length: float, convention: Convention) -> float:
-    """Tokens that a request has generated half-way; upstream counts whole ones."""
     # 1,501 tokens: 750.5, or 750.
     return float(output_length // 2) if convention == "upstream" else output_length / 2
 

@@ -20,14 +20,12 @@ QUANTILES = {"p50": 0.0, "p90": 1.2815515655446004, "p99": 2.3263478740408408}
 
 
 def prompts_in_waves(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
-    """Completion of all prompts in waves of the token budget, and the first (fullest) wave of each batch."""
     if isinstance(run.source, MixedLengths):
         return mixed_prefilled(run, run.source, serving_cost_s)
     return prefilled(run, serving_cost_s)
 
 
 def fullest_wave(run: Run) -> StepTimes:
-    """The first of those waves alone, which the others need not be worked out for."""
     if isinstance(run.source, MixedLengths):
         (stage,) = run.source.largest_waves(run.requests)
         return wave_times(run, stage.steps)
@@ -52,12 +50,10 @@ def decode_periods(run: Run, serving_cost_s: float) -> tuple[StepTimes, Columns]
 
 
 def completion_columns(completion: PrefillCompletion) -> Columns:
-    """When prompts have their first tokens: the mean over requests, and the last."""
     return {"ttft_ms": MS * completion.mean, "makespan_ms": MS * completion.makespan}
 
 
 def prefill_columns(run: Run, full: StepTimes) -> Columns:
-    """The first (fullest) wave alone, and the chunks of its prompts."""
     chunks = np.full(run.batch_sizes.shape, float(run.source.chunks))
     if isinstance(run.source, MixedLengths) and run.scenario.convention == "upstream":
         chunks = run.source.packed(run.requests).count.astype(np.float64)  # upstream counts the steps of the batch

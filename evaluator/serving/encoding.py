@@ -70,13 +70,11 @@ def image_sums(images: Images, count: ArrayLike) -> BatchSums:
 
 
 def prompt_encoding_s(run: Run) -> float:
-    """Seconds that the images of one prompt take by themselves; 0 without any."""
     beside = encoding(run, np.ones(1))
     return 0.0 if beside is None else float(step_seconds(beside[0], run.cost, beside[1]).total[0])
 
 
 def spreads_images(scenario: Scenario) -> bool:
-    """Whether its engine spreads the images of one prompt over steps."""
     launcher = launcher_of(scenario.serving_model)
     return launcher is not None and launcher.image_budget
 
@@ -95,7 +93,6 @@ def images_a_step(scenario: Scenario, token_budget: int) -> float:
 
 
 def encoder_table(run: Run, token_budget: int) -> FloatArray:
-    """Seconds of 0, 1, 2 ... images that a step encodes together, as many as it may or as a table needs."""
     images = run.scenario.workload.images
     if images is None or run.scenario.plan.encoder_devices:
         return np.zeros(2)

@@ -45,7 +45,6 @@ def seats_of(scenario: Scenario) -> int | None:
 
 
 def seated(run: Run) -> Run:
-    """The run with batches of the requests that have a seat: those that wait for one hold no memory."""
     seats = seats_of(run.scenario)
     if seats is None:
         return run

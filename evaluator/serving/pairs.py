@@ -197,7 +197,6 @@ def _with_queue(found: PairTimes, prefill: PrefillSide, load: PairLoad, users: f
 
 
 def _between(steps: Sequence[DecodeSide], decoding: float) -> DecodeSide:
-    """The decode side with as many requests: TPOT on the line between two rows, that of the first below it."""
     above = next((index for index, step in enumerate(steps) if step.decoding >= decoding), len(steps) - 1)
     if above == 0 or steps[above].decoding <= decoding:
         return replace(steps[above], decoding=decoding)

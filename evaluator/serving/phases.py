@@ -107,7 +107,6 @@ def shared_steps(run: Run, source: FixedLengths, gained: float) -> tuple[Prefill
 def shared_step_seconds(
     run: Run, source: FixedLengths, decodes: FloatArray, prefills: Integers, chunk: Integers
 ) -> FloatArray:
-    """Steps with decodes and the prefills of one chunk: the packed batch."""
     rows, index = np.unique(np.column_stack((decodes, prefills, chunk)), axis=0, return_inverse=True)
     distinct = np.asarray(rows, dtype=np.float64)
     decoding, prefilling = distinct[:, 0], distinct[:, 1]

@@ -82,6 +82,5 @@ def _largest_fitting(run: Run, start: int) -> int:
 
 
 def fitting_of(run: Run) -> NDArray[np.bool_]:
-    """Whether each batch fits with no reserve, at the mean charge."""
     used = memory_bytes(run, mean_only=True).used("mean")
     return np.asarray(used <= run.scenario.device.memory_bytes)

@@ -78,7 +78,6 @@ class Readying:
         return ReadyScenario(planned, record, operators, (first, max(first, found.last)), found.largest_fitting >= 1)
 
     def _assumptions(self, scenario: Scenario, operators: Mapping[str, OperatorSet]) -> str | Exception | None:
-        """The sentences of a scenario, or why there are none: the same whatever the lengths."""
         alike = likeness(scenario, operators, in_memory=True)
         if alike in self._said:
             return self._said[alike][0]
@@ -119,7 +118,6 @@ def capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> Opera
 
 
 def _wrong(planned: PlannedScenario) -> tuple[Status, str] | None:
-    """Why a scenario is not evaluated, before anything is traced."""
     if planned.illegal is not None:
         return "illegal", planned.illegal
     if planned.scenario.drafting and planned.scenario.model.mtp_layers == 0:

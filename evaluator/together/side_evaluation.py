@@ -32,7 +32,6 @@ _SIDE_FAULTS: list[str] = []
 
 
 def side_faults() -> int:
-    """How many groups of this process failed side by side, and no scenario of them by itself."""
     return len(_SIDE_FAULTS)
 
 

@@ -28,10 +28,7 @@ from store.texts import checked_text
 BundleFormat = Literal["parquet", "csv"]
 FORMAT = 5
 LOADS = "load_blocks.jsonl"
-# Format 1 holds no kinds of sweeps, no client, launch and routing, no prompt service time. Formats 1 and 2 hold neither
-# hashes nor what stands beside rows, and the ten splits of steps in single precision. Formats before 4 hold no loads,
-# those before 5 no requests of loads, and no Parquet of loads: statements of `--show-sql` read that, imports do not.
-READABLE = (1, 2, 3, 4, 5)
+# Statements of `--show-sql` read the Parquet of loads; imports do not.
 LOAD_FILES = ("load", "arrival", "load_cell", "load_token", "load_margin", "load_span", "load_uneven", "load_request")
 OF_SUBJECT: dict[str, type[Any]] = {
     "model": ModelRecord,
@@ -66,11 +63,7 @@ def stored_fields(record: type[Any], table: str) -> tuple[str, ...]:
 def file_names(format_: str) -> tuple[str, ...]:
     lines = ("sweeps", "scenarios", "blocks", *WHOLE_TABLES, "measurement", "validation", "name")
     rows = (f"probes.{format_}", f"compositions.{format_}", LOADS, *(f"{name}.jsonl" for name in lines))
-    return (*rows, *load_files(format_))
-
-
-def load_files(format_: str) -> tuple[str, ...]:
-    return tuple(f"{name}.parquet" for name in LOAD_FILES) if format_ == "parquet" else ()
+    return (*rows, *(f"{name}.parquet" for name in LOAD_FILES if format_ == "parquet"))
 
 
 _Record = TypeVar("_Record")

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from queries.bundles.format import LOADS, READABLE, file_names, load_files, record_of
+from queries.bundles.format import FORMAT, file_names, record_of
 from queries.bundles.load_lines import BundledLoads, loads_of_line
 from store.errors import InputError
 from store.placing import whole_digest
@@ -43,7 +43,6 @@ from store.sealing import fetched_arrays
 _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
 _COPY_AGAIN = "copy the whole bundle again, or export it again"
 _TYPES = {column.name: column.type for column in PROBE_COLUMNS}
-_WITH_HASHES, _WITH_LOADS, _WITH_LOAD_FILES = 3, 4, 5  # formats
 _LONGEST = 300  # of what is told of a damaged file
 _Record = TypeVar("_Record")
 
@@ -66,7 +65,7 @@ class BundledBlock:
     sweep: str
     rows: Mapping[str, np.ndarray]
     composition: tuple[np.ndarray, np.ndarray, np.ndarray] | None
-    digest: str | None
+    digest: str
 
 
 @contextmanager
@@ -94,28 +93,20 @@ class Bundle:
         with _readable(folder / "bundle.json"):
             description = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
             format_, files = description["format"], description["files"]
-        if format_ not in READABLE or files not in ("parquet", "csv"):
+        if format_ != FORMAT or files not in ("parquet", "csv"):
             raise InputError(
-                f"{folder} is a bundle of format {format_} in {files} files; this program reads formats"
-                f" {', '.join(map(str, READABLE))}",
+                f"{folder} is a bundle of format {format_} in {files} files; this program reads format {FORMAT}",
                 hint="export it again with this program, or import it with the one that wrote it",
             )
         with _readable(folder / "bundle.json"):
             self._columns = {str(column["name"]) for column in description["columns"]}
-            hashes = dict(description["contents"]) if format_ >= _WITH_HASHES else {}
-        self.single_precision = format_ < _WITH_HASHES
-        self._folder, self._files, self._format = folder, str(files), int(format_)
-        old = (f"probes.{files}", f"compositions.{files}", "sweeps.jsonl", "scenarios.jsonl")
-        later = {
-            *((LOADS,) if format_ < _WITH_LOADS else ()),
-            *(load_files(self._files) if format_ < _WITH_LOAD_FILES else ()),
-        }
-        names = tuple(name for name in file_names(self._files) if name not in later)
-        names = names if hashes else old
+            hashes = dict(description["contents"])
+        self._folder, self._files = folder, str(files)
+        names = file_names(self._files)
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
             raise InputError(f"{folder} is not a whole bundle: it lacks {', '.join(missing)}", hint=_COPY_AGAIN)
-        for name in names if hashes else ():
+        for name in names:
             with _readable(folder / "bundle.json"):
                 said = str(hashes[name]["sha256"])
             if whole_digest(folder / name) != said:
@@ -128,25 +119,24 @@ class Bundle:
         return {record.key: record for record in self._records("scenarios", scenario_of)}
 
     def operators(self) -> list[OperatorSetRecord]:
-        return list(self._beside("operator_set", lambda item: record_of(OperatorSetRecord, item)))
+        return list(self._records("operator_set", lambda item: record_of(OperatorSetRecord, item)))
 
     def calibrations(self) -> list[CalibrationRecord]:
-        return list(self._beside("calibration", _calibration))
+        return list(self._records("calibration", _calibration))
 
     def prices(self) -> list[PriceRecord]:
-        return list(self._beside("price", lambda item: record_of(PriceRecord, item)))
+        return list(self._records("price", lambda item: record_of(PriceRecord, item)))
 
     def measurements(self) -> list[MeasurementRecord]:
-        return list(self._beside("measurement", _measurement))
+        return list(self._records("measurement", _measurement))
 
     def validations(self) -> list[ValidationRecord]:
-        return list(self._beside("validation", _validation))
+        return list(self._records("validation", lambda item: record_of(ValidationRecord, item)))
 
     def names(self) -> list[tuple[str, str, str]]:
-        return list(self._beside("name", lambda item: (str(item["kind"]), str(item["name"]), str(item["key"]))))
+        return list(self._records("name", lambda item: (str(item["kind"]), str(item["name"]), str(item["key"]))))
 
     def blocks(self) -> Iterator[BundledBlock]:
-        """The rows, block by block; before format 3, those of a sweep by runs of consecutive batch sizes."""
         path = self._folder / f"probes.{self._files}"
         with _readable(path), in_memory() as connection:
             self._load(connection, path)
@@ -181,7 +171,7 @@ class Bundle:
                 )
 
     def loads(self) -> Iterator[BundledLoads]:
-        return self._records("load_blocks", loads_of_line) if self._format >= _WITH_LOADS else iter(())
+        return self._records("load_blocks", loads_of_line)
 
     def _load(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         lacking = {"scenario", "first_sweep", "batch_size"} - self._columns
@@ -209,15 +199,7 @@ class Bundle:
         text = str(path).replace("'", "''")
         return f"read_parquet('{text}')" if self._files == "parquet" else f"read_csv('{text}', all_varchar = true)"
 
-    def _runs(self, connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str, int, int, str | None]]:
-        if self._format < _WITH_HASHES:
-            for scenario, sweep, first, last in connection.execute(
-                "SELECT scenario, first_sweep, MIN(batch_size), MAX(batch_size) FROM (SELECT *, batch_size"
-                " - row_number() OVER (PARTITION BY scenario, first_sweep ORDER BY batch_size) AS run FROM probes)"
-                " GROUP BY scenario, first_sweep, run ORDER BY ALL"
-            ).fetchall():
-                yield scenario, sweep, first, last, None
-            return
+    def _runs(self, connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str, int, int, str]]:
         counted = 0
         for item in self._lines("blocks.jsonl"):
             first, last = int(item["first_batch_size"]), int(item["last_batch_size"])
@@ -232,10 +214,6 @@ class Bundle:
             for item in self._lines(f"{name}.jsonl"):
                 yield made(item)
 
-    def _beside(self, name: str, made: Callable[[dict[str, Any]], _Record]) -> Iterator[_Record]:
-        """Records of what stands beside rows, which older formats lack."""
-        return self._records(name, made) if self._format >= _WITH_HASHES else iter(())
-
     def _lines(self, name: str) -> Iterator[dict[str, Any]]:
         for line in (self._folder / name).read_text(encoding="utf-8").splitlines():
             item = json.loads(line)
@@ -247,15 +225,6 @@ class Bundle:
 def _calibration(item: dict[str, Any]) -> CalibrationRecord:
     kernels = item["kernels"]
     return record_of(CalibrationRecord, {**item, "kernels": None if kernels is None else base64.b64decode(kernels)})
-
-
-_OF_REGION = ("device", "kind", "engine", "mode", "batch_region", "length_region")
-
-
-def _validation(item: dict[str, Any]) -> ValidationRecord:
-    """A comparison; before revision 0019 its region was one text."""
-    parts = str(item.pop("region")).split(", ") if "region" in item else []
-    return record_of(ValidationRecord, {**dict(zip(_OF_REGION, parts, strict=False)), **item})
 
 
 def _measurement(item: dict[str, Any]) -> MeasurementRecord:

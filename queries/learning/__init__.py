@@ -10,7 +10,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.learning.conditioning import Known, Learned, Lessons, Predicted, lessons_of, run_of
-    from queries.learning.failed_starts import failed_scenarios
+    from queries.learning.failed_starts import failed_pairs, failed_scenarios
     from queries.learning.learned_rows import taught_by
     from queries.learning.own_points import (
         NOT_STARTED,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 
 from queries.learning.conditioning import lessons_of
 from queries.learning.own_points import FailedStart
@@ -12,16 +14,30 @@ from store.reading import ReadTransaction
 def failed_scenarios(
     transaction: ReadTransaction, failed: Sequence[FailedStart], asked: Collection[int]
 ) -> Mapping[str, FailedStart]:
-    """The scenarios that are of failed plans, by content key, with the failure."""
-    whys = {one.point.key: one for one in failed}
+    """The scenarios that are of failed plans, by content key, with the failure. A pair says nothing of one side."""
+    whole = [one for one in failed if one.point.prompts is None]
+    return {keys[0]: one for keys, one in _failed(transaction, whole, asked)}
+
+
+def failed_pairs(
+    transaction: ReadTransaction, failed: Sequence[FailedStart], asked: Collection[int]
+) -> Mapping[tuple[str, ...], FailedStart]:
+    """The scenarios of prefill and of decode instances that failed together, by both content keys."""
+    return dict(_failed(transaction, [one for one in failed if one.point.prompts is not None], asked))
+
+
+def _failed(
+    transaction: ReadTransaction, failed: Sequence[FailedStart], asked: Collection[int]
+) -> Iterator[tuple[tuple[str, ...], FailedStart]]:
     lessons = lessons_of(transaction, [one.point for one in failed], asked)
     if lessons is None:
-        return {}
-    of_plans = {
-        (group, known.plan): whys[point.key] for group, some in lessons.matched.items() for point, known, _ in some
-    }
-    return {
-        one.key: of_plans[one.group, one.plan]
-        for one in lessons.scenarios.values()
-        if (one.group, one.plan) in of_plans
-    }
+        return
+    of_plans: dict[tuple[object, str, str], list[str]] = defaultdict(list)
+    for one in lessons.scenarios.values():
+        of_plans[one.group, one.phase, one.plan].append(one.key)
+    whys = {one.point.key: one for one in failed}
+    for group, some in lessons.matched.items():
+        for match in some:
+            sides = [side for side in (match.prompts, match.known) if side is not None]
+            for keys in product(*(of_plans[group, side.phase, side.plan] for side in sides)):
+                yield keys, whys[match.point.key]

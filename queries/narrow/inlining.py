@@ -1,39 +1,24 @@
-"""Statements with the tables that they call written out in place of each call.
+"""Statements with the macros and views that they call written out in place of each call.
 
 DuckDB plans a macro when it is created, and once more where it is called: for a new process, creating took as long as
 answering."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from queries.asking.macros import (
-    JUDGED,
-    SCOPED,
-    SERVED,
-    Macro,
-    macros,
-    macros_of,
-    read_macros,
-    read_sql,
-    scoped_view,
-    without_comments,
-)
+from queries.asking.macros import JUDGED, SCOPED, SERVED, Macro, macros, read_macros, read_sql, scoped_view
+from queries.narrow.tokens import Tokens, end_of_brackets, is_whole, listed, named, text_at, tokens_of
 
 _FOLDER = Path(__file__).parent
-_DEFINITION = re.compile(
-    r"CREATE OR REPLACE TEMP (?:VIEW \w+ AS|MACRO \w+\((?P<parameters>[^)]*)\) AS TABLE)\s+(?P<body>.*);\s*$", re.DOTALL
-)
-_PLACES = re.compile(r"'[^']*'|[()\[\]{},]")
-_NAMED_ARGUMENT = re.compile(r"\s*(\w+)\s*:=(.*)", re.DOTALL)
-_FRONTIER = "frontier_of(device)"
-_SIMPLE = re.compile(r"'[^']*'|[\w.]+|getvariable\('\w+'\)")
-_ALIAS = re.compile(r"\s+AS\b")
+_VIEWS = frozenset({SCOPED, JUDGED})
+_CREATED = frozenset({"MACRO", "VIEW"})  # words before the name of what is created
+_SELECTED = frozenset({"FROM", "JOIN"})  # words before a view
+_NAMES = frozenset({".", "AS"})  # what stands before a column or an alias of the same letters
 
 
 class Look(NamedTuple):
@@ -46,9 +31,27 @@ class Look(NamedTuple):
     confident: bool = False  # limits are compared with bounds of measured values, by the table `factors`
 
 
-class _Table(NamedTuple):
-    body: str
-    parameters: Mapping[str, str]  # with what each is by default
+class Parameter(NamedTuple):
+    """A place for an argument in the body of a macro."""
+
+    name: str
+
+
+Pieces = Sequence[str | Parameter]
+
+
+class _Written(NamedTuple):
+    """A macro or a view whose body calls no other."""
+
+    parameters: Mapping[str, Pieces]  # with what each is by default
+    body: Pieces
+    is_table: bool
+
+
+@lru_cache(maxsize=512)  # of the same texts at every question
+def written_out(sql: str, look: Look) -> str:
+    """A statement in which every macro and view that it calls is an expression or a subquery."""
+    return "".join(map(str, _expanded(tokens_of(sql), look, {})))
 
 
 @cache
@@ -56,31 +59,15 @@ def _macros(look: Look) -> Mapping[str, Macro]:
     """Macros by name, as they are where rows are of such a kind."""
     known = dict(macros(of_loads=look.of_loads))
     if not look.served:
-        known |= read_macros((_FOLDER / "unserved.sql").read_text(encoding="utf-8"))
+        known |= _read("unserved.sql")
     if look.measured:
-        known = {name: _of_both(macro) for name, macro in known.items()}
         known |= {f"predicted_{name}": known[name] for name in SERVED}  # that measured ones stand in place of
-        known |= read_macros((_FOLDER / "measured_pairs.sql").read_text(encoding="utf-8"))
+        known |= _read("measured.sql")
     return known
 
 
-def _of_both(macro: Macro) -> Macro:
-    """A macro where measured settings are among the rows: these have a frontier of their own, beside the predicted."""
-    if macro.name != "unbeaten_points":
-        return macro
-    beside = f"concat({_FRONTIER}, CASE WHEN NOT contains(point, ':') THEN ', measured' END)"
-    return replace(macro, text=macro.text.replace(f"{_FRONTIER} AS", f"{beside} AS", 1))
-
-
-@cache
-def _judged_measured() -> str:
-    """The view of judged rows. A server that ran had memory enough: what is not known counts as none left."""
-    text = macros()[JUDGED].sql
-    before, _, select = text.partition(f"VIEW {JUDGED} AS\n")
-    return (
-        f"{before}VIEW {JUDGED} AS\nSELECT * REPLACE (CASE WHEN scenario_id < 0 THEN 0 ELSE memory_free_bytes END"
-        f" AS memory_free_bytes) FROM (\n{select.rstrip().rstrip(';')}\n);"
-    )
+def _read(file: str) -> Mapping[str, Macro]:
+    return read_macros((_FOLDER / file).read_text(encoding="utf-8"))
 
 
 def _text(name: str, look: Look) -> str:
@@ -89,91 +76,77 @@ def _text(name: str, look: Look) -> str:
         return scoped_view(confident=look.confident)
     if name == JUDGED and look.narrow:
         return read_sql(_FOLDER / "judged.sql", confident=look.confident)
-    if name == JUDGED and look.measured:
-        return _judged_measured()
     return _macros(look)[name].sql
 
 
 @cache
-def _table(name: str, look: Look) -> _Table:
-    found = _DEFINITION.search(without_comments(_text(name, look)))
-    if found is None:
-        raise ValueError(f"{name} is no table")
-    named = (one.partition(":=") for one in (found["parameters"] or "").split(",") if one.strip())
-    return _Table(found["body"], {name.strip(): default.strip() for name, _, default in named})
+def _written(name: str, look: Look) -> _Written:
+    """From `CREATE ... MACRO name(a, b := 1) AS [TABLE] body;`, or from `CREATE ... VIEW name AS body;`."""
+    tokens = tokens_of(_text(name, look))
+    begins = next(place for place in range(len(tokens)) if text_at(tokens, place - 1) in _CREATED) + 1
+    if text_at(tokens, begins) != "(":
+        return _Written({}, _pieces(tokens[begins + 1 : -1], look, {}), is_table=True)
+    ends = end_of_brackets(tokens, begins)
+    declared = {one[0].text: one[2:] for one in listed(tokens[begins + 1 : ends])}
+    parameters = {one: _argument(default, look, {}) if default else () for one, default in declared.items()}
+    is_table = text_at(tokens, ends + 2) == "TABLE"
+    body = tokens[ends + 2 + is_table : -1]
+    return _Written(parameters, _pieces(body, look, parameters), is_table)
 
 
-@cache
-def _called(look: Look) -> re.Pattern[str]:
-    """Calls of tables, and views that are selected from."""
-    names = "|".join(name for name, macro in _macros(look).items() if macro.is_table)
-    return re.compile(rf"'[^']*'|\b({names})\s*\(|\b(?:FROM|JOIN)\s+({SCOPED}|{JUDGED})\b(?!\s*\()")
+def _expanded(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> Iterator[str | Parameter]:
+    known = _macros(look)
+    place = 0
+    while place < len(tokens):
+        space, text = tokens[place]
+        yield space
+        if text in parameters and _is_value(tokens, place):
+            yield Parameter(text)
+        elif text in known and _is_called(tokens, place):
+            ends = end_of_brackets(tokens, place + 1) if text not in _VIEWS else place
+            written = _written(text, look)
+            given = {
+                (name or list(written.parameters)[number]): _argument(value, look, parameters)
+                for number, (name, value) in enumerate(map(named, listed(tokens[place + 2 : ends])))
+            }
+            yield from _called(written, given)
+            if written.is_table and text_at(tokens, ends + 1) != "AS":
+                yield f" AS {text}"
+            place = ends
+        else:
+            yield text
+        place += 1
 
 
-@lru_cache(maxsize=512)  # of the same texts at every question
-def written_out(sql: str, look: Look) -> str:
-    """A statement in which every table that it calls is a subquery."""
-    return "".join(_pieces(without_comments(sql), look))
+def _is_value(tokens: Tokens, place: int) -> bool:
+    return text_at(tokens, place - 1) not in _NAMES and text_at(tokens, place + 1) not in {":=", "("}
 
 
-@lru_cache(maxsize=512)
-def functions_of(written: str, *, of_loads: bool) -> list[Macro]:
-    """Macros of values that a statement calls after its tables were written out, each after those it calls."""
-    return [one for one in macros_of(written, of_loads=of_loads) if not (one.is_table or one.name in {SCOPED, JUDGED})]
+def _is_called(tokens: Tokens, place: int) -> bool:
+    before, behind = text_at(tokens, place - 1), text_at(tokens, place + 1)
+    if tokens[place].text in _VIEWS:
+        return before in _SELECTED and behind != "("
+    return before not in _NAMES and behind == "("
 
 
-def _pieces(text: str, look: Look) -> Iterator[str]:
-    end = 0
-    while (found := _called(look).search(text, end)) is not None:
-        name = found[1] or found[2]
-        if not name:
-            yield text[end : found.end()]
-            end = found.end()
-            continue
-        table = _table(name, look)
-        given, after = _arguments(text, found.end()) if found[1] else ({}, found.end())
-        yield text[end : found.start(1 if found[1] else 2)]
-        yield f"({''.join(_pieces(_substituted(table, given), look))})"
-        yield "" if _ALIAS.match(text, after) else f" AS {name}"
-        end = after
-    yield text[end:]
+def _argument(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> Pieces:
+    pieces = _pieces(tokens, look, parameters)
+    return pieces if is_whole(tokens) else ("(", *pieces, ")")
 
 
-def _arguments(text: str, start: int) -> tuple[Mapping[int | str, str], int]:
-    """The arguments of a call, whose first begins at `start`, by place or by name; and where the call ends."""
-    given: dict[int | str, str] = {}
-    depth = 0
-    for place in _PLACES.finditer(text, start):
-        sign = place[0]
-        if sign in "([{":
-            depth += 1
-        elif sign in ")]}" and depth:
-            depth -= 1
-        elif sign in ",)" and not depth:
-            argument = text[start : place.start()]
-            if named := _NAMED_ARGUMENT.match(argument):
-                given[named[1]] = named[2].strip()
-            elif argument.strip():
-                given[len(given)] = argument.strip()
-            if sign == ")":
-                return given, place.end()
-            start = place.end()
-    raise ValueError(f"a call without an end: {text[start - 100 : start]}")
+def _pieces(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> Pieces:
+    """The same as `_expanded` without the space before it, and with texts that follow each other as one."""
+    _, *pieces = _expanded(tokens, look, parameters)
+    grouped = groupby(pieces, lambda piece: piece if isinstance(piece, Parameter) else None)
+    return tuple("".join(map(str, texts)) if one is None else one for one, texts in grouped)
 
 
-def _substituted(table: _Table, given: Mapping[int | str, str]) -> str:
-    """The text of a table with arguments in place of parameters."""
-    if not table.parameters:
-        return table.body
-    values = {
-        name: given.get(place, given.get(name, default))
-        for place, (name, default) in enumerate(table.parameters.items())
-    }
-    values = {name: value if _is_whole(value) else f"({value})" for name, value in values.items()}
-    read = re.compile(rf"'[^']*'|(?<![\w.])({'|'.join(values)})\b(?!\s*:=)")
-    return read.sub(lambda one: values[one[1]] if one[1] else one[0], table.body)
-
-
-def _is_whole(value: str) -> bool:
-    """Whether a value needs no brackets beside an operator."""
-    return _SIMPLE.fullmatch(value) is not None or (value[0] == "(" and _arguments(value, 1)[1] == len(value))
+def _called(written: _Written, given: Mapping[str, Pieces]) -> Iterator[str | Parameter]:
+    values = {**written.parameters, **given}
+    yield "("
+    for piece in written.body:
+        if isinstance(piece, Parameter):
+            yield from values[piece.name]
+        else:
+            yield piece
+    yield ")"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from queries.asking.macros import SCOPED, read_sql, scoped_view
 from queries.asking.options import Definitions
 from queries.asking.variables import settings
-from queries.narrow.inlining import Look, functions_of, written_out
+from queries.narrow.inlining import Look, written_out
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import dataclass
@@ -75,7 +75,6 @@ class ScopeTables:
         self._source = STORED  # the relation of rows that are looked at or kept
         self._rows: Sequence[ScopeRow] = ()
         self._of_probes = False
-        self._created: dict[str, str] = {}  # functions by name, with the text that each was created by
         self._of_loads = False  # whether points are loads
         self._relations: dict[str, str] = {}  # views by name, with the statement that each was last made by
         self._served = True
@@ -176,15 +175,8 @@ class ScopeTables:
             self._variables |= wanted
 
     def ready(self, sql: str) -> str:
-        """A statement as it is to be run: the tables that it calls are written out, and its functions are there."""
-        look = self._look
-        written = written_out(sql, look)
-        functions = functions_of(written, of_loads=look.of_loads)
-        missing = {one.name: one.sql for one in functions if self._created.get(one.name) != one.sql}
-        if missing:
-            self._connection.duckdb.execute("\n".join(missing.values()))
-            self._created |= missing
-        return written
+        """A statement as it is to be run: all that it calls is written out."""
+        return written_out(sql, self._look)
 
     @property
     def _look(self) -> Look:

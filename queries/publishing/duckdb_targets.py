@@ -133,7 +133,6 @@ class ParquetTarget(Target):
 
     @contextmanager
     def opened(self, duckdb_: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        """Put every file in its place at the end, and remove what an error leaves."""
         self._duckdb = duckdb_
         if self._path.exists() and not self._path.is_dir():
             raise InputError(f"{self._path} is no folder", hint="Parquet is published as a folder of files")
@@ -171,7 +170,6 @@ class ParquetTarget(Target):
         return {(row[0], row[1]): tuple(row[2:]) for row in rows}
 
     def remove(self, blocks: Sequence[Block]) -> None:
-        """Write the files again that hold some of them."""
         if not blocks:
             return
         put_temporary(self._duckdb, "gone", _GONE, blocks)

@@ -27,8 +27,6 @@ _INDEX = "scenario_id, block_id"
 
 
 class _RowTarget(Target):
-    """A database with rows: SQLite and PostgreSQL differ in marks and types of statements."""
-
     mark = "?"
     types: ClassVar[Mapping[str, str]]
     _duckdb: duckdb.DuckDBPyConnection

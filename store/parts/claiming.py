@@ -135,7 +135,6 @@ def _place_faults(shelf: Shelf | None) -> Iterator[None]:
 
 
 def _own_claim(ownership: Ownership, root: Shelf) -> Claim | None:
-    """A claim of this very database whose folder here says the same, or nothing yet."""
     for home in sorted(ownership.claims):
         claim = ownership.claims[home]
         own = home != AT_THE_ROOT and ownership.says_so(home)

@@ -23,8 +23,8 @@ from store.parts.removing import remove_retired, remove_unneeded
 from store.placing import WAITING, PartRow, Shelf, found_shelf, parts_in_use
 from store.reading import read_transaction
 from store.reading.silent_duckdb import in_memory
-from store.schema.measures import MEASURES
 from store.schema.sql_tables import PART, PART_BLOCK, PART_SUBJECT
+from store.schema.tables import MEASURES
 from store.sealing.into_duckdb import create_table, insert_rows
 from store.sealing.part_files import LARGEST_PART_ROWS, RETIRED_KEPT_S, copy_rows, quoted, rows_written
 from store.writing.statements import utc_now

@@ -24,7 +24,7 @@ from store.placing import Shelf, footer_digest
 from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
 from store.schema.declaring import LONG
-from store.schema.measures import MEASURES
+from store.schema.tables import MEASURES
 from store.sealing.part_files import copy_rows
 from store.whole_files import number_of
 from store.writing.arrays import check_block
@@ -217,7 +217,6 @@ def _sizes(blocks: Sequence[ShardBlock]) -> np.ndarray:
 
 
 def _column(name: str, blocks: Sequence[ShardBlock], shapes: Sequence[tuple[int]]) -> np.ndarray | None:
-    """A measure of every block as numbers, NaN where it is missing; None where no block has it."""
     given = [block.record.columns.get(name) for block in blocks]
     if all(values is None for values in given):
         return None

@@ -26,7 +26,6 @@ class _Retired(NamedTuple):
 
 
 def remove_retired(store: Store, kept_s: float) -> int:
-    """Delete files that were replaced long enough ago for readers, and forget them; how many were deleted."""
     removed = 0
     ownership = _ownership(store)
     with store.writing() as connection:

@@ -108,7 +108,6 @@ class Ownership:
 
 
 def parts_elsewhere(transaction: ReadTransaction, folders: Collection[str]) -> tuple[str, ...]:
-    """Folders of parts that another database has claimed, as far as this one knows by itself."""
     if not any(home_of(folder) != AT_THE_ROOT for folder in folders):
         return ()
     return Ownership.read(transaction).elsewhere(folders)

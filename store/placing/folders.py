@@ -26,7 +26,6 @@ def shelf_at(address: str | Path) -> Shelf:
 
 
 def parts_root(location: StoreLocation) -> Shelf | None:
-    """The place in which stores have their folders; None where it is not known on this machine."""
     if named := os.environ.get(PARTS):
         return shelf_at(named)
     return None if location.path is None else beside(location.path)
@@ -57,7 +56,6 @@ def made(shelf: Shelf) -> Shelf:
 
 
 def home_of(folder: str) -> str:
-    """The name of the folder that a part was written to, where it is one of a store."""
     name = folder.rstrip("/").rpartition("/")[2]
     return name if _HOME.fullmatch(name) else AT_THE_ROOT
 

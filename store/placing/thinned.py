@@ -33,7 +33,6 @@ class ThinnedRow(NamedTuple):
 
 
 def thinned_in_use(transaction: ReadTransaction) -> list[ThinnedRow]:
-    """Every thinned file of a part that no compaction has replaced, by part."""
     return list(transaction.rows(ThinnedRow, _THINNED))
 
 
@@ -48,7 +47,6 @@ def is_whole(location: StoreLocation, thinned: ThinnedRow, state: FileState | No
 
 
 def is_registered(location: StoreLocation, thinned: ThinnedRow) -> bool:
-    """Whether the file is the one that was registered; a bucket compares what it hands out itself."""
     try:
         shelf = found_shelf(location, thinned.name, thinned.folder)
         return shelf.sha256(thinned.name) == thinned.sha256 if isinstance(shelf, Folder) else shelf.has(thinned.name)

@@ -28,8 +28,10 @@ TIER_PLACES: Mapping[TierName, str] = {
     "remote": "a remote store",
 }
 Kind = Literal["key", "integer", "long", "short", "double", "flag", "text", "moment", "bytes"]
+Committed = Literal["block", "load"]
 OnPairs = Literal["sides", "once", "alone", "hidden"]  # how a pair names a column of its sides
 PHASES: tuple[Phase, ...] = get_args(Phase)
+STEP_KINDS = ("matrix", "vector", "memory", "communication", "overhead")  # what a step of an engine takes its time for
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +43,31 @@ class ColumnType:
     length: int | None = None
 
 
-KEY = ColumnType("key", "BIGINT")  # integer keys, which count up, and references to them
 INTEGER = ColumnType("integer", "INTEGER")
 LONG = ColumnType("long", "BIGINT")
-SHORT = ColumnType("short", "INTEGER")
 DOUBLE = ColumnType("double", "DOUBLE")
 FLAG = ColumnType("flag", "BOOLEAN")
 TEXT = ColumnType("text", "VARCHAR")
-MOMENT = ColumnType("moment", "TIMESTAMP")
-BYTES = ColumnType("bytes", "BLOB")
 
 
 def text(length: int) -> ColumnType:
     return ColumnType("text", "VARCHAR", length)
 
 
-NAME = text(200)
-DIGEST = text(64)
+TYPES: Mapping[str, ColumnType] = {  # by the words that columns.csv has for them
+    "key": ColumnType("key", "BIGINT"),  # integer keys, which count up, and references to them
+    "integer": INTEGER,
+    "integers": ColumnType("integer", "INTEGER[]"),
+    "long": LONG,
+    "short": ColumnType("short", "INTEGER"),
+    "double": DOUBLE,
+    "flag": FLAG,
+    "text": TEXT,
+    "name": text(200),
+    "digest": text(64),
+    "moment": ColumnType("moment", "TIMESTAMP"),
+    "bytes": ColumnType("bytes", "BLOB"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,8 @@ class Table:
     """One table. `unique` lists columns that together are unique, `checks` conditions and `indexes` columns by name.
 
     `by_key` keeps rows in the order of the primary key, without row ids of SQLite's own. Triggers refuse to change rows
-    that were `committed_with` a block or a load, and to delete them unless they are `removable`."""
+    that were `committed_with` a block or a load, and to delete them unless they are `removable`.
+    What its bytes are `unpacked` to is for readers. A relation `made_of` a table's rows is none of the database."""
 
     name: str
     meaning: str
@@ -98,9 +109,11 @@ class Table:
     checks: tuple[tuple[str, str], ...] = ()
     indexes: tuple[tuple[str, str], ...] = ()
     by_key: bool = False
-    committed_with: Literal["block", "load"] | None = None
+    committed_with: Committed | None = None
     removable: bool = False
     once: bool = False
+    unpacked: tuple[Column, ...] = ()
+    made_of: str | None = None
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
@@ -166,39 +179,3 @@ class Table:
 # The columns that records of a class have, by table: looking for them takes longer than reading them.
 _READ: dict[tuple[int, type], tuple[tuple[str, ...], Table]] = {}
 _CHECKED: dict[int, tuple[tuple[Column, ...], Table]] = {}
-
-
-def identifier(meaning: str = "integer key") -> Column:
-    return Column("id", KEY, "none", meaning, primary=True)
-
-
-def content_key(meaning: str = "content key") -> Column:
-    return Column("key", DIGEST, "sha256", meaning, unique=True)
-
-
-def optional(
-    name: str,
-    type_: ColumnType,
-    unit: str,
-    meaning: str,
-    *,
-    index: bool = False,
-    told: str | None = None,
-    phases: tuple[Phase, ...] = PHASES,
-    on_pairs: OnPairs | None = None,
-) -> Column:
-    return Column(name, type_, unit, meaning, nullable=True, index=index, told=told, phases=phases, on_pairs=on_pairs)
-
-
-def reference(
-    name: str, target: str, meaning: str, *, index: bool = True, primary: bool = False, nullable: bool = False
-) -> Column:
-    return Column(name, KEY, "none", meaning, nullable=nullable, primary=primary, index=index, refers_to=f"{target}.id")
-
-
-def moment(name: str, meaning: str, *, nullable: bool = False, index: bool = False) -> Column:
-    return Column(name, MOMENT, "UTC", meaning, nullable=nullable, index=index)
-
-
-def document(name: str, meaning: str) -> Column:
-    return Column(name, TEXT, "JSON", meaning)

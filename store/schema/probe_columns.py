@@ -14,9 +14,8 @@ from functools import cache
 from store.light_dataclass import dataclass
 from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs, Phase
 from store.schema.joins import ALIASES
-from store.schema.measures import DECODES, MEASURES
 from store.schema.plan_columns import OF_PLANS, label_sql
-from store.schema.tables import TABLES
+from store.schema.tables import MEASURES, TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +240,7 @@ DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
         "tokens/s",
         "1000 / tpot_exclusive_ms; NULL for prefill",
         "1000.0 / nullif(tpot_exclusive_ms, 0)",
-        DECODES,
+        ("decode", "aggregated"),
         on_pairs="alone",
     ),
     _derived(
@@ -290,7 +289,6 @@ def layout_digest() -> str:
 
 
 def view_sql(stored: str) -> str:
-    """The view `probe` over a relation of stored probes, in every database's SQL."""
     derived = {
         column.name: column.source.format(**STEPS) for column in (REFERENCE, WHOLE_REQUEST, *DERIVED_COLUMNS, *_RENAMED)
     }
@@ -301,7 +299,6 @@ def view_sql(stored: str) -> str:
 
 
 def probe_select(stored: str) -> str:
-    """The same where it takes DuckDB the least time to plan."""
     derived = ", ".join(
         f"{one.source.format(**{name: name for name in STEPS})} AS {one.name}" for one in (*DERIVED_COLUMNS, *_RENAMED)
     )
@@ -334,12 +331,10 @@ def measured_select(also: Collection[str] = ()) -> str:
 
 
 def shown_select(alias: str) -> str:
-    """The select list of what answers show of an instance."""
     return ", ".join(f"{alias}.{column.name}" for column in _SHOWN if column.name not in _KEYS)
 
 
 def pairs_select(prefill: str, decode: str) -> str:
-    """The select list of what answers show of both sides of a pair."""
     items = [f"{prefill}.{column.name}" for column in _SHOWN if column.on_pairs == "once"]
     for side, alias in (("prefill", prefill), ("decode", decode)):
         for column in _SHOWN:

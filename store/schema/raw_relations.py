@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from store.light_dataclass import dataclass
-from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
+from store.schema.declaring import FLAG, Column, Table
 from store.schema.joins import BLOCK_TABLES, SCENARIO_TABLES
 from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, ReadColumn, read_column, view_sql
-from store.schema.tables import TABLES
+from store.schema.tables import MADE_OF_TABLES, TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,31 +55,6 @@ SCENARIO = RawTable(
 _NOT_AS_THEY_ARE = {"scenario", "subject", "precision", "plan", "block", "probe", "store_identity", "operator_set",
                     "part", "part_block", "part_subject", "part_thinned", "part_file", "part_claim",
                     "shard"}  # fmt: skip
-_BIN = "bin of a logarithmic scale: 32 to a decade, the first from 0.01 ms on"
-_UNPACKED = {
-    "load_cell": (
-        Column("ttft_bin", INTEGER, "none", f"TTFT of steps, {_BIN}"),
-        Column("tpot_bin", INTEGER, "none", f"TPOT after the first token, {_BIN}"),
-        *(
-            Column(f"requests_{number}", INTEGER, "requests", f"of batch {number} of five, in the order of arrival")
-            for number in range(1, 6)
-        ),
-    ),
-    "load_token": (
-        Column("gap_bin", INTEGER, "none", f"time between two tokens of a sequence, {_BIN}"),
-        Column("gaps", LONG, "gaps", "between tokens, over all sequences"),
-    ),
-    "load_request": (
-        Column("number", INTEGER, "none", "in the order of arrival, of those that count, from 0"),
-        Column("arrival_us", LONG, "us", "since the simulation began"),
-        Column("prompt", INTEGER, "tokens", "of the prompt, what a cache held among them"),
-        Column("answer", INTEGER, "tokens", "of the answer"),
-        Column("ttft_us", LONG, "us", "TTFT of steps; -1: rejected"),
-        Column("tpot_us", LONG, "us", "time per output token after the first; -1: rejected"),
-        Column("worst_gap_us", LONG, "us", "longest time between two of its tokens; -1: rejected"),
-        Column("preempted", INTEGER, "times", "that it lost its keys"),
-    ),
-}
 _OF_THE_STORE = {"load_request": {"kept_requests", "digest"}}  # columns that no question reads
 _ADDED = {
     "sweep": (
@@ -99,71 +74,15 @@ def as_it_is(table: Table) -> RawTable:
         for column in table.columns
         if column.type.kind != "bytes" and column.name not in left_out
     )
-    unpacked = (read_column(column, column.name) for column in _UNPACKED.get(table.name, ()))
+    unpacked = (read_column(column, column.name) for column in table.unpacked)
     columns = (*copied, *unpacked, *_ADDED.get(table.name, ()))
-    return RawTable(name=table.name, meaning=table.meaning, columns=columns, tables=table.name)
+    return RawTable(name=table.name, meaning=table.meaning, columns=columns, tables=table.made_of or table.name)
 
-
-_LOAD_ID = Column("load_id", LONG, "none", "its load")
-_DERIVED = (  # of loads' cells, when they are sealed or read
-    RawTable(
-        name="load_margin",
-        meaning="requests of each load below and in every bin of TTFT and of TPOT, one by one, that lies in its span",
-        columns=tuple(
-            read_column(column, column.name)
-            for column in (
-                Column("metric", INTEGER, "none", "0: TTFT, 1: TPOT"),
-                Column("bin", INTEGER, "none", _BIN),
-                _LOAD_ID,
-                Column("below", LONG, "requests", "in lower bins"),
-                Column("within", LONG, "requests", "in this bin"),
-            )
-        ),
-        tables="load_cell",
-    ),
-    RawTable(
-        name="load_uneven",
-        meaning="bins of loads that do not hold their requests evenly: how these lie",
-        columns=(
-            *(
-                read_column(column, column.name)
-                for column in (
-                    Column("metric", INTEGER, "none", "0: TTFT, 1: TPOT"),
-                    Column("bin", INTEGER, "none", _BIN),
-                    _LOAD_ID,
-                )
-            ),
-            ReadColumn(
-                name="below",
-                type="INTEGER[]",
-                unit="requests",
-                meaning="of this bin below each of its 16 parts, which are equally wide in the logarithm, and in all",
-                source="below",
-            ),
-        ),
-        tables="load_cell",
-    ),
-    RawTable(
-        name="load_span",
-        meaning="the bins of TTFT and TPOT that requests of a load lie in",
-        columns=tuple(
-            read_column(column, column.name)
-            for column in (
-                _LOAD_ID,
-                Column("ttft_first", INTEGER, "none", "first bin of TTFT that holds a request"),
-                Column("ttft_end", INTEGER, "none", "the bin after the last that does"),
-                Column("tpot_first", INTEGER, "none", "first bin of TPOT that holds a request"),
-                Column("tpot_end", INTEGER, "none", "the bin after the last that does"),
-            )
-        ),
-        tables="load_cell",
-    ),
-)
 
 RAW_TABLES: tuple[RawTable, ...] = (
     SCENARIO,
     *(as_it_is(table) for table in TABLES.values() if table.name not in _NOT_AS_THEY_ARE),
-    *_DERIVED,
+    *map(as_it_is, MADE_OF_TABLES),
 )
 
 STORED_PROBE = "stored_probe"

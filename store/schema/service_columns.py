@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-from store.schema.declaring import DOUBLE, INTEGER, Column, ColumnType, optional, text
+from store.schema.declaring import DOUBLE, INTEGER, Column, ColumnType, text
 
 
 def _said(type_: ColumnType, unit: str, meaning: str, title: str, told: str | None = None) -> dict[str, object]:
@@ -65,11 +65,12 @@ class Served:
 SERVICE = tuple(one.name for one in fields(Served))
 TITLES = {one.name: str(one.metadata["title"]) for one in fields(Served)}
 OF_SERVICE: tuple[Column, ...] = tuple(
-    optional(
+    Column(
         one.name,
         one.metadata["type"],
         one.metadata["unit"],
         one.metadata["meaning"],
+        nullable=True,
         told=one.metadata["told"],
     )
     for one in fields(Served)

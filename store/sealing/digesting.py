@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.reading import ReadTransaction
-from store.schema.measures import MEASURES
+from store.schema.tables import MEASURES
 from store.sealing.part_files import ROWS_AT_ONCE
 from store.sealing.ranges import Ranges, as_parameter, ranges_of
 from store.sealing.unsealed import UnsealedBlock, blocks_within

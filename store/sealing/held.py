@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
-from store.schema.measures import MEASURES
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, SORT_ORDER
+from store.schema.tables import MEASURES
 from store.sealing.into_duckdb import insert_arrays
 from store.sealing.part_files import ROWS_AT_ONCE
 from store.sealing.ranges import Ranges, as_parameter
@@ -154,7 +154,6 @@ def _insert(
 
 
 def joined(given: Sequence[np.ndarray | None], lengths: Sequence[int]) -> np.ndarray | None:
-    """One measure of several blocks as numbers, NaN where it is missing; None where no block has it."""
     import numpy as np
 
     if all(values is None for values in given):

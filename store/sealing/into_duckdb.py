@@ -107,7 +107,6 @@ def _insert_json(connection: duckdb.DuckDBPyConnection, table: str, columns: Col
 def _insert_columns(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, given: Sequence[tuple[object, ...]]
 ) -> None:
-    """Insert the values of each column, as many as there are rows."""
     count = len(given[0])
     said = {name: values for (name, _), values in zip(columns, given, strict=True) if values.count(None) < count}
     said = said or {columns[0][0]: (None,) * count}  # one column says how many rows there are
@@ -147,7 +146,6 @@ def _insert_arrays(connection: duckdb.DuckDBPyConnection, table: str, columns: C
 def insert_arrays(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, arrays: Mapping[str, np.ndarray | None]
 ) -> None:
-    """Insert columns of numbers: NaN is NULL, and so is a column that is None."""
     import numpy as np
 
     handed: dict[str, np.ndarray] = {}

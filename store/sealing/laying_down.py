@@ -57,8 +57,6 @@ _SORTING = ".sorting"  # where DuckDB sorts what does not fit in memory
 
 
 class Located(Protocol):
-    """Anything that knows where its store is: an opened Store, or what only reads."""
-
     @property
     def location(self) -> StoreLocation: ...
 

@@ -81,7 +81,6 @@ def create_load_relation(
 
 
 def parts_of_loads(transaction: ReadTransaction, location: StoreLocation, relation: str) -> list[tuple[Path, Ranges]]:
-    """The files of a relation that questions read, with the ids of loads that each holds."""
     return [(path, part.loads) for path, part in _valid_parts(transaction, location, relation, {})]
 
 
@@ -167,7 +166,6 @@ def _write(
 def _valid_parts(
     transaction: ReadTransaction, location: StoreLocation, kind: str, counts: LoadCounts
 ) -> list[tuple[Path, LoadPart]]:
-    """Parts whose files are as they were written and whose loads the store has. No load is in two."""
     store_id = transaction.store_id
     found = [
         (path, part)

@@ -80,12 +80,10 @@ def columns_of(relation: str) -> list[tuple[str, str]]:
 
 
 def holder_of(relation: str) -> tuple[str, str]:
-    """The table that says which loads a relation has rows of, and its column of their ids."""
     return HOLDERS.get(relation, ("load", "id"))
 
 
 def rows_of_a_group(relation: str) -> int:
-    """How many rows of a relation are read together at least."""
     return ROWS_OF_A_GROUP.get(relation, _MANY)
 
 

@@ -39,7 +39,6 @@ def copy_rows(connection: duckdb.DuckDBPyConnection, select: str, path: Path, *,
 
 
 def rows_written(connection: duckdb.DuckDBPyConnection, columns: str, source: str, path: Path) -> int | None:
-    """How many rows a file holds, read back; None where they are not those of the source. Columns are of `f`."""
     went_in = digest_of(connection, columns, source)
     return went_in[0] if digest_of(connection, columns, f"FROM read_parquet({quoted(path)}) AS f") == went_in else None
 

@@ -147,7 +147,6 @@ def _part_of(directory: Path, entry: dict[str, Any]) -> Part:
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Replace the manifest of a directory in one step."""
     document = {
         "format": _MANIFEST_FORMAT,
         "parts": [
@@ -167,9 +166,6 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 
 def list_parts(location: StoreLocation, store_id: str) -> tuple[Part, ...]:
-    """Read the manifests of a store's directories.
-
-    Done before a transaction reads its first rows: then no part holds a block that is later than the transaction."""
     return tuple(
         part for directory in snapshot_directories(location, store_id) for part in read_manifest(directory).parts
     )
@@ -223,9 +219,7 @@ class Written(Protocol):
     def mtime_ns(self) -> int: ...
 
     @property
-    def ctime_ns(self) -> int:
-        """When anything of it changed, which nobody can set."""
-        ...
+    def ctime_ns(self) -> int: ...
 
     @property
     def sha256(self) -> str: ...

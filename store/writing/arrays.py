@@ -13,8 +13,7 @@ from sqlalchemy import Connection
 from store.errors import InputError, StoreError
 from store.records import BlockRecord
 from store.schema.declaring import DOUBLE, LONG, Column, Table
-from store.schema.measures import MEASURES
-from store.schema.tables import TABLES
+from store.schema.tables import MEASURES, TABLES
 from store.writing.binary_copy import HEADER, TRAILER, packed
 
 _UNIQUE_VIOLATION = "23505"  # an SQLSTATE of PostgreSQL

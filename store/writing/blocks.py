@@ -17,9 +17,8 @@ from store.reading import read_transaction
 from store.records import BlockRecord, SweepRecord
 from store.running_lock import abandoned_sweeps, forget
 from store.schema.declaring import SweepOutcome
-from store.schema.measures import MEASURES
 from store.schema.sql_tables import BLOCK, PLAN, PROBE, SCENARIO, SUBJECT, SWEEP, SWEEP_INTERVAL
-from store.schema.tables import TABLES
+from store.schema.tables import MEASURES, TABLES
 from store.sealing.held import HeldBlock, HeldRows, held_block
 from store.texts import checked_arguments
 from store.writing.arrays import MissingRows, check_block, insert_block_arrays

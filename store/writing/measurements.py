@@ -29,7 +29,6 @@ class MeasurementsPut:
 
 
 def put_measurements(store: Store, records: Sequence[MeasurementRecord]) -> int:
-    """Store measured points and return how many were new; storing them twice adds nothing."""
     return put_files(store, records, files=()).added
 
 

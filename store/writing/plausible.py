@@ -9,7 +9,8 @@ import numpy as np
 from store.errors import InputError
 from store.loads import PARTS_OF_A_BIN, LoadRecord
 from store.records import BlockRecord
-from store.schema.measures import MEASURES, STEP_KINDS
+from store.schema.declaring import STEP_KINDS
+from store.schema.tables import MEASURES
 
 _ROUNDING = 1e-6  # relative: parts are summed in another order than their whole
 _CELL_COLUMNS = 7  # two bins, five batches

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import repeat
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping
+from sqlalchemy import Connection, RowMapping, func, select
 
 from store.records import MeasurementRecord, RunRecord, SideRecord
 from store.schema.sql_tables import MEASUREMENT
@@ -31,19 +32,31 @@ _LEAST_AT_ONCE = 100  # points, from which on rows go to the driver as they are
 
 
 def insert_points(connection: Connection, records: Sequence[MeasurementRecord], places: Sequence[int]) -> None:
-    """Store the records at these places, in this order."""
     if connection.dialect.name != "sqlite" or len(places) < _LEAST_AT_ONCE:
         insert_missing(connection, MEASUREMENT, [row_of_point(records[place]) for place in places])
         return
     now = _as_sqlite(utc_now())
-    if isinstance(records, PointTable):
-        names, rows = _rows_of_table(records, now)
+    with _indexed_after(connection, len(places)):
+        if isinstance(records, PointTable):
+            names, rows = _rows_of_table(records, now)
+            for chunk in chunks(places, _AT_ONCE):
+                _insert_rows(connection, names, rows(chunk))
+            return
         for chunk in chunks(places, _AT_ONCE):
-            _insert_rows(connection, names, rows(chunk))
-        return
-    for chunk in chunks(places, _AT_ONCE):
-        names, said = _said(_ALL_COLUMNS, [_tuple(records[place], now) for place in chunk])
-        _insert_rows(connection, names, said)
+            names, said = _said(_ALL_COLUMNS, [_tuple(records[place], now) for place in chunk])
+            _insert_rows(connection, names, said)
+
+
+@contextmanager
+def _indexed_after(connection: Connection, count: int) -> Iterator[None]:
+    """Sort the indexes once after an insert that is most of the table: half the time of keeping them in order."""
+    stored = connection.execute(select(func.max(MEASUREMENT.c.id))).scalar() or 0
+    indexes = sorted(MEASUREMENT.indexes, key=lambda index: str(index.name)) if count > max(stored, _AT_ONCE) else []
+    for index in indexes:
+        index.drop(connection)
+    yield
+    for index in indexes:
+        index.create(connection)
 
 
 Row = tuple[Any, ...]
@@ -92,7 +105,7 @@ def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[Se
     return [*_OF_A_POINT, *names], rows
 
 
-_AT_ONCE = 20_000
+_AT_ONCE = 300
 _ALL_COLUMNS = (*_SAME_NAME, "metrics", "definitions", "measured_at", "imported_at", *OF_RUN,
                 *(column for column, *_ in _OF_SIDES))  # fmt: skip
 _same = operator.attrgetter(*_SAME_NAME)
@@ -108,7 +121,6 @@ _plain = operator.attrgetter(*(name if name in _SAME_NAME else f"run.{name}" for
 
 
 def _tuple(record: MeasurementRecord, now: str) -> tuple[Any, ...]:
-    """The row of a point as SQLite's driver takes it, in the order of the columns."""
     for name, value in zip(_PLAIN, _plain(record), strict=True):
         if value is not None:
             _check_once(name, value)

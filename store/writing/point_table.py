@@ -28,13 +28,9 @@ class PointTable(Sequence[MeasurementRecord]):
     measured_at: list[datetime | None] = field(default_factory=list)
     extra: list[str] = field(default_factory=list)  # JSON
 
-    def extend(self, points: Iterable[Point]) -> None:
-        for column, values in zip(self._columns(), zip(*points, strict=True), strict=False):  # of no points no values
-            column.extend(values)
-
-    def extend_columns(self, lines: Sequence[int], setting: Sequence[int], *others: Sequence[Any]) -> None:
-        """Put points at the end, of whose columns each is given whole."""
-        for column, values in zip(self._columns(), (setting, lines, *others), strict=True):
+    def extend(self, columns: Iterable[Iterable[Any]]) -> None:
+        """Put points at the end by their settings, lines, keys, metrics, times and other fields."""
+        for column, values in zip(self._columns(), columns, strict=True):
             column.extend(values)
 
     def _columns(self) -> tuple[Any, ...]:
@@ -63,14 +59,13 @@ class PointTable(Sequence[MeasurementRecord]):
         return f"{self.name}:{self.lines[place]}"
 
     def first_of_each(self) -> PointTable:
-        """The points without those that an earlier line says already."""
         if len({*self.keys}) == len(self.keys):
             return self
         first: dict[str, int] = {}
         for place, key in enumerate(self.keys):
             first.setdefault(key, place)
         found = PointTable(name=self.name, shared=self.shared)
-        found.extend(zip(*([column[place] for place in first.values()] for column in self._columns()), strict=True))
+        found.extend([column[place] for place in first.values()] for column in self._columns())
         return found
 
     def with_shared(self, change: Callable[[MeasurementRecord], MeasurementRecord]) -> PointTable | None:
@@ -82,15 +77,12 @@ class PointTable(Sequence[MeasurementRecord]):
 
 
 class BesideKey(NamedTuple):
-    """Facts of a point that are in no key: the run and the file of `record`, and other fields."""
-
     record: MeasurementRecord
     extra: str
     setting: int | None  # of a table: points of one setting share the record
 
 
 def beside_key(records: Sequence[MeasurementRecord], place: int) -> BesideKey:
-    """Facts of the point at this place that are in no key; of a table without making a record."""
     if isinstance(records, PointTable):
         setting = records.setting[place]
         return BesideKey(records.shared[setting], records.extra[place], setting)

@@ -90,7 +90,6 @@ class Dimensions:
 
 @functools.cache
 def _ids_by(table: Table, columns: tuple[str, ...]) -> Select[Any]:
-    """The query for ids by keys, built once: building it costs more than running it."""
     named = [table.c[name] for name in columns]
     target: ColumnElement[Any] = named[0] if len(named) == 1 else tuple_(*named)
     return select(table.c.id, *named).where(target.in_(bindparam("keys", expanding=True)))

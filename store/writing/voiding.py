@@ -64,7 +64,6 @@ def unvoid(store: Store, reference: str) -> VoidReport:
 
 
 def find_target(connection: Connection, reference: str) -> tuple[Literal["sweep", "scenario"], int, str]:
-    """Find the one sweep or scenario whose key starts with a reference; a probe's reference names its scenario."""
     start = reference.strip().lower().partition(":")[0]
     if len(start) < _SHORTEST_REFERENCE or not set(start) <= set("0123456789abcdef"):
         raise InputError(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Decision
+    from sweepdb.deciding.decision import BUDGET, GAIN, MODE, MODES, REPORT, Decision, Mode
     from sweepdb.deciding.saying import NEXT, document, outcome_line, sentences
     from sweepdb.deciding.stored_decision import decide, decided
 

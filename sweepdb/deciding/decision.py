@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from queries.asking import Answer, Framed
 from store.location import StoreLocation
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from queries.learning import Disagreement
 
 REPORT = "deployments"  # whose options a question has
+Mode = Literal["aggregated", "pd", "both"]
+MODE: Mode = "aggregated"
+MODES: Mapping[str, tuple[str, ...]] = {  # the phases of the servers that are decided among
+    "aggregated": ("aggregated",), "pd": ("prefill", "decode"), "both": ("aggregated", "prefill", "decode"),
+}  # fmt: skip
 GAIN, BUDGET = 0.02, 1  # below which a run is not worth it, as a share; and starts to plan for
 
 
@@ -43,6 +48,15 @@ class Chosen:
     tpot_ms: float
     holds: float  # probability that all limits are kept together
     stands: str  # measured, near 3 runs, or predicted
+
+    @property
+    def launched(self) -> tuple[str, ...]:
+        """Its rows as `launch` takes them."""
+        *rows, counts = self.probe.split(" ")
+        if not rows:
+            return (self.probe,) if self.instances == 1 else (f"{self.instances}x", self.probe)
+        prefills, decodes = (int(count) * self.instances for count in counts.removesuffix("D").split("P"))
+        return *rows, f"{prefills}P{decodes}D"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,6 +120,6 @@ def _start(one: Start, *, first: bool) -> str:
     devices = f"{one.num_devices} {'device' if one.num_devices == 1 else 'devices'}"
     begin = NEXT if first else "Then"
     return (
-        f"{begin}: start {short_plan(one.plan)} on {devices} of {one.device} (row {one.probe}) and measure concurrency"
-        f" {users}: expected to gain {_percent(one.gain)}."
+        f"{begin}: start {short_plan(one.plan)} on {devices} of {one.device} (launch {one.probe}) and measure"
+        f" concurrency {users}: expected to gain {_percent(one.gain)}."
     )

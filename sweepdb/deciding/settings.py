@@ -1,11 +1,11 @@
-"""The settings among which a question decides: stored aggregated rows, as many of each server as a ladder may need."""
+"""The settings among which a question decides: stored rows, as many of each server as a ladder may need."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from queries.asking import Answer, Limits, Question, ReportOptions
 from queries.connect import StoreConnection
@@ -14,9 +14,14 @@ from queries.probes import find_scenario
 from queries.session import Session
 from store.errors import InputError
 from store.reading import read_transaction
+from sweepdb.deciding.decision import MODES
 from sweepdb.planning.ranking import number_of
 
-CURVE = "curve"
+if TYPE_CHECKING:
+    from evaluator.serving import DecodeSide, PairLoad, PrefillSide
+    from sweepdb.deciding.pairs import StoredSides
+
+_T = TypeVar("_T")
 _EVERY = 10_000  # servers
 _STEP = 2.0 ** (1.0 / 3.0)  # between the users of two rungs, where so many are stored
 _SERVERS = """
@@ -54,8 +59,22 @@ class Server(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Prefill and decode instances of one unit, with what is predicted of them."""
+
+    prefill: Server
+    decode: Server
+    prefill_instances: int
+    decode_instances: int
+    prompts: PrefillSide
+    load: PairLoad
+    steps: tuple[DecodeSide, ...]  # of all its decode instances, ascending
+    decoding: float = 0.0  # requests that decode at once at a setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A server at so many users, and what is predicted of it."""
+    """A server at so many users, and what is predicted of it; or a pair of them as one."""
 
     probe: str
     server: Server
@@ -64,46 +83,88 @@ class Setting:
     batch_size: int  # of one replica and pipeline stage
     ttft_ms: float
     tpot_ms: float
-
-    @property
-    def e2e_ms(self) -> float:
-        return self.ttft_ms + (self.server.output_length - 1.0) * self.tpot_ms
+    pair: Pair | None = field(default=None, compare=False)
 
 
-def stored_settings(session: Session, question: Question) -> tuple[Answer, list[Setting]]:
-    curve = session.ask(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The rows of a question."""
+
+    curve: Answer  # those of one phase, for what an answer says of its scope
+    settings: tuple[Setting, ...]  # of servers that do both
+    sides: StoredSides  # none where pairs are not asked about
+
+
+def stored_settings(session: Session, question: Question, mode: str) -> Stored:
+    if mode not in MODES:
+        raise InputError(f"`mode={mode}` is not one of {', '.join(MODES)}")
+    curves = {phase: _curve(session, question, phase) for phase in MODES[mode]}
+    rows = {phase: curve.dicts() for phase, curve in curves.items()}
+    for phase in ("aggregated", "decode", "prefill"):
+        if phase in rows and not rows[phase]:
+            raise InputError(
+                f"no {phase} rows that fit memory are stored of this question", hint="sweepdb plan MODEL evaluates them"
+            )
+    curve = next(iter(reversed(curves.values()))) if mode == "pd" else curves["aggregated"]
+    firsts = {_scenario(row): str(row["probe"]) for some in rows.values() for row in some}
+    with StoreConnection(session.location) as connection:
+        connection.narrow_to([find_scenario(session.location, name) for name in firsts])
+        servers = {one.scenario: one for one in _servers(connection, list(firsts.values()))}
+        if len({(one.model, one.input_length, one.output_length) for one in servers.values()}) > 1:
+            raise InputError(
+                f"a decision is about one model and workload; this question is about {len(curve.scope)} groups",
+                hint="choose with `model`, `workload` or `sweep`; stored: " + "; ".join(curve.scope[:4]),
+            )
+        sides = _sides(connection, servers, rows)
+    return Stored(
+        curve=curve, settings=tuple(_setting(row, servers) for row in rows.get("aggregated", ())), sides=sides
+    )
+
+
+def _curve(session: Session, question: Question, phase: str) -> Answer:
+    return session.ask(
         Question(
-            report=CURVE,
+            report="curve",
             scope=question.scope,
             definitions=question.definitions,
             limits=Limits(reserved_gib=question.limits.reserved_gib),
-            options=ReportOptions(mode="aggregated", as_predicted=True),
+            options=ReportOptions(mode=phase, as_predicted=True),
         )
     )
-    rows = curve.dicts()
-    if not rows:
+
+
+def _scenario(row: Mapping[str, object]) -> str:
+    return str(row["probe"]).partition(":")[0]
+
+
+def _setting(row: Mapping[str, object], servers: Mapping[str, Server]) -> Setting:
+    return Setting(
+        probe=str(row["probe"]),
+        server=servers[_scenario(row)],
+        plan=str(row["plan"]),
+        concurrency=int(number_of(row["concurrency"])),
+        batch_size=int(number_of(row["batch_size"])),
+        ttft_ms=number_of(row["ttft_ms"]),
+        tpot_ms=number_of(row["tpot_ms"]),
+    )
+
+
+def _sides(
+    connection: StoreConnection, servers: Mapping[str, Server], rows: Mapping[str, Sequence[Mapping[str, object]]]
+) -> StoredSides:
+    from sweepdb.deciding.pairs import StoredSides  # it builds settings of this module
+
+    if "decode" not in rows:
+        return StoredSides()
+    plans = {_scenario(row): str(row["plan"]) for some in rows.values() for row in some}
+    prompts, steps = ([str(row["probe"]) for row in rows[phase]] for phase in ("prefill", "decode"))
+    found = StoredSides.of(connection, servers, plans, prompts, steps)
+    if not found.prefills:
         raise InputError(
-            "no aggregated rows that fit memory are stored of this question", hint="sweepdb plan MODEL evaluates them"
+            "pairs are decided of rows that an engine serves, with prompts one by one among them",
+            hint="sweepdb plan MODEL `engine=vllm` evaluates them",
         )
-    firsts = {str(row["probe"]).partition(":")[0]: str(row["probe"]) for row in rows}
-    servers = _servers(session, list(firsts.values()))
-    if len({(one.model, one.input_length, one.output_length) for one in servers.values()}) > 1:
-        raise InputError(
-            f"a decision is about one model and workload; this question is about {len(curve.scope)} groups",
-            hint="choose with `model`, `workload` or `sweep`; stored: " + "; ".join(curve.scope[:4]),
-        )
-    return curve, [
-        Setting(
-            probe=str(row["probe"]),
-            server=servers[str(row["probe"]).partition(":")[0]],
-            plan=str(row["plan"]),
-            concurrency=int(number_of(row["concurrency"])),
-            batch_size=int(number_of(row["batch_size"])),
-            ttft_ms=number_of(row["ttft_ms"]),
-            tpot_ms=number_of(row["tpot_ms"]),
-        )
-        for row in rows
-    ]
+    return found
 
 
 def carried_rates(session: Session, question: Question) -> Mapping[str, float]:
@@ -126,20 +187,23 @@ def _has_loads(session: Session) -> bool:
         return bool(list(transaction.values(int, "SELECT id FROM load LIMIT 1")))
 
 
-def _servers(session: Session, probes: Sequence[str]) -> dict[str, Server]:
-    ids = [find_scenario(session.location, probe.partition(":")[0]) for probe in probes]
-    with StoreConnection(session.location) as connection:
-        connection.narrow_to(ids)
-        found = [Server(*row) for row in connection.execute(_SERVERS, {"probes": list(probes)}).fetchall()]
-    return {one.scenario: one for one in found}
+def _servers(connection: StoreConnection, probes: Sequence[str]) -> Iterator[Server]:
+    yield from (Server(*row) for row in connection.execute(_SERVERS, {"probes": list(probes)}).fetchall())
 
 
 def rungs(settings: Iterable[Setting], kept: Collection[str]) -> Iterator[Setting]:
     ordered = sorted(settings, key=lambda one: (one.server.scenario, one.concurrency))
     for _, of_server in groupby(ordered, key=lambda one: one.server.scenario):
-        ladder, next_users = list(of_server), 0.0
-        for one in ladder:
-            if one.concurrency >= next_users or one.probe in kept or one is ladder[-1]:
-                yield one
-            if one.concurrency >= next_users:
-                next_users = max(one.concurrency * _STEP, one.concurrency + 1)
+        yield from rising(list(of_server), lambda one: one.concurrency, _STEP, lambda one: one.probe in kept)
+
+
+def rising(
+    ladder: Sequence[_T], users: Callable[[_T], int], step: float, kept: Callable[[_T], bool] = lambda _: False
+) -> Iterator[_T]:
+    """Those of a ladder whose users lie a step apart, its last, and those that are kept."""
+    wanted = 0.0
+    for one in ladder:
+        if users(one) >= wanted or one is ladder[-1] or kept(one):
+            yield one
+        if users(one) >= wanted:
+            wanted = max(users(one) * step, users(one) + 1)

@@ -17,7 +17,7 @@ from store.errors import InputError
 from store.opening import open_store
 from store.writing import get_prices
 from sweepdb.deciding.choosing import BELIEVED, Worlds
-from sweepdb.deciding.decision import BUDGET, GAIN, REPORT, Band, Chosen, Decision, Outcome, Run, Rung, Start
+from sweepdb.deciding.decision import BUDGET, GAIN, MODE, REPORT, Band, Chosen, Decision, Outcome, Run, Rung, Start
 from sweepdb.deciding.settings import carried_rates, rungs, stored_settings
 from sweepdb.deciding.settings_run import OwnRun, failed_plans, own_runs
 from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from evaluator.sweep import Progress
+    from sweepdb.deciding.pairs import StoredSides
     from sweepdb.deciding.settings import Setting
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
@@ -49,6 +50,7 @@ def decide(
     on_notes: Callable[[Sequence[str]], None] = lambda _: None,
     budget: int = BUDGET,
     gain: float = GAIN,
+    mode: str = MODE,
     ruled_out: Mapping[str, str] | None = None,
     **options: Unpack[PlanKeywords],
 ) -> Decision:
@@ -65,7 +67,7 @@ def decide(
     sweep, _ = stored_or_evaluated(asked.evaluated, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
     question = question_of(REPORT, {**asked.question, "sweep": sweep, "target_rate": asked.own.rate})
     with open_session(store) as session:
-        return decided(session, question, budget=budget, gain=gain, ruled_out=ruled_out)
+        return decided(session, question, budget=budget, gain=gain, mode=mode, ruled_out=ruled_out)
 
 
 def decided(
@@ -74,6 +76,7 @@ def decided(
     *,
     budget: int = BUDGET,
     gain: float = GAIN,
+    mode: str = MODE,
     ruled_out: Mapping[str, str] | None = None,
 ) -> Decision:
     """The same of stored rows, by a question of the report `deployments`. Evaluates nothing."""
@@ -81,21 +84,22 @@ def decided(
         raise InputError(f"`budget={budget}` is not a number of starts from 1 to {_MOST_STARTS}")
     if not 0.0 < gain < 1.0:
         raise InputError(f"`gain={gain:g}` is not a share between 0 and 1", hint="`gain=0.02` is 2 %")
-    curve, settings = stored_settings(session, question)
+    stored = stored_settings(session, question, mode)
     wanted = Wanted(
         limits=question.limits,
         pairs=question.pairs,
         prices=_prices(session.location.url, question.options.price_date),
-        tpot_rule=curve.tpot,
+        tpot_rule=stored.curve.tpot,
         believed=question.limits.confidence or BELIEVED,
         carried=carried_rates(session, question) if question.pairs.target_qps is not None else {},
     )
     own = own_points(session.location)
-    out = {**failed_plans(session.location, own.failed, settings), **(ruled_out or {})}
-    fitting = [one for one in settings if wanted.fits(one) and one.server.scenario not in out]
-    runs, teaching = own_runs(session.location, own.points, fitting, prior_of(_REGION))
+    out = {**failed_plans(session.location, own.failed, stored), **(ruled_out or {})}
+    fitting = [one for one in stored.settings if wanted.fits(one) and one.server.scenario not in out]
+    runs, teaching = own_runs(session.location, own.points, fitting, stored.sides, prior_of(_REGION))
     kept = {run.setting.probe for run in runs if run.setting is not None}
-    all_rungs = tuple(rungs(fitting, kept))
+    of_pairs = _of_pairs(stored.sides, wanted, runs, out)
+    all_rungs = (*rungs(fitting, kept), *of_pairs)
     known = candidates(OwnSettings(settings=all_rungs, runs=runs, wanted=wanted, teaching=teaching))
     found = _Deciding(known, known.worlds(), gain)
     next_starts, others = tuple(found.starts(budget)), tuple(found.others())
@@ -106,16 +110,26 @@ def decided(
         next_starts=next_starts,
         decided=found.decided(),
         gain=gain,
-        runs=tuple(_run(known, run, fitting) for run in runs),
+        runs=tuple(_run(known, run) for run in runs),
         bands=tuple(_bands(known, all_rungs, set(drawn))),
         disagreements=tuple(known.disagreements()),
         versions_left_out=teaching.versions_left_out,
         ruled_out=out,
-        curve=replace(curve, question=question),
+        curve=replace(stored.curve, question=question),
         sweep=question.scope.sweep,
         store=session.location,
         simulated=bool(wanted.carried),
     )
+
+
+def _of_pairs(sides: StoredSides, wanted: Wanted, runs: Sequence[OwnRun], out: Mapping[str, str]) -> Iterator[Setting]:
+    """Settings of pairs: those that were run, and those of every unit. Both sides' names rule out all their units."""
+    run = [run.setting for run in runs if run.setting is not None and run.setting.pair is not None]
+    there = {(one.server, one.concurrency) for one in run}
+    for one in (*dict.fromkeys(run), *sides.settings(wanted.pairs.num_devices)):
+        names = {one.server.scenario, one.server.scenario.rpartition(" ")[0]}
+        if wanted.fits(one) and not names & out.keys() and (one in run or (one.server, one.concurrency) not in there):
+            yield one
 
 
 def _prices(store: str, on: str | None) -> dict[str, float]:
@@ -292,7 +306,7 @@ def _bands(known: OwnSettings, settings: Sequence[Setting], scenarios: Collectio
             )
 
 
-def _run(known: OwnSettings, run: OwnRun, settings: Sequence[Setting]) -> Run:
+def _run(known: OwnSettings, run: OwnRun) -> Run:
     kept = None
     if len(run.measured) == len(METRICS):
         ttft, tpot = (np.array([run.measured[name]]) for name in METRICS)
@@ -300,7 +314,7 @@ def _run(known: OwnSettings, run: OwnRun, settings: Sequence[Setting]) -> Run:
     return Run(
         measurement=run.measurement,
         device=run.server.device,
-        plan=next(one.plan for one in settings if one.server == run.server),
+        plan=run.plan,
         concurrency=run.users,
         ttft_ms=run.measured.get("ttft_ms"),
         tpot_ms=run.measured.get("tpot_ms"),

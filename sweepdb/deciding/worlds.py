@@ -18,6 +18,7 @@ import numpy as np
 from queries.asking import Limits, PairOptions
 from queries.learning import Posterior, Process
 from sweepdb.deciding.choosing import Worlds
+from sweepdb.deciding.pairs import PairsInWorlds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +35,7 @@ _DRAWS, _SEED = 1_000, 2026
 _GLANCES = 200  # draws by which candidates are found: one that keeps the limits in none of them is none
 _FOUR_OF_FIVE = 1.2815515655446004  # standard deviations to either side
 _MOST = 250  # settings that are drawn together
+_FEW_GLANCES, _MOST_GLANCED = 12, 1_500
 _LEAST_RATE = 1e-9  # requests/s of what carries none within the limits
 _TIE = 1e-3  # of what more requests/s are worth where the devices are the same
 
@@ -124,35 +126,87 @@ class OwnSettings:
         found: dict[Hashable, list[int]] = defaultdict(list)
         for place, one in enumerate(self.settings):
             found[self.teaching.group_of(one)].append(place)
-        return {group: (np.array(places), self.teaching.process_of(group)) for group, places in found.items()}
+        return {
+            group: (np.array(places), self.teaching.process_of(group, self.settings[places[0]]))
+            for group, places in found.items()
+        }
 
     @cached_property
     def _at(self) -> Posterior:
-        mean, covariance = np.zeros((len(self.settings), 2)), np.zeros((len(self.settings), 2, 2))
-        near, nearest, run = (np.zeros(len(self.settings), dtype=np.int64) for _ in range(3))
+        """Of pairs the factors of prompts and of decode steps, each by itself."""
+        count = len(self.settings)
+        mean, covariance = np.zeros((count, 2)), np.zeros((count, 2, 2))
+        near, nearest, run = (np.zeros(count, dtype=np.int64) for _ in range(3))
         for places, process in self.groups.values():
-            found = process.at(self._located(places))
-            mean[places], covariance[places] = found.mean, found.covariance
-            near[places], nearest[places], run[places] = found.near, found.nearest, found.measured
+            first, second = (process.at(side) for side in self._located(places))
+            mean[places] = np.column_stack([first.mean[:, 0], second.mean[:, 1]])
+            covariance[places] = first.covariance
+            if self._apart[places[0]]:
+                covariance[places] = [
+                    np.diag(both) for both in zip(first.covariance[:, 0, 0], second.covariance[:, 1, 1], strict=True)
+                ]
+            near[places], nearest[places] = np.minimum(first.near, second.near), second.nearest
+            run[places] = first.measured & second.measured
         return Posterior(mean=mean, covariance=covariance, near=near, nearest=nearest, measured=run.astype(np.bool_))
 
-    def _located(self, places: NDArray[np.int64]) -> list[Located]:
-        return [self.teaching.located(self.settings[place]) for place in places]
+    @cached_property
+    def _apart(self) -> NDArray[np.bool_]:
+        return np.array([one.pair is not None for one in self.settings], dtype=np.bool_)
+
+    def _located(self, places: NDArray[np.int64]) -> tuple[list[Located], list[Located]]:
+        """Where the TTFT and the TPOT of settings lie: of pairs those of their sides, else both at one place."""
+        settings = [self.settings[place] for place in places]
+        both = [
+            (self.teaching.located(one),) * 2 if one.pair is None else self.teaching.sides(one.pair, one.batch_size)
+            for one in settings
+        ]
+        return [first for first, _ in both], [second for _, second in both]
 
     @cached_property
     def _log_predicted(self) -> Floats:
         return np.log([[getattr(one, name) for name in METRICS] for one in self.settings]).reshape(-1, len(METRICS))
 
+    @cached_property
+    def _noise(self) -> Floats:
+        """Standard deviations of a single run, [setting, (TTFT, TPOT)]."""
+        found = np.zeros((len(self.settings), len(METRICS)))
+        for places, process in self.groups.values():
+            found[places] = process.prior.noise
+        return found
+
+    @cached_property
+    def _pairs(self) -> PairsInWorlds:
+        return PairsInWorlds([one for one in self.settings if one.pair is not None])
+
+    def _times(self, factors: Floats) -> Floats:
+        """Times in ms, by logarithms of factors [world, setting, (TTFT, TPOT)]."""
+        found: Floats = np.exp(self._log_predicted + factors)
+        if self._apart.any():
+            longer, slower = np.exp(factors[:, self._apart]).transpose(2, 0, 1)
+            found[:, self._apart] = np.stack(self._pairs.times(longer, slower), axis=2)
+        return found
+
+    @cached_property
+    def _expected(self) -> Floats:
+        found: Floats = self._times(self._at.mean[None])[0]
+        return found
+
     def expected(self, place: int) -> tuple[float, float]:
-        ttft, tpot = np.exp(self._log_predicted[place] + self._at.mean[place])
+        ttft, tpot = self._expected[place]
         return float(ttft), float(tpot)
+
+    @cached_property
+    def _bands(self) -> Floats:
+        """[end, setting, metric]: each metric's own factor moves, the other's stays."""
+        variance = np.diagonal(self._at.covariance, axis1=1, axis2=2) + np.square(self._noise)
+        reach = _FOUR_OF_FIVE * np.sqrt(variance)
+        moved = [self._at.mean + sign * reach * axis for axis in np.eye(2) for sign in (-1.0, 0.0, 1.0)]
+        ttft, tpot = self._times(np.stack(moved)).reshape(2, 3, -1, 2)
+        return np.stack([ttft[:, :, 0], tpot[:, :, 1]], axis=2)
 
     def bands(self, place: int) -> list[tuple[float, float, float]]:
         """The times of a run in ms, of each metric: four of five lie between the first and the last."""
-        variance = np.diagonal(self._at.covariance[place]) + np.square(self.prior.noise)
-        middle = self._log_predicted[place] + self._at.mean[place]
-        ends = np.exp(middle + np.outer([-_FOUR_OF_FIVE, 0.0, _FOUR_OF_FIVE], np.sqrt(variance)))
-        return [(float(low), float(mid), float(high)) for low, mid, high in ends.T]
+        return [(float(low), float(mid), float(high)) for low, mid, high in self._bands[:, place].T]
 
     def near(self, place: int) -> int:
         return int(self._at.near[place])
@@ -160,29 +214,30 @@ class OwnSettings:
     def disagreements(self) -> list[Disagreement]:
         return [one for _, process in self.groups.values() for one in process.disagreements()]
 
-    def glanced(self) -> Floats:
+    def glanced(self, draws: int = _GLANCES) -> Floats:
         """The worth of each setting in a few worlds, drawn by itself: of thousands no covariance is made."""
         random = np.random.default_rng(_SEED)
-        covariance = self._at.covariance + np.diag(np.square(self.prior.noise))
+        covariance = self._at.covariance + np.square(self._noise)[:, :, None] * np.eye(2)
         roots = np.linalg.cholesky(covariance + 1e-12 * np.eye(2))
-        normal = random.standard_normal((_GLANCES, len(self.settings), 2))
-        drawn = np.exp(self._log_predicted + self._at.mean + np.einsum("nab,snb->sna", roots, normal))
-        return self.wanted.worth(self.settings, drawn[:, :, 0], drawn[:, :, 1])
+        normal = random.standard_normal((draws, len(self.settings), 2))
+        times = self._times(self._at.mean + np.einsum("nab,snb->sna", roots, normal))
+        return self.wanted.worth(self.settings, times[:, :, 0], times[:, :, 1])
 
     def worlds(self) -> Worlds:
         """Draws, the same for the same settings and runs."""
         random = np.random.default_rng(_SEED)
         drawn = np.zeros((_DRAWS, len(self.settings), len(METRICS)))
         for places, process in self.groups.values():
-            noise = np.repeat(np.square(self.prior.noise), len(places))
-            root = np.linalg.cholesky(process.across(self._located(places)) + np.diag(noise + 1e-9))
+            covariance, of = _jointly(process, *self._located(places))
+            noise = self._noise[places].T.ravel()  # of each run, where settings share their sides, too
+            root = np.linalg.cholesky(covariance[np.ix_(of, of)] + np.diag(noise**2 + 1e-9))
             normal = random.standard_normal((_DRAWS, len(noise)))
             drawn[:, places] = (normal @ root.T).reshape(_DRAWS, len(METRICS), -1).transpose(0, 2, 1)
-        drawn = np.exp(self._log_predicted + self._at.mean + drawn)
+        times = self._times(self._at.mean + drawn)
         servers = {server: number for number, server in enumerate(dict.fromkeys(one.server for one in self.settings))}
         return Worlds(
             starts=np.array([servers[one.server] for one in self.settings]),
-            worth=self.wanted.worth(self.settings, drawn[:, :, 0], drawn[:, :, 1]),
+            worth=self.wanted.worth(self.settings, times[:, :, 0], times[:, :, 1]),
             measured=self.measured(),
             believed=self.wanted.believed,
         )
@@ -202,10 +257,25 @@ class OwnSettings:
         return found
 
 
+def _jointly(process: Process, first: Sequence[Located], second: Sequence[Located]) -> tuple[Floats, NDArray[np.int64]]:
+    """The joint covariance of the factors of places, and where in it each TTFT lies, then each TPOT."""
+    unique = {one: number for number, one in enumerate(dict.fromkeys((*first, *second)))}
+    of = [unique[one] for one in first] + [len(unique) + unique[one] for one in second]
+    return process.across(list(unique)), np.array(of, dtype=np.int64)
+
+
 def candidates(known: OwnSettings) -> OwnSettings:
-    """The same with those settings alone that may be the answer, the most promising, and what was measured."""
-    promise = known.glanced().mean(axis=0)
+    """The same with those settings alone that may be the answer, the most promising, and what was measured.
+
+    Where prefill and decode instances are paired there are so many that a few worlds leave most of them out first."""
+    if len(known.settings) > _MOST_GLANCED:
+        known = _promising(known, _FEW_GLANCES, _MOST_GLANCED)
+    return _promising(known, _GLANCES, _MOST)
+
+
+def _promising(known: OwnSettings, draws: int, most: int) -> OwnSettings:
+    promise = known.glanced(draws).mean(axis=0)
     run = {one.setting for one in known.runs}
     order = sorted(range(len(promise)), key=lambda place: (known.settings[place] not in run, -promise[place]))
-    kept = {place for place in order[:_MOST] if known.settings[place] in run or promise[place] > 0.0}
+    kept = {place for place in order[:most] if known.settings[place] in run or promise[place] > 0.0}
     return replace(known, settings=tuple(one for place, one in enumerate(known.settings) if place in kept))

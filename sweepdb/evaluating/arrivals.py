@@ -86,7 +86,6 @@ def _pool(options: SweepOptions, trace: TracedArrivals | None) -> PoolSettings |
 
 
 def _caches(options: SweepOptions, trace: TracedArrivals | None) -> tuple[CacheRoom, ...] | None:
-    """Rooms of the tiers that keep prefixes of a log: of none, devices alone keep them."""
     if options.trace_caches is None:
         return None
     if options.prefill_policy is not None:

@@ -57,7 +57,6 @@ def read_value(item: Declared, value: object, named: str) -> object:
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """Names like one that is unknown, or all of them."""
     found = difflib.get_close_matches(name, sorted(known), n=3)
     return f"nearest: {', '.join(found)}" if found else f"known: {', '.join(sorted(known))}"
 

@@ -134,7 +134,6 @@ def _product(
     devices: Sequence[DeviceProfile],
     store_url: str | None,
 ) -> SweepRequest:
-    """The part of a request that is about one serving model on its devices. The caller adds models and formats."""
     return SweepRequest(
         models=(),
         devices=tuple(with_kernels_of(device, serving.label) for device in devices),

@@ -204,8 +204,6 @@ def _silent(_: Progress) -> None: ...
 
 
 class _Printed:
-    """Progress as lines on stderr, at most one a second and one at the end."""
-
     def __init__(self) -> None:
         self._said = time.monotonic()
 

@@ -101,7 +101,6 @@ def client_of(options: SweepOptions, serving: Serving) -> Client | None:
 
 
 def launch_of(options: SweepOptions, serving: Serving) -> Launch:
-    """How the server was started; the token budget is the workload's."""
     given = {one.name: getattr(options, one.name) for one in fields(Launch) if one.name != "compile"}
     named = {keyword: value for keyword, value in given.items() if value is not None}
     if named and serving.engine is None:
@@ -118,7 +117,6 @@ def _keyword_of(field: str) -> str:
 
 
 def routing_of(options: SweepOptions) -> Routing | None:
-    """How tokens fall on experts; None (`auto`) leaves it to the serving model."""
     if options.routing is None or options.routing == "auto":
         return None
     load = busiest_load(options.routing)

@@ -15,7 +15,7 @@ from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance
 
 BENCH, LADDER = "bench.sh", "ladder.sh"
-_SERVER, _END = "server.sh", "END_OF_SWEEPDB_FILE"
+_STARTS, _END = ("start.sh", "server.sh"), "END_OF_SWEEPDB_FILE"
 CLIENTS = ("vllm", "guidellm", "aiperf")  # the one that is asked by first
 _PROMPTS_A_USER = 10  # as clients of the published points ask
 
@@ -119,8 +119,9 @@ done
 
 
 def one_script(files: Mapping[str, str], folder: str) -> str:
-    if _SERVER not in files or LADDER not in files:
-        raise InputError("one script is of one server on one host", hint="`output` writes a folder that says the rest")
+    start = next((name for name in _STARTS if name in files), None)
+    if start is None or LADDER not in files:
+        raise InputError("one script is of servers on one host", hint="`output` writes a folder that says the rest")
     written = "".join(
         f"cat > {shlex.quote(name)} <<'{_END}'\n{text}{'' if text.endswith(chr(10)) else chr(10)}{_END}\n"
         for name, text in sorted(files.items())
@@ -129,7 +130,7 @@ def one_script(files: Mapping[str, str], folder: str) -> str:
 set -euo pipefail
 mkdir -p {shlex.quote(folder)} && cd {shlex.quote(folder)}
 {written}chmod +x ./*.sh
-./{_SERVER} > server.log 2>&1 &
+./{start} > server.log 2>&1 &
 SERVER=$!
 trap 'kill "$SERVER" 2> /dev/null || true' EXIT
 until curl -fsS "${{BASE_URL:-http://127.0.0.1:8000}}/health" > /dev/null 2>&1; do

@@ -89,7 +89,6 @@ def _stated(folder: Path) -> _Values:
 
 
 def results_of(path: Path) -> Path:
-    """Where measurements of a launched folder lie; any other path is itself."""
     return path / RESULTS if (path / EXPECTED).is_file() else path
 
 

@@ -58,7 +58,6 @@ class Holding:
 
     @property
     def length_flag(self) -> str | None:
-        """The flag of the longest request; None where a file has it."""
         return self.length if self.length is not None and self.length.startswith("--") else None
 
 
@@ -113,7 +112,6 @@ def production(command: ServerCommand) -> ServerCommand:
 
 
 def _explained(row: ServerCommand, served: ServerCommand) -> Iterator[str]:
-    """A line for each limit that a server has otherwise than its row, with what the row needs."""
     held = holding(row.engine)
     if held.share is not None and held.length is not None:  # else nobody wrote them down
         yield from _limits_explained(row, served, held.share, held.length, held.seats)
@@ -165,7 +163,6 @@ def _held(instance: StoredInstance, engine: Engine) -> int | None:
 
 
 def _fitting_length(instance: StoredInstance, engine: Engine) -> str:
-    """The longest request that a server could let in, and what bounds it."""
     most, held = instance.model.max_positions, _held(instance, engine)
     if held is not None and (most is None or held < most):
         return f"{max(held // 1000 * 1000, instance.context_tokens):,} tokens, which the cache holds"

@@ -35,7 +35,7 @@ from sweepdb.launching.server_command import (
     Role,
     ServerCommand,
 )
-from sweepdb.launching.several_servers import start_files
+from sweepdb.launching.several_servers import on_a_host, pair_start, start_files
 from sweepdb.launching.shell_target import SCRIPT, encoder_scripts, router_files, scripts, scripts_of
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 from sweepdb.sessions import open_session
@@ -128,6 +128,8 @@ def _started_files(commands: list[ServerCommand], target: str) -> Files:
         files |= router_files(commands)
     if target == "shell" and first.several and scripts_of(first) == first.instance.nodes:
         files |= start_files(first, tuple(scripts([first])))
+    if target == "shell" and on_a_host(commands) and SCRIPT in files:
+        files |= pair_start(commands)
     return files
 
 

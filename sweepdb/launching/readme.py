@@ -57,7 +57,8 @@ hundredth.
 
 def _started(target: str, commands: list[ServerCommand], files: Mapping[str, str]) -> str:
     if target == "shell" and START in files:
-        return f"./{START}, which says how on several hosts; clients ask port 8000 of host 0"
+        elsewhere = ", which says how on several hosts" if commands[0].several else ""
+        return f"./{START}{elsewhere}; clients ask port 8000 of host 0"
     if target == "shell":
         mine = (name for name in sorted(files) if name.endswith(".sh") and not name.startswith(PRODUCTION))
         return ", ".join(name for name in mine if name not in {BENCH, LADDER})

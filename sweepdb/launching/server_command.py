@@ -23,7 +23,6 @@ ENGINE_NAMES: Mapping[str, str] = {name: launcher.title for name, launcher in LA
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
 CONFIG_FILE = "engine.yaml"
 PRODUCTION = "production-"  # before the names of files that start a server as one would run it
-PORT = "${PORT:-8000}"  # where a server listens: start.sh says it of several
 HEALTH = "/health"  # what every engine answers once it is ready
 Settings = dict[str, str | None]  # flag to value, None for a flag that takes none
 Files = dict[str, str]  # text by name
@@ -47,6 +46,11 @@ class ServerCommand:
     not_set: tuple[str, ...] = ()
     prefix: str = ""  # before the names of its files
     explained: tuple[str, ...] = ()  # limits that a server has otherwise than its row
+
+    @property
+    def port(self) -> str:
+        """Where a server listens: start.sh says it of several."""
+        return f"${{PORT:-{PORTS[self.role]}}}"
 
     @property
     def several(self) -> bool:
@@ -145,7 +149,6 @@ def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
 
 
 def _of_formats(instance: StoredInstance) -> Iterator[str]:
-    """Parts whose weights are evaluated in a format that the model is not published in: flags name no format a part."""
     precision, model = instance.precision, instance.model
     native = model.native_linear
     if precision.linear.upper() != native.upper():

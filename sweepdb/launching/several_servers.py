@@ -1,16 +1,18 @@
-"""Several servers of one row as one deployment: a script that starts those of a host, and the router before all.
+"""Several servers as one deployment, of one row or of a pair: a script that starts those of a host, and their router.
 
 Routers are the engines' own: vllm-router and SGLang's. TensorRT-LLM brings one for prefill and decode apart alone, so
 nginx stands before its servers. Requests go round, as the prediction spreads them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sweepdb.launching.server_command import HEALTH, Engine, Files, ServerCommand
+from sweepdb.launching.server_command import HEALTH, PORTS, Engine, Files, ServerCommand
 
 START = "start.sh"
+BOOTSTRAP_PORT = 8998  # of SGLang's first prefill instance
+_NIXL_PORT, _NIXL_PORTS = 5600, 64  # of vLLM's first instance, and as many for each
 _FIRST_PORT = 8001  # the router has 8000
 _VLLM = 'exec vllm-router --worker-urls "${urls[@]}" --policy round_robin --host 0.0.0.0 --port 8000'
 _SGLANG = (
@@ -112,3 +114,50 @@ def start_files(command: ServerCommand, scripts: tuple[str, ...]) -> Files:
         "",
     ]
     return {START: "\n".join(lines)}
+
+
+def on_a_host(commands: Sequence[ServerCommand]) -> bool:
+    """Whether a pair's instances are all on one host: nobody but `launch` need say where they are."""
+    needed = sum(one.instances * one.instance.devices for one in commands)
+    return len(commands) > 1 and needed <= min(one.instance.devices_a_node for one in commands)
+
+
+def pair_start(commands: Sequence[ServerCommand]) -> Files:
+    """start.sh of a pair on one host: every instance on its own devices and ports, and the router when all answer."""
+    counts = " and ".join(f"{one.instances} {one.role}" for one in commands)
+    ready = [
+        f'until curl -sf -o /dev/null "http://127.0.0.1:{PORTS[one.role] + number}{HEALTH}"; do sleep 2; done'
+        for one in commands
+        for number in range(one.instances)
+    ]
+    lines = [
+        "#!/usr/bin/env bash",
+        f"# Starts {counts} instances on this host, and their router: http://THIS_HOST:8000.",
+        "# PRODUCTION=1 serves without the limits that reproduce the rows. Whatever ends first ends all of them.",
+        "set -euo pipefail",
+        'cd "$(dirname "$0")"',
+        'kind="${PRODUCTION:+production-}"',
+        "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT",
+        *_instances_of_pair(commands),
+        "{",
+        *(f"  {line}" for line in ready),
+        "  exec ./router.sh",
+        "} &",
+        "wait -n",
+        "",
+    ]
+    return {START: "\n".join(lines)}
+
+
+def _instances_of_pair(commands: Sequence[ServerCommand]) -> Iterator[str]:
+    started = 0
+    for one in commands:
+        for number in range(one.instances):
+            devices = range(started, started + one.instance.devices)
+            said = [f"CUDA_VISIBLE_DEVICES={','.join(map(str, devices))}", f"PORT={PORTS[one.role] + number}"]
+            if one.engine == "vllm":
+                said.append(f"VLLM_NIXL_SIDE_CHANNEL_PORT={_NIXL_PORT + started * _NIXL_PORTS}")
+            if one.engine == "sglang" and one.role == "prefill":
+                said.append(f"BOOTSTRAP={BOOTSTRAP_PORT + number}")
+            yield f'{" ".join(said)} "./${{kind}}{one.role}.sh" &'
+            started += one.instance.devices

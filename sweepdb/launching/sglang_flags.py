@@ -119,7 +119,6 @@ def _add_encoders(flags: Flags, number: int) -> None:
 
 
 def encoder_places(number: int) -> list[tuple[str, int]]:
-    """A name for the host of each encoder, with its port: one a device."""
     return [(f"ENCODER_{place}", ENCODER_PORT + place) for place in range(number)]
 
 
@@ -157,7 +156,6 @@ def _add_tiers(flags: Flags, names: list[str]) -> None:
 
 
 def _add_replicas(flags: Flags, replicas: int, *, routed: bool) -> None:
-    """Replicas of attention inside the tensor group, or of a whole dense model."""
     if not routed:
         flags.add("--dp-size", replicas)
     elif flags.table.has("--attn-dp-size"):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import yaml
 
-from sweepdb.launching.server_command import ENGINE_NAMES, PORT, PORTS, Engine, Files, ServerCommand
-from sweepdb.launching.several_servers import server_router
+from sweepdb.launching.server_command import ENGINE_NAMES, PORTS, Engine, Files, ServerCommand
+from sweepdb.launching.several_servers import BOOTSTRAP_PORT, on_a_host, server_router
 from sweepdb.launching.sglang_flags import ENCODER_PORT, encoder_settings
 from sweepdb.launching.stored_instance import StoredInstance
 
@@ -65,8 +65,9 @@ def quoted(value: str) -> str:
 
 def command_lines(command: ServerCommand, host: int) -> str:
     words = [name if value is None else f"{name} {_value(name, value)}" for name, value in command.words(host)]
-    if command.role == "server":
-        words = [f'--port "{PORT}"' if word.startswith("--port ") else word for word in words]
+    words = [f'--port "{command.port}"' if word.startswith("--port ") else word for word in words]
+    if command.engine == "sglang" and command.role == "prefill":
+        words.append(f'--disaggregation-bootstrap-port "${{BOOTSTRAP:-{BOOTSTRAP_PORT}}}"')
     return _WIDE.join([shlex.join(command.program), *words])
 
 
@@ -142,16 +143,25 @@ def router_files(commands: list[ServerCommand]) -> Files:
     return {} if write is None or sum(one.instances for one in commands) == 1 else write(commands)
 
 
-def _addresses(command: ServerCommand) -> Iterator[str]:
-    return (f"{command.role.upper()}_{number}:{PORTS[command.role]}" for number in range(command.instances))
+def _addresses(commands: list[ServerCommand]) -> Iterator[tuple[ServerCommand, str, int]]:
+    """Every instance with its address, known on one host, and the port by which SGLang's sides find each other."""
+    known = on_a_host(commands)
+    for one in commands:
+        for number in range(one.instances):
+            host, port = ("127.0.0.1", number) if known else (f"{one.role.upper()}_{number}", 0)
+            yield one, f"{host}:{PORTS[one.role] + port}", BOOTSTRAP_PORT + port
 
 
-def _router(words: list[str], *flags: tuple[str, ...], edit: str = "in this file") -> str:
+def _router(
+    commands: list[ServerCommand], words: list[str], *flags: tuple[str, ...], edit: str = "in this file"
+) -> str:
     lines = [shlex.join(words), *(shlex.join(flag) for flag in flags)]
     return "\n".join(
         [
             "#!/usr/bin/env bash",
-            f"# Write the addresses of the instances in place of the names {edit}.",
+            f"# start.sh starts it where the instances are on this host; else write their addresses {edit}."
+            if on_a_host(commands)
+            else f"# Write the addresses of the instances in place of the names {edit}.",
             "set -euo pipefail",
             f"exec {_WIDE.join(lines)}",
             "",
@@ -160,27 +170,30 @@ def _router(words: list[str], *flags: tuple[str, ...], edit: str = "in this file
 
 
 def _by_role(commands: list[ServerCommand]) -> Iterator[tuple[str, ...]]:
-    for one in commands:
-        yield from ((f"--{one.role}", f"http://{address}") for address in _addresses(one))
+    for one, address, bootstrap in _addresses(commands):
+        found_by = (str(bootstrap),) if one.engine == "sglang" and one.role == "prefill" else ()
+        yield (f"--{one.role}", f"http://{address}", *found_by)
 
 
 def _sglang_router(commands: list[ServerCommand]) -> Files:
     words = ["python3", "-m", "sglang_router.launch_router", "--pd-disaggregation"]
-    return {SCRIPT: _router(words, *_by_role(commands), ("--port", _PORT))}
+    return {SCRIPT: _router(commands, words, *_by_role(commands), ("--port", _PORT))}
 
 
 def _vllm_router(commands: list[ServerCommand]) -> Files:
     evenly = ("--policy", "round_robin")  # as the prediction spreads requests
     where = (("--host", "0.0.0.0"), ("--port", _PORT))  # noqa: S104  a router is there to be reached
-    return {SCRIPT: _router(["vllm-router"], ("--vllm-pd-disaggregation",), *_by_role(commands), evenly, *where)}
+    flags = (("--vllm-pd-disaggregation",), *_by_role(commands), evenly, *where)
+    return {SCRIPT: _router(commands, ["vllm-router"], *flags)}
 
 
 def _trtllm_router(commands: list[ServerCommand]) -> Files:
     sides = {"prefill": "context_servers", "decode": "generation_servers"}
     places: dict[str, object] = {"hostname": "0.0.0.0", "port": int(_PORT), "backend": "pytorch"}  # noqa: S104  the same
     for one in commands:
-        places[sides[one.role]] = {"num_instances": one.instances, "urls": list(_addresses(one))}
-    script = _router(["trtllm-serve", "disaggregated"], ("-c", _PLACES), edit=f"in {_PLACES}")
+        urls = [address for of, address, _ in _addresses(commands) if of is one]
+        places[sides[one.role]] = {"num_instances": one.instances, "urls": urls}
+    script = _router(commands, ["trtllm-serve", "disaggregated"], ("-c", _PLACES), edit=f"in {_PLACES}")
     return {
         SCRIPT: script.replace("\nexec ", '\ncd "$(dirname "$0")"\nexec '),
         _PLACES: yaml.safe_dump(places, sort_keys=False),

@@ -75,7 +75,6 @@ class StoredInstance:
 
     @property
     def nodes(self) -> int:
-        """Hosts that the instance spans; devices that encode for it may be anywhere."""
         return -(-self.plan.language_devices // self.devices_a_node)
 
     @property
@@ -110,7 +109,6 @@ class StoredInstance:
 
     @property
     def engine(self) -> str | None:
-        """The engine whose scheduler the row was evaluated with, None for formulas."""
         return rule_of(self.scenario.serving_model)
 
     @property

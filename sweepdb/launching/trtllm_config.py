@@ -79,7 +79,6 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
 
 
 def _check(instance: StoredInstance, version: str | None) -> None:
-    """Refuse what this engine, or its settings as they are written here, cannot serve."""
     check_launchable("trtllm", instance)
     if version not in {None, *VERSIONS}:
         raise InputError(f"keys of TensorRT-LLM {version} are not known", hint=f"known: {', '.join(VERSIONS)}")

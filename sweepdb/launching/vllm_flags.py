@@ -119,7 +119,6 @@ def _add_micro_batches(flags: Flags, plan: Plan, role: Role) -> None:
 
 
 def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:
-    """Flags that differ between hosts: replicas in one place each, or one split over all hosts."""
     if instance.nodes == 1:
         return []
     plan, hosts = instance.plan, range(instance.nodes)

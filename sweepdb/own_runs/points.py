@@ -85,7 +85,9 @@ def located(record: MeasurementRecord) -> OwnPoint | str:
         return "not a closed loop of whole requests under an engine we know"
     measured = central_metrics(record.metrics)
     taught = {name: measured[name] for name in TAUGHT if measured.get(name, 0.0) > 0.0}
-    return _taught(record, one, taught) if one.prefill_plan is None else _taught_apart(record, one, taught)
+    if one.prefill_plan is None:
+        return _taught(record, one, taught)
+    return _taught_apart(record, one, taught) if failure_of(record) is None else _failed_apart(record, one)
 
 
 def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint:
@@ -108,6 +110,11 @@ def _taught_apart(record: MeasurementRecord, one: Deployment, taught: Mapping[st
     times = {"ttft_ms": ttft, "tpot_exclusive_ms": tpot}
     whole = replace(_point(record, one, times, size), prompts=prompts)
     return replace(whole, setting=whole.setting._replace(num_devices=float(plan.num_devices)))
+
+
+def _failed_apart(record: MeasurementRecord, one: Deployment) -> OwnPoint:
+    plan = plan_name(one.prefill_plan) if one.prefill_plan is not None else ""
+    return replace(_point(record, one, {}, 1), prompts=Apart(plan, one.prefill_instances, one.instances, 0.0, 0.0))
 
 
 def _at_rate(record: MeasurementRecord) -> OwnPoint | str:

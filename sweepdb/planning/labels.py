@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from store.schema import LABELS, SHARES
 
 _GIBIBYTE = 2**30
+_PAIR = " + "
 _PART = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)")
 
 
@@ -16,7 +17,13 @@ def read_label(label: str) -> dict[str, int]:
 
 
 def short_plan(label: str) -> str:
-    """The sizes above 1, the tensor parallel one always; the tensor split of experts only beside an expert split."""
+    """The sizes above 1, the tensor parallel one always; the tensor split of experts only beside an expert split.
+
+    Of a pair (`2 x tp1... + 1 x tp2...`) both sides."""
+    if _PAIR in label:
+        counts, plans = zip(*(side.split(" x ") for side in label.split(_PAIR)), strict=True)
+        prefill, decode = (f"{count} x {short_plan(plan)}" for count, plan in zip(counts, plans, strict=True))
+        return f"(prefill {prefill}, decode {decode})"
     sizes = read_label(label)
     said = [f"{name.upper()}{sizes[name]}" for name in ("tp", "pp", "dp", "ep") if sizes[name] > 1 or name == "tp"]
     if sizes["moetp"] > 1 and sizes["ep"] > 1:

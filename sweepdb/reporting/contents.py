@@ -101,7 +101,6 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
 
 
 def _stored_row(session: Session, won: Mapping[str, object] | None) -> dict[str, object]:
-    """The stored row of a deployment, of separate phases that which writes answers; nothing where none wins."""
     reference = won and (won["probe"] or won["decode_probe"])
     if not reference:
         return {}

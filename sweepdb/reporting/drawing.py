@@ -37,7 +37,6 @@ _BEYOND = re.compile("[\U00010000-\U0010ffff]")
 
 
 def drawing_engine() -> ModuleType:
-    """The module vl_convert, or an error that says how to install it."""
     try:
         return import_module("vl_convert")
     except ImportError:

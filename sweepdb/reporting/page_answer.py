@@ -64,7 +64,6 @@ def _subject(decision: Contents) -> str:
 
 
 def _sure(decision: Contents, row: Row) -> Iterator[str]:
-    """How far the first number of the report may be off."""
     tokens = amount(row["output_tokens_per_s"])
     spans = "; ".join(rate_spans(decision.answer, str(row["device"]), str(row["mode"]), tokens))
     yield f"These numbers are predicted. Half of measured tokens/s lie {spans}."

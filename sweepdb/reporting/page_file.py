@@ -93,7 +93,6 @@ def _page(pieces: _Pieces, title: str, inner: Iterable[Html | str], below: Itera
 
 
 def _winners(decision: Contents) -> list[Mapping[str, object]]:
-    """The deployments under the limits asked for, the best first."""
     if decision.stops is None:
         return []
     stops = decision.stops
@@ -120,7 +119,6 @@ def _data(decision: Contents, picture: dict[str, Json] | None, *, marked: bool) 
 
 
 def _row(decision: Contents, row: Mapping[str, object]) -> dict[str, Json]:
-    """A deployment: its sentence and cells as text, and the numbers that prices change or that pictures show."""
     paid = amount(row["devices_used"]) + (amount(row["devices_idle"]) if row["carries_target"] is None else 0.0)
     served = amount(row["served_qps"]) / amount(row["system_qps"]) if amount(row["system_qps"]) else 0.0
     return {

@@ -59,7 +59,6 @@ def page_parts(
 
 
 def cells_of(row: Row) -> list[object]:
-    """A deployment as the cells of the table that moves."""
     return [readable_row(row)[name] for name, _ in CELLS]
 
 

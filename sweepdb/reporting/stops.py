@@ -193,7 +193,6 @@ def _stops(asked: Limit, least: float, most_ms: float, *, most: int) -> tuple[Li
 
 
 def _round_numbers(least: float, most: float, mantissas: Sequence[float]) -> Iterator[float]:
-    """Of the numbers with these mantissas those between the two, and the next on either side."""
     decades = range(floor(log10(least)) - 1, floor(log10(most)) + 2)
     numbers = [float(f"{mantissa * 10.0**decade:.6g}") for decade in decades for mantissa in mantissas]
     below = max(number for number in numbers if number <= least)

@@ -151,7 +151,7 @@ class _Running:
             scenario=wanted.scenario,
             plan=wanted.plan,
             device=wanted.device,
-            folder=f"{self.journal.begun + 1:03d}-{wanted.probe.replace(':', '-')}",
+            folder=f"{self.journal.begun + 1:03d}-{wanted.probe.replace(':', '-').replace(' ', '-')}",
             ladder=_loads(wanted),
         )
         self.journal.begin(start)

@@ -50,7 +50,6 @@ def candidates_of(
 
 
 def _rows(scope: Mapping[str, object], rate: float, store: str | None) -> Sequence[Row]:
-    """The rows of `capacity` on one device each, with the devices of one instance of each side."""
     with open_session(store) as session:
         rows = session.ask(question_of("capacity", {**scope, "rate": rate, "top": _MOST})).dicts()
     rows = [row for row in rows if row["prefill_device"] in {None, row["device"]}]
@@ -109,7 +108,6 @@ def _candidate(row: Row, rates: FloatArray, scaling: Scaling) -> Iterator[Candid
 
 
 def scaled_by(rates: FloatArray, goodput: float, scaling: Scaling, needed: Integers) -> dict[str, Scaled]:
-    """The three usual ways to scale replicas that are needed by hour."""
     from evaluator.arrivals import reactive, scheduled, static
 
     return {

@@ -37,7 +37,6 @@ class Candidate:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Of its sides."""
         return ("aggregated",) if self.decode is None else ("prefill", "decode")
 
     @property
@@ -91,7 +90,6 @@ class DaySchedule(Framed):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The ways to scale, of which the last are simulated for the first candidate alone."""
         return tuple(self.attained)
 
     @property
@@ -102,7 +100,6 @@ class DaySchedule(Framed):
 
     @property
     def totals_columns(self) -> tuple[str, ...]:
-        """Columns of `totals`."""
         return ("rank", "device", "plan", "num_devices", "simulated", *(f"{kind}_device_hours" for kind in self.kinds),
                 *(f"{kind}_usd" for kind in self.kinds))  # fmt: skip
 

@@ -66,8 +66,6 @@ def allotted(models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pool) 
 
 
 class _Program:
-    """Variables of each model, choice and hour: replicas, replicas that start; and requests that are lost."""
-
     def __init__(self, models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pool) -> None:
         self.highs: Any = _solver()
         self.models, self.pool, self.proven = models, pool, True
@@ -86,7 +84,6 @@ class _Program:
         )
 
     def _choice(self, choice: Choice) -> tuple[Any, list[tuple[Any, Any]]]:
-        """Whether it is chosen; running and starting replicas of each hour."""
         most, before = self.pool.devices.get(choice.device, 0) // choice.num_devices, None
         chosen = self.highs.addBinary()
         hours = []

@@ -91,7 +91,6 @@ def _given(**scope: object) -> dict[str, object]:
 
 
 def _minutes_of_hours(days: Iterable[Day]) -> Integers:
-    """60 of each hour; of the last one what the longest day has of it."""
     longest = max(day.rates_per_s.size for day in days)
     return np.diff(np.append(np.arange(0, longest, _HOUR), longest))
 
@@ -107,7 +106,6 @@ def _known_device(name: str) -> str:
 
 
 def _fitting(candidates: list[Candidate], pool: int | Mapping[str, int]) -> list[Candidate]:
-    """The first candidates of each kind of device."""
     room = {one.device: pool if isinstance(pool, int) else pool.get(one.device, 0) for one in candidates}
     if not any(room.values()):
         raise InputError(
@@ -169,7 +167,6 @@ class _Model:
         ]
 
     def needed(self, one: Candidate) -> Integers:
-        """Replicas of each hour; none in one without requests, unless some always run."""
         counts = self._whole(one.scaled["scheduled"].of_hours())
         return np.where(self.requests > 0, counts, self.minimum)
 

@@ -79,7 +79,6 @@ def day_of(trace: str | os.PathLike[str], trace_unit: str) -> Day:
 
 
 def check_counts(**given: int | None) -> None:
-    """Refuse what is no count of minutes or of replicas."""
     for keyword, value in given.items():
         least = 1 if keyword in {"maximum", "pool"} or (keyword == "minimum" and "pool" not in given) else 0
         if value is not None and (
@@ -174,7 +173,6 @@ class AskedDay:
         return DayPlayer(scenario, operators, cost_of(scenario), self.day, self.seed), scenario
 
     def simulation(self, one: Candidate, location: StoreLocation) -> _Simulation:
-        """The day's requests for a candidate, both of its sides together."""
         from evaluator.arrivals import PairPlayer
 
         player, scenario = self._player(one, location)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,10 +23,6 @@ from store.schema import MEASURES, SweepOutcome
 from store.writing import get_operators
 from sweepdb.restoring import planned_of
 from sweepdb.sharing.believable import refuse_unbelievable_load
-
-if TYPE_CHECKING:
-    from store.opening import Store
-
 
 RowCheck = Callable[[ScenarioRecord, BlockRecord], None]
 _COPY_AGAIN = "nothing was taken in; copy the whole bundle again, or export it again"
@@ -48,7 +43,7 @@ def add_bundle(store: Store, bundle: Bundle, refuse_row: RowCheck | None = None)
 
 
 def _add(store: Store, bundle: Bundle, refuse_row: RowCheck | None) -> BundleSummary:
-    from store.writing import finish_sweep, put_scenarios
+    from store.writing import finish_sweep, put_names, put_scenarios
 
     records, sweeps = bundle.scenarios(), list(bundle.sweeps())
     unknown = {key for sweep in sweeps for key, _, _ in sweep.intervals} - set(records)
@@ -63,7 +58,7 @@ def _add(store: Store, bundle: Bundle, refuse_row: RowCheck | None) -> BundleSum
         keys = list(dict.fromkeys(key for key, _, _ in sweep.intervals))
         for ref in put_scenarios(store, ids[sweep.record.key], [records[key] for key in keys]):
             refs[ref.key] = ref
-    _put_names(store, bundle)
+    put_names(store, bundle.names())
     added = _put_probes(store, _believed(bundle, records, refuse_row), sweeps, ids, refs)
     for sweep in sweeps:
         if sweep.record.key not in ended_before:
@@ -91,12 +86,6 @@ def _begin(store: Store, sweep: BundledSweep) -> int:
 
     record = sweep.record if sweep.record.kind == "validation" else replace(sweep.record, kind="import")
     return begin_sweep(store, record, held=False)  # thousands of locks would be too many
-
-
-def _put_names(store: Store, bundle: Bundle) -> None:
-    from store.writing import put_names
-
-    put_names(store, bundle.names())
 
 
 def _put_beside(
@@ -186,10 +175,8 @@ def block_record(block: BundledBlock) -> BlockRecord:
     """The rows of a block, which must be those of its digest."""
     sizes = np.asarray(block.rows["batch_size"]).astype(np.int64)
     columns = {column.name: _values(block.rows[column.name]) for column in MEASURES}
-    if block.digest is not None:
-        made = rows_digest(block.scenario, DigestedRows.of_columns(sizes, columns), block.composition)
-        if made != block.digest:
-            raise InputError(f"The rows of scenario {block.scenario[:12]} are not those that were exported.")
+    if rows_digest(block.scenario, DigestedRows.of_columns(sizes, columns), block.composition) != block.digest:
+        raise InputError(f"The rows of scenario {block.scenario[:12]} are not those that were exported.")
     return BlockRecord(batch_sizes=sizes, columns=columns, composition=block.composition)
 
 

@@ -128,7 +128,6 @@ def _json(document: Mapping[str, Any]) -> str:
 
 
 def _report_lines(records: Iterable[MeasurementRecord]) -> Iterator[str]:
-    """A report a line."""
     for record in records:
         yield f"{_json(report_of(record))}\n"
 

@@ -200,12 +200,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def metrics_of(engine: str) -> EngineMetrics | None:
-    """The metrics of an engine by its name here; None where nobody wrote them down."""
     return next((one for one in METRICS if one.engine == engine), None)
 
 
 def shown_engine(engine: str) -> str:
-    """An engine as its makers write it."""
     found = metrics_of(engine)
     return engine if found is None else found.shown
 

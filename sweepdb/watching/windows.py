@@ -45,7 +45,6 @@ class Seen:
 
     @property
     def is_idle(self) -> bool:
-        """Whether too few requests ended to say anything of them."""
         return self.finished < FEWEST
 
 

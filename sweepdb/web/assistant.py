@@ -21,7 +21,7 @@ from store.errors import InputError, SweepdbError
 from store.location import StoreLocation
 from store.reading import read_store_id
 from store.texts import escaped
-from sweepdb.deciding import BUDGET, GAIN, REPORT
+from sweepdb.deciding import BUDGET, GAIN, MODE, REPORT, Mode
 from sweepdb.web.documents import answer_document, table_document
 from sweepdb.web.listings import Listing, decision_document, regress_listing, trend_listing
 from sweepdb.web.pool import SessionPool
@@ -70,12 +70,14 @@ class Assistant:
         """Two stored rows side by side, such as a1b2c3d4:18: which limits each meets, and where steps spend time."""
         return await self.ask("why", {**(options or {}), "probes": (first, second)})
 
-    async def decide(self, options: Options | None = None, budget: int = BUDGET, gain: float = GAIN) -> Document:
+    async def decide(
+        self, options: Options | None = None, budget: int = BUDGET, gain: float = GAIN, mode: Mode = MODE
+    ) -> Document:
         """The deployment to choose on what is known now, how sure that is, and the run worth most for it.
 
         Options are those of the report deployments: limits in ms, num_devices, concurrency or target_rate, scope."""
         question = question_of(REPORT, options or {})
-        own = {"budget": budget, "gain": gain}
+        own = {"budget": budget, "gain": gain, "mode": mode}
         told = await self._pool.run(lambda: decision_document(self._pool.location, question, own))
         return _short({name: value for name, value in told.items() if name != "bands"})
 

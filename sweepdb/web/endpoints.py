@@ -36,7 +36,7 @@ from sweepdb.web.openapi import openapi_document, parameter_of
 from sweepdb.web.pool import SessionPool, UnknownPathError
 from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 
-_OF_DECISIONS = ("budget", "gain")
+_OF_DECISIONS = ("budget", "gain", "mode")
 _OWN = {"state", "picture"}  # parameters of an address that are no option
 _FORMATS = ("csv", "svg", "vl")
 _DRAWN = ("sweeps", "measured", "regress", "trend")  # beside answers, what has these forms

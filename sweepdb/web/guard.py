@@ -43,7 +43,6 @@ class Refusal:
 
 
 def host_name(header: str) -> str:
-    """The name of a Host header in lower case, without its port; brackets stay."""
     text = header.strip().lower()
     if text.startswith("["):
         return text.partition("]")[0] + "]"

@@ -17,7 +17,7 @@ from store.errors import InputError, NothingFits
 from store.location import StoreLocation
 from store.sweep_list import list_sweeps
 from store.texts import plain
-from sweepdb.deciding import BUDGET, GAIN, Decision, decided, document
+from sweepdb.deciding import BUDGET, GAIN, MODE, Decision, decided, document
 from sweepdb.reporting import explained_picture, picture_with
 from sweepdb.sessions import open_session
 
@@ -199,7 +199,7 @@ def _asked(location: StoreLocation, question: Question, own: Mapping[str, object
     if budget != int(budget):
         raise InputError(f"`budget={budget:g}` is not a whole number of starts")
     with open_session(location.url) as session:
-        return decided(session, question, budget=int(budget), gain=gain)
+        return decided(session, question, budget=int(budget), gain=gain, mode=str(own.get("mode", MODE)))
 
 
 def _number(own: Mapping[str, object], name: str, default: float) -> float:

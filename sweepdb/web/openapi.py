@@ -7,7 +7,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from queries.asking import Keyword, Report, asked_reports, keywords_of
-from sweepdb.deciding import BUDGET, GAIN, REPORT
+from sweepdb.deciding import BUDGET, GAIN, MODE, REPORT, Mode
 
 _TEXT = {"type": "string"}
 _KINDS: dict[type, dict[str, object]] = {
@@ -83,6 +83,7 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
 def _decided() -> list[dict[str, object]]:
     own = (
         Keyword(name="budget", hint=int, default=BUDGET, help="starts of a server to plan for"),
+        Keyword(name="mode", hint=Mode, default=MODE, help="servers to decide among; pd: prefill and decode apart"),
         Keyword(name="gain", hint=float, default=GAIN, help="share of the answer below which a run is not worth it"),
     )
     return [*map(parameter_of, keywords_of(asked_reports()[REPORT])), *map(parameter_of, own)]

@@ -113,7 +113,6 @@ class SessionPool:
         return Told(answer=answer, state=found, took_ms=1000 * (time.perf_counter() - started))
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
-        """Another piece of work on the threads of the questions, counted with them."""
         self._enter()
         try:
             async with asyncio.timeout(self._timeout_s):

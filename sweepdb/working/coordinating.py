@@ -153,7 +153,6 @@ class _Coordinating:
             yield from map(_Item, ready)
 
     def _task(self, cut: Cut[_Item]) -> ShardTask | None:
-        """Reserve the scenarios of a shard; None where all of it is stored."""
         ready = [item.ready for item in cut.items]
         refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
         self.scenarios += len(ready)

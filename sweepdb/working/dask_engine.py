@@ -76,7 +76,6 @@ class DaskEngine:
                     yield task, _plain(future.exception())
 
     def _wait(self) -> None:
-        """Wait for a shard to end; raises where the scheduler has been silent for long."""
         silent_since = time.monotonic()
         while all(future.status == "pending" for future in self._futures):
             self._ended.wait(_LOOKED_AGAIN_S)
@@ -113,7 +112,6 @@ def _copied_workers() -> Any:  # noqa: ANN401  a setting of Dask's, until it is 
 
 
 def _plain(error: BaseException) -> Exception:
-    """An error that says what happened without the words of Dask."""
     if type(error).__name__ == "KilledWorker":
         return StoreError("Several workers were killed while they had it.")
     return error if isinstance(error, Exception) else StoreError(str(error))

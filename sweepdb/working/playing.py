@@ -33,7 +33,6 @@ class Played:
     unplayed: Mapping[int, tuple[str, str]]
 
     def stored(self) -> Played:
-        """The same without loads, which need not travel once they are stored."""
         return replace(self, loads={})
 
 

@@ -67,9 +67,7 @@ class ShardEngine(Protocol):
         """Yield what has been submitted as it ends, in any order; an error where a shard's worker failed or died."""
         ...
 
-    def cancel(self) -> None:
-        """Let everything go that has not ended."""
-        ...
+    def cancel(self) -> None: ...
 
 
 class EngineLostError(Exception):

@@ -30,7 +30,9 @@ def table(path: Path, rows: int) -> None:
             setting = (draw.choice(MODELS), "h100_sxm", "vllm", "fp8", draw.choice((1, 2, 4, 8)),
                        draw.choice((128, 1024, 8192)), draw.choice((128, 1024)), 2 ** draw.randrange(8),
                        f"2026-{draw.randrange(1, 13):02d}-{draw.randrange(1, 29):02d}", "ann")  # fmt: skip
-            values = draw.uniform(300, 500), draw.uniform(500, 900), draw.uniform(10, 50), draw.uniform(10, 20)
+            ttft, tail, tpot = draw.uniform(300, 500), draw.uniform(500, 900), draw.uniform(10, 50)
+            length, users = setting[6:8]
+            values = ttft, tail, tpot, 1e3 * users * length / (ttft + (length - 1) * tpot)
             file.write(",".join(map(str, (*setting, *(f"{value:.4f}" for value in values)))) + "\n")
 
 

@@ -5,8 +5,8 @@
 `scheme` is `pair` (a device and a model left out within the laboratories), `source` (all points of one source of others'
 servers left out) or `learned` (the points that the shipped statements were learned from). A line has the shares of
 points within the stated median and p90, and of measured values that are at most what `--confidence` 0.5, 0.8 and 0.9
-take for them. With `--unseen-widths` (minutes) pairs are left out of what widens statements, too. The figures of
-docs/explanation/expected-errors.md and accuracy.md."""
+take for them. `each` says what counts alike: points, servers or sources. With `--unseen-widths` (minutes) pairs are
+left out of what widens statements, too. The figures of docs/explanation/expected-errors.md and accuracy.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import csv
 import json
 import math
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -23,10 +23,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
-from queries.errors import ANY, DEVICES, ENGINE, KNOWN_NAMES, LEVELS, OTHERS, POINTS, SERVER_POINTS
+from queries.errors import ANY, DEVICES, ENGINE, KNOWN_NAMES, LEVELS, OTHERS, POINTS, SERVER_POINTS, Stated
 from tools.error_regions import fields_of, left_out, places_of, read_points, width_key, widths_of
 from tools.error_statements import Width, stated
-from tools.server_spreads import left_out_sources, read_server_errors, spreads_of, steps_of
+from tools.server_spreads import ServerError, left_out_sources, read_server_errors, spreads_of, steps_of
 
 LEAST_JUDGED = 20
 READ_WITH = (0.5, 0.8, 0.9)
@@ -38,16 +38,18 @@ def say(**values: object) -> None:
     sys.stdout.write(json.dumps(values) + "\n")
 
 
-def say_shares(points: Judged, **about: object) -> None:
-    """The shares of a group of points."""
+def say_shares(points: Judged, weights: Sequence[float] | None = None, **about: object) -> None:
+    """The shares of a group of points, each counting alike without `weights`."""
     sizes = np.asarray([[100 * abs(math.expm1(-ratio)), median, p90] for ratio, median, p90, _ in points])
     kept = {
-        f"within_confidence_{level}": float(np.mean([row[0] <= row[3][LEVELS.index(level)] for row in points]))
+        f"within_confidence_{level}": float(
+            np.average([row[0] <= row[3][LEVELS.index(level)] for row in points], weights=weights)
+        )
         for level in READ_WITH
     }
     shares = {
-        "within_median": float((sizes[:, 0] <= sizes[:, 1]).mean()),
-        "within_p90": float((sizes[:, 0] <= sizes[:, 2]).mean()),
+        "within_median": float(np.average(sizes[:, 0] <= sizes[:, 1], weights=weights)),
+        "within_p90": float(np.average(sizes[:, 0] <= sizes[:, 2], weights=weights)),
         **kept,
     }
     figures = {
@@ -102,17 +104,28 @@ def say_sources() -> None:
     learned = [
         (one, spreads[one.convention, one.serving_model, one.metric].stated(steps_of(one, families))) for one in errors
     ]
-    for scheme, found in (("source", list(left_out_sources(errors, families))), ("learned", learned)):
-        groups: dict[tuple[str, ...], Judged] = defaultdict(list)
-        for one, said in found:
-            row = (one.ratio, said.median_ape_percent, said.p90_ape_percent, said.quantiles)
-            groups[one.convention, one.serving_model, one.metric, "every source"].append(row)
-            groups[one.convention, one.serving_model, one.metric, one.source].append(row)
-        for (convention, model, metric, source), points in sorted(groups.items()):
+    left_out_points = list(left_out_sources(errors, families))
+    say(scheme="source", points=len(errors), nothing_stated=round(1 - len(left_out_points) / len(errors), 3))
+    for scheme, found in (("source", left_out_points), ("learned", learned)):
+        groups: dict[tuple[str, ...], list[tuple[ServerError, Stated]]] = defaultdict(list)
+        for pair in found:
+            one = pair[0]
+            groups[one.convention, one.serving_model, one.metric, "every source"].append(pair)
+            groups[one.convention, one.serving_model, one.metric, one.source].append(pair)
+        for (convention, model, metric, source), members in sorted(groups.items()):
             if source == "every source" or (model == ENGINE and scheme == "source"):
-                say_shares(
-                    points, scheme=scheme, convention=convention, serving_model=model, metric=metric, source=source
-                )
+                about = {"scheme": scheme, "convention": convention, "serving_model": model, "metric": metric}
+                say_counted(members, **about, source=source)
+
+
+def say_counted(members: Sequence[tuple[ServerError, Stated]], **about: object) -> None:
+    """A line where each point counts alike, one where each server does, and one where each source does."""
+    rows: Judged = [(one.ratio, said.median_ape_percent, said.p90_ape_percent, said.quantiles) for one, said in members]
+    say_shares(rows, **about, each="point")
+    for each in ("server", "source") if about["source"] == "every source" else ("server",):
+        units = [getattr(one, each) for one, _ in members]
+        counts = Counter(units)
+        say_shares(rows, [1.0 / counts[unit] for unit in units], **about, each=each)
 
 
 def say_signs(fields, donors, widths) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from evaluated_blocks import fitted_to
 from evaluator.inputs.engines.engine_profiles import engine_from_file, unfitted_engine, with_numbers
 from evaluator.inputs.launch import Client
 from evaluator.ledger.deployments import central_metrics, deployment_of
+from evaluator.ledger.fitting import user_points
 from evaluator.ledger.fitting.fit_points import fit_points
-from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints
+from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints, fit_engine
 from evaluator.ledger.readers import read_measurements
 from evaluator.serving import ENGINE_OWNER
 from store.errors import InputError
@@ -133,7 +135,8 @@ def test_known_numbers_are_found_again_and_kept_and_serve(points, tmp_path):
 
 
 @pytest.mark.survival
-def test_the_same_points_are_the_same_version_and_others_the_next(points, tmp_path):
+def test_the_same_points_are_the_same_version_and_others_the_next(points, tmp_path, monkeypatch):
+    monkeypatch.setattr(user_points, "fit_engine", partial(fit_engine, most_rounds=1))  # versions, not numbers
     url = f"sqlite:///{tmp_path}/store.sqlite"
     slower = written(tmp_path / "slower.csv", with_numbers(TRUTH, {"step_ms": 6.0}))
     versions = []

@@ -133,8 +133,9 @@ LONG = (
     "plan-a-deployment.md", "plan-for-requests.md",
 )  # fmt: skip
 RUN = quick(
-    [page for page in PAGES if page.name not in NOT_RUN and commands_of(page)], lambda page: page.name not in LONG
-)
+    [page for page in PAGES if page.name not in NOT_RUN and commands_of(page)], lambda page: page.name not in LONG,
+    rest=pytest.mark.survival,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)

@@ -215,7 +215,10 @@ def with_everything(url, folder):
 
 @pytest.mark.parametrize(
     ("kind", "format_"),
-    quick([("sqlite", "csv"), ("postgresql", "parquet"), ("sqlite", "parquet"), ("postgresql", "csv")]),
+    quick(
+        [("sqlite", "csv"), ("postgresql", "parquet"), ("sqlite", "parquet"), ("postgresql", "csv")],
+        rest=pytest.mark.survival,
+    ),
 )
 def test_what_travels_is_the_same_bit_for_bit(example_copy, tmp_path, request, kind, format_):
     first, second = f"{tmp_path}/first", f"{tmp_path}/second"

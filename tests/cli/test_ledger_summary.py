@@ -187,26 +187,35 @@ def test_the_command_writes_what_it_finds_the_same_each_time(tmp_path):
         assert {row["device"] for row in csv.DictReader(file)} >= {"h100_sxm", "TEST_DEVICE"}
 
 
+FEW_POINTS = {"gb300", "gb200", "a100_sxm_40gb", "rtx_pro_6000_server", "h800", "h20_3e", "h20"}  # 224 of 2,434
+
+
 @pytest.mark.survival
+def test_errors_of_devices_with_few_points_are_what_the_command_finds(tmp_path):
+    assert_found(tmp_path, FEW_POINTS.__contains__)
+    module.write_csv(tmp_path / DEVICES.name, ShippedDevice, shipped_devices())
+    assert (tmp_path / DEVICES.name).read_text() == DEVICES.read_text()
+
+
+@pytest.mark.long
 def test_the_errors_that_ship_are_what_the_command_finds(tmp_path):
     """Of every device but the two with most points, H100 and B200: all of them take minutes. What the summary states
     follows from the errors (tests/cli/test_error_regions.py)."""
+    assert_found(tmp_path, lambda device: device not in {"h100_sxm", "b200_sxm"})
+
+
+def assert_found(folder, wanted):
     files = [shared_data("e2e", name) for name in ("serving.csv", "published.csv")]
-    points = [
-        one
-        for one in points_of(record for path in files for record in read_measurements(path).records)
-        if one.deployment.device.name not in {"h100_sxm", "b200_sxm"}
-    ]
+    records = (record for path in files for record in read_measurements(path).records)
+    points = [one for one in points_of(records) if wanted(one.deployment.device.name)]
     devices = {one.deployment.device.name for one in points}
     errors = [
         told(error)
         for variant, knowledge in ((WAVES, "asked"), (BY_ENGINE, "asked"), (BY_ENGINE, "known"))
         for error in (*errors_of(points, variant, knowledge), *pair_errors_of(points, variant, knowledge))
     ]
-    write_points(tmp_path / POINTS.name, errors)
-    found = (tmp_path / POINTS.name).read_text().splitlines()
+    write_points(folder / POINTS.name, errors)
+    found = (folder / POINTS.name).read_text().splitlines()
     shipped = [line for line in POINTS.read_text().splitlines()[1:] if line.split(",")[6] in devices]
     assert found[1:] == shipped
     assert len(shipped) > 100
-    module.write_csv(tmp_path / DEVICES.name, ShippedDevice, shipped_devices())
-    assert (tmp_path / DEVICES.name).read_text() == DEVICES.read_text()

@@ -16,7 +16,7 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 from store.errors import InputError
-from store.schema.measures import MEASURES
+from store.schema.tables import MEASURES
 
 BASE = Scenario(
     model=QWEN3_32B,

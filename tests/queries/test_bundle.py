@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import duckdb
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from queries_stores import changed, mission_records, read_rows, write_sweep
@@ -101,39 +100,12 @@ def test_what_a_subject_states_of_its_client_and_who_can_launch_it_travels(tmp_p
         assert (row["routing"], row["launchable"]) == ("power_law_1.2", "vllm,sglang")
 
 
-@pytest.mark.parametrize("format_", ["parquet", "csv"])
-def test_a_bundle_of_format_1_is_read_and_lacks_what_that_format_did_not_hold(tmp_path, format_):
+def test_a_bundle_of_another_format_is_refused(tmp_path):
     url, copy = (f"sqlite:///{tmp_path}/{name}.sqlite" for name in ("first", "second"))
     write_sweep(url, mission_records(models=MODELS[4:5], plans=PLANS[:2]), key="1", sizes=3)
     folder = tmp_path / "bundle"
-    summary = export_bundle(parse_url(url), folder, format_=format_)
-    as_format_1(folder, format_)
-    with open_store(copy, create=True) as store:
-        assert add_bundle(store, Bundle(folder)).probes == summary.probes
-    assert kinds(copy) == ["import"]
-    assert {(row["seats"], row["launchable"], row["prompt_service_ms"]) for row in read_rows(copy)} == {(None,) * 3}
+    export_bundle(parse_url(url), folder)
     described = json.loads((folder / "bundle.json").read_text())
     (folder / "bundle.json").write_text(json.dumps({**described, "format": 6}))
-    with pytest.raises(InputError, match=r"format 6 .* reads formats 1, 2, 3, 4, 5"), open_store(copy) as store:
+    with pytest.raises(InputError, match=r"format 6 .* reads format 5"), open_store(copy, create=True) as store:
         add_bundle(store, Bundle(folder))
-
-
-def as_format_1(folder, format_):
-    """Take out of a bundle what the first format did not hold."""
-    added = {*CLIENT, "routing", "launchable", "prompt_service_ms"}
-    described = json.loads((folder / "bundle.json").read_text())
-    columns = [column for column in described["columns"] if column["name"] not in added]
-    (folder / "bundle.json").write_text(json.dumps({**described, "format": 1, "columns": columns}))
-    probes = folder / f"probes.{format_}"
-    names = ", ".join(column["name"] for column in columns)
-    with duckdb.connect() as connection:
-        connection.execute(f"COPY (SELECT {names} FROM '{probes}') TO '{folder}/less.{format_}'")
-    (folder / f"less.{format_}").replace(probes)
-    for name in ("sweeps", "scenarios"):
-        lines = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
-        for line in lines:
-            line.pop("kind", None)
-            line.pop("launchable_by", None)
-            for field in added & set(line.get("subject", {})):
-                del line["subject"][field]
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

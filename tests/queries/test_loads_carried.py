@@ -68,15 +68,6 @@ def test_one_sweep_takes_its_scenarios_loads_along(stored, tmp_path):
     assert summary.loads == 4 + 2  # of the aggregated scenario, under both streams
 
 
-def test_a_bundle_of_before_loads_is_read_and_has_none(bundle, tmp_path):
-    (bundle / "load_blocks.jsonl").unlink()
-    told = json.loads((bundle / "bundle.json").read_text())
-    del told["contents"]["load_blocks.jsonl"]
-    (bundle / "bundle.json").write_text(json.dumps({**told, "format": 3}))
-    summary = import_bundle(bundle, store=f"sqlite:///{tmp_path}/copy.sqlite")
-    assert (summary.scenarios, summary.loads) == (3, 0)
-
-
 def altered(bundle, change):
     """A bundle whose forger made its hash right again."""
     path = bundle / "load_blocks.jsonl"

@@ -32,16 +32,17 @@ from tools.server_spreads import (
     spread_of,
     spreads_of,
     steps_of,
+    told_share,
     write_server_errors,
 )
 
 # Student's t with four degrees of freedom at 0.6, 0.7, 0.8, 0.9 and 0.95, from a printed table.
 PRINTED = {0.6: 0.271, 0.7: 0.569, 0.8: 0.941, 0.9: 1.533, 0.95: 2.132}
 SURE_ABOUT = (0.5, 0.8, 0.9)  # shares that limits are read with
-# Shares of left-out points: one cookbook has three quarters of them, so further apart than the promise, as the page says.
-# First tokens of cold starts are not those of warm servers; no limit is read by tokens/s.
-MOST_OFF = {"tpot_exclusive_ms": 0.27, "ttft_ms": 0.27}
-WITHIN_MEDIAN, WITHIN_P90 = (0.4, 0.65), (0.78, 1.0)
+MOST_OFF = 0.08
+# First tokens at even odds count by server: one cookbook has three quarters of the points, and answers prompts sooner.
+BY_SERVER = {("ttft_ms", 0.5)}
+WITHIN_MEDIAN, WITHIN_P90 = (0.4, 0.63), (0.83, 0.98)  # of a few dozen points; promised are 0.4 to 0.6, 0.85 to 0.95
 
 
 def spread(**changes):
@@ -107,20 +108,21 @@ def test_both_parts_of_a_spread_make_all_of_it(values, rest_share):
     assert math.hypot(common, rest) == pytest.approx(total, abs=2e-4)
 
 
-def test_sources_weigh_by_the_root_of_their_points():
-    # Nine points about 1 weigh 3 together, a third each, and one at 0 weighs 1. The middle of all 4 is 2: the source at 0
-    # and a half have 1.0 + 2.5 / 3, with 0.85 in their midst; then come 0.9 and so on.
-    many = [error(0.8 + 0.05 * number, source="b", model=f"Qwen/Qwen3-{number}B") for number in range(9)]
-    found = spread_of([error(0.0), *many], OTHERS, frozenset({"qwen"}))
-    assert 0.85 <= found.centre <= 0.95  # by points it were 1.0 at their middle, by sources 0.5
-    assert (found.points, found.units, found.sources, found.agreeing) == (10, 10, 2, 1)
-    # Of as many points each counts alike: the median of three.
-    assert (
-        spread_of(
-            [error(1.0, source=str(one)) if one else error(7.0) for one in range(3)], OTHERS, frozenset({"qwen"})
-        ).centre
-        == 1.0
-    )
+def test_a_server_of_many_points_counts_as_one_where_they_share_their_error():
+    # Nine points at 1.0 share all of it. Each of three servers has a third: 0, 1 and 2 stand at 1/6, 3/6 and 5/6, so
+    # the quartiles are 0.25 and 1.75, and the trimean is (0.25 + 2 x 1 + 1.75) / 4 = 1. By points it were 1.0 +- 0.
+    alike = [error(1.0, source="b") for _ in range(9)]
+    found = spread_of([error(0.0), *alike, error(2.0, source="c")], OTHERS, frozenset({"qwen"}))
+    assert found.centre == pytest.approx(1.0)
+    assert found.scale > 0.5
+    assert (found.points, found.units, found.sources, found.agreeing) == (11, 3, 3, 2)
+
+
+def test_points_that_share_nothing_each_count():
+    # 1 + 8 x 0.95 = 8.6 and 1 + 8 x 0.05 = 1.4: nine points tell 1.05 or 6.43 servers.
+    shares = told_share(np.asarray([9.0, 1.0]), 0.95), told_share(np.asarray([9.0, 1.0]), 0.05)
+    assert [9 * float(one[0]) for one in shares] == pytest.approx([1.0465, 6.4286], abs=1e-4)
+    assert all(one[1] == 1.0 for one in shares)
 
 
 def test_what_is_shared_by_a_server_and_what_is_not():
@@ -193,6 +195,14 @@ def test_others_servers_are_stated_wider_than_tuned_ones():
             assert one.scale > by_place[TUNED, *place].scale
 
 
+def shares_of(pairs, share):
+    """Shares of points at most what `share` takes for them: over all, and the mean of servers."""
+    kept = {}
+    for one, said in pairs:
+        kept.setdefault(one.server, []).append(one.ratio <= said.quantiles[LEVELS.index(share)])
+    return np.mean([one for found in kept.values() for one in found]), np.mean([np.mean(one) for one in kept.values()])
+
+
 @pytest.mark.parametrize("metric", ["tpot_exclusive_ms", "tpot_inclusive_ms", "ttft_ms", "output_tokens_per_s"])
 def test_statements_hold_on_left_out_sources_and_on_those_they_were_learned_from(shipped, metric):
     points = [
@@ -200,9 +210,9 @@ def test_statements_hold_on_left_out_sources_and_on_those_they_were_learned_from
     ]
     families = frozenset(row.split(",")[1] for row in KNOWN_NAMES.read_text().splitlines() if row.startswith("family"))
     whole = spread_of(points, OTHERS, families)
-    for pairs, most_off in (
-        ([(one, whole.stated(steps_of(one, families))) for one in points], 0.10),
-        (list(left_out_sources(points, families)), 0.25),
+    for pairs in (
+        [(one, whole.stated(steps_of(one, families))) for one in points],
+        list(left_out_sources(points, families)),
     ):
         sizes = np.asarray([[100 * abs(math.expm1(-one.ratio)), said.median_ape_percent, said.p90_ape_percent]
                             for one, said in pairs])  # fmt: skip
@@ -210,6 +220,7 @@ def test_statements_hold_on_left_out_sources_and_on_those_they_were_learned_from
         assert WITHIN_MEDIAN[0] <= median <= WITHIN_MEDIAN[1]
         assert WITHIN_P90[0] <= p90 <= WITHIN_P90[1]
         for share in SURE_ABOUT:
-            kept = np.mean([one.ratio <= said.quantiles[LEVELS.index(share)] for one, said in pairs])
-            assert kept == pytest.approx(share, abs=max(most_off, MOST_OFF.get(metric, 0.0)))
+            by_point, by_server = shares_of(pairs, share)
+            held = by_server if (metric, share) in BY_SERVER else by_point
+            assert held == pytest.approx(share, abs=MOST_OFF), (metric, share)
     assert all(low <= high for low, high in itertools.pairwise(whole.stated(0).quantiles))

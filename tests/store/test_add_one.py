@@ -49,15 +49,15 @@ def upgrade():
     op.execute("CREATE TRIGGER due AFTER INSERT ON price BEGIN UPDATE price SET notice_s = 7.5; END")
 '''
 DECLARED = (
-    '            optional("watts_per_device"',
-    '            optional("notice_s", DOUBLE, "s", "how long before it is due"),\n',
+    "price,watts_per_device,",
+    "price,notice_s,double,s,how long before it is due,null,\n",
 )
 
 
 def test_a_column_of_a_table_is_its_declaration_and_a_migration(tmp_path):
     for package in ("store", "queries", "migrations"):
         shutil.copytree(ROOT / package, tmp_path / package)
-    file, (before, declared) = tmp_path / "store" / "schema" / "compared_tables.py", DECLARED
+    file, (before, declared) = tmp_path / "store" / "schema" / "columns.csv", DECLARED
     assert file.read_text().count(before) == 1
     file.write_text(file.read_text().replace(before, f"{declared}{before}"))
     create_store(f"sqlite:///{tmp_path}/store.sqlite")

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from store.digests import DigestedRows, rows_digest
 from store.errors import StoreError
 from store.reading import read_transaction
-from store.schema.measures import MEASURES
+from store.schema.tables import MEASURES
 from store.sealing import changed_blocks, list_parts, seal
 from store.sealing.snapshots import read_manifest, write_manifest
 from store.upkeep import check_store, repair_store

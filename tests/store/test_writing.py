@@ -13,7 +13,6 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
 
 from store.errors import InputError
-from store.schema.measures import MEASURES
 from store.schema.sql_tables import (
     BLOCK,
     COMPOSITION,
@@ -28,6 +27,7 @@ from store.schema.sql_tables import (
     SWEEP_INTERVAL,
     WORKLOAD,
 )
+from store.schema.tables import MEASURES
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.arrays import check_block
 from store.writing.scenarios import merge_intervals, missing_intervals

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from examples import rounds
 from measured_starts import (
     LADDER,
     fill_plans,
@@ -208,7 +209,7 @@ def test_a_signal_stops_what_was_started_first(kind, place):
 def test_twenty_kills_leave_no_process_and_double_no_point(watchdogs_too, place):
     draw = random.Random(2026)
     killed = 0
-    while killed < 10:
+    while killed < rounds(10):
         with program(place.url) as one:
             try:
                 one.wait(timeout=draw.uniform(0.3, 4.0))

@@ -34,7 +34,6 @@ def fewest_by_hour(missed: Callable[[Integers], Hours], first: Integers, least: 
 
 
 def _raised(missed: Callable[[Integers], Hours], needed: Integers) -> Integers:
-    """1, 2, 4 ... more in an hour for as long as it is missed."""
     step = np.ones_like(needed)
     for _ in range(_RAISES):
         late = missed(needed)
@@ -69,7 +68,6 @@ class _Lowering:
         return self.needed
 
     def _judge(self, mine: Hours, tried: Integers, late: Hours) -> None:
-        """One step on: four times as large while it grows, else half as large, and none after the smallest."""
         blamed, unknown = _blamed(late, mine)
         self.grows &= ~blamed
         self.needed = np.where(blamed | unknown, self.needed, tried)

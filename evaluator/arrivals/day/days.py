@@ -81,7 +81,6 @@ class DayPlayer:
 
     @property
     def prompts(self) -> Integers:
-        """Tokens of each request's prompt."""
         return self._asked.new_tokens + self._asked.cached
 
     def attained(self, serving: Integers, limits: TimeLimits, admitted: FloatArray | None = None) -> FloatArray:
@@ -91,7 +90,6 @@ class DayPlayer:
         return self.shares(self.times(serving, admitted=admitted), limits)
 
     def shares(self, times: DayTimes, limits: TimeLimits) -> FloatArray:
-        """The share of each hour's requests within the limits, those that are not let in among the others."""
         within = (times.ttft_ms <= limits.ttft_ms) & (times.tpot_ms <= limits.tpot_ms)
         hour = self._minute // HOUR
         came = np.bincount(hour, minlength=-(-self._minutes // HOUR))
@@ -145,7 +143,6 @@ class DayPlayer:
 
     @property
     def receiving_ms(self) -> float:
-        """Milliseconds in which an instance receives a request."""
         return self._player.load_outside_ms
 
 

@@ -15,8 +15,6 @@ from evaluator.serving.pairs import moving_bytes_per_s, transfer_ms
 
 
 class PairPlayer:
-    """The requests of a day on two sides that are scaled apart."""
-
     def __init__(self, prefill: DayPlayer, decode: DayPlayer, sending: Scenario) -> None:
         self.prefill, self.decode = prefill, decode
         self._beside_ms = decode.receiving_ms + moving_ms(sending, prefill.prompts)
@@ -24,7 +22,6 @@ class PairPlayer:
 
     @property
     def requests(self) -> int:
-        """How many come in the day."""
         return self.prefill.requests
 
     def attained(self, prefill: Integers, decode: Integers, limits: TimeLimits) -> FloatArray:

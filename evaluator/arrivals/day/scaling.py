@@ -100,7 +100,6 @@ class Follower:
         self._wanted, self._paid, self._ready = [first], [first], list[int]()
 
     def ready(self, minute: int, counted: int) -> int:
-        """Replicas that serve in this minute, the next one, from the count as it begins."""
         if minute > 0:
             needed = int(self._scaling.needed(np.asarray([float(counted)]), self._target)[0])
             self._wanted.append(min(needed, self._scaling.maximum or MOST_FOLLOWING))
@@ -115,7 +114,6 @@ class Follower:
 
 
 def _edges(on: NDArray[np.bool_]) -> tuple[Integers, Integers]:
-    """Where it ends to be so, and where it begins."""
     turns = np.diff(np.concatenate(([0], on.astype(np.int64), [0])))
     return np.flatnonzero(turns < 0), np.flatnonzero(turns > 0)
 

@@ -22,7 +22,6 @@ class LongestGaps:
         self.gaps: list[float] = []
 
     def note(self, step: int, gap: float) -> None:
-        """A gap of all that decode; of several steps that end here, their longest."""
         while self.gaps and self.gaps[-1] <= gap:
             self.gaps.pop()
             self.steps.pop()
@@ -103,7 +102,6 @@ class PlayState:
         self.preemptions = [0] * asked.count
 
     def linear_s(self, tokens: int) -> float:
-        """Everything but attention and the head, of a step of so many tokens."""
         last, place = len(self.linear) - 1, tokens / self.prices.spacing
         if place >= last:
             return self.linear[last] * place / last
@@ -140,7 +138,6 @@ class PlayState:
         return self.encoder[low] + (self.encoder[low + 1] - self.encoder[low]) * (images - low)
 
     def count_gaps(self, shortest: float, growth: float, steps: int, sequences: int) -> None:
-        """Steps of `shortest`, `shortest + growth` ... seconds, each a gap of so many sequences."""
         step, last, place = 0, len(self.gaps) - 1, 0
         while step < steps:
             gap = shortest + growth * step

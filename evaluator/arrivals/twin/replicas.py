@@ -122,7 +122,6 @@ class Replica:
         return request
 
     def _join(self) -> None:
-        """Requests that come with their first token decode from the next step on."""
         play = self.play
         while self.waiting >= 0 and play.ready[self.waiting] and self._fits(self.waiting):
             request = self._enter()
@@ -193,7 +192,6 @@ class Replica:
             self._answered(request, self.clock)
 
     def _make_room(self) -> None:
-        """Preempt what entered last until the tokens after the next decode fit."""
         play, rules = self.play, self.rules
         while self._keys() + self.entering_keys + play.gain * self.active > rules.kv_tokens:
             if self.partial >= 0 and self.active:
@@ -239,7 +237,6 @@ class Replica:
                 self.stalled.append((last, sequences - 1))
 
     def _prompts(self, decodes: int) -> bool:
-        """A step with prompts, beside so many decodes. False: no prompt may run."""
         play, prices = self.play, self.play.prices
         if self.partial < 0 and (self.waiting < 0 or not self._fits(self.waiting)):
             return False

@@ -41,7 +41,6 @@ class Step:
 
     @property
     def all_in_half(self) -> Step:
-        """The same step with every linear in 16 bits."""
         return replace(self, request=replace(self.request, linear=HALF, mixers=None))
 
     @property
@@ -105,7 +104,6 @@ def eager_norm(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def pointwise(name: str, *inputs: Tensor) -> Tensor:
-    """One launch over every element of the first input; the others broadcast."""
     return operators.pointwise(list(inputs), name)
 
 
@@ -150,7 +148,6 @@ def rope_tables(step: Step, width: int) -> tuple[Tensor, Tensor]:
 
 
 def eager_rope(x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
-    """x cos + rotate_half(x) sin: five launches."""
     cosine, sine = (table.unsqueeze(1) for table in tables)
     half = x.shape[-1] // 2
     turned = operators.join([pointwise("negate", x[..., half:]), x[..., :half]], x.dim() - 1)

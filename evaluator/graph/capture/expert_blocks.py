@@ -78,7 +78,6 @@ def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _holders(step: Step) -> int:
-    """Devices that hold the same tokens: a tensor group, and in a decode all groups that divide prompts."""
     return step.plan.tp * step.plan.pcp // prompt_shares(step)
 
 
@@ -150,7 +149,6 @@ def _combined(step: Step, rows: Tensor, weights: Tensor) -> Tensor:
 
 
 def group_tokens(step: Step) -> int:
-    """Tokens that one group of experts (ep x moe_tp devices) serves in a step of every replica."""
     return step.point.tokens * prompt_shares(step) * step.plan.dp // step.plan.moe_dp
 
 

@@ -120,7 +120,6 @@ def upstream_mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _entered(step: Step, x: Tensor) -> Tensor:
-    """The tokens of this rank's slice; without expert parallelism those of all replicas."""
     plan = step.plan
     if plan.ep > 1:
         return x[: x.shape[0] // plan.tp]
@@ -136,7 +135,6 @@ def _added(step: Step, out: Tensor, shared: Tensor) -> Tensor:
 
 
 def _shared(step: Step, x: Tensor, mlp: MoeMlp, *, split: bool) -> Tensor:
-    """Shared experts, whole on each rank's own tokens or split over the tensor-parallel ranks."""
     size = mlp.shared_intermediate_size
     with step.recorder.within("shared_experts"):
         width = divided(size, step.plan.tp) if split else size

@@ -65,7 +65,6 @@ class ConfigReader:
         self.read: set[str] = set()  # or said to make no difference
 
     def ignore(self, *names: str) -> None:
-        """Say of keys that no operator and no weight answers to them in this architecture."""
         self.read.update(names)
 
     def unread(self) -> list[str]:
@@ -129,7 +128,6 @@ class ConfigReader:
         return self._listed(name, str, "texts")
 
     def kinds(self, name: str, total: int, known: Collection[str]) -> list[str]:
-        """The kind of each layer, of those that are known; nothing where the file says none."""
         kinds = self.words(name)
         if kinds and (len(kinds) != total or set(kinds) - set(known)):
             raise self.refuse(f"{name} {shortened(sorted(set(kinds)))} of {len(kinds)} layers")

@@ -51,13 +51,11 @@ def _sparse(reader: ConfigReader) -> ModelSpec:
 
 
 def _order(group: LayerGroup) -> tuple[bool, bool]:
-    """Dense layers first, those with an indexer of their own last: drafts have one."""
     owns = isinstance(group.attention, LatentAttention) and group.attention.indexer is not None
     return isinstance(group.mlp, MoeMlp), owns
 
 
 def _owners(reader: ConfigReader, total: int) -> list[bool]:
-    """Whether each layer has an indexer of its own; the others attend to what the one before them chose."""
     kinds = reader.kinds("indexer_types", total, ("full", "shared"))
     often, pattern = reader.size("index_topk_freq", default=1), reader.value("index_topk_pattern")
     reader.ignore("index_skip_topk_offset")  # where such layers begin, which indexer_types says, too

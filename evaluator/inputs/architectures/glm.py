@@ -39,7 +39,6 @@ def _glm4_moe(reader: ConfigReader) -> ModelSpec:
 
 
 def _lite(reader: ConfigReader) -> ModelSpec:
-    """GLM-4.7-Flash: latent attention, and experts behind the first layers."""
     reader.ignore("num_local_experts")
     total, kinds = reader.size("num_hidden_layers"), reader.words("mlp_layer_types")
     first = reader.count("first_k_dense_replace", kinds.count("dense") if kinds else 1)

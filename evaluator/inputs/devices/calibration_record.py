@@ -53,7 +53,6 @@ class Calibration:
 
     @property
     def hash(self) -> str:
-        """Content hash of what decides a time: version, coefficients and what they include."""
         decides: list[object] = [self.version, sorted(self.includes)]
         decides += [{name: dict(values) for name, values in self.kernels.items()}]
         if self.apart:

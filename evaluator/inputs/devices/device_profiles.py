@@ -169,7 +169,6 @@ def _spellings() -> Mapping[str, str]:
 def effective_rate(
     rates: tuple[tuple[str, float], ...], efficiency: float, dtypes: tuple[str, ...] = ("bf16", "fp16", "fp32")
 ) -> float:
-    """Peak times efficiency of the first dtype there is, in FLOP/s."""
     known = dict(rates)
     return next(known[dtype] for dtype in dtypes if dtype in known) * efficiency
 

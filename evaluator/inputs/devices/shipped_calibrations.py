@@ -64,7 +64,6 @@ def fit_of(profile: DeviceProfile) -> str:
 
 
 def _whose(device: str) -> str | None:
-    """The device whose file of kernels a device takes: its own, a donor's, or none."""
     return device if device in FITTED or device in PARTLY_MEASURED else CARRIED.get(device)
 
 

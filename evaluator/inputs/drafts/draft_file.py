@@ -27,8 +27,6 @@ _Size = Annotated[int, BeforeValidator(_size)]
 
 
 class DraftKeys(BaseModel):
-    """The shape of a draft's layer."""
-
     model_config = ConfigDict(extra="forbid")
     query_heads: _Size
     kv_heads: _Size
@@ -44,8 +42,6 @@ class DraftKeys(BaseModel):
 
 
 class DraftsKeys(BaseModel):
-    """Drafts by a table of the program, or by numbers of one's own."""
-
     model_config = ConfigDict(extra="forbid", title="Drafts of sweepdb")
     acceptance: Annotated[str, Field(description="the name of a table")] | None = None
     tokens_per_step: Annotated[list[float], BeforeValidator(_lengths)] | None = None

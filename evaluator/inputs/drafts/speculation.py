@@ -112,7 +112,6 @@ def speculation(text: str, rates: Sequence[float] | None = None) -> Speculation:
 
 
 def _names_a_model(name: str) -> bool:
-    """Whether a name is that of a model: an id, one of the catalogue without its publisher, a folder, a config.json."""
     return "/" in name or Path(name).exists() or is_catalogued(name)
 
 

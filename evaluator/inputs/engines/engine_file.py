@@ -43,8 +43,6 @@ _Near: Any = _numbers("NearKeys", NEAR_RANGES, every=True)
 
 
 class HeldOutKeys(BaseModel):
-    """A fit without one pair of device and model."""
-
     model_config = _FORBID
     device: str
     model: str
@@ -58,8 +56,6 @@ class ExpectedKeys(BaseModel):
 
 
 class EngineKeys(BaseModel):
-    """An engine profile, fitted or written by hand."""
-
     model_config = ConfigDict(extra="forbid", title="Engine profile of sweepdb")
     name: _reads(named_engine)  # type: ignore[valid-type]
     admission: Literal["prefill_first", "mixed"]

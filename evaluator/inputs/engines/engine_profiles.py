@@ -39,7 +39,6 @@ class Nearby:
 
 
 def alike(points: Sequence[Nearby], place: Nearby) -> FloatArray:
-    """How near each point is: 1 at the place itself, falling with the square of the doublings between them."""
     # 8 users to 32 are 2 doublings: exp(-1/2) = 0.61; another 2 from 1,024 tokens to 4,096: exp(-1) = 0.37.
     there = log(np.asarray([[getattr(one, name) for name in PLACE] for one in points], dtype=np.float64))
     here = log(np.asarray([getattr(place, name) for name in PLACE], dtype=np.float64))
@@ -48,7 +47,6 @@ def alike(points: Sequence[Nearby], place: Nearby) -> FloatArray:
 
 
 def factors_near(points: Sequence[Nearby], place: Nearby) -> tuple[float, float]:
-    """Factors of TTFT and TPOT at a place: 1 where no point is near."""
     if not points:
         return 1.0, 1.0
     near = alike(points, place)
@@ -151,7 +149,6 @@ class FittedEngine:
 
     @property
     def until(self) -> int | None:
-        """The last year in which what states no version was this."""
         return self.declared.get("until")
 
     @property

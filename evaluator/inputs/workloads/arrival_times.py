@@ -89,7 +89,6 @@ def _images(value: object) -> int | None:
 
 
 def _blocks(hashes: object, prompt: int) -> tuple[int, ...] | None:
-    """The hashes of a prompt, one for each block; None where there are fewer."""
     wanted = -(-prompt // BLOCK_TOKENS)
     if not isinstance(hashes, list) or not all(type(one) is int for one in hashes) or len(hashes) < wanted:
         return None
@@ -148,7 +147,6 @@ def _time_field(keys: list[str], path: Path) -> str:
 
 
 def _moment(value: object, where: str) -> float:
-    """A number, or a date with any number of digits of a second."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             moment = float(value)

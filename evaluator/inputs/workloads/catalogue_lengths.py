@@ -32,8 +32,6 @@ def _family(value: object) -> str:
 
 
 class SpreadKeys(BaseModel):
-    """Lengths from `min` to `max`; what is drawn beyond them becomes these."""
-
     model_config = ConfigDict(extra="ignore")
     min: Annotated[int, PlainValidator(file_tokens)]
     max: Annotated[int, PlainValidator(file_tokens)]
@@ -51,8 +49,6 @@ class SpreadKeys(BaseModel):
 
 
 class CatalogueKeys(BaseModel):
-    """The lengths of a workload; its other keys describe turns and limits."""
-
     model_config = ConfigDict(extra="ignore")
     input_sequence_length: SpreadKeys
     output_sequence_length: SpreadKeys

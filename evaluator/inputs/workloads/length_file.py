@@ -60,8 +60,6 @@ class OutputBinKeys(BaseModel):
 
 
 class BinKeys(OutputBinKeys):
-    """A range of prompts; with that of its answers where both are known together."""
-
     prefix_cache_hit_rate: Annotated[float | None, PlainValidator(_share)] = None
     output_min_tokens: Annotated[int | None, PlainValidator(file_tokens)] = None
     output_max_tokens: Annotated[int | None, PlainValidator(file_tokens)] = None

@@ -5,12 +5,12 @@ counts."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
-from hashlib import sha256
-from itertools import compress
+from itertools import compress, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,8 +58,8 @@ class _Shared(NamedTuple):
     """The facts of lines that differ in values, time and columns of the user's own alone."""
 
     place: int
-    keyed: str  # the canonical text of a point, with places for other fields, moment and values
-    stored: str  # the metrics as the store keeps them, with places for their values
+    begun: hashlib._Hash  # of the canonical text of a point, up to its other fields
+    parts: tuple[str, str, str]  # what follows those, its moment and its values
 
 
 class _Chunk(NamedTuple):
@@ -68,8 +68,8 @@ class _Chunk(NamedTuple):
     settings: list[tuple[str, ...]]
     present: list[int]  # bits of the metrics that a line has
     odd: list[bool]
-    stored: list[tuple[str, ...]]  # texts of the values, in the order of the metrics' names
-    keyed: list[tuple[str, ...]]
+    stored: list[str]  # values as the store keeps them
+    keyed: list[str]
     moments: Sequence[str]
     own: list[tuple[str, ...]]
 
@@ -115,16 +115,20 @@ class ColumnReader:
         if None in moments:
             moments = [found or self._moment(cell) for found, cell in zip(moments, chunk.moments, strict=True)]
         extra = [self._own(cells) for cells in chunk.own] if self.columns.own else [_NO_EXTRA] * len(rows)
-        told = zip(shared, moments, extra, *_texts(chunk), strict=True)
-        if None not in shared and None not in moments and None not in extra:
-            self.records.extend_columns(lines, *_columns(list(told)))
-            return
-        good = [None not in known for known in zip(shared, moments, extra, strict=True)]
-        setting, *others = _columns(list(compress(told, good)))
-        alike = zip(setting, compress(lines, good), *others, strict=True)
-        known = zip(lines, rows, good, strict=True)
-        points = (next(alike) if plain else self._one(line, row) for line, row, plain in known)
-        self.records.extend(filter(None, points))
+        told: list[Sequence[Any]] = [shared, moments, extra, lines, chunk.stored, chunk.keyed]
+        alone: list[int] = []
+        if None in shared or None in moments or None in extra:
+            good = [one is not None and at is not None and own is not None for one, at, own in zip(*told[:3], strict=True)]
+            alone = [place for place, plain in enumerate(good) if not plain]
+            told = [list(compress(column, good)) for column in told]
+        columns = _columns(*told)
+        refused = 0
+        for place in alone:
+            point = self._one(lines[place], rows[place])
+            refused += point is None
+            for column, value in zip(columns, point or (), strict=False):
+                column.insert(place - refused, value)
+        self.records.extend(columns)
 
     def _shared_by(self, chunk: _Chunk, lines: Sequence[int], rows: Sequence[list[str]]) -> list[_Shared | None]:
         """The setting of each line; None of an odd line, and where its setting is wrong."""
@@ -145,14 +149,8 @@ class ColumnReader:
             made = self.record_of(row, f"{self.path.name}:{line}")
         except BadItem:
             return
-        names = sorted(made.metrics)
-        numbers = "{" + ",".join(f'"{name}":%s' for name in names) + "}"
-        first, second, third, last = (part.replace("%", "%%") for part in shared_parts(made))
-        self._shared[said] = _Shared(
-            place=len(self.records.shared),
-            keyed=f"{first}%s{second}%s{third}{numbers}{last}",
-            stored="{" + ", ".join(f'"{name}": %s' for name in names) + "}",
-        )
+        first, *others = shared_parts(made)
+        self._shared[said] = _Shared(len(self.records.shared), hashlib.sha256(first.encode()), (*others,))
         self.records.shared.append(made)
 
     def _moment(self, cell: str) -> tuple[datetime | None, str] | None:
@@ -200,13 +198,8 @@ class ColumnReader:
         odd |= _perhaps_in_other_units(
             found, *(self._facts(columns, name) for name in ("output_length", "concurrency", "completed_requests"))
         )
-        texts = [list(map(repr, column.tolist())) for column in found.values()]
-        some_whole = (np.trunc(values) == values).any(axis=1)
-        whole = [
-            [one.removesuffix(".0") for one in column] if some else column
-            for column, some in zip(texts, some_whole, strict=True)
-        ]
-        stored = list(zip(*texts, strict=True))
+        texts = {ours: _written(columns[place], found[ours]) for ours, place in self._metrics}
+        all_there = bool(there.all())
         bits = 1 << np.arange(len(found), dtype=np.int64)
         count = len(rows)
         measured_at = self._pick.get("measured_at")
@@ -214,8 +207,9 @@ class ColumnReader:
             settings=self._together(columns, self.columns.setting, count),
             present=(bits @ there).tolist(),
             odd=odd.tolist(),
-            stored=stored,
-            keyed=list(zip(*whole, strict=True)) if some_whole.any() else stored,
+            stored=_objects(texts, ", ", ": ", all_there=all_there),
+            keyed=_objects({ours: one.replace(".0\n", "\n") for ours, one in texts.items()}, ",", ":",
+                           all_there=all_there),  # fmt: skip
             moments=[""] * count if measured_at is None else columns[measured_at],
             own=self._together(columns, self.columns.own, count),
         )
@@ -225,42 +219,56 @@ class ColumnReader:
 
     def _facts(self, columns: Sequence[Sequence[str]], name: str) -> Floats | float:
         place = self._pick.get(name)
-        return np.nan if place is None else _numbers(columns[place])
+        if place is None:
+            return np.nan
+        told = {cell: _number(cell) for cell in {*columns[place]}}  # few, since settings have them
+        return np.array(list(map(told.__getitem__, columns[place])))
 
 
-def _texts(chunk: _Chunk) -> tuple[Iterable[tuple[str, ...]], Iterable[tuple[str, ...]]]:
-    """The texts of the values that each line has, as they are stored and as a key has them."""
-    if min(chunk.present) == (1 << len(chunk.stored[0])) - 1:
-        return chunk.stored, chunk.keyed
-    there = list(map(_bits, chunk.present))
-    stored, keyed = (
-        [tuple(compress(texts, bits)) for texts, bits in zip(column, there, strict=True)]
-        for column in (chunk.stored, chunk.keyed)
-    )
-    return stored, keyed
-
-
-_Told = tuple[Any, Any, Any, tuple[str, ...], tuple[str, ...]]  # setting, moment, other fields, texts of values
-
-
-def _columns(told: Sequence[_Told]) -> tuple[list[Any], ...]:
-    """Of points their settings, keys, metrics, times and other fields: whole columns, since there may be a million."""
+def _columns(
+    shared: Sequence[_Shared],
+    moments: Sequence[tuple[datetime | None, str]],
+    extra: Sequence[tuple[str, str]],
+    lines: Sequence[int],
+    stored: Sequence[str],
+    keyed: Sequence[str],
+) -> tuple[list[Any], ...]:
+    """Of points their settings, lines, keys, metrics, times and other fields."""
     keys = [
-        sha256((one.keyed % (extra[0], moment[1], *keyed)).encode()).hexdigest()
-        for one, moment, extra, _, keyed in told
+        _ended(one, f"{in_key}{one.parts[0]}{moment}{one.parts[1]}{numbers}{one.parts[2]}")
+        for one, (_, moment), (in_key, _), numbers in zip(shared, moments, extra, keyed, strict=True)
     ]
-    metrics = [one.stored % stored for one, _, _, stored, _ in told]
-    settings, times, others = (
-        [one.place for one, *_ in told],
-        [one[1][0] for one in told],
-        [one[2][1] for one in told],
-    )
-    return settings, keys, metrics, times, others
+    settings, times = [one.place for one in shared], [time for time, _ in moments]
+    return settings, list(lines), keys, list(stored), times, [other for _, other in extra]
 
 
-@lru_cache(maxsize=4096)
-def _bits(present: int) -> tuple[bool, ...]:
-    return tuple(bit == "1" for bit in reversed(f"{present:b}"))
+def _ended(setting: _Shared, rest: str) -> str:
+    """The key of a point that says `rest` besides; its setting's text is hashed once."""
+    digest = setting.begun.copy()
+    digest.update(rest.encode())
+    return digest.hexdigest()
+
+
+# Decimals that are what Python writes of them, but for zeros at the end.
+_DECIMALS = re.compile(r"(?:(?:[1-9]\d{0,8}\.\d{1,6}|0\.\d{1,4})\n)*", re.ASCII)
+
+
+def _written(column: Sequence[str], values: Floats) -> str:
+    """Numbers as Python writes them, a line each. Most tables have them so, but for zeros at the end."""
+    given = "\n".join(column) + "\n"
+    if not np.isfinite(values).all() or _DECIMALS.fullmatch(given) is None:
+        return "".join(f"{value!r}\n" for value in values.tolist())
+    return ("\n".join(map(str.rstrip, column, repeat("0"))) + "\n").replace(".\n", ".0\n")
+
+
+def _objects(texts: Mapping[str, str], comma: str, colon: str, *, all_there: bool) -> list[str]:
+    """The values of each line as JSON."""
+    columns = {f'{comma}"{name}"{colon}': text.splitlines() for name, text in texts.items()}
+    if all_there:
+        told = (part for name, column in columns.items() for part in (repeat(name), column))
+    else:
+        told = ([name + one if one != "nan" else "" for one in column] for name, column in columns.items())
+    return [f"{{{one[len(comma):]}}}" for one in map("".join, zip(*told, strict=False))]
 
 
 def _numbers(column: Sequence[str]) -> Floats:

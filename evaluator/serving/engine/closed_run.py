@@ -31,7 +31,6 @@ _WAVES = "`serving_model=waves`"
 
 
 def refusal(scenario: Scenario) -> InputError | None:
-    """Why an engine cannot serve this scenario; None where it can."""
     name = scenario.serving_model
     if scenario.convention == "upstream":
         return InputError(f"{name} has no upstream convention", hint=f"`convention=physical`, or {_WAVES}")
@@ -101,7 +100,6 @@ def mean_prompt(kinds: Sequence[RequestKind]) -> float:
 
 
 def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
-    """The replica of a run, its tables as large as `sequences` need."""
     scenario, source = run.scenario, run.source
     engine = in_rounds(engine, scenario.plan)
     error = refusal(scenario)
@@ -200,7 +198,6 @@ def prompts_alone(replica: ServedTimes, requests: Integers) -> PrefillCompletion
 
 
 def prompt_service_s(replica: ServedTimes) -> float:
-    """Seconds that one more prompt adds to an instance that takes prompts only and has enough to fill its steps."""
     return marginal_prompt_s(replica.table, replica.engine, alone=True)
 
 
@@ -308,7 +305,6 @@ class _Curve:
         return self._played(users).ttft_s
 
     def cycle_share(self, users: int) -> float:
-        """Mean seconds of a request over O D + C W."""
         alone = float(self.alone(np.asarray([users]))[0])
         return self._played(users).e2e_s(self.replica.loop.output_length) / alone
 

@@ -84,7 +84,6 @@ def in_step_ttft(
 
 
 def _ttft_s(locked: ServedTimes, users: int) -> float:
-    """The mean of all rounds. From the second on each is like the one before: of many users only three are played."""
     rounds = locked.engine.client.prompts_per_user
     if users <= MANY or rounds <= 3:
         return locked.closed(users).ttft_s

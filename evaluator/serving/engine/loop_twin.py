@@ -79,7 +79,6 @@ class _Play:
         self.coming: deque[tuple[int, int]] = deque()  # (step before which they are seen, requests)
 
     def run(self) -> None:
-        """The loop as often as its rules say, each time from the start with the requests that follow."""
         for first in range(0, len(self.outputs), self.rules.requests):
             self.last = first + self.rules.requests
             self.seated = min(first + self.rules.served, self.last)

@@ -67,7 +67,6 @@ def loop_compiled(library: ctypes.CDLL, rules: Rules, ends: Integers, outputs: I
 def nodes_compiled(
     library: ctypes.CDLL, weights: FloatArray, column: Integers, places: FloatArray, nodes: int
 ) -> FloatArray:
-    """How much of the weights in some columns every node of a table gets, a row for each of theirs."""
     rows, columns = weights.shape
     below, above = np.zeros((rows, nodes)), np.zeros((rows, nodes + 1))
     arrays = [np.ascontiguousarray(array) for array in (weights, column, places)]
@@ -179,7 +178,6 @@ def _weights(rules: Rules, outputs: Integers, begun: Integers, numbers: Integers
 
 
 def _during(after: Integers, until: Integers, counts: FloatArray, steps: int) -> FloatArray:
-    """The sum of `counts` in each step. Request r counts in steps after[r] + 1 ... until[r]."""
     changes = np.bincount(after + 1, counts, steps + 1) - np.bincount(until + 1, counts, steps + 1)
     return np.asarray(np.cumsum(changes)[:steps])
 

@@ -55,7 +55,6 @@ class StepTable:
         return _interpolated(self.linear, tokens / self.spacing)
 
     def linear_nodes(self, nodes: int) -> FloatArray:
-        """The first entries of `linear`; proportional beyond the table."""
         last = self.linear.size - 1
         if nodes <= last + 1:
             return self.linear[:nodes]

@@ -29,7 +29,6 @@ HOST_EFFICIENCY = 0.8  # of a link's data-sheet rate, as profiles assume of link
 
 
 def tier_refusal(scenario: Scenario) -> InputError | None:
-    """Why keys outside the devices cannot be read in a scenario; None where they can, or there are none."""
     for tier in scenario.workload.tiers:
         if not bytes_per_s(scenario, tier):
             return InputError(
@@ -99,7 +98,6 @@ class TierLoads:
 
 
 def reads_before(scenario: Scenario) -> bool:
-    """Whether prompts of a workload wait for their keys, while others compute."""
     return bool(scenario.workload.tiers) and reads_first(scenario)
 
 

@@ -77,11 +77,9 @@ class Engine:
         return tuple(said)
 
     def parts(self, run: Run) -> list[slice]:
-        """All together: they share their tables."""
         return [slice(0, run.batch_sizes.size)]
 
     def prefill(self, run: Run) -> Columns:
-        """Prompts that are all there at the start, in steps of the token budget."""
         cost_s, engine = run.scenario.serving_cost_ms / MS, self.engine(run.scenario)
         replica = replica_of(run, engine)
         alone = prompts_alone(replica, run.requests)
@@ -94,7 +92,6 @@ class Engine:
         }
 
     def decode(self, run: Run) -> Columns:
-        """Steps of the batch with nobody else's prompts in them."""
         cost_s, engine = run.scenario.serving_cost_ms / MS, self.engine(run.scenario)
         step, quantiles = decode_periods(run, cost_s)
         tpot = MS * (decodes_alone(replica_of(run, engine), run.requests) + cost_s) / gained_tokens(run)

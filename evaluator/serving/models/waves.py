@@ -55,13 +55,11 @@ class Waves:
         return (*not_compared(scenario), *said_of_reading(scenario, self.source(scenario)))
 
     def parts(self, run: Run) -> list[slice]:
-        """As many batches together as keep the packed steps of mixed lengths small."""
         if run.scenario.phase != "decode" and isinstance(run.source, MixedLengths):
             return run.source.blocks(run.requests)
         return [slice(0, run.batch_sizes.size)]
 
     def prefill(self, run: Run) -> Columns:
-        """Waves of the token budget, one after the other."""
         completion, full = prompts_in_waves(run, run.scenario.serving_cost_ms / MS)
         return {**prefill_columns(run, full), **completion_columns(completion)}
 
@@ -71,7 +69,6 @@ class Waves:
         return {**decode_columns(run, step), **quantiles, "tpot_inclusive_ms": tpot, "tpot_exclusive_ms": tpot}
 
     def aggregated(self, run: Run) -> Columns:
-        """Prefill of everything, then decode; chunks of long prompts share steps with decodes."""
         step, quantiles = decode_periods(run, 0.0)
         completion, times, full = _aggregated_times(run, step)
         return {

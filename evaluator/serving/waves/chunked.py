@@ -57,7 +57,6 @@ class ChunkSchedule:
 
 
 def schedule(workload: ChunkedWorkload, requests: int) -> ChunkSchedule:
-    """Play the counts for `requests` prompts that are all there at the start."""
     limit = floor(BUDGET_MARGIN * workload.token_budget)
     queue: deque[tuple[int, int, int]] = deque([(0, requests, 0)])  # first prompt, prompts, chunks done
     decoding: deque[tuple[float, int]] = deque()  # the clock at which prompts finish, and how many
@@ -136,7 +135,6 @@ class _Savings:
         return total
 
     def prompts_in_last_group(self, requests: int) -> FloatArray:
-        """Prompts of each batch in a group that is smaller than the schedule's; 0 where no group is."""
         most = np.zeros(requests)
         np.maximum.at(most, self.batch, self.prompts.astype(np.float64))
         return most

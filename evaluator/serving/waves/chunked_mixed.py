@@ -83,7 +83,6 @@ def _mean(packed: PackedSteps, times: FloatArray) -> FloatArray:
 
 
 def _accumulated(add: np.ufunc, packed: PackedSteps, values: FloatArray) -> FloatArray:
-    """Running totals (or maxima) over the steps of each batch, which starts anew."""
     there = np.arange(int(packed.count.max())) < packed.count[:, None]
     rows = np.zeros(there.shape)
     rows[there] = values

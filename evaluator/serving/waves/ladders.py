@@ -30,7 +30,6 @@ class CompositionLadder:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def rows(self, requests: Integers) -> Integers:
-        """Requests of each bin (columns) in each batch (rows); not to be written to."""
         rungs = _rungs(requests)
         if rungs is None or rungs.last * self.bins > LARGEST_COMPOSITION:
             return self.compose(requests)

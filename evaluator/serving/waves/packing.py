@@ -195,7 +195,6 @@ def _pairs(new: Integers, context: Integers, window: int | None, *, square: bool
 
 
 def _of_short(new: Integers, context: Integers, keys: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Tokens, pairs and keys of parts of prompts, zero of those that have more keys."""
     few = (context + new <= keys).astype(np.float64)
     return few * new, few * _pairs(new, context, None, square=False), few * (context + new)
 

@@ -74,7 +74,6 @@ def rotated_times(
 
 
 def _round(chunk_tokens: int, token_budget: int, requests: int) -> tuple[int, Integers, Integers]:
-    """Prompts a step; full steps and prompts of the last one, for batches of 1, 2 ... prompts."""
     taken = prompts_a_step(chunk_tokens, token_budget)
     full, rest = np.divmod(np.arange(1, requests + 1), taken)
     return taken, full, rest

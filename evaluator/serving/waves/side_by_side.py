@@ -35,7 +35,6 @@ class SideBySide:
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def by_batch(self, each: Sequence[int]) -> Integers:
-        """One number of each workload, as often as it has batches."""
         return np.asarray(each, dtype=np.int64)[self.owner]
 
     @functools.cached_property

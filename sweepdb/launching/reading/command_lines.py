@@ -123,8 +123,6 @@ def _values(words: Sequence[str], table: FlagTable, where: str) -> tuple[dict[st
 
 
 class _Part(NamedTuple):
-    """A flag with its value as it was typed, or a word that is no flag that is known."""
-
     words: tuple[str, ...]
     name: str | None = None  # in full
     value: str | None = None

@@ -153,7 +153,6 @@ def _of_text(text: str, where: str) -> ReadDeployment:
 
 
 def _is_command(text: str) -> bool:
-    """Whether a text is a command line and no name of a file: it starts an engine, or a program with flags."""
     return engine_of_words(_split(text)) is not None or " -" in text
 
 

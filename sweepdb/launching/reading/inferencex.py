@@ -108,7 +108,6 @@ def _device(entry: Entry) -> str:
 
 
 def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServer]:
-    """Rows of one pair of lengths; agentic ones state no lengths, so that the question must."""
     rows = block["search-space"]
     assert isinstance(rows, list)
     for row in rows:

@@ -37,7 +37,6 @@ def gated_delta_net(step: Step, x: Tensor, net: GatedDeltaNet) -> Tensor:
 
 
 def convolution_kind(step: Step, family: str) -> str:
-    """Prompts are convolved by other kernels than single tokens beside those that were kept."""
     return f"{family}_convolution" if step.request.trace == "prefill" else f"{family}_convolution_update"
 
 

@@ -136,7 +136,6 @@ def _delta_state(call: Call) -> Work:
 
 
 def _scanned(key_dim: int, value_dim: int) -> int:
-    """FLOPs of a token and head in a chunk."""
     chunk = 4 * SCAN_CHUNK * key_dim + 2 * SCAN_CHUNK * value_dim + 2 * SCAN_CHUNK * (key_dim + value_dim)
     return chunk + 6 * key_dim * value_dim
 

@@ -33,7 +33,6 @@ def expanded(step: Step, label: str, streams: Tensor, out: Tensor) -> Tensor:
 
 
 def ended_sums(layer: int, every: int) -> int:
-    """Sums that have ended before a layer, the first of which is the embedding."""
     return -(-layer // every)
 
 

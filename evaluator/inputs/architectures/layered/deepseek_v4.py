@@ -82,7 +82,6 @@ def _ratios(reader: ConfigReader, total: int) -> list[int]:
 
 
 def _hashed_layers(reader: ConfigReader, total: int) -> list[bool]:
-    """Whether experts follow from the token itself, layer by layer: their router has no correction."""
     if kinds := reader.kinds("mlp_layer_types", total, ("hash_moe", "moe")):
         return [kind == "hash_moe" for kind in kinds]
     first = reader.count("num_hash_layers", 3)

@@ -42,7 +42,6 @@ def _kimi_linear(reader: ConfigReader) -> ModelSpec:
 
 
 def _delta_net(reader: ConfigReader, total: int) -> tuple[GatedDeltaNet, list[bool]]:
-    """The delta net, and which layers have it, by numbers from one or by a list of kinds."""
     said = reader.value("linear_attn_config") or {}
     if not isinstance(said, Mapping):
         raise reader.refuse(f"linear_attn_config {shortened(said)}")

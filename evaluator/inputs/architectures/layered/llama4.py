@@ -57,7 +57,6 @@ def _turned(reader: ConfigReader, total: int) -> list[int]:
 
 
 def _chunks(reader: ConfigReader, total: int) -> list[int]:
-    """Of every layer, whether attention ends at a chunk: those that turn positions, unless kinds are said."""
     kinds = reader.kinds("layer_types", total, ("chunked_attention", "full_attention"))
     return [int(kind == "chunked_attention") for kind in kinds] or _turned(reader, total)
 

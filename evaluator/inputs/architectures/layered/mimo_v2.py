@@ -63,7 +63,6 @@ def _sliding(reader: ConfigReader, full: GroupedQueryAttention) -> GroupedQueryA
 
 
 def _flags(reader: ConfigReader, total: int, numbers: str, words: str, word: str) -> list[bool]:
-    """One flag a layer: by a list of ones, or by a list of kinds of which `word` is meant."""
     said = reader.numbers(numbers) or [int(kind == word) for kind in reader.words(words)]
     if len(said) != total or set(said) - {0, 1}:
         raise reader.refuse(f"{numbers} that is no list of {total} zeros and ones")

@@ -73,7 +73,6 @@ def _require_usual(reader: ConfigReader) -> None:
 
 
 def _turned(reader: ConfigReader, meant: list[bool]) -> float | None:
-    """The share of a head that positions turn in the layers that are meant; None where the file says nothing."""
     said = reader.value("partial_rotary_factors")
     if said is None:
         return None
@@ -116,7 +115,6 @@ def _slides(reader: ConfigReader, total: int, drafts: int) -> list[bool]:
 
 
 def _routed(reader: ConfigReader, total: int, every: int) -> list[bool]:
-    """Of `every` layer, those that draft included, whether it has experts; those have none unless the file says so."""
     first, kinds = reader.count("first_k_dense_replace", 3), reader.words("mlp_layer_types")
     behind, listed = reader.words("mtp_mlp_layer_types"), reader.value("moe_layers_enum")
     if not kinds and isinstance(listed, str | list):

@@ -1,3 +1,12 @@
+-- What is another thing where measured settings are among the rows.
+-- A server that ran had memory enough: what is not known counts as none left.
+CREATE OR REPLACE TEMP MACRO memory_left(scenario_id, predicted_bytes) AS
+    CASE WHEN scenario_id < 0 THEN 0 ELSE predicted_bytes END;
+
+-- Measured settings have a frontier of their own, beside the predicted.
+CREATE OR REPLACE TEMP MACRO frontier_of_point(device, point) AS
+    concat(frontier_of(device), CASE WHEN NOT contains(point, ':') THEN ', measured' END);
+
 -- Pairs of an engine, and beside them deployments with prefill and decode apart that were measured as one: rows of phase `pd`.
 -- What is predicted of pairs has the names of macros with `predicted_` before them (queries/narrow/inlining.py).
 CREATE OR REPLACE TEMP MACRO engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective) AS TABLE

@@ -1,1 +1,0 @@
-"""Coefficients of the devices that come calibrated, written by tools.calibrations."""

@@ -1,0 +1,233 @@
+"""Prefill and decode instances apart as settings of a decision: so many users who ask one unit of both.
+
+A unit is the fewest instances of a ratio, such as 2P1D; a deployment has several. Its times are the closed form of
+evaluator.serving.pairs, over draws of how much longer prompts and steps take than predicted."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from evaluator.serving import (
+    PROMPTS_PER_USER,
+    DecodeSide,
+    PairLoad,
+    PrefillSide,
+    moving_bytes_per_s,
+    pair_of_users,
+    pair_times,
+    transfer_ms,
+)
+from sweepdb.deciding.settings import Pair, Server, Setting, rising
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from evaluator.serving import PairTimes
+    from queries.connect import StoreConnection
+
+    Floats = NDArray[np.float64]
+
+_MOST_INSTANCES = 8  # of a side in a unit, as questions without a budget have it
+_LEAST_BUSY = 0.15  # of prefill servers: fewer of them do as well
+_STEP = 2.0**0.5  # between the users of two settings of a unit
+_HALVINGS = 26
+_ROWS = f"""
+SELECT
+    probe, batch_size, concurrency, ttft_ms, makespan_ms, prompt_service_ms, tpot_exclusive_ms, tokens_per_step,
+    kv_bytes_per_request, coalesce(prompts_per_user, {PROMPTS_PER_USER}), (1 + coalesce(shortest_length, 1)) / 2,
+    (SELECT any_value(string_split(link_bandwidths, ' | ')[1])::DOUBLE FROM device WHERE key = device_key)
+FROM probe
+WHERE probe IN (SELECT unnest($probes::VARCHAR[]))
+ORDER BY probe
+"""  # noqa: S608  a number of ours
+
+
+class _Row(NamedTuple):
+    probe: str
+    batch_size: int
+    concurrency: int
+    ttft_ms: float
+    makespan_ms: float
+    service_ms: float | None  # None under formulas
+    tpot_ms: float
+    tokens_per_step: float
+    kv_bytes: float
+    prompts_per_user: int
+    mean_share: float  # of nominal lengths
+    link_bytes_per_s: float
+
+
+_Prompts = tuple[Server, _Row]
+_Steps = tuple[Server, tuple[_Row, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSides:
+    """The stored rows of a question whose sides are apart: lone prompts, and ladders of decode rows."""
+
+    prefills: Mapping[int, _Prompts] = field(default_factory=dict)  # by scenario
+    decodes: Mapping[int, _Steps] = field(default_factory=dict)
+    plans: Mapping[str, str] = field(default_factory=dict)  # by the scenario's first digits
+
+    @property
+    def scenarios(self) -> frozenset[int]:
+        return frozenset((*self.prefills, *self.decodes))
+
+    @classmethod
+    def of(
+        cls, connection: StoreConnection, servers: Mapping[str, Server], plans: Mapping[str, str],
+        prompts: Sequence[str], steps: Sequence[str],
+    ) -> StoredSides:  # fmt: skip
+        """The sides of probes that fit memory, of which `prompts` are prefill rows and `steps` decode rows."""
+        found = connection.execute(_ROWS, {"probes": [*prompts, *steps]}).fetchall()
+        rows = {row.probe: row for row in map(_Row._make, found)}
+        ladders: dict[str, list[_Row]] = defaultdict(list)
+        for probe in steps:
+            ladders[probe.partition(":")[0]].append(rows[probe])
+        lone = [(servers[probe.partition(":")[0]], rows[probe]) for probe in prompts if rows[probe].batch_size == 1]
+        return cls(
+            prefills={server.scenario_id: (server, row) for server, row in lone if row.service_ms},
+            decodes={
+                servers[name].scenario_id: (servers[name], tuple(sorted(ladder, key=lambda row: row.batch_size)))
+                for name, ladder in ladders.items()
+            },
+            plans=plans,
+        )
+
+    def settings(self, budget: int | None) -> Iterator[Setting]:
+        """The settings of every unit within a budget whose prefill side keeps up, and is not far too large."""
+        for prompts, steps in product(self.prefills.values(), self.decodes.values()):
+            (prefill, lone), (decode, ladder) = prompts, steps
+            if prefill.group != decode.group:
+                continue
+            for taking, decoding in _units(prefill.num_devices, decode.num_devices, budget):
+                pair = _unit(prompts, taking, steps, decoding)
+                for row in rising(ladder, lambda row: row.concurrency, _STEP):
+                    found = pair_times(pair.prompts, _side(row, decoding), pair.load)
+                    if found is not None and (taking == 1 or found.prefill_utilisation >= _LEAST_BUSY):
+                        yield self._setting(pair, lone, row, found)
+
+    def of_run(self, prompts: int, steps: int, counts: tuple[int, int], users: int) -> Setting | None:
+        """The setting that was run, of so many instances and users."""
+        if prompts not in self.prefills or steps not in self.decodes:
+            return None
+        (_, lone), (_, ladder) = sides = self.prefills[prompts], self.decodes[steps]
+        pair = _unit(sides[0], counts[0], sides[1], counts[1])
+        found = pair_of_users(pair.prompts, pair.steps, pair.load, users)
+        row = min(ladder, key=lambda one: abs(math.log(one.concurrency * counts[1] / _decoding(found))))
+        return self._setting(pair, lone, row, found)
+
+    def _setting(self, pair: Pair, lone: _Row, row: _Row, found: PairTimes) -> Setting:
+        sides, counts = (pair.prefill, pair.decode), f"{pair.prefill_instances}P{pair.decode_instances}D"
+        first, second = (self.plans[one.scenario] for one in sides)
+        scenario = f"{pair.prefill.scenario} {pair.decode.scenario} {counts}"
+        devices = pair.prefill_instances * pair.prefill.num_devices + pair.decode_instances * pair.decode.num_devices
+        return Setting(
+            probe=f"{lone.probe} {row.probe} {counts}",
+            server=pair.decode._replace(scenario=scenario, num_devices=devices),
+            plan=f"{pair.prefill_instances} x {first} + {pair.decode_instances} x {second}",
+            concurrency=max(round(found.users), 1),
+            batch_size=row.batch_size,
+            ttft_ms=found.ttft_ms,
+            tpot_ms=found.tpot_ms,
+            pair=replace(pair, decoding=_decoding(found)),
+        )
+
+
+def _decoding(found: PairTimes) -> float:
+    return found.requests_per_s * (found.e2e_ms - found.ttft_ms) / 1e3
+
+
+def _units(prefill: int, decode: int, budget: int | None) -> Iterator[tuple[int, int]]:
+    for taking, decoding in product(range(1, _MOST_INSTANCES + 1), repeat=2):
+        fits = budget is None or taking * prefill + decoding * decode <= budget
+        if fits and math.gcd(taking, decoding) == 1:
+            yield taking, decoding
+
+
+def _unit(prompts: _Prompts, taking: int, steps: _Steps, decoding: int) -> Pair:
+    (prefill, lone), (decode, ladder) = prompts, steps
+    receiving, share = lone.ttft_ms - lone.makespan_ms, lone.mean_share
+    moving = transfer_ms(share * lone.kv_bytes, prefill.tp * prefill.pp, moving_bytes_per_s(lone.link_bytes_per_s))
+    return Pair(
+        prefill=prefill,
+        decode=decode,
+        prefill_instances=taking,
+        decode_instances=decoding,
+        prompts=PrefillSide(
+            alone_ms=share * lone.makespan_ms + receiving,
+            service_ms=share * (lone.service_ms or 0.0),
+            servers=taking * prefill.dp,
+            request_ms=receiving,
+        ),
+        load=PairLoad(output_length=decode.output_length, transfer_ms=moving, prompts_per_user=lone.prompts_per_user),
+        steps=tuple(_side(row, decoding) for row in ladder),
+    )
+
+
+def _side(row: _Row, instances: int) -> DecodeSide:
+    return DecodeSide(
+        decoding=float(row.concurrency * instances), tpot_ms=row.tpot_ms, tokens_per_step=row.tokens_per_step
+    )
+
+
+class PairsInWorlds:
+    """Settings of pairs as arrays: what their users measure where prompts and steps take longer than predicted."""
+
+    def __init__(self, settings: Sequence[Setting]) -> None:
+        pairs = [one.pair for one in settings if one.pair is not None]
+        prompts = [pair.prompts for pair in pairs]
+        self._alone = np.array([one.alone_ms + one.request_ms for one in prompts])
+        self._service = np.array([one.service_ms for one in prompts])
+        self._servers = np.array([float(one.servers) for one in prompts])
+        self._transfer = np.array([pair.load.transfer_ms for pair in pairs])
+        self._first = np.array([1.0 / pair.load.prompts_per_user for pair in pairs])
+        self._tokens = np.array([max(pair.load.output_length - 1.0, 1.0) for pair in pairs])
+        self._users = np.array([float(one.concurrency) for one in settings])
+        self._power = np.sqrt(2.0 * (self._servers + 1.0)) - 1.0
+        self._slot = np.array([0.5 * pair.steps[0].tokens_per_step for pair in pairs])
+        self._decoding = np.array([pair.decoding for pair in pairs])
+        self._tpot = np.array([one.tpot_ms for one in settings])
+        self._growth = np.array([_growth(pair.steps, pair.decoding) for pair in pairs])
+
+    def times(self, longer: Floats, slower: Floats) -> tuple[Floats, Floats]:
+        """TTFT and TPOT of the users of each setting, by factors of prompts and of steps: [world, setting].
+
+        So many decode that all users are accounted for: bisected, since more who decode are more who wait."""
+        low, high = np.zeros(longer.shape), np.broadcast_to(self._users, longer.shape).copy()
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            too_many = self._at(middle, longer, slower)[0] > self._users
+            high = np.where(too_many, middle, high)
+            low = np.where(too_many, low, middle)
+        _, ttft, tpot = self._at(low, longer, slower)
+        return ttft, tpot
+
+    def _at(self, decoding: Floats, longer: Floats, slower: Floats) -> tuple[Floats, Floats, Floats]:
+        """The users of a loop in which so many decode, endless where prefill cannot keep up; and their times."""
+        tpot = self._tpot * slower * np.power(np.maximum(decoding, 1e-9) / self._decoding, self._growth)
+        answer, service = self._tokens * tpot, self._service * longer
+        rate = decoding / answer
+        offered = rate * service / self._servers
+        unqueued = self._alone * longer + self._transfer + self._slot * tpot
+        there = np.maximum(rate * (unqueued + answer), 1e-12)
+        load = np.minimum(np.maximum(there - 1.0, 0.0) / there * offered, 1.0 - 1e-9)
+        wait = 0.5 * np.power(load, self._power) / (self._servers * (1.0 - load)) * service
+        users = np.where(offered < 1.0, rate * (unqueued + wait + answer), np.inf)
+        burst = service * np.maximum(0.5 * (self._users / self._servers - 1.0), 0.0)
+        return users, unqueued + (1.0 - self._first) * wait + self._first * burst, tpot
+
+
+def _growth(steps: Sequence[DecodeSide], decoding: float) -> float:
+    """The power of the number of requests by which TPOT grows around so many."""
+    if len(steps) == 1:
+        return 0.0
+    low, high = next((two for two in pairwise(steps) if two[1].decoding >= decoding), (steps[-2], steps[-1]))
+    return math.log(high.tpot_ms / low.tpot_ms) / math.log(high.decoding / low.decoding)
