@@ -162,8 +162,8 @@ class DeploymentPlan(Framed):
 
     def _carries(self, row: Row) -> str:
         pairs = self.answer.question.pairs
-        tokens = number_of(row["output_tokens_per_s"])
-        rate = f"{number_of(row['system_requests_per_s']):.3g} requests/s ({tokens:,.0f} tokens/s)"
+        made = number_of(row["output_tokens_per_s"])
+        rate = f"{number_of(row['system_requests_per_s']):.3g} requests/s ({made:,.0f} tokens/s)"
         if row["users"] is not None:
             rate = f"{number_of(row['users']):.0f} users, {rate}"
         used, idle = row["devices_used"], row["devices_idle"]

@@ -20,9 +20,11 @@ from tools.reference_pages import REFERENCE_PAGES
 ROOT = Path(__file__).parents[2]
 # The drop-in for another program keeps that program's options; the changelog tells of earlier days.
 WRITTEN_FOR_OTHERS = {"seeds.md", "commands.md"}
-COLUMNS = {"seats", "max_batched_tokens", "target_users"}  # stored, and variables of SQL, too
-# Words of our own for a simulation, --max-num-seqs and --max-num-batched-tokens; a log is replayed.
-OWN = re.compile(r"\b(?:un)?play(?:s|ed|ing)?\b|\bseats?\b|(?<!-)\b(?:token )?budget \d+\b", re.IGNORECASE)
+COLUMNS = {
+    "qps", "seats", "max_batched_tokens", "target_users", "target_qps", "prefill_qps", "decode_qps",
+}  # fmt: skip  # stored, variables of SQL, or old columns of views, too
+# Words for requests/s, a simulation, --max-num-seqs and --max-num-batched-tokens; a log is replayed.
+OWN = re.compile(r"\bqps\b|\b(?:un)?play(?:s|ed|ing)?\b|\bseats?\b|(?<!-)\b(?:token )?budget \d+\b", re.IGNORECASE)
 TOLD = ("howto", "tutorial")
 
 
