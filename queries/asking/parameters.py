@@ -184,7 +184,7 @@ def _left_out(unused: Sequence[str]) -> str:
 
 
 def objective_of(question: Question, phases: Collection[str], *, served: bool = False) -> str:
-    asked = question.options.rank_by
+    asked = _asked_objective(question)
     if report(question.report).allocates == "pairs" or question.options.mode == "pd":
         return _pair_objective(question, served=served)
     if asked is None:

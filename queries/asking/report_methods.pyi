@@ -43,6 +43,7 @@ class AttainmentKeywords(ScopeKeywords, total=False):
     ttft_limit: float | None
     tpot_limit: float | None
     tbt_limit: float | None
+    e2e_limit: float | None
     confidence: float | None
     tuned_servers: bool | None
     num_devices: int | None
@@ -65,8 +66,8 @@ class BestKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -90,8 +91,8 @@ class ByLengthKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -116,8 +117,8 @@ class CapacityKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -149,8 +150,8 @@ class CompareKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: Required[int]
@@ -179,8 +180,8 @@ class ConcurrencyKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -199,8 +200,8 @@ class CostKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -232,8 +233,8 @@ class CurveKeywords(ScopeKeywords, total=False):
     reserved_memory_gb: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -252,8 +253,8 @@ class DecodeKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -271,8 +272,8 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -305,8 +306,8 @@ class DevicesKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     allocation: Literal["budget", "exact"] | None
     kv_charge: Literal["full", "mean"] | None
@@ -339,8 +340,8 @@ class DiffKeywords(TypedDict, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -358,8 +359,8 @@ class MixKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: Required[int]
@@ -378,8 +379,8 @@ class NearestKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -398,8 +399,8 @@ class ParetoKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -424,8 +425,8 @@ class PdCountsKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     allocation: Literal["budget", "exact"] | None
     kv_charge: Literal["full", "mean"] | None
@@ -452,8 +453,8 @@ class PdRatioKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     allocation: Literal["budget", "exact"] | None
     kv_charge: Literal["full", "mean"] | None
@@ -488,8 +489,8 @@ class PrefillKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -507,8 +508,8 @@ class ProfileKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -528,8 +529,8 @@ class SensitivityKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -554,8 +555,8 @@ class WhyKeywords(TypedDict, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
