@@ -66,7 +66,7 @@ SUMMARIES = {
 }
 
 
-_HELP = frozenset({"-h", "--help"})
+_HELP = frozenset({"-h", "--help", "--help-all"})
 _LISTING: tuple[list[str], ...] = ([], ["--help"], ["-h"])
 _GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
 _ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end nothing is left to be done
