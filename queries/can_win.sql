@@ -20,11 +20,11 @@ SELECT
     phase = 'decode' AND by_engine(serving_model, formula_version) AS is_paired,
     -- What `judged_rows` of scoped.sql makes of a row by either rule.
     CASE phase
-        WHEN 'prefill' THEN prefill_capacity_qps
-        WHEN 'decode' THEN decode_minus_one_qps
+        WHEN 'prefill' THEN prefill_capacity_requests_per_s
+        WHEN 'decode' THEN decode_minus_one_requests_per_s
         ELSE requests_per_s
     END AS first_qps,
-    CASE phase WHEN 'prefill' THEN prefill_ttft_qps WHEN 'decode' THEN decode_full_qps END AS second_qps,
+    CASE phase WHEN 'prefill' THEN prefill_ttft_requests_per_s WHEN 'decode' THEN decode_full_requests_per_s END AS second_qps,
     CASE phase WHEN 'prefill' THEN input_tokens_per_s ELSE output_tokens_per_s END AS first_rate,
     CASE phase WHEN 'aggregated' THEN output_tokens_per_s_twice END AS second_rate
 FROM contending

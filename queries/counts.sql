@@ -10,39 +10,39 @@ CREATE OR REPLACE TEMP MACRO least_count(qps, target_qps) AS
     END;
 
 -- Of so many instances of two sides, those that are needed: the fewest of either side that keep up with the other.
-CREATE OR REPLACE TEMP MACRO needed_prefills(prefills, decodes, prefill_qps, decode_qps) AS
+CREATE OR REPLACE TEMP MACRO needed_prefills(prefills, decodes, prefill_requests_per_s, decode_requests_per_s) AS
     CASE
-        WHEN prefills * prefill_qps <= decodes * decode_qps THEN prefills
-        ELSE least_count(prefill_qps, decodes * decode_qps)
+        WHEN prefills * prefill_requests_per_s <= decodes * decode_requests_per_s THEN prefills
+        ELSE least_count(prefill_requests_per_s, decodes * decode_requests_per_s)
     END;
-CREATE OR REPLACE TEMP MACRO needed_decodes(prefills, decodes, prefill_qps, decode_qps) AS
+CREATE OR REPLACE TEMP MACRO needed_decodes(prefills, decodes, prefill_requests_per_s, decode_requests_per_s) AS
     CASE
-        WHEN prefills * prefill_qps <= decodes * decode_qps THEN least_count(decode_qps, prefills * prefill_qps)
+        WHEN prefills * prefill_requests_per_s <= decodes * decode_requests_per_s THEN least_count(decode_requests_per_s, prefills * prefill_requests_per_s)
         ELSE decodes
     END;
 
 -- What two sides would carry if instances could be divided.
-CREATE OR REPLACE TEMP MACRO divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS
-    devices / (prefill_size / prefill_qps + decode_size / decode_qps);
+CREATE OR REPLACE TEMP MACRO divided_qps(devices, prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s) AS
+    devices / (prefill_size / prefill_requests_per_s + decode_size / decode_requests_per_s);
 
 -- Whole numbers of both sides around the place where they carry the same, where the best within so many devices lie: some of
 -- either side, and of the other what there is room for. `exact` leaves no device idle, so only every few numbers do.
 CREATE OR REPLACE TEMP MACRO next_to(place, least, most) AS
     [least(greatest(place + beside, least), most) FOR beside IN [-2, -1, 0, 1, 2]];
-CREATE OR REPLACE TEMP MACRO counts_around(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS
+CREATE OR REPLACE TEMP MACRO counts_around(devices, prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s) AS
     [{'prefills': x, 'decodes': (devices - x * prefill_size) // decode_size} FOR x IN next_to(
-        floor(divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) / prefill_qps)::BIGINT, 1,
+        floor(divided_qps(devices, prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s) / prefill_requests_per_s)::BIGINT, 1,
         (devices - decode_size) // prefill_size
     )] || [{'prefills': (devices - y * decode_size) // prefill_size, 'decodes': y} FOR y IN next_to(
-        floor(divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) / decode_qps)::BIGINT, 1,
+        floor(divided_qps(devices, prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s) / decode_requests_per_s)::BIGINT, 1,
         (devices - prefill_size) // decode_size
     )];
-CREATE OR REPLACE TEMP MACRO exact_counts(devices, prefill_size, decode_size, prefill_qps, decode_qps) AS
+CREATE OR REPLACE TEMP MACRO exact_counts(devices, prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s) AS
     flatten([
         [{'prefills': first + (decode_size // gcd(prefill_size, decode_size)) * turn, 'decodes': (devices - (first + (decode_size // gcd(prefill_size, decode_size)) * turn) * prefill_size) // decode_size}
             FOR turn IN next_to(
                 floor(
-                    (divided_qps(devices, prefill_size, decode_size, prefill_qps, decode_qps) / prefill_qps - first) / (decode_size // gcd(prefill_size, decode_size))
+                    (divided_qps(devices, prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s) / prefill_requests_per_s - first) / (decode_size // gcd(prefill_size, decode_size))
                 )::BIGINT, 0, ((devices - decode_size) // prefill_size - first) // (decode_size // gcd(prefill_size, decode_size))
             )]
         FOR first IN range(1, least(decode_size, (devices - decode_size) // prefill_size) + 1)

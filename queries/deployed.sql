@@ -150,7 +150,7 @@ engine_tried AS (
         AND most_qps_each * devices * (1 + 1e-9) >= least_qps AND (devices - prefill_size) // decode_size * qps >= least_qps
 ),
 engine_held AS (
-    SELECT *, decode_instances * qps AS system_qps
+    SELECT *, decode_instances * qps AS system_requests_per_s
     FROM (
         SELECT
             * EXCLUDE (least_instances, held_more), least_instances - 1 + held_more AS decode_instances
@@ -169,7 +169,7 @@ engine_held AS (
         )
         WHERE held_more > 0
     )
-    QUALIFY system_qps = max(system_qps) OVER (PARTITION BY question_group, within)
+    QUALIFY system_requests_per_s = max(system_requests_per_s) OVER (PARTITION BY question_group, within)
 ),
 -- As many decode instances of any row as hold the users where none waits, or some less where enough others do.
 engine_populated AS (
@@ -179,7 +179,7 @@ engine_populated AS (
             ceil(target_users * 1000.0 / (qps * (unqueued_ms + answer_ms)))::BIGINT - unnest([0, 1, 2, 3, 4, 6, 8]),
             coalesce(least_count(qps, target_qps), 1), 1
         ) AS decode_instances,
-        decode_instances * qps AS system_qps
+        decode_instances * qps AS system_requests_per_s
     FROM engine_rows
     JOIN (SELECT DISTINCT question_group, most_devices FROM stops) AS ends USING (question_group)
     WHERE target_users IS NOT NULL
@@ -188,8 +188,8 @@ engine_populated AS (
 engine_counts AS (
     SELECT
         *, prefill_instances * prefill_size + decode_instances * decode_size AS devices,
-        system_qps / 1000.0 * (unqueued_ms + answer_ms + pair_wait_ms(
-            system_qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each
+        system_requests_per_s / 1000.0 * (unqueued_ms + answer_ms + pair_wait_ms(
+            system_requests_per_s / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each
         )) AS users
     FROM (
         SELECT
@@ -216,32 +216,32 @@ engine_best AS (
         QUALIFY NOT of_users OR row_number() OVER (
             PARTITION BY question_group, of_users
             ORDER BY
-                CASE WHEN getvariable('least_latency') THEN users / system_qps END, devices, users / system_qps,
+                CASE WHEN getvariable('least_latency') THEN users / system_requests_per_s END, devices, users / system_requests_per_s,
                 prefill_number, decode_number
         ) = 1
     )
     QUALIFY row_number() OVER (
-        PARTITION BY question_group, system_qps
+        PARTITION BY question_group, system_requests_per_s
         ORDER BY
             devices,
             pair_ttft_ms(
-                system_qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each, first_share
+                system_requests_per_s / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each, first_share
             ),
             prefill_instances, prefill_number, decode_number
     ) = 1
 ),
 engine_timed AS (
     SELECT
-        b.question_group, b.devices, b.system_qps, b.prefill_instances, b.decode_instances, b.unqueued_ms, d.tpot_ms, d.answer_ms,
+        b.question_group, b.devices, b.system_requests_per_s, b.prefill_instances, b.decode_instances, b.unqueued_ms, d.tpot_ms, d.answer_ms,
         d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
-        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_qps, d.most_qps, p.probe AS prefill_probe,
+        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_requests_per_s, d.most_qps, p.probe AS prefill_probe,
         p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
         d.plan AS decode_plan, p.scenario AS prefill_scenario, d.scenario AS decode_scenario,
         pair_wait_ms(
-            b.system_qps / 1000.0, b.unqueued_ms, d.answer_ms, p.service_ms, b.prefill_instances * p.servers_each
+            b.system_requests_per_s / 1000.0, b.unqueued_ms, d.answer_ms, p.service_ms, b.prefill_instances * p.servers_each
         ) AS wait_ms,
         b.unqueued_ms + (1.0 - p.first_share) * wait_ms + p.first_share * pair_burst_ms(
-            b.system_qps / 1000.0 * (b.unqueued_ms + wait_ms + d.answer_ms), p.service_ms,
+            b.system_requests_per_s / 1000.0 * (b.unqueued_ms + wait_ms + d.answer_ms), p.service_ms,
             b.prefill_instances * p.servers_each
         ) AS ttft_ms
     FROM engine_best AS b
@@ -249,11 +249,11 @@ engine_timed AS (
     JOIN engine_decode_side() AS d ON d.decode_number = b.decode_number
 )
 SELECT
-    question_group, devices, system_qps, prefill_instances, decode_instances, ttft_ms, tpot_ms, ttft_ms + answer_ms AS e2e_ms,
+    question_group, devices, system_requests_per_s, prefill_instances, decode_instances, ttft_ms, tpot_ms, ttft_ms + answer_ms AS e2e_ms,
     answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
-    system_qps / (prefill_instances * prefill_qps) AS prefill_utilisation,
-    system_qps / (decode_instances * most_qps) AS decode_utilisation, prefill_probe, prefill_device, prefill_plan, decode_probe,
-    decode_device, decode_plan, system_qps * (unqueued_ms + wait_ms + answer_ms) / 1000.0 AS users, prefill_scenario,
+    system_requests_per_s / (prefill_instances * prefill_requests_per_s) AS prefill_utilisation,
+    system_requests_per_s / (decode_instances * most_qps) AS decode_utilisation, prefill_probe, prefill_device, prefill_plan, decode_probe,
+    decode_device, decode_plan, system_requests_per_s * (unqueued_ms + wait_ms + answer_ms) / 1000.0 AS users, prefill_scenario,
     decode_scenario
 FROM engine_timed;
 
@@ -280,8 +280,8 @@ pairs AS (
     SELECT
         p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
         d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
-        d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_qps,
-        d.qps AS decode_qps, p.ttft_ms, d.tpot_ms, d.output_length AS answer_tokens,
+        d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_requests_per_s,
+        d.qps AS decode_requests_per_s, p.ttft_ms, d.tpot_ms, d.output_length AS answer_tokens,
         d.input_length_mean AS prompt_tokens, d.prefix_cache_hit_rate,
         least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes,
         p.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS kv_transfer_ms
@@ -296,7 +296,7 @@ enough AS MATERIALIZED (
     UNION ALL
     SELECT
         question_group, 'pd',
-        min(least_count(prefill_qps, target_qps) * prefill_size + least_count(decode_qps, target_qps) * decode_size)
+        min(least_count(prefill_requests_per_s, target_qps) * prefill_size + least_count(decode_requests_per_s, target_qps) * decode_size)
     FROM pairs
     GROUP BY question_group
     UNION ALL
@@ -356,25 +356,25 @@ aggregated_counts AS (
 pair_turns AS (
     SELECT
         pairs.*, devices AS within,
-        unnest(counts_around(devices, prefill_size, decode_size, prefill_qps, decode_qps), recursive := TRUE)
+        unnest(counts_around(devices, prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s), recursive := TRUE)
     FROM pairs
     JOIN stops ON stops.question_group = pairs.question_group
     WHERE prefill_size + decode_size <= devices
 ),
 pair_counts AS (
     SELECT
-        *, needed_prefills(prefills, decodes, prefill_qps, decode_qps) AS prefill_instances,
-        needed_decodes(prefills, decodes, prefill_qps, decode_qps) AS decode_instances,
+        *, needed_prefills(prefills, decodes, prefill_requests_per_s, decode_requests_per_s) AS prefill_instances,
+        needed_decodes(prefills, decodes, prefill_requests_per_s, decode_requests_per_s) AS decode_instances,
         prefill_instances * prefill_size + decode_instances * decode_size AS devices,
-        least(prefill_instances * prefill_qps, decode_instances * decode_qps) AS system_qps
+        least(prefill_instances * prefill_requests_per_s, decode_instances * decode_requests_per_s) AS system_requests_per_s
     FROM pair_turns
     QUALIFY row_number() OVER (
         PARTITION BY question_group, within
-        ORDER BY row(-system_qps, devices, prefill_instances, prefill_scenario, decode_scenario)
+        ORDER BY row(-system_requests_per_s, devices, prefill_instances, prefill_scenario, decode_scenario)
     ) = 1
 )
 SELECT
-    question_group, instances * size AS devices, instances * qps AS system_qps, 'aggregated' AS mode, instances,
+    question_group, instances * size AS devices, instances * qps AS system_requests_per_s, 'aggregated' AS mode, instances,
     NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances, ttft_ms, tpot_ms, e2e_ms, answer_tokens,
     prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL::DOUBLE AS prefill_wait_ms, NULL::DOUBLE AS kv_transfer_ms, NULL::DOUBLE AS slot_wait_ms,
     NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation, probe, device, plan,
@@ -384,16 +384,16 @@ SELECT
 FROM aggregated_counts
 UNION ALL
 SELECT
-    question_group, devices, system_qps, 'pd', NULL, prefill_instances,
+    question_group, devices, system_requests_per_s, 'pd', NULL, prefill_instances,
     decode_instances, ttft_ms, tpot_ms, NULL, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL,
     kv_transfer_ms, NULL,
-    least(1, decode_instances * decode_qps / (prefill_instances * prefill_qps)),
-    least(1, prefill_instances * prefill_qps / (decode_instances * decode_qps)), NULL, NULL, NULL, prefill_probe,
+    least(1, decode_instances * decode_requests_per_s / (prefill_instances * prefill_requests_per_s)),
+    least(1, prefill_instances * prefill_requests_per_s / (decode_instances * decode_requests_per_s)), NULL, NULL, NULL, prefill_probe,
     prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, NULL, prefill_scenario, decode_scenario
 FROM pair_counts
 UNION ALL
 SELECT
-    question_group, devices, system_qps, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms, e2e_ms,
+    question_group, devices, system_requests_per_s, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms, e2e_ms,
     answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
     prefill_utilisation, decode_utilisation, NULL, NULL, NULL, prefill_probe, prefill_device, prefill_plan, decode_probe,
     decode_device, decode_plan, users, prefill_scenario, decode_scenario

@@ -113,8 +113,8 @@ pairs AS MATERIALIZED (
         p.question_group, p.place, prefill_rank, decode_rank, servers_each, service_ms, lone_ms, first_share,
         ttft_ratio, p.size AS prefill_size, d.size AS decode_size,
         CASE
-            WHEN wanted_objective = 'balanced_qps' THEN least(p.qps, most_qps)
-            WHEN wanted_objective = 'system_qps' AND budget IS NOT NULL
+            WHEN wanted_objective = 'balanced_requests_per_s' THEN least(p.qps, most_qps)
+            WHEN wanted_objective = 'system_requests_per_s' AND budget IS NOT NULL
                 THEN divided_qps(budget, p.size, d.size, p.qps, most_qps)
             ELSE 1 / (p.size / p.qps + d.size / most_qps)
         END AS most
@@ -150,10 +150,10 @@ tried_best AS (
         question_group, place, prefill_rank, decode_rank,
         max(
             CASE
-                WHEN budget IS NULL AND wanted_objective = 'qps_per_device'
+                WHEN budget IS NULL AND wanted_objective = 'requests_per_s_per_device'
                     THEN y * qps / (x_most * prefill_size + y * decode_size)
-                WHEN budget IS NOT NULL AND wanted_objective = 'system_qps' THEN y * qps
-                WHEN budget IS NOT NULL AND wanted_objective = 'qps_per_device' THEN y * qps / budget
+                WHEN budget IS NOT NULL AND wanted_objective = 'system_requests_per_s' THEN y * qps
+                WHEN budget IS NOT NULL AND wanted_objective = 'requests_per_s_per_device' THEN y * qps / budget
             END
         ) AS reached
     FROM tried_most
@@ -226,7 +226,7 @@ hopeful AS (
 ),
 chosen AS (
     SELECT
-        question_group, place, prefill_rank, decode_rank, batch_size, x, y, y * qps AS system_qps,
+        question_group, place, prefill_rank, decode_rank, batch_size, x, y, y * qps AS system_requests_per_s,
         x * prefill_size + y * decode_size AS devices_used
     FROM hopeful
     WHERE x IS NOT NULL
@@ -240,17 +240,17 @@ chosen AS (
 timed AS (
     SELECT
         c.question_group, c.place, p.workload_key, c.prefill_rank, c.decode_rank, c.x AS prefill_instances, c.y AS decode_instances,
-        c.devices_used, c.system_qps, p.scenario_id AS prefill_scenario_id, p.scenario AS prefill_scenario,
+        c.devices_used, c.system_requests_per_s, p.scenario_id AS prefill_scenario_id, p.scenario AS prefill_scenario,
         p.probe AS prefill_probe, p.plan AS prefill_plan, p.device AS prefill_device, p.size AS prefill_size,
         p.memory_free_bytes AS prefill_memory_free_bytes, p.alone_ms, p.handover_ms, p.transfer_ms, p.first_share,
-        p.qps AS prefill_qps, p.kv_bytes_per_request, d.scenario_id AS decode_scenario_id,
+        p.qps AS prefill_requests_per_s, p.kv_bytes_per_request, d.scenario_id AS decode_scenario_id,
         d.scenario AS decode_scenario, d.probe AS decode_probe, d.plan AS decode_plan, d.device AS decode_device,
         d.size AS decode_size, d.memory_free_bytes AS decode_memory_free_bytes, d.batch_size AS decode_batch_size,
-        d.qps AS decode_qps, d.most_qps, d.tpot_ms, d.answer_ms, d.slot_wait_ms, d.answer_tokens,
+        d.qps AS decode_requests_per_s, d.most_qps, d.tpot_ms, d.answer_ms, d.slot_wait_ms, d.answer_tokens,
         pair_wait_ms(
-            c.system_qps / 1000.0, p.lone_ms + d.slot_wait_ms, d.answer_ms, p.service_ms, c.x * p.servers_each
+            c.system_requests_per_s / 1000.0, p.lone_ms + d.slot_wait_ms, d.answer_ms, p.service_ms, c.x * p.servers_each
         ) AS wait_ms,
-        c.system_qps / 1000.0 * (p.lone_ms + d.slot_wait_ms + wait_ms + d.answer_ms) AS users,
+        c.system_requests_per_s / 1000.0 * (p.lone_ms + d.slot_wait_ms + wait_ms + d.answer_ms) AS users,
         pair_burst_ms(users, p.service_ms, c.x * p.servers_each) AS burst_ms
     FROM chosen AS c
     JOIN prefills AS p ON p.question_group = c.question_group AND p.prefill_rank = c.prefill_rank
@@ -260,11 +260,11 @@ timed AS (
 SELECT
     *, alone_ms + transfer_ms + handover_ms + slot_wait_ms + (1.0 - first_share) * wait_ms + first_share * burst_ms
         AS ttft_ms,
-    ttft_ms + answer_ms AS e2e_ms, system_qps / devices_used AS qps_per_device,
-    system_qps / (prefill_instances * prefill_qps) AS prefill_utilisation,
-    system_qps / (decode_instances * most_qps) AS decode_utilisation,
-    least(prefill_qps, decode_qps) AS balanced_qps, decode_qps / prefill_qps AS pd_ratio,
-    1 / (prefill_size / prefill_qps + decode_size / decode_qps) AS qps_per_device_bound
+    ttft_ms + answer_ms AS e2e_ms, system_requests_per_s / devices_used AS requests_per_s_per_device,
+    system_requests_per_s / (prefill_instances * prefill_requests_per_s) AS prefill_utilisation,
+    system_requests_per_s / (decode_instances * most_qps) AS decode_utilisation,
+    least(prefill_requests_per_s, decode_requests_per_s) AS balanced_requests_per_s, decode_requests_per_s / prefill_requests_per_s AS pd_ratio,
+    1 / (prefill_size / prefill_requests_per_s + decode_size / decode_requests_per_s) AS requests_per_s_per_device_bound
 FROM timed;
 
 -- The device whose frontier a point may lie on, where each has one.
@@ -369,7 +369,7 @@ tried AS (
 ),
 chosen AS (
     SELECT
-        *, y * qps / (x * prefill_size + y * decode_size) AS qps_per_device,
+        *, y * qps / (x * prefill_size + y * decode_size) AS requests_per_s_per_device,
         pair_ttft_ms(
             y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share
         ) AS pair_ttft
@@ -380,11 +380,11 @@ chosen AS (
     )
     QUALIFY row_number() OVER (
         PARTITION BY question_group, decode_number
-        ORDER BY qps_per_device DESC, x * prefill_size + y * decode_size, x, prefill_rank
+        ORDER BY requests_per_s_per_device DESC, x * prefill_size + y * decode_size, x, prefill_rank
     ) = 1
 )
 SELECT
-    c.question_group, qps_per_device, c.qps_per_device * c.answer_tokens AS output_tokens_per_s_per_device,
+    c.question_group, requests_per_s_per_device, c.requests_per_s_per_device * c.answer_tokens AS output_tokens_per_s_per_device,
     c.pair_ttft AS ttft_ms, c.tpot_exclusive_ms, x AS prefill_instances, y AS decode_instances,
     c.qps / p.qps AS pd_ratio, d.concurrency AS decode_concurrency, d.probe AS decode_probe, d.device AS decode_device,
     d.plan AS decode_plan, p.probe AS prefill_probe, p.device AS prefill_device, p.plan AS prefill_plan

@@ -85,7 +85,7 @@ def _winner(modes: _Modes) -> _Winner | None:
     """The deployment that carries more per device, and how many times as much; None where there is none."""
     if len(modes) < 2:
         return next(((str(mode), None) for mode in modes), None)
-    whole, split = (_number(modes[mode]["qps_per_device"]) for mode in ("aggregated", "pd"))
+    whole, split = (_number(modes[mode]["requests_per_s_per_device"]) for mode in ("aggregated", "pd"))
     return ("pd", split / whole) if split >= whole else ("aggregated", whole / split)
 
 

@@ -13,7 +13,8 @@ SELECT
 FROM (
     SELECT
         ranked.question_group, ranked.rank, ranked.ranked_by, ranked.instances,
-        ranked.devices_used, ranked.system_rate AS system_output_tokens_per_s, ranked.qps, ranked.tpot_ms,
+        ranked.devices_used, ranked.system_rate AS system_output_tokens_per_s, ranked.qps AS requests_per_s,
+        ranked.tpot_ms,
         ranked.memory_free_bytes, ranked.rate AS made, {instance_columns}
     FROM shown AS ranked
     JOIN ranked_rows((SELECT list({'scenario_id': scenario_id, 'batch_size': batch_size}) FROM shown)) AS p
@@ -22,12 +23,12 @@ FROM (
 );
 
 -- The measure that ranks pairs.
-CREATE OR REPLACE TEMP MACRO pair_objective(balanced_qps, system_qps, qps_per_device, qps_per_device_bound) AS
+CREATE OR REPLACE TEMP MACRO pair_objective(balanced_requests_per_s, system_requests_per_s, requests_per_s_per_device, requests_per_s_per_device_bound) AS
     CASE getvariable('objective')
-        WHEN 'balanced_qps' THEN balanced_qps
-        WHEN 'system_qps' THEN system_qps
-        WHEN 'qps_per_device' THEN qps_per_device
-        WHEN 'qps_per_device_bound' THEN qps_per_device_bound
+        WHEN 'balanced_requests_per_s' THEN balanced_requests_per_s
+        WHEN 'system_requests_per_s' THEN system_requests_per_s
+        WHEN 'requests_per_s_per_device' THEN requests_per_s_per_device
+        WHEN 'requests_per_s_per_device_bound' THEN requests_per_s_per_device_bound
     END;
 
 -- How many pairs of formulas are kept for so many that are listed: every one, where the objective may fall as a side
@@ -69,10 +70,10 @@ instances AS MATERIALIZED (
 ),
 pairs AS (
     SELECT
-        p.question_group, p.place, p.side_rank AS prefill_rank, d.side_rank AS decode_rank, p.qps AS prefill_qps,
-        d.qps AS decode_qps, p.num_devices AS prefill_size, d.num_devices AS decode_size,
-        least(p.qps, d.qps) AS balanced_qps, d.qps / p.qps AS pd_ratio,
-        1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS qps_per_device_bound
+        p.question_group, p.place, p.side_rank AS prefill_rank, d.side_rank AS decode_rank, p.qps AS prefill_requests_per_s,
+        d.qps AS decode_requests_per_s, p.num_devices AS prefill_size, d.num_devices AS decode_size,
+        least(p.qps, d.qps) AS balanced_requests_per_s, d.qps / p.qps AS pd_ratio,
+        1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS requests_per_s_per_device_bound
     FROM instances AS p
     JOIN instances AS d
         ON p.question_group = d.question_group AND p.place = d.place
@@ -83,8 +84,8 @@ turns AS (
     SELECT
         *, unnest(CASE
             WHEN getvariable('allocation_rule') = 'exact'
-                THEN exact_counts(getvariable('num_devices'), prefill_size, decode_size, prefill_qps, decode_qps)
-            ELSE counts_around(getvariable('num_devices'), prefill_size, decode_size, prefill_qps, decode_qps)
+                THEN exact_counts(getvariable('num_devices'), prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s)
+            ELSE counts_around(getvariable('num_devices'), prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s)
         END, recursive := TRUE)
     FROM pairs
     WHERE getvariable('num_devices') IS NOT NULL AND prefill_size + decode_size <= getvariable('num_devices')
@@ -94,20 +95,20 @@ allocated AS (
         * EXCLUDE (prefills, decodes),
         CASE
             WHEN getvariable('allocation_rule') = 'exact' THEN prefills
-            ELSE needed_prefills(prefills, decodes, prefill_qps, decode_qps)
+            ELSE needed_prefills(prefills, decodes, prefill_requests_per_s, decode_requests_per_s)
         END AS prefill_instances,
         CASE
             WHEN getvariable('allocation_rule') = 'exact' THEN decodes
-            ELSE needed_decodes(prefills, decodes, prefill_qps, decode_qps)
+            ELSE needed_decodes(prefills, decodes, prefill_requests_per_s, decode_requests_per_s)
         END AS decode_instances,
         prefill_instances * prefill_size + decode_instances * decode_size AS devices_used,
-        least(prefill_instances * prefill_qps, decode_instances * decode_qps) AS system_qps
+        least(prefill_instances * prefill_requests_per_s, decode_instances * decode_requests_per_s) AS system_requests_per_s
     FROM turns
 ),
 allocation AS (
     SELECT
         question_group, place, prefill_rank, decode_rank, prefill_instances, decode_instances, devices_used,
-        system_qps
+        system_requests_per_s
     FROM allocated
     QUALIFY row_number() OVER (
         PARTITION BY question_group, place, prefill_rank, decode_rank
@@ -115,15 +116,15 @@ allocation AS (
             CASE
                 WHEN getvariable('allocation_rule') = 'exact' THEN abs(prefill_instances / decode_instances - pd_ratio)
             END,
-            -system_qps, devices_used, abs(prefill_instances / decode_instances - pd_ratio), prefill_instances
+            -system_requests_per_s, devices_used, abs(prefill_instances / decode_instances - pd_ratio), prefill_instances
         )
     ) = 1
 ),
 ranked AS (
     SELECT
         pairs.*, allocation.prefill_instances, allocation.decode_instances, allocation.devices_used,
-        getvariable('num_devices') - allocation.devices_used AS devices_idle, allocation.system_qps,
-        allocation.system_qps / allocation.devices_used AS qps_per_device,
+        getvariable('num_devices') - allocation.devices_used AS devices_idle, allocation.system_requests_per_s,
+        allocation.system_requests_per_s / allocation.devices_used AS requests_per_s_per_device,
         CASE
             WHEN getvariable('num_devices') IS NULL OR allocation.devices_used IS NOT NULL THEN NULL
             WHEN prefill_size + decode_size > getvariable('num_devices')
@@ -134,8 +135,8 @@ ranked AS (
             PARTITION BY pairs.question_group, pairs.place
             ORDER BY
                 pair_objective(
-                    balanced_qps, allocation.system_qps, allocation.system_qps / allocation.devices_used,
-                    qps_per_device_bound
+                    balanced_requests_per_s, allocation.system_requests_per_s, allocation.system_requests_per_s / allocation.devices_used,
+                    requests_per_s_per_device_bound
                 ) DESC NULLS LAST,
                 pairs.prefill_rank, pairs.decode_rank
         ) AS rank
@@ -145,13 +146,13 @@ ranked AS (
 ),
 seeded AS (
     SELECT
-        ranked.question_group, rank, ranked.prefill_qps, ranked.decode_qps, balanced_qps, pd_ratio,
-        qps_per_device_bound, prefill_instances, decode_instances, devices_used, system_qps, qps_per_device,
+        ranked.question_group, rank, ranked.prefill_requests_per_s, ranked.decode_requests_per_s, balanced_requests_per_s, pd_ratio,
+        requests_per_s_per_device_bound, prefill_instances, decode_instances, devices_used, system_requests_per_s, requests_per_s_per_device,
         allocation_reason, ps.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS transfer_ms,
         ps.ttft_ms AS pair_ttft_ms, NULL::DOUBLE AS alone_ms, NULL::DOUBLE AS wait_ms, NULL::DOUBLE AS burst_ms,
         NULL::DOUBLE AS handover_ms, NULL::DOUBLE AS slot_wait_ms, NULL::DOUBLE AS pair_e2e_ms, NULL::DOUBLE AS users,
-        system_qps / (prefill_instances * ranked.prefill_qps) AS prefill_utilisation,
-        system_qps / (decode_instances * ranked.decode_qps) AS decode_utilisation, ds.tpot_ms,
+        system_requests_per_s / (prefill_instances * ranked.prefill_requests_per_s) AS prefill_utilisation,
+        system_requests_per_s / (decode_instances * ranked.decode_requests_per_s) AS decode_utilisation, ds.tpot_ms,
         ps.scenario_id AS prefill_scenario_id, ps.batch_size AS prefill_size,
         ps.memory_free_bytes AS prefill_memory_free_bytes, ds.scenario_id AS decode_scenario_id,
         ds.batch_size AS decode_size, ds.memory_free_bytes AS decode_memory_free_bytes
@@ -168,11 +169,11 @@ served AS (
         row_number() OVER (
             PARTITION BY question_group, CASE WHEN same_device THEN prefill_device END
             ORDER BY
-                pair_objective(balanced_qps, system_qps, qps_per_device, qps_per_device_bound) DESC,
+                pair_objective(balanced_requests_per_s, system_requests_per_s, requests_per_s_per_device, requests_per_s_per_device_bound) DESC,
                 prefill_rank, decode_rank
         ) AS rank,
-        prefill_qps, decode_qps, balanced_qps, pd_ratio, qps_per_device_bound, prefill_instances, decode_instances,
-        devices_used, system_qps, qps_per_device, NULL::VARCHAR AS allocation_reason, transfer_ms,
+        prefill_requests_per_s, decode_requests_per_s, balanced_requests_per_s, pd_ratio, requests_per_s_per_device_bound, prefill_instances, decode_instances,
+        devices_used, system_requests_per_s, requests_per_s_per_device, NULL::VARCHAR AS allocation_reason, transfer_ms,
         ttft_ms AS pair_ttft_ms, alone_ms, wait_ms, burst_ms, handover_ms, slot_wait_ms, e2e_ms AS pair_e2e_ms, users,
         prefill_utilisation, decode_utilisation, tpot_ms, prefill_scenario_id, 1 AS prefill_size,
         prefill_memory_free_bytes, decode_scenario_id, decode_batch_size, decode_memory_free_bytes
@@ -196,9 +197,9 @@ stored AS MATERIALIZED (
     ))
 )
 SELECT
-    answered.question_group, rank, answered.prefill_qps, answered.decode_qps, balanced_qps, pd_ratio,
-    qps_per_device_bound, prefill_instances, decode_instances, devices_used,
-    getvariable('num_devices') - devices_used AS devices_idle, system_qps, qps_per_device, allocation_reason,
+    answered.question_group, rank, answered.prefill_requests_per_s, answered.decode_requests_per_s, balanced_requests_per_s, pd_ratio,
+    requests_per_s_per_device_bound, prefill_instances, decode_instances, devices_used,
+    getvariable('num_devices') - devices_used AS devices_idle, system_requests_per_s, requests_per_s_per_device, allocation_reason,
     prefill_utilisation, decode_utilisation, users, pair_ttft_ms AS ttft_ms, alone_ms AS prefill_alone_ms,
     wait_ms AS prefill_wait_ms,
     burst_ms AS prefill_burst_ms, handover_ms, transfer_ms AS kv_transfer_ms, slot_wait_ms,

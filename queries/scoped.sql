@@ -39,7 +39,7 @@ CREATE OR REPLACE TEMP MACRO mean_length(shortest) AS (1.0 + coalesce(shortest, 
 -- and its source stand in evaluator/serving/pairs.py.
 CREATE OR REPLACE TEMP MACRO moving_bytes_per_s(link_bytes_per_s) AS (0.7::DOUBLE * link_bytes_per_s);
 
--- The TPOT, QPS and rate that the question's rules choose of what is stored of a row.
+-- The TPOT, requests/s and rate that the question's rules choose of what is stored of a row.
 CREATE OR REPLACE TEMP MACRO tpot_by(tpot_rule, serving_model, inclusive, exclusive) AS
     CASE coalesce(tpot_rule, own_tpot(serving_model)) WHEN 'exclusive' THEN exclusive ELSE inclusive END;
 CREATE OR REPLACE TEMP MACRO ruled_tpot(serving_model, inclusive, exclusive) AS
@@ -77,7 +77,7 @@ CREATE OR REPLACE TEMP MACRO limit_uses(device_memory_bytes, each_limited) AS [e
 -- Memory that is left of what a device has, as it is predicted.
 CREATE OR REPLACE TEMP MACRO memory_left(scenario_id, predicted_bytes) AS predicted_bytes;
 
--- Every probe of the scope with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
+-- Every probe of the scope with its memory left, and its TPOT, requests/s and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
 CREATE OR REPLACE TEMP VIEW judged_rows AS
 SELECT
@@ -91,9 +91,9 @@ SELECT
     ruled_tpot(serving_model, tpot_inclusive_ms_bound, tpot_exclusive_ms_bound) AS tpot_ms_bound,
     CASE phase
         WHEN 'prefill'
-            THEN CASE getvariable('prefill_qps_rule') WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
+            THEN CASE getvariable('prefill_qps_rule') WHEN 'ttft' THEN prefill_ttft_requests_per_s ELSE prefill_capacity_requests_per_s END
         WHEN 'decode'
-            THEN CASE getvariable('decode_qps_rule') WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
+            THEN CASE getvariable('decode_qps_rule') WHEN 'full' THEN decode_full_requests_per_s ELSE decode_minus_one_requests_per_s END
         ELSE requests_per_s
     END AS qps,
     CASE phase

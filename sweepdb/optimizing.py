@@ -371,5 +371,7 @@ def _question(options: OptimizerOptions, sweep: SweepReport, report: str, curve_
         limits=limits,
         definitions=PRESETS["upstream"],
         pairs=PairOptions(num_devices=options.num_devices) if report == "pd-ratio" else PairOptions(),
-        options=ReportOptions(mode=curve_phase, rank_by="balanced-qps" if report == "pd-ratio" else None, top=TOP),
+        options=ReportOptions(
+            mode=curve_phase, rank_by="balanced-requests-per-s" if report == "pd-ratio" else None, top=TOP
+        ),
     )

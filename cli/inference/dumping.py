@@ -18,10 +18,10 @@ _HEAD = (
 _MEMORY = ("weight_GB", "kv_cache_GB", "activation_GB", "avail_GB")
 _PAIRS = {
     "prefill_plan": "parallel_p", "prefill_batch_size": "batch_size_p", "prefill_concurrency": "concurrency_p",
-    "prefill_num_devices": "num_devices_p", "ttft_ms": "ttft_p", "prefill_qps": "p_qps",
+    "prefill_num_devices": "num_devices_p", "ttft_ms": "ttft_p", "prefill_requests_per_s": "p_qps",
     "decode_plan": "parallel_d", "decode_batch_size": "batch_size_d", "decode_concurrency": "concurrency_d",
-    "decode_num_devices": "num_devices_d", "tpot_ms": "tpot_d", "decode_qps": "d_qps", "pd_ratio": "pd_ratio",
-    "balanced_qps": "balanced_qps",
+    "decode_num_devices": "num_devices_d", "tpot_ms": "tpot_d", "decode_requests_per_s": "d_qps",
+    "pd_ratio": "pd_ratio", "balanced_requests_per_s": "balanced_qps",
 }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def _number(value: object, digits: int = 2) -> str:
 
 
 _TOP = Field("Top", "{rank}")
-_QPS = Field("QPS (req/s)", "{qps_text}")
+_QPS = Field("QPS (req/s)", "{requests_per_s_text}")
 _TTFT = Field("TTFT (ms)", "{ttft_ms_text}")
 _TPOT = Field("TPOT (ms)", "{tpot_ms_text}")
 _THROUGHPUT = Field("Throughput (token/s)", "{rate_text}")
@@ -181,7 +181,10 @@ def _nothing(table: Table) -> Iterator[str]:
         yield f"    Nearest miss: {where}, " + (f"relax it to {relax}" if relax else "and no reserve is small enough")
 
 
-_NUMBERS = ("qps", "ttft_ms", "tpot_ms", "pd_ratio", "balanced_qps", "prefill_qps", "decode_qps")
+_NUMBERS = (
+    "requests_per_s", "ttft_ms", "tpot_ms", "pd_ratio", "balanced_requests_per_s", "prefill_requests_per_s",
+    "decode_requests_per_s",
+)  # fmt: skip
 _BYTES = ("weight_bytes", "kv_cache_mean_bytes", "activation_bytes", "memory_free_bytes")
 
 
@@ -254,7 +257,7 @@ def pair_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Itera
 def _side(name: str, row: Row, side: str, latency: str) -> str:
     head = f"{name}:".ljust(len("Prefill QPS:"))
     return (
-        f"    {head} {row[f'{side}_qps_text']} req/s  ({latency}, Parallel: {row[f'{side}_plan']},"
+        f"    {head} {row[f'{side}_requests_per_s_text']} req/s  ({latency}, Parallel: {row[f'{side}_plan']},"
         f" Batch: {row[f'{side}_batch_size']}, Concurrency: {row[f'{side}_concurrency']})"
     )
 
@@ -274,8 +277,8 @@ def _pair_fields(*, counted: bool) -> list[Field]:
     return [
         _TOP,
         Field("PD Ratio\n(P:D)", "{pd_ratio_text}"),
-        Field("P QPS\n(req/s)", "{prefill_qps_text}"),
-        Field("D QPS\n(req/s)", "{decode_qps_text}"),
+        Field("P QPS\n(req/s)", "{prefill_requests_per_s_text}"),
+        Field("D QPS\n(req/s)", "{decode_requests_per_s_text}"),
         Field("P TTFT\n(ms)", "{ttft_ms_text}"),
         Field("D TPOT\n(ms)", "{tpot_ms_text}"),
         Field("P Parallel", "{prefill_plan}"),
@@ -331,7 +334,7 @@ def cross_lines(options: OptimizerOptions, runs: Sequence[DeviceRun], kind: str)
             best.append({**shown_row(rows[0]), "device": run.device.name})
     best.sort(
         key=lambda row: (
-            -(float(str(row["balanced_qps"])) if kind == "pd-ratio" else throughput(row)),
+            -(float(str(row["balanced_requests_per_s"])) if kind == "pd-ratio" else throughput(row)),
             str(row["device"]),
         )
     )
@@ -350,8 +353,10 @@ def _cross_fields(kind: str, *, counted: bool) -> list[Field]:
     if kind == "pd-ratio":
         counts = [Field("P Instances", "{prefill_instances}"), Field("D Instances", "{decode_instances}")]
         return [
-            *head, Field("PD Ratio", "{pd_ratio_text}"), Field("Balanced QPS (req/s)", "{balanced_qps_text}"),
-            Field("P QPS (req/s)", "{prefill_qps_text}"), Field("D QPS (req/s)", "{decode_qps_text}"),
+            *head, Field("PD Ratio", "{pd_ratio_text}"),
+            Field("Balanced QPS (req/s)", "{balanced_requests_per_s_text}"),
+            Field("P QPS (req/s)", "{prefill_requests_per_s_text}"),
+            Field("D QPS (req/s)", "{decode_requests_per_s_text}"),
             _TTFT, _TPOT, Field("P Parallel", "{prefill_plan}"),
             Field("D Parallel", "{decode_plan}"), *(counts if counted else []),
         ]  # fmt: skip

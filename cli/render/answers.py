@@ -231,7 +231,7 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
     if measured:
         return
     yield Aside(
-        f"rules: tpot {answer.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps},"
+        f"rules: tpot {answer.tpot}, prefill rate {rules.prefill_qps}, decode rate {rules.decode_qps},"
         f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}"
     )
 
@@ -377,7 +377,7 @@ def _number_of(value: object, name: str) -> object:
 def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
     held = HELD if answer.question.limits.on_times else {}
     told = (BASIS, *(("rows",) if answer.question.options.rows == "both" else ()))
-    first = next((name for name in ("device", "prefill_device", "system_qps") if name in columns), None)
+    first = next((name for name in ("device", "prefill_device", "system_requests_per_s") if name in columns), None)
     beside = ((held.get(column), column, *(told if column == "device" else told[1:] if column == first else ()))
               for column in columns)  # fmt: skip
     return [name for names in beside for name in names if name is not None]

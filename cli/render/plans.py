@@ -15,7 +15,8 @@ _PROBES = ("probe", "prefill_probe", "decode_probe")
 _SHOWN = (
     ("rank", "rank"), ("device", "device"), ("basis", "basis"), ("quantization", "quantization"),
     ("deployment", "deployment"), ("devices_used", "devices"), ("carries_target", "carries"),
-    ("system_qps", "requests/s"), ("goodput", "goodput"), ("users", "concurrency"), ("output_tokens_per_s", "tokens/s"),
+    ("system_requests_per_s", "requests/s"), ("goodput", "goodput"), ("users", "concurrency"),
+    ("output_tokens_per_s", "tokens/s"),
     ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"), ("e2e_ms", "e2e_ms"), ("memory_free_gib", "free_gib"),
     ("usd_per_hour", "usd/h"), ("usd_per_million_output_tokens", "usd/M output"),
     ("holds", "holds"), ("rows", "rows"),

@@ -35,6 +35,14 @@ OLD_COLUMNS: Mapping[str, str] = {
     "system_rate": "system_output_tokens_per_s, of prefill system_input_tokens_per_s",
     "ranked_rate": "ranked_tokens_per_s",
     "rate_change_percent": "throughput_change_percent",
+    "qps": "requests_per_s",
+    "qps_per_device": "requests_per_s_per_device",
+    "qps_per_device_bound": "requests_per_s_per_device_bound",
+    "system_qps": "system_requests_per_s",
+    "served_qps": "served_requests_per_s",
+    "balanced_qps": "balanced_requests_per_s",
+    "prefill_qps": "prefill_requests_per_s",
+    "decode_qps": "decode_requests_per_s",
 }
 _LONGEST = 100  # letters of a name
 _EVERYWHERE = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end

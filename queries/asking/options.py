@@ -131,12 +131,16 @@ class Definitions:
         help="inclusive or exclusive [default: the serving model's]",
         without="each serving model's own: exclusive under engines, else inclusive",
     )  # fmt: skip
-    prefill_qps: PrefillQpsRule = _rule("capacity", "prefill_qps_rule", *get_args(PrefillQpsRule))
-    decode_qps: DecodeQpsRule = _rule("minus-one", "decode_qps_rule", *get_args(DecodeQpsRule))
+    prefill_qps: PrefillQpsRule = _rule(
+        "capacity", "prefill_qps_rule", *get_args(PrefillQpsRule), keyword="prefill_rate", was=("prefill_qps",)
+    )
+    decode_qps: DecodeQpsRule = _rule(
+        "minus-one", "decode_qps_rule", *get_args(DecodeQpsRule), keyword="decode_rate", was=("decode_qps",)
+    )
     throughput: ThroughputRule = _rule("once", "throughput_rule", *get_args(ThroughputRule))
     allocation: AllocationRule = _rule(
         "budget", "allocation_rule", *get_args(AllocationRule),
-        without="never NULL: budget (highest system QPS within the devices) or exact (every device used)",
+        without="never NULL: budget (most requests/s within the devices) or exact (every device used)",
     )  # fmt: skip
     kv_charge: KvCharge = _rule("full", "kv_charge", *get_args(KvCharge))
 
@@ -208,14 +212,14 @@ class PairOptions:
     )  # fmt: skip
     prefill_degradation: float = option(
         1.0,
-        "share of prefill QPS kept in service",
+        "share of the prefill rate kept in service",
         variable="prefill_degradation",
         unit="ratio",
         check=within(_LEAST_SHARE, 1),
     )
     decode_degradation: float = option(
         1.0,
-        "share of decode QPS kept in service",
+        "share of the decode rate kept in service",
         variable="decode_degradation",
         unit="ratio",
         check=within(_LEAST_SHARE, 1),
@@ -266,7 +270,7 @@ class ReportOptions:
         without="the newest price of each device", check=iso_date,
     )  # fmt: skip
     rank_by: str | None = option(
-        None, "throughput, qps, ttft, ... (a wrong one lists them)", variable="objective",
+        None, "throughput, requests-per-s, ttft, ... (a wrong one lists them)", variable="objective",
         without="never NULL: the measure that ranks",
     )  # fmt: skip
     attainment: float = option(

@@ -14,7 +14,7 @@ from store.errors import InputError
 _PAIR = ("prefill", "decode")
 OBJECTIVES = {
     "throughput": "output_tokens_per_s",
-    "qps": "qps",
+    "requests-per-s": "qps",
     "throughput-per-device": "output_tokens_per_s_per_device",
     "ttft": "ttft",
     "tpot": "tpot",
@@ -24,7 +24,12 @@ OBJECTIVES = {
     "tokens-per-s-per-user": "tokens_per_s_per_user",
 }
 _OBJECTIVE_PHASES = {one.name.replace("_", "-"): one.phases for one in predicted_limits()}
-PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
+PAIR_OBJECTIVES = (
+    "balanced-requests-per-s",
+    "system-requests-per-s",
+    "requests-per-s-per-device",
+    "requests-per-s-per-device-bound",
+)
 _NO_PAIRS = (
     "prefill and decode apart are left out: two simulations do not say which of their requests are one, so that a pair"
     " has no end-to-end time"
@@ -49,7 +54,7 @@ def phases_of(question: Question, stored: Collection[str], *, served: bool = Fal
         return tuple(sorted(stored))
     if asked.modes:
         phases = _PAIR if question.options.mode == "pd" else (mode_of(question, stored),)
-        needs: tuple[tuple[str, ...], ...] = (phases,)
+        needs: Sequence[tuple[str, ...]] = (phases,)
     else:
         needs = needs_of(question)
     met = [phases for phases in needs if set(phases) <= set(stored)]
@@ -179,7 +184,7 @@ def _left_out(unused: Sequence[str]) -> str:
 
 
 def objective_of(question: Question, phases: Collection[str], *, served: bool = False) -> str:
-    asked = question.options.rank_by
+    asked = _asked_objective(question)
     if report(question.report).allocates == "pairs" or question.options.mode == "pd":
         return _pair_objective(question, served=served)
     if asked is None:
@@ -191,28 +196,36 @@ def objective_of(question: Question, phases: Collection[str], *, served: bool = 
     return OBJECTIVES[asked]
 
 
+def _asked_objective(question: Question) -> str | None:
+    """The objective that a question names, or named by its word of before the last release."""
+    asked = question.options.rank_by
+    return None if asked is None else asked.replace("qps", "requests-per-s")
+
+
 def _pair_objective(question: Question, *, served: bool) -> str:
     """Pairs of an engine have counts without a budget, too: as many as give the most requests/s per device."""
-    asked, pairs = question.options.rank_by, question.pairs
+    asked, pairs = _asked_objective(question), question.pairs
     if asked is not None and asked not in PAIR_OBJECTIVES:
         raise InputError(f"`rank_by={asked}` is not one of {', '.join(PAIR_OBJECTIVES)}")
-    if pairs.num_devices is None and (asked == "system-qps" or (asked == "qps-per-device" and not served)):
+    if pairs.num_devices is None and (
+        asked == "system-requests-per-s" or (asked == "requests-per-s-per-device" and not served)
+    ):
         raise InputError(f"`rank_by={asked}` needs `num_devices`")
-    without_budget = "qps-per-device" if served else "balanced-qps"
-    chosen = asked or (without_budget if pairs.num_devices is None else "system-qps")
+    without_budget = "requests-per-s-per-device" if served else "balanced-requests-per-s"
+    chosen = asked or (without_budget if pairs.num_devices is None else "system-requests-per-s")
     if pairs.all_pairs and not served and not _never_falls(question, chosen):
         raise InputError(
             f"`all_pairs` cannot be ranked by {chosen} here: it may fall when a side improves",
-            hint="rank by balanced-qps or qps-per-device-bound, or allocate within a budget",
+            hint="rank by balanced-requests-per-s or requests-per-s-per-device-bound, or allocate within a budget",
         )
     return chosen.replace("-", "_")
 
 
 def _never_falls(question: Question, objective: str) -> bool:
     """Whether an objective never falls when either side serves more requests/s at the same number of devices."""
-    if objective == "system-qps":
+    if objective == "system-requests-per-s":
         return question.definitions.allocation == "budget"
-    return objective in {"balanced-qps", "qps-per-device-bound"}
+    return objective in {"balanced-requests-per-s", "requests-per-s-per-device-bound"}
 
 
 def parameters_of(question: Question, phases: Collection[str], *, served: bool = False) -> dict[str, object]:

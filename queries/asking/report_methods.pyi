@@ -66,8 +66,8 @@ class BestKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -91,8 +91,8 @@ class ByLengthKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -117,8 +117,8 @@ class CapacityKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -150,8 +150,8 @@ class CompareKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: Required[int]
@@ -180,8 +180,8 @@ class ConcurrencyKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -200,8 +200,8 @@ class CostKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -233,8 +233,8 @@ class CurveKeywords(ScopeKeywords, total=False):
     reserved_memory_gb: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -253,8 +253,8 @@ class DecodeKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -272,8 +272,8 @@ class DeploymentsKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -306,8 +306,8 @@ class DevicesKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     allocation: Literal["budget", "exact"] | None
     kv_charge: Literal["full", "mean"] | None
@@ -340,8 +340,8 @@ class DiffKeywords(TypedDict, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -359,8 +359,8 @@ class MixKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: Required[int]
@@ -379,8 +379,8 @@ class NearestKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -399,8 +399,8 @@ class ParetoKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -425,8 +425,8 @@ class PdCountsKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     allocation: Literal["budget", "exact"] | None
     kv_charge: Literal["full", "mean"] | None
@@ -453,8 +453,8 @@ class PdRatioKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     allocation: Literal["budget", "exact"] | None
     kv_charge: Literal["full", "mean"] | None
@@ -489,8 +489,8 @@ class PrefillKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -508,8 +508,8 @@ class ProfileKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -529,8 +529,8 @@ class SensitivityKeywords(ScopeKeywords, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
@@ -555,8 +555,8 @@ class WhyKeywords(TypedDict, total=False):
     confidence: float | None
     tuned_servers: bool | None
     tpot_definition: Literal["inclusive", "exclusive"] | None
-    prefill_qps: Literal["capacity", "ttft"] | None
-    decode_qps: Literal["minus-one", "full"] | None
+    prefill_rate: Literal["capacity", "ttft"] | None
+    decode_rate: Literal["minus-one", "full"] | None
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None

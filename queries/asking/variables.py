@@ -45,7 +45,7 @@ _DERIVED = (
         Variable(name=f"{side}_{name}", type=type_, unit=unit, null=f"never NULL: of the best pair's {side} side")
         for side in ("prefill", "decode")
         for name, type_, unit in (
-            ("qps", "DOUBLE", "requests/s"),
+            ("requests_per_s", "DOUBLE", "requests/s"),
             ("size", "BIGINT", "devices"),
             ("probe", "VARCHAR", "none"),
             ("scenario", "VARCHAR", "sha256"),

@@ -27,7 +27,7 @@ SELECT
     question_group, scenario_id AS prefill_rank, scenario_id AS decode_rank, scenario AS prefill_scenario,
     scenario AS decode_scenario, probe AS prefill_probe, probe AS decode_probe, device AS prefill_device,
     device AS decode_device, prefill_plan, plan AS decode_plan, prefill_instances, decode_instances,
-    batch_size AS decode_batch_size, num_devices AS devices_used, qps AS system_qps, qps / num_devices AS qps_per_device,
+    batch_size AS decode_batch_size, num_devices AS devices_used, qps AS system_requests_per_s, qps / num_devices AS requests_per_s_per_device,
     output_length AS answer_tokens, ttft_ms, tpot_ms, e2e_ms
 FROM measured_pairs();
 
@@ -51,7 +51,7 @@ SELECT question_group, min(least_count(qps, target_qps) * num_devices) FROM meas
 -- As many copies of each measured pair as the devices hold, each as good as the one that was measured.
 CREATE OR REPLACE TEMP MACRO engine_deployments(target_qps, target_users, looked_at) AS TABLE
 SELECT
-    question_group, devices, system_qps, prefill_instances, decode_instances, ttft_ms, tpot_ms, e2e_ms, answer_tokens,
+    question_group, devices, system_requests_per_s, prefill_instances, decode_instances, ttft_ms, tpot_ms, e2e_ms, answer_tokens,
     prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms, prefill_utilisation,
     decode_utilisation, prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, users,
     prefill_scenario, decode_scenario

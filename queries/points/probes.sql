@@ -13,10 +13,10 @@ WITH single AS (
 ),
 paired AS (
     SELECT *
-    FROM engine_pairs('budget', NULL, TRUE, 1, 'qps_per_device')
+    FROM engine_pairs('budget', NULL, TRUE, 1, 'requests_per_s_per_device')
     WHERE getvariable('split')
     QUALIFY row_number() OVER (
-        PARTITION BY question_group, decode_device ORDER BY qps_per_device DESC, prefill_rank, decode_rank
+        PARTITION BY question_group, decode_device ORDER BY requests_per_s_per_device DESC, prefill_rank, decode_rank
     ) = 1
 )
 SELECT
@@ -26,7 +26,7 @@ UNION ALL
 SELECT
     question_group, decode_device, decode_scenario, decode_probe,
     concat(prefill_instances, ' x ', prefill_plan, ' + ', decode_instances, ' x ', decode_plan),
-    decode_batch_size, devices_used, system_qps * answer_tokens, ttft_ms, tpot_ms, prefill_probe,
+    decode_batch_size, devices_used, system_requests_per_s * answer_tokens, ttft_ms, tpot_ms, prefill_probe,
     prefill_utilisation, decode_utilisation
 FROM paired;
 

@@ -18,7 +18,7 @@ from queries.proofs.canonical import SIGNIFICANT_DIGITS, digest_of, plain, spell
 from store.errors import InputError
 from store.location import Moment
 
-FORMAT = 6
+FORMAT = 7
 _SEALED_BY = ("sha256", "signature")  # what is made of all the rest
 _NEW_ONE = "write a new one: sweepdb query {} ... `proof=FILE`"
 NOT_ONE = _NEW_ONE.format("REPORT")

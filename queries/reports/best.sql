@@ -11,7 +11,7 @@
 -- column: instances | instances | copies of the instance that the device budget holds; NULL without one
 -- column: devices_used | devices | by the copies
 -- column: system_output_tokens_per_s | tokens/s | of all copies
--- column: qps, tpot_ms, memory_free_bytes
+-- column: requests_per_s, tpot_ms, memory_free_bytes
 SELECT instances.*
 FROM best_instances('aggregated') AS instances
 ORDER BY instances.question_group, instances.rank;

@@ -5,7 +5,7 @@
 -- scope: workloads
 -- refuses: rank_by | by-length ranks by tokens/s/device and requests/s/device | leave `rank_by` out
 -- refuses: all_pairs
--- shows: workload, input_length_mean, output_length, device, plan, batch_size, output_tokens_per_s_per_device, plan_changes, prefill_plan, decode_plan, pd_ratio, qps_per_device_bound, pair_changes
+-- shows: workload, input_length_mean, output_length, device, plan, batch_size, output_tokens_per_s_per_device, plan_changes, prefill_plan, decode_plan, pd_ratio, requests_per_s_per_device_bound, pair_changes
 -- column: question_group | none | group of model, precision and convention, over every workload of the scope
 -- column: position | none | 1 is the shortest mean input; ties go to the shorter output, then the workload's key
 -- column: workload, workload_key
@@ -24,10 +24,10 @@
 -- column: decode_plan | none | likewise of the decode side
 -- column: decode_batch_size | requests | its best batch size by requests/s; under an engine that of the pair
 -- column: pd_ratio
--- column: qps_per_device_bound | requests/s | 1 / (prefill devices / prefill_qps + decode devices / decode_qps), if rates match without loss; under formulas the highest of any pair
+-- column: requests_per_s_per_device_bound | requests/s | 1 / (prefill devices / prefill_requests_per_s + decode devices / decode_requests_per_s), if rates match without loss; under formulas the highest of any pair
 -- column: prefill_instances | instances | under an engine of the best counts, up to 8 a side; else NULL
 -- column: decode_instances | instances | likewise
--- column: qps_per_device | requests/s | under an engine what these counts carry per device within the limits; else NULL
+-- column: requests_per_s_per_device | requests/s | under an engine what these counts carry per device within the limits; else NULL
 -- column: ttft_ms | ms | of that pair, every wait and the KV transfer in it; NULL under formulas
 -- column: pair_changes | none | whether a device or plan of the pair differs from the line before; NULL at the first and beside a NULL
 -- column: probe | none | of the aggregated winner
@@ -50,9 +50,9 @@ picks AS MATERIALIZED (
 ),
 served AS (
     SELECT *
-    FROM engine_pairs('budget', NULL, FALSE, 1, 'qps_per_device')
+    FROM engine_pairs('budget', NULL, FALSE, 1, 'requests_per_s_per_device')
     QUALIFY row_number() OVER (
-        PARTITION BY question_group, workload_key ORDER BY row(-qps_per_device, prefill_rank, decode_rank)
+        PARTITION BY question_group, workload_key ORDER BY row(-requests_per_s_per_device, prefill_rank, decode_rank)
     ) = 1
 ),
 sides AS (
@@ -66,12 +66,12 @@ sides AS (
     ) = 1
     UNION ALL
     SELECT
-        'prefill', question_group, workload_key, prefill_device, prefill_plan, 1, prefill_probe, prefill_size, prefill_qps
+        'prefill', question_group, workload_key, prefill_device, prefill_plan, 1, prefill_probe, prefill_size, prefill_requests_per_s
     FROM served
     UNION ALL
     SELECT
         'decode', question_group, workload_key, decode_device, decode_plan, decode_batch_size, decode_probe, decode_size,
-        decode_qps
+        decode_requests_per_s
     FROM served
 )
 SELECT
@@ -80,8 +80,8 @@ SELECT
     a.device <> lag(a.device) OVER by_length OR a.plan <> lag(a.plan) OVER by_length AS plan_changes,
     p.device AS prefill_device, p.plan AS prefill_plan, p.batch_size AS prefill_batch_size, d.device AS decode_device,
     d.plan AS decode_plan, d.batch_size AS decode_batch_size, d.qps / p.qps AS pd_ratio,
-    1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS qps_per_device_bound, s.prefill_instances,
-    s.decode_instances, s.qps_per_device, s.ttft_ms,
+    1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS requests_per_s_per_device_bound, s.prefill_instances,
+    s.decode_instances, s.requests_per_s_per_device, s.ttft_ms,
     CASE
         WHEN p.plan IS NOT NULL AND d.plan IS NOT NULL AND lag(p.plan) OVER by_length IS NOT NULL
             AND lag(d.plan) OVER by_length IS NOT NULL

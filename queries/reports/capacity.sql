@@ -2,13 +2,13 @@
 -- needs: prefill, decode
 -- needs: aggregated
 -- allocates: instances
--- shows: devices, system_qps, qps_per_device, carries_target, mode, instances, plan, probe, prefill_instances, prefill_plan, decode_instances, decode_plan, prefill_probe, decode_probe
+-- shows: devices, system_requests_per_s, requests_per_s_per_device, carries_target, mode, instances, plan, probe, prefill_instances, prefill_plan, decode_instances, decode_plan, prefill_probe, decode_probe
 -- reads: narrow, winners
 -- column: question_group
 -- column: devices | devices | from this number on, to the next row's, nothing carries more; up to the budget, else to what the target needs, else to 64; every number up to 1,024, beyond that 64 to each doubling
--- column: system_qps | requests/s | carried by that number of devices
--- column: qps_per_device | requests/s | system_qps / devices
--- column: carries_target | none | whether system_qps reaches the target; NULL without one
+-- column: system_requests_per_s | requests/s | carried by that number of devices
+-- column: requests_per_s_per_device | requests/s | system_requests_per_s / devices
+-- column: carries_target | none | whether system_requests_per_s reaches the target; NULL without one
 -- column: mode
 -- column: instances | instances | aggregated ones; NULL for pd
 -- column: prefill_instances, decode_instances, prefill_utilisation, decode_utilisation, ttft_ms, tpot_ms
@@ -22,22 +22,22 @@ WITH most AS (
     FROM deployments(getvariable('target_qps'), NULL, FALSE, NULL::BIGINT[], TRUE)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, devices
-        ORDER BY system_qps DESC, mode, prefill_instances, first_key, second_key
+        ORDER BY system_requests_per_s DESC, mode, prefill_instances, first_key, second_key
     ) = 1
 ),
 frontier AS (
     SELECT *
     FROM most
-    QUALIFY system_qps > coalesce(
-        max(system_qps) OVER (
+    QUALIFY system_requests_per_s > coalesce(
+        max(system_requests_per_s) OVER (
             PARTITION BY question_group ORDER BY devices ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ),
         0
     )
 )
 SELECT
-    question_group, devices, system_qps, system_qps / devices AS qps_per_device,
-    system_qps >= getvariable('target_qps') AS carries_target, mode, instances, prefill_instances, decode_instances,
+    question_group, devices, system_requests_per_s, system_requests_per_s / devices AS requests_per_s_per_device,
+    system_requests_per_s >= getvariable('target_qps') AS carries_target, mode, instances, prefill_instances, decode_instances,
     prefill_utilisation, decode_utilisation, ttft_ms, tpot_ms, probe, prefill_probe, decode_probe, plan,
     prefill_plan, decode_plan
 FROM frontier

@@ -6,9 +6,9 @@
 -- verdict: deployments
 -- layout: turned
 -- column: question_group, mode
--- column: system_qps | requests/s | carried by the whole deployment
--- column: gain | ratio | system_qps over the aggregated deployment's; NULL where only one of them fits
--- column: devices_used, devices_idle, qps_per_device, output_tokens_per_s
+-- column: system_requests_per_s | requests/s | carried by the whole deployment
+-- column: gain | ratio | system_requests_per_s over the aggregated deployment's; NULL where only one of them fits
+-- column: devices_used, devices_idle, requests_per_s_per_device, output_tokens_per_s
 -- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer, under formulas without
 -- column: prefill_wait_ms | ms | pd under an engine: wait for a prefill server, part of ttft_ms
 -- column: kv_transfer_ms | ms | pd: time to move one prompt's KV cache; NULL under formulas without a bandwidth
@@ -21,15 +21,15 @@ WITH winners AS (
     FROM deployments(NULL, NULL, FALSE, NULL::BIGINT[], FALSE)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, mode
-        ORDER BY system_qps DESC, devices, prefill_instances, first_key, second_key
+        ORDER BY system_requests_per_s DESC, devices, prefill_instances, first_key, second_key
     ) = 1
 )
 SELECT
-    question_group, mode, system_qps,
-    system_qps / first_value(system_qps) OVER (PARTITION BY question_group ORDER BY mode)
+    question_group, mode, system_requests_per_s,
+    system_requests_per_s / first_value(system_requests_per_s) OVER (PARTITION BY question_group ORDER BY mode)
         * CASE WHEN count(*) OVER (PARTITION BY question_group) = 2 THEN 1 END AS gain,
     devices AS devices_used, getvariable('num_devices') - devices AS devices_idle,
-    system_qps / devices AS qps_per_device, system_qps * answer_tokens AS output_tokens_per_s, ttft_ms, prefill_wait_ms, kv_transfer_ms, slot_wait_ms, tpot_ms,
+    system_requests_per_s / devices AS requests_per_s_per_device, system_requests_per_s * answer_tokens AS output_tokens_per_s, ttft_ms, prefill_wait_ms, kv_transfer_ms, slot_wait_ms, tpot_ms,
     e2e_ms, prefill_utilisation, decode_utilisation, instances, prefill_instances, decode_instances, probe, device, plan,
     prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan
 FROM winners

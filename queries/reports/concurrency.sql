@@ -1,7 +1,7 @@
 -- summary: what so many users get of each aggregated plan: its row of as many, the most tokens/s first
 -- needs: aggregated
 -- requires: concurrency | concurrency is about a number of users | add `concurrency=100`
--- shows: rank, device, plan, instances if num_devices, devices_used if num_devices, users, system_output_tokens_per_s, system_qps, ttft_ms, tpot_ms, e2e_ms, memory_free_gib, within_limits if ttft_limit or tpot_limit or e2e_limit or min_tokens_per_s_per_user, probe
+-- shows: rank, device, plan, instances if num_devices, devices_used if num_devices, users, system_output_tokens_per_s, system_requests_per_s, ttft_ms, tpot_ms, e2e_ms, memory_free_gib, within_limits if ttft_limit or tpot_limit or e2e_limit or min_tokens_per_s_per_user, probe
 -- reads: narrow
 -- column: question_group
 -- column: rank | none | rows that keep the limits first, then the most tokens/s
@@ -10,7 +10,7 @@
 -- column: devices_used
 -- column: users | requests | in flight in all copies: the fewest stored that are as many as asked for
 -- column: system_output_tokens_per_s | tokens/s | generated, of all copies
--- column: system_qps | requests/s | of all copies
+-- column: system_requests_per_s | requests/s | of all copies
 -- column: ttft_ms, tpot_ms, e2e_ms, memory_free_bytes
 -- column: within_limits | none | whether the row keeps every limit
 -- column: probe
@@ -21,7 +21,7 @@ WITH counted AS (
 ),
 serving AS (
     SELECT
-        *, instances * concurrency AS users, instances * qps AS system_qps,
+        *, instances * concurrency AS users, instances * qps AS system_requests_per_s,
         instances * rate AS system_output_tokens_per_s,
         keeps_limits('aggregated', ['none'], each_limited) AS within_limits
     FROM counted
@@ -38,6 +38,6 @@ ranked AS (
 )
 SELECT
     question_group, rank, device, plan, instances, instances * num_devices AS devices_used, users, system_output_tokens_per_s,
-    system_qps, ttft_ms, tpot_ms, e2e_ms, memory_free_bytes, within_limits, probe
+    system_requests_per_s, ttft_ms, tpot_ms, e2e_ms, memory_free_bytes, within_limits, probe
 FROM ranked
 ORDER BY question_group, rank;

@@ -1,6 +1,6 @@
 -- summary: the best configuration of each device in one phase, ranked as best ranks: by what a device makes where sizes differ
 -- modes: aggregated, prefill, decode, pd
--- shows: rank, device, plan, batch_size, concurrency, output_tokens_per_s, output_tokens_per_s_per_device, instances if num_devices, system_output_tokens_per_s if num_devices, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
+-- shows: rank, device, plan, batch_size, concurrency, output_tokens_per_s, output_tokens_per_s_per_device, instances if num_devices, system_output_tokens_per_s if num_devices, requests_per_s, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- reads: narrow, winners, measured
 -- column: question_group
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
@@ -11,7 +11,7 @@
 -- column: instances | instances | copies of the instance that the device budget holds; NULL without one
 -- column: devices_used | devices | by the copies
 -- column: system_output_tokens_per_s | tokens/s | of all copies
--- column: qps
+-- column: requests_per_s
 -- column: ttft_ms | ms | NULL for decode
 -- column: tpot_ms | ms | by the named definition; NULL for prefill
 -- column: e2e_ms
@@ -34,16 +34,16 @@ ranked AS (
 )
 SELECT
     question_group, rank, device, phase, ranked_by, rate AS output_tokens_per_s, rate_per_device AS output_tokens_per_s_per_device,
-    instances, devices_used, system_rate AS system_output_tokens_per_s, qps, ttft_ms, tpot_ms, e2e_ms, concurrency, plan, tp, pp, dp, ep, moe_tp, moe_dp, batch_size, num_devices, probe, memory_free_bytes
+    instances, devices_used, system_rate AS system_output_tokens_per_s, qps AS requests_per_s, ttft_ms, tpot_ms, e2e_ms, concurrency, plan, tp, pp, dp, ep, moe_tp, moe_dp, batch_size, num_devices, probe, memory_free_bytes
 FROM ranked
 WHERE rank <= getvariable('top')
 ORDER BY question_group, rank;
 
 -- when: split | devices-pairs
 -- summary: the best pair of each device, both sides on it, ranked as pd-ratio ranks pairs
--- shows: rank, prefill_device, decode_device if prefill_device or decode_device, prefill_plan, ttft_ms, prefill_qps, decode_plan, tpot_ms, decode_qps, pd_ratio, balanced_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
--- shows with num_devices: rank, prefill_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, ttft_ms, decode_instances, decode_plan, tpot_ms, devices_idle, system_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
--- shows with served: rank, prefill_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, prefill_utilisation, ttft_ms, decode_instances, decode_plan, decode_utilisation, tpot_ms, system_qps, qps_per_device, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows: rank, prefill_device, decode_device if prefill_device or decode_device, prefill_plan, ttft_ms, prefill_requests_per_s, decode_plan, tpot_ms, decode_requests_per_s, pd_ratio, balanced_requests_per_s, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows with num_devices: rank, prefill_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, ttft_ms, decode_instances, decode_plan, tpot_ms, devices_idle, system_requests_per_s, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows with served: rank, prefill_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, prefill_utilisation, ttft_ms, decode_instances, decode_plan, decode_utilisation, tpot_ms, system_requests_per_s, requests_per_s_per_device, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
 -- reads: narrow, winners
 -- column: as pd-ratio
 -- column: rank | none | 1 is best; ties go to the name of the device
@@ -57,7 +57,7 @@ ranked AS (
             row_number() OVER (
                 PARTITION BY question_group
                 ORDER BY
-                    pair_objective(balanced_qps, system_qps, qps_per_device, qps_per_device_bound) DESC NULLS LAST,
+                    pair_objective(balanced_requests_per_s, system_requests_per_s, requests_per_s_per_device, requests_per_s_per_device_bound) DESC NULLS LAST,
                     prefill_device
             ) AS rank
         )

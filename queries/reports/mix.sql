@@ -4,7 +4,7 @@
 -- allocates: instances
 -- requires: mix | mix blends two workloads or more | add `mix=chat=0.6` `mix=retrieval=0.4`
 -- requires: num_devices | report mix needs a device budget | add `num_devices=N`
--- shows: choice, workload, weight, device, plan, batch_size, qps, time_share, instances, devices_used, system_qps, against_other, reason, probe
+-- shows: choice, workload, weight, device, plan, batch_size, requests_per_s, time_share, instances, devices_used, system_requests_per_s, against_other, reason, probe
 -- column: question_group | none | group of model, precision and convention
 -- column: choice | none | single: one device, plan and serving model for every workload, each at its own best batch size by requests/s, time shared; split: each workload has instances of its own, all of one configuration
 -- column: workload, workload_key
@@ -13,12 +13,12 @@
 -- column: plan
 -- column: instance_devices | devices | of one instance
 -- column: batch_size | requests | best batch size for this workload in that plan
--- column: qps | requests/s | of one instance that serves this workload alone
--- column: time_share | ratio | of an instance's time that this workload takes: single: (weight / qps) / sum of weight / qps; split: weight x system_qps / (instances x qps)
+-- column: requests_per_s | requests/s | of one instance that serves this workload alone
+-- column: time_share | ratio | of an instance's time that this workload takes: single: (weight / requests_per_s) / sum of weight / requests_per_s; split: weight x system_requests_per_s / (instances x requests_per_s)
 -- column: instances | instances | single: floor(budget / instance devices), shared by all; split: of this workload alone
 -- column: devices_used | devices | by every instance of the choice
--- column: system_qps | requests/s | of the whole blend. single: instances / (sum of weight / qps); split: the least of instances x qps / weight. Each the highest within the budget; ties use fewer devices
--- column: against_other | ratio | system_qps / system_qps of the other choice: below 1 is what this choice costs
+-- column: system_requests_per_s | requests/s | of the whole blend. single: instances / (sum of weight / requests_per_s); split: the least of instances x requests_per_s / weight. Each the highest within the budget; ties use fewer devices
+-- column: against_other | ratio | system_requests_per_s / system_requests_per_s of the other choice: below 1 is what this choice costs
 -- column: reason | none | why the choice is impossible
 -- column: probe
 WITH blend AS (
@@ -57,7 +57,7 @@ shared AS (
     HAVING count(*) = len(getvariable('mix_workloads'))
 ),
 single AS (
-    SELECT *, instances / seconds_per_request AS system_qps, instances * size AS devices_used
+    SELECT *, instances / seconds_per_request AS system_requests_per_s, instances * size AS devices_used
     FROM shared
     WHERE instances > 0
     QUALIFY row_number() OVER (
@@ -112,7 +112,7 @@ fewest AS (
     ) = 1
 ),
 split AS (
-    SELECT question_group, target AS system_qps, sum(devices)::BIGINT AS devices_used
+    SELECT question_group, target AS system_requests_per_s, sum(devices)::BIGINT AS devices_used
     FROM fewest
     GROUP BY question_group, target
     HAVING sum(devices) <= getvariable('num_devices') AND count(*) = len(getvariable('mix_workloads'))
@@ -133,8 +133,8 @@ named AS (
 ),
 choices AS (
     SELECT
-        n.*, 'single' AS choice, s.configuration, s.instances, s.devices_used, s.system_qps,
-        o.system_qps AS other_qps, n.weight / s.seconds_per_request AS share_of_qps,
+        n.*, 'single' AS choice, s.configuration, s.instances, s.devices_used, s.system_requests_per_s,
+        o.system_requests_per_s AS other_qps, n.weight / s.seconds_per_request AS share_of_qps,
         CASE
             WHEN s.question_group IS NOT NULL THEN NULL
             WHEN l.devices IS NULL THEN 'no configuration serves every workload under the limits'
@@ -146,8 +146,8 @@ choices AS (
     LEFT JOIN least_shared AS l ON l.question_group = n.question_group
     UNION ALL
     SELECT
-        n.*, 'split', f.configuration, f.instances, s.devices_used, s.system_qps, o.system_qps,
-        n.weight * s.system_qps / f.instances,
+        n.*, 'split', f.configuration, f.instances, s.devices_used, s.system_requests_per_s, o.system_requests_per_s,
+        n.weight * s.system_requests_per_s / f.instances,
         CASE
             WHEN s.question_group IS NULL
                 THEN concat('one instance of each workload needs ', l.devices, ' devices')
@@ -155,15 +155,15 @@ choices AS (
     FROM named AS n
     LEFT JOIN split AS s ON s.question_group = n.question_group
     LEFT JOIN fewest AS f
-        ON f.question_group = n.question_group AND f.target = s.system_qps AND f.workload_key = n.workload_key
+        ON f.question_group = n.question_group AND f.target = s.system_requests_per_s AND f.workload_key = n.workload_key
     LEFT JOIN single AS o ON o.question_group = n.question_group
     LEFT JOIN least AS l ON l.question_group = n.question_group
 )
 SELECT
     c.question_group, c.choice, c.workload, c.workload_key, c.weight, o.device, o.plan, o.size AS instance_devices,
-    o.batch_size, o.qps, c.share_of_qps / o.qps AS time_share, c.instances, c.devices_used, c.system_qps,
-    c.system_qps / c.other_qps AS against_other, c.reason, o.probe
+    o.batch_size, o.qps AS requests_per_s, c.share_of_qps / o.qps AS time_share, c.instances, c.devices_used, c.system_requests_per_s,
+    c.system_requests_per_s / c.other_qps AS against_other, c.reason, o.probe
 FROM choices AS c
 LEFT JOIN offers AS o
     ON o.question_group = c.question_group AND o.workload_key = c.workload_key AND o.configuration = c.configuration
-ORDER BY c.question_group, c.system_qps DESC NULLS LAST, c.choice, c.weight DESC, c.workload_key;
+ORDER BY c.question_group, c.system_requests_per_s DESC NULLS LAST, c.choice, c.weight DESC, c.workload_key;

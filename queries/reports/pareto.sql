@@ -15,7 +15,7 @@
 -- column: concurrency | requests | of the aggregated or decode instance
 -- column: probe | none | the aggregated or decode row
 -- column: device, plan, prefill_probe, prefill_device, prefill_plan
--- column: pd_ratio | ratio | decode_qps / prefill_qps: prefill instances for each decode instance; NULL unless pd
+-- column: pd_ratio | ratio | decode_requests_per_s / prefill_requests_per_s: prefill instances for each decode instance; NULL unless pd
 -- column: prefill_instances | instances | pd under an engine: the counts that this point is of; else NULL
 -- column: decode_instances | instances | likewise
 SELECT

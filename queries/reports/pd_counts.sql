@@ -9,8 +9,8 @@
 -- column: decode_instances | instances | of the decode side
 -- column: devices_used | devices | by both
 -- column: devices_idle, exact, ratio
--- column: system_qps | requests/s | the smaller of both sides
--- column: qps_per_device
+-- column: system_requests_per_s | requests/s | the smaller of both sides
+-- column: requests_per_s_per_device
 -- column: prefill_probe | none | the prefill side
 -- column: decode_probe | none | the decode side
 WITH least AS (
@@ -19,7 +19,7 @@ WITH least AS (
         divided_qps(
             getvariable('num_devices') - getvariable('prefill_size') - getvariable('decode_size')
                 - sqrt(2.0 * 10000 * getvariable('prefill_size') * getvariable('decode_size')),
-            getvariable('prefill_size'), getvariable('decode_size'), getvariable('prefill_qps'), getvariable('decode_qps')
+            getvariable('prefill_size'), getvariable('decode_size'), getvariable('prefill_requests_per_s'), getvariable('decode_requests_per_s')
         ),
         0.0
     ) AS least_qps
@@ -28,9 +28,9 @@ prefills AS (
     SELECT
         least_qps,
         unnest(range(
-            greatest(floor(least_qps / getvariable('prefill_qps'))::BIGINT, 1),
+            greatest(floor(least_qps / getvariable('prefill_requests_per_s'))::BIGINT, 1),
             (getvariable('num_devices') - getvariable('decode_size')
-                * greatest(floor(least_qps / getvariable('decode_qps'))::BIGINT, 1)) // getvariable('prefill_size') + 1
+                * greatest(floor(least_qps / getvariable('decode_requests_per_s'))::BIGINT, 1)) // getvariable('prefill_size') + 1
         )) AS prefill_instances
     FROM least
 ),
@@ -38,7 +38,7 @@ counts AS (
     SELECT
         prefill_instances,
         unnest(range(
-            greatest(floor(least_qps / getvariable('decode_qps'))::BIGINT, 1),
+            greatest(floor(least_qps / getvariable('decode_requests_per_s'))::BIGINT, 1),
             (getvariable('num_devices') - prefill_instances * getvariable('prefill_size')) // getvariable('decode_size') + 1
         )) AS decode_instances
     FROM prefills
@@ -48,17 +48,17 @@ carried AS (
         prefill_instances, decode_instances,
         prefill_instances * getvariable('prefill_size') + decode_instances * getvariable('decode_size') AS devices_used,
         prefill_instances / decode_instances AS ratio,
-        least(prefill_instances * getvariable('prefill_qps'), decode_instances * getvariable('decode_qps'))
-            AS system_qps
+        least(prefill_instances * getvariable('prefill_requests_per_s'), decode_instances * getvariable('decode_requests_per_s'))
+            AS system_requests_per_s
     FROM counts
 )
 SELECT
     row_number() OVER (
-        ORDER BY system_qps DESC, devices_used, abs(ratio - getvariable('decode_qps') / getvariable('prefill_qps')),
+        ORDER BY system_requests_per_s DESC, devices_used, abs(ratio - getvariable('decode_requests_per_s') / getvariable('prefill_requests_per_s')),
             prefill_instances
     ) AS rank,
     prefill_instances, decode_instances, devices_used, getvariable('num_devices') - devices_used AS devices_idle,
-    devices_used = getvariable('num_devices') AS exact, ratio, system_qps, system_qps / devices_used AS qps_per_device,
+    devices_used = getvariable('num_devices') AS exact, ratio, system_requests_per_s, system_requests_per_s / devices_used AS requests_per_s_per_device,
     getvariable('prefill_probe') AS prefill_probe, getvariable('decode_probe') AS decode_probe
 FROM carried
 QUALIFY rank <= 10000
@@ -72,10 +72,10 @@ ORDER BY rank;
 -- column: decode_instances | instances | of the decode side
 -- column: devices_used | devices | by both
 -- column: devices_idle, exact, ratio
--- column: system_qps | requests/s | of the fullest decode row that prefill keeps up with within the limits; NULL where none, which more than 10,000 counts leave out
--- column: qps_per_device
--- column: prefill_utilisation | ratio | system_qps / what all prefill instances pass
--- column: decode_utilisation | ratio | system_qps / what all decode instances pass at most
+-- column: system_requests_per_s | requests/s | of the fullest decode row that prefill keeps up with within the limits; NULL where none, which more than 10,000 counts leave out
+-- column: requests_per_s_per_device
+-- column: prefill_utilisation | ratio | system_requests_per_s / what all prefill instances pass
+-- column: decode_utilisation | ratio | system_requests_per_s / what all decode instances pass at most
 -- column: ttft_ms | ms | of the pair, waits and KV transfer in it
 -- column: prefill_probe | none | the prefill side
 -- column: decode_probe | none | the decode side; its batch size may differ from line to line
@@ -92,7 +92,7 @@ decodes AS MATERIALIZED (
 -- A decode row beside the prefill plan, and how many prefill instances each of its instances takes at least.
 served AS MATERIALIZED (
     SELECT
-        p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_qps, d.qps, d.batch_size, most_qps,
+        p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_requests_per_s, d.qps, d.batch_size, most_qps,
         lone_ms + slot_wait_ms AS unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio,
         p.probe AS prefill_probe, d.probe AS decode_probe, getvariable('num_devices') AS budget,
         (
@@ -196,10 +196,10 @@ SELECT
     ) AS rank,
     prefill_instances, decode_instances, devices_used, getvariable('num_devices') - devices_used AS devices_idle,
     devices_used = getvariable('num_devices') AS exact, prefill_instances / decode_instances AS ratio,
-    decode_instances * qps AS system_qps, system_qps / devices_used AS qps_per_device,
-    system_qps / (prefill_instances * prefill_qps) AS prefill_utilisation, qps / most_qps AS decode_utilisation,
+    decode_instances * qps AS system_requests_per_s, system_requests_per_s / devices_used AS requests_per_s_per_device,
+    system_requests_per_s / (prefill_instances * prefill_requests_per_s) AS prefill_utilisation, qps / most_qps AS decode_utilisation,
     pair_ttft_ms(
-        system_qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each, first_share
+        system_requests_per_s / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each, first_share
     ) AS ttft_ms,
     prefill_probe, decode_probe
 FROM held

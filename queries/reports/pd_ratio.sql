@@ -1,25 +1,25 @@
 -- summary: prefill and decode instances paired, each plan at its best batch size under its limits, with instance counts
 -- needs: prefill, decode
 -- allocates: pairs
--- shows: rank, prefill_device if prefill_device or decode_device, decode_device if prefill_device or decode_device, prefill_plan, ttft_ms, prefill_qps, decode_plan, tpot_ms, decode_qps, pd_ratio, balanced_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
--- shows with num_devices: rank, prefill_device if prefill_device or decode_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, ttft_ms, decode_instances, decode_plan, tpot_ms, devices_idle, system_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
--- shows with served: rank, prefill_device if prefill_device or decode_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, prefill_utilisation, ttft_ms, decode_instances, decode_plan, decode_utilisation, tpot_ms, system_qps, qps_per_device, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows: rank, prefill_device if prefill_device or decode_device, decode_device if prefill_device or decode_device, prefill_plan, ttft_ms, prefill_requests_per_s, decode_plan, tpot_ms, decode_requests_per_s, pd_ratio, balanced_requests_per_s, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows with num_devices: rank, prefill_device if prefill_device or decode_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, ttft_ms, decode_instances, decode_plan, tpot_ms, devices_idle, system_requests_per_s, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows with served: rank, prefill_device if prefill_device or decode_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, prefill_utilisation, ttft_ms, decode_instances, decode_plan, decode_utilisation, tpot_ms, system_requests_per_s, requests_per_s_per_device, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
 -- reads: narrow, winners
 -- column: question_group
--- column: rank | none | 1 is best; ties go to the better prefill side (higher QPS, lower latency, smaller batch, content key), then decode side
--- column: prefill_qps | requests/s | of one prefill instance, by the named rule and degradation; under an engine what its replicas pass in full steps
--- column: decode_qps | requests/s | of one decode instance, by the named rule and degradation
--- column: balanced_qps | requests/s | the smaller of the two
+-- column: rank | none | 1 is best; ties go to the better prefill side (more requests/s, lower latency, smaller batch, content key), then decode side
+-- column: prefill_requests_per_s | requests/s | of one prefill instance, by the named rule and degradation; under an engine what its replicas pass in full steps
+-- column: decode_requests_per_s | requests/s | of one decode instance, by the named rule and degradation
+-- column: balanced_requests_per_s | requests/s | the smaller of the two
 -- column: pd_ratio
--- column: qps_per_device_bound | requests/s | 1 / (prefill devices / prefill_qps + decode devices / decode_qps): no integer counts do better
+-- column: requests_per_s_per_device_bound | requests/s | 1 / (prefill devices / prefill_requests_per_s + decode devices / decode_requests_per_s): no integer counts do better
 -- column: prefill_instances | instances | NULL where none fits; without a device budget under an engine up to 8 with the most requests/s/device, else NULL
 -- column: decode_instances | instances | as prefill_instances
 -- column: devices_used, devices_idle
--- column: system_qps | requests/s | the smaller of all prefill and all decode instances; under an engine what its decode row passes, which prefill keeps up with
--- column: qps_per_device
+-- column: system_requests_per_s | requests/s | the smaller of all prefill and all decode instances; under an engine what its decode row passes, which prefill keeps up with
+-- column: requests_per_s_per_device
 -- column: allocation_reason | none | why there are no counts
--- column: prefill_utilisation | ratio | system_qps / what all prefill instances pass; NULL without counts
--- column: decode_utilisation | ratio | system_qps / what all decode instances pass, under an engine at their row with the most requests/s; NULL without counts
+-- column: prefill_utilisation | ratio | system_requests_per_s / what all prefill instances pass; NULL without counts
+-- column: decode_utilisation | ratio | system_requests_per_s / what all decode instances pass, under an engine at their row with the most requests/s; NULL without counts
 -- column: users | requests | in the closed loop that the pair serves; NULL under formulas
 -- column: prefill_alone_ms | ms | part of ttft_ms: a prompt with nobody else there; NULL under formulas
 -- column: prefill_wait_ms | ms | part of ttft_ms of all but first requests: wait for a prefill server at this utilisation

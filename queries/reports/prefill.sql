@@ -1,12 +1,12 @@
 -- summary: the best batch size of each prefill plan under the limits, ranked by prompt tokens/s, per device where sizes differ
 -- needs: prefill
--- shows: rank, device, plan, batch_size, concurrency, input_tokens_per_s, input_tokens_per_s_per_device if sized, instances if num_devices, system_input_tokens_per_s if num_devices, qps, ttft_ms, num_devices, memory_free_gib, launchable, probe
+-- shows: rank, device, plan, batch_size, concurrency, input_tokens_per_s, input_tokens_per_s_per_device if sized, instances if num_devices, system_input_tokens_per_s if num_devices, requests_per_s, ttft_ms, num_devices, memory_free_gib, launchable, probe
 -- reads: narrow, winners
 -- column: question_group
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: instances | instances | copies of the instance that the device budget holds; NULL without one
 -- column: devices_used | devices | by the copies
--- column: qps, memory_free_bytes
+-- column: requests_per_s, memory_free_bytes
 -- column: input_tokens_per_s | tokens/s | prompt tokens of one instance, cached ones included
 -- column: input_tokens_per_s_per_device | tokens/s | input_tokens_per_s / devices of the instance
 -- column: system_input_tokens_per_s | tokens/s | of all copies

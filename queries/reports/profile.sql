@@ -16,7 +16,7 @@
 -- column: ttft_ms | ms | NULL for decode
 -- column: itl_ms | ms | between two tokens of a request: the exclusive TPOT; NULL for prefill
 -- column: e2e_ms | ms | arrival to last token; NULL unless aggregated
--- column: qps
+-- column: requests_per_s
 -- column: tokens_per_s_per_device | tokens/s | of one instance / its devices: generated tokens, of prefill prompt tokens
 -- column: within_limits | none | whether the row keeps every limit
 -- column: usd_per_device_hour | USD/h | price used; NULL where none is stored
@@ -42,7 +42,7 @@ holding AS (
 SELECT
     question_group, model, device, plan, num_devices, serving_model, input_length, output_length, prefix_cache_hit_rate,
     batch_size, concurrency, context_length, max_kv_tokens, concurrency * context_length / max_kv_tokens AS kv_usage,
-    ttft_ms, tpot_exclusive_ms AS itl_ms, e2e_ms, qps, rate / num_devices AS tokens_per_s_per_device,
+    ttft_ms, tpot_exclusive_ms AS itl_ms, e2e_ms, qps AS requests_per_s, rate / num_devices AS tokens_per_s_per_device,
     keeps_limits(phase, ['none'], each_limited) AS within_limits, usd_per_device_hour, scenario, probe
 FROM holding
 LEFT JOIN valid_prices() AS price ON price.device_name = holding.device

@@ -22,7 +22,7 @@ named AS (
         unnest(limit_uses(device_memory_bytes, each_limited) || [
             {'section': 'result', 'name': 'output_tokens_per_s', 'unit': 'tokens/s', 'position': 1, 'value': rate},
             {'section': 'result', 'name': 'output_tokens_per_s_per_device', 'unit': 'tokens/s', 'position': 2, 'value': rate / num_devices},
-            {'section': 'result', 'name': 'qps', 'unit': 'requests/s', 'position': 3, 'value': qps},
+            {'section': 'result', 'name': 'requests_per_s', 'unit': 'requests/s', 'position': 3, 'value': qps},
             {'section': 'result', 'name': 'ttft_ms', 'unit': 'ms', 'position': 4, 'value': ttft_ms},
             {'section': 'result', 'name': 'tpot_ms', 'unit': 'ms', 'position': 5, 'value': tpot_ms},
             {'section': 'result', 'name': 'e2e_ms', 'unit': 'ms', 'position': 6, 'value': e2e_ms},

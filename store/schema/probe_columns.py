@@ -173,26 +173,26 @@ DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
         type_=TEXT,
     ),
     _derived(
-        "prefill_capacity_qps",
+        "prefill_capacity_requests_per_s",
         "requests/s",
         "prompts a second of one prefill instance: concurrency / makespan, at the mean work of a prompt; NULL"
         " elsewhere",
         prefill="{capacity}",
     ),
     _derived(
-        "prefill_ttft_qps",
+        "prefill_ttft_requests_per_s",
         "requests/s",
         "the seeds' rule: concurrency / mean ttft; NULL elsewhere",
         prefill=f"1000.0 * concurrency / nullif(ttft_ms, 0) * {_WORK_SHARE}",
     ),
     _derived(
-        "decode_minus_one_qps",
+        "decode_minus_one_requests_per_s",
         "requests/s",
         "concurrency / (tpot x max(output_length - 1, 1)) of one decode instance; NULL elsewhere",
         decode=_MINUS_ONE,
     ),
     _derived(
-        "decode_full_qps",
+        "decode_full_requests_per_s",
         "requests/s",
         "concurrency / (tpot x output_length), seed 000's rule; NULL elsewhere",
         decode="{decoded_per_s} / output_length",
@@ -251,9 +251,19 @@ DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
     ),
 )
 # Stored names that readers see under another one; both can be read until the next release.
-OLD_COLUMNS = {"seats": "max_num_seqs", "max_batched_tokens": "max_num_batched_tokens"}
+_OLD_RATES = {
+    name.replace("requests_per_s", "qps"): name
+    for name in (
+        "prefill_capacity_requests_per_s", "prefill_ttft_requests_per_s", "decode_minus_one_requests_per_s",
+        "decode_full_requests_per_s",
+    )
+}  # fmt: skip
+OLD_COLUMNS = {"seats": "max_num_seqs", "max_batched_tokens": "max_num_batched_tokens", **_OLD_RATES}
 _RENAMED = tuple(
     replace(one, name=OLD_COLUMNS[one.name], source=one.name) for one in PROBE_COLUMNS if one.name in OLD_COLUMNS
+)
+_OF_BEFORE = tuple(
+    replace(one, name=old) for old, new in _OLD_RATES.items() for one in DERIVED_COLUMNS if one.name == new
 )
 
 
@@ -272,6 +282,7 @@ VIEW_COLUMNS = (
     *map(_as_read, PROBE_COLUMNS[2:]),
     *DERIVED_COLUMNS,
     *_RENAMED,
+    *map(_as_read, _OF_BEFORE),
     *PROBE_COLUMNS[:2],
 )
 _SHOWN = tuple(column for column in VIEW_COLUMNS if column.name not in OLD_COLUMNS)
@@ -289,7 +300,8 @@ def layout_digest() -> str:
 
 def view_sql(stored: str) -> str:
     derived = {
-        column.name: column.source.format(**STEPS) for column in (REFERENCE, WHOLE_REQUEST, *DERIVED_COLUMNS, *_RENAMED)
+        column.name: column.source.format(**STEPS)
+        for column in (REFERENCE, WHOLE_REQUEST, *DERIVED_COLUMNS, *_RENAMED, *_OF_BEFORE)
     }
     shown = ", ".join(
         f"{derived[name]} AS {name}" if name in derived else name for name in (column.name for column in VIEW_COLUMNS)
@@ -299,7 +311,8 @@ def view_sql(stored: str) -> str:
 
 def probe_select(stored: str) -> str:
     derived = ", ".join(
-        f"{one.source.format(**{name: name for name in STEPS})} AS {one.name}" for one in (*DERIVED_COLUMNS, *_RENAMED)
+        f"{one.source.format(**{name: name for name in STEPS})} AS {one.name}"
+        for one in (*DERIVED_COLUMNS, *_RENAMED, *_OF_BEFORE)
     )
     whole = f"{WHOLE_REQUEST.source.format(whole_ms='whole_ms')} AS {WHOLE_REQUEST.name}"
     steps = ", ".join(f"{sql} AS {name}" for name, sql in STEPS.items())
@@ -330,14 +343,14 @@ def measured_select(also: Collection[str] = ()) -> str:
 
 
 def shown_select(alias: str) -> str:
-    return ", ".join(f"{alias}.{column.name}" for column in _SHOWN if column.name not in _KEYS)
+    return ", ".join(f"{alias}.{column.name}" for column in _SHOWN if column.name not in (*_KEYS, _BY_RULE))
 
 
 def pairs_select(prefill: str, decode: str) -> str:
     items = [f"{prefill}.{column.name}" for column in _SHOWN if column.on_pairs == "once"]
     for side, alias in (("prefill", prefill), ("decode", decode)):
         for column in _SHOWN:
-            if column.on_pairs in {"sides", "alone"} and side in column.phases:
+            if column.name != _BY_RULE and column.on_pairs in {"sides", "alone"} and side in column.phases:
                 plain = column.on_pairs == "alone" or column.name.startswith(f"{side}_")
                 items.append(f"{alias}.{column.name}" + ("" if plain else f" AS {side}_{column.name}"))
     return ", ".join(items)
@@ -367,4 +380,5 @@ def _declared() -> dict[str, str]:
 
 
 _KEYS = ("scenario_id", "block_id")
+_BY_RULE = "requests_per_s"  # an answer has those of the named rule
 _NAMED = re.compile(r"\{([a-z_]+)\}")

@@ -162,7 +162,8 @@ class DeploymentPlan(Framed):
 
     def _carries(self, row: Row) -> str:
         pairs = self.answer.question.pairs
-        rate = f"{number_of(row['system_qps']):.3g} requests/s ({number_of(row['output_tokens_per_s']):,.0f} tokens/s)"
+        made = number_of(row["output_tokens_per_s"])
+        rate = f"{number_of(row['system_requests_per_s']):.3g} requests/s ({made:,.0f} tokens/s)"
         if row["users"] is not None:
             rate = f"{number_of(row['users']):.0f} users, {rate}"
         used, idle = row["devices_used"], row["devices_idle"]
@@ -225,7 +226,7 @@ class DeploymentPlan(Framed):
         measure, what = {
             "cost": (hourly, "the money"),
             "devices": ("devices_used", "the devices"),
-            "rate": ("system_qps", "the rate"),
+            "rate": ("system_requests_per_s", "the rate"),
             "latency": ("e2e_ms", "the time"),
         }[self.ranking]
         return number_of(row[measure]) / number_of(best[measure]), what

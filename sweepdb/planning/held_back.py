@@ -41,7 +41,7 @@ def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         had = f"{wide['devices_used']} devices"
         carried = f"takes {narrow['devices_used']} devices, {share:.2f} x as many"
     else:
-        rate, before = number_of(narrow["system_qps"]), number_of(wide["system_qps"])
+        rate, before = number_of(narrow["system_requests_per_s"]), number_of(wide["system_requests_per_s"])
         carried, had = f"carries {rate / before:.1f} x the requests/s", f"{before:.3g} requests/s"
         if narrow["users"] is not None and wide["users"] is not None:
             users, before = number_of(narrow["users"]), number_of(wide["users"])
@@ -144,7 +144,8 @@ def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         yield f"{start}; with `confidence=0.8` nothing satisfies them: loosen a limit or take more devices."
     else:
         (first, *_) = surely.dicts()
-        yield f"{start}; `confidence=0.8` gives {described(first)}, {number_of(first['system_qps']):.3g} requests/s."
+        rate = number_of(first["system_requests_per_s"])
+        yield f"{start}; `confidence=0.8` gives {described(first)}, {rate:.3g} requests/s."
 
 
 def holds_of(row: Row, limits: Limits) -> str | None:

@@ -83,7 +83,7 @@ def order_of(row: Row, by: str) -> tuple[object, ...]:
         "rate": 0.0,
     }[by]
     fewest = number_of(row["devices_used"]) if row["carries_target"] and by == "cost" else 0.0
-    rate = -number_of(row["system_qps"])
+    rate = -number_of(row["system_requests_per_s"])
     return row["carries_target"] is False, measure, fewest, rate, str(row["device"]), str(row["deployment"])
 
 

@@ -299,7 +299,8 @@ class _Asking:
         plan = f"{instances} x {short_plan(str(row['plan']))} {row['form']}" if row else None
         return {
             "concurrency": users, "deployment": named, "instances": instances, "plan": plan, "users": row.get("users"),
-            "output_tokens_per_s": row.get("system_output_tokens_per_s"), "requests_per_s": row.get("system_qps"),
+            "output_tokens_per_s": row.get("system_output_tokens_per_s"),
+            "requests_per_s": row.get("system_requests_per_s"),
             "ttft_ms": row.get("ttft_ms"), "tpot_ms": row.get("tpot_ms"), "e2e_ms": row.get("e2e_ms"),
             "within_limits": row.get("within_limits") if self.limited else None, "probe": row.get("probe"),
         }  # fmt: skip

@@ -80,7 +80,7 @@ def _money(best: Sequence[Row]) -> Iterator[str]:
         kind = "aggregated" if least["mode"] == "aggregated" else "prefill and decode apart"
         yield (
             f"For less money a token: {least['device']}, {kind}, {_a_token(least):,.3g} USD a million output tokens,"
-            f" with {amount(least['system_qps']) / amount(row['system_qps']):.2f} x the rate."
+            f" with {amount(least['system_requests_per_s']) / amount(row['system_requests_per_s']):.2f} x the rate."
         )
 
 

@@ -120,13 +120,17 @@ def _data(decision: Contents, picture: dict[str, Json] | None, *, marked: bool) 
 
 def _row(decision: Contents, row: Mapping[str, object]) -> dict[str, Json]:
     paid = amount(row["devices_used"]) + (amount(row["devices_idle"]) if row["carries_target"] is None else 0.0)
-    served = amount(row["served_qps"]) / amount(row["system_qps"]) if amount(row["system_qps"]) else 0.0
+    served = (
+        amount(row["served_requests_per_s"]) / amount(row["system_requests_per_s"])
+        if amount(row["system_requests_per_s"])
+        else 0.0
+    )
     return {
         "sentence": escaped(decision.plan.sentence(row)),
         "cells": [cell_text(value) for value in cells_of(row)],
         "device": str(row["device"]),
         "carries": row["carries_target"] is not False,
-        "qps": amount(row["system_qps"]),
+        "qps": amount(row["system_requests_per_s"]),
         "tokens": amount(row["output_tokens_per_s"]) * served,
         "devices": amount(row["devices_used"]),
         "paid": paid,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, object]
 CELLS = (  # of the table that moves: columns of the report, and what they are called
-    ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"), ("system_qps", "requests/s"),
+    ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"),
+    ("system_requests_per_s", "requests/s"),
     ("output_tokens_per_s", "tokens/s"), ("users", "concurrency"), ("ttft_ms", "TTFT ms"), ("tpot_ms", "TPOT ms"),
     ("e2e_ms", "end to end ms"), ("memory_free_gib", "free GiB"), ("usd_per_hour", "USD/h"),
     ("usd_per_million_output_tokens", "USD/M output tokens"),
@@ -205,7 +206,7 @@ def _changes(decision: Contents, best: Sequence[Row], spoken: Callable[[str], st
     stops = decision.stops
     if stops is None:
         return
-    base = amount(best[0]["system_qps"]) if best else 0.0
+    base = amount(best[0]["system_requests_per_s"]) if best else 0.0
     for slider in sorted(stops.sliders, key=lambda one: _TOLD.index(one.name)):
         named = "With another number of devices alone"
         if slider.is_time:
@@ -229,8 +230,8 @@ def _steps(stops: Stops, slider: Slider, base: float) -> Iterator[list[object]]:
             yield [told, "nothing fits", None, None, None, None]
             continue
         row = stops.rows[winner]
-        share = amount(row["system_qps"]) / base if base else None
-        yield [told, row["device"], deployment_label(row), row["devices_used"], row["system_qps"],
+        share = amount(row["system_requests_per_s"]) / base if base else None
+        yield [told, row["device"], deployment_label(row), row["devices_used"], row["system_requests_per_s"],
                None if share is None else f"x {share:.2f}"]  # fmt: skip
 
 
@@ -255,7 +256,7 @@ def _assumed(answer: Answer, decision: Contents, spoken: Callable[[str], str]) -
         f" {_named(versions, 'serving_model')}, formula version {_named(versions, 'formula_version')}."
     )
     ruled = (
-        f"Rules: TPOT {answer.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps}, throughput"
+        f"Rules: TPOT {answer.tpot}, prefill rate {rules.prefill_qps}, decode rate {rules.decode_qps}, throughput"
         f" {rules.throughput}, KV charge {rules.kv_charge}."
     )
     looked_at = f"{answer.probes_considered:,} stored {answer.counts} of {answer.scenarios_considered} scenarios"

@@ -42,8 +42,8 @@ _SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
 _DRIFTS = frozenset({"slower", "other lengths", "missed", "overloaded"})
 _BEST: Mapping[Phase, tuple[str, str]] = {  # the report of plans like this one, and what they carry
     "aggregated": ("best", "output_tokens_per_s"),
-    "prefill": ("prefill", "qps"),
-    "decode": ("decode", "qps"),
+    "prefill": ("prefill", "requests_per_s"),
+    "decode": ("decode", "requests_per_s"),
 }
 _BEYOND = 1.05  # of the largest load that is known, up to which it stands for more
 _MANY = 100.0  # requests, from which on tenths say nothing

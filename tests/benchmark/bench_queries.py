@@ -62,8 +62,8 @@ SERVED = """
         0.0 AS prefix_cache_hit_rate, 0.0 AS host_hit_rate, 0.0 AS ssd_hit_rate, 0.0 AS remote_hit_rate,
         10 AS prompts_per_user, 0.99 AS shortest_length, 'w' AS workload_key, tpot_exclusive_ms AS tpot_inclusive_ms, NULL::DOUBLE AS e2e_ms,
         tpot_exclusive_ms AS decode_step_ms, 1.0 AS tokens_per_step, 1000 / tpot_exclusive_ms AS tokens_per_s_per_user,
-        1.0 AS prefill_capacity_qps, 1.0 AS prefill_ttft_qps,
-        1000 * concurrency / (tpot_exclusive_ms * 999) AS decode_minus_one_qps, 1.0 AS decode_full_qps,
+        1.0 AS prefill_capacity_requests_per_s, 1.0 AS prefill_ttft_requests_per_s,
+        1000 * concurrency / (tpot_exclusive_ms * 999) AS decode_minus_one_requests_per_s, 1.0 AS decode_full_requests_per_s,
         1.0 AS requests_per_s, 1.0 AS input_tokens_per_s, 1.0 AS output_tokens_per_s, 1.0 AS output_tokens_per_s_twice,
         80 * 1073741824::BIGINT AS device_memory_bytes, 0 AS weight_bytes, 0 AS activation_bytes, 0 AS kv_cache_bytes,
         0 AS kv_cache_mean_bytes, 10000000 AS kv_bytes_per_request, ttft_ms AS ttft_ms_bound, ttft_ms AS pair_ttft_bound_ms,
@@ -82,7 +82,7 @@ def served_pairing(plans, batches, budget):
     for macro in macros_of("FROM engine_pairs()"):
         if macro.name != "scoped":
             connection.execute(macro.sql)
-    objective = "qps_per_device" if budget is None else "system_qps"
+    objective = "requests_per_s_per_device" if budget is None else "system_requests_per_s"
     statement = "SELECT * FROM engine_pairs('budget', $budget, FALSE, 10, $objective)"
     times = []
     for _ in range(5):
@@ -110,7 +110,7 @@ def pairing(rows, budget):
     text = re.sub(r"\bmost_listed\b", "20", re.sub(r"\bsame_device\b", "FALSE", macros()["ranked_pairs"].sql))
     engine = text[text.index("WITH candidates") : text.index(",\nseeded AS (")]
     statement = engine + " SELECT * FROM ranked WHERE rank <= 20 ORDER BY rank"
-    objective = "balanced_qps" if budget is None else "system_qps"
+    objective = "balanced_requests_per_s" if budget is None else "system_requests_per_s"
     set_variables(connection, pruned=True, num_devices=budget, objective=objective, all_pairs=True)
     times = []
     for _ in range(5):

@@ -26,7 +26,7 @@ OTHERS = {
     "kv_charge": ("full", "mean"), "preset": ("upstream", "seed000", "seed001"), "kv_transfer_gb_per_s": (10.0, 50.0),
     "target_rate": (1.0, 20.0), "attainment": (0.5, 0.95), "marginal": (True,), "mode": ("aggregated", "prefill", "decode", "pd"),
     "all_versions": (True,), "instance_devices": (2, 4), "allocation": ("exact",), "min_tokens_per_s_per_user": (20.0, 90.0),
-    "prefill_degradation": (0.9,), "decode_degradation": (0.9,), "rank_by": ("qps", "tpot", "system-qps", "qps-per-device"),
+    "prefill_degradation": (0.9,), "decode_degradation": (0.9,), "rank_by": ("qps", "tpot", "system-requests-per-s", "requests-per-s-per-device"),
     "by": ("goodput",), "scale": (True,), "all_pairs": (True,),
 }  # fmt: skip
 NEEDED = {"sensitivity": {"vary": ("ttft", "tpot", "memory", "ttft,tpot")}, "compare": {"num_devices": (8, 32)}}

@@ -144,7 +144,7 @@ def test_limits_of_pairs_are_read_with_a_confidence_too(measured_store):
     assert sure
     assert {row["prefill_holds"] for row in sure} == {"yes"}
     assert {row["decode_holds"] for row in sure} == {"yes"}
-    assert max(row["system_qps"] for row in sure) <= max(row["system_qps"] for row in plain)
+    assert max(row["system_requests_per_s"] for row in sure) <= max(row["system_requests_per_s"] for row in plain)
     # A limit that no measured value keeps so surely leaves no pair.
     least = min(row["ttft_ms"] for row in plain)
     assert json.loads(sweepdb(f"{asked} --ttft-limit {least} --confidence 0.95", measured_store).out) == []

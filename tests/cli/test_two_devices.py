@@ -77,7 +77,7 @@ def test_a_pair_is_slower_than_its_faster_and_faster_than_its_slower_device(fold
         rate = {
             (prefill, decode): store.pd_ratio(
                 prefill_device=prefill, decode_device=decode, ttft_limit=1500.0, tpot_limit=20.0, num_devices=8
-            ).dicts()[0]["system_qps"]
+            ).dicts()[0]["system_requests_per_s"]
             for prefill in ("l40s", "h100_sxm")
             for decode in ("l40s", "h100_sxm")
         }

@@ -43,8 +43,8 @@ pairs AS (
     SELECT
         p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
         d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
-        d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_qps,
-        d.qps AS decode_qps, p.ttft_ms, d.tpot_ms, d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
+        d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_requests_per_s,
+        d.qps AS decode_requests_per_s, p.ttft_ms, d.tpot_ms, d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
         least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes,
         p.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS kv_transfer_ms
     FROM prefill_side AS p
@@ -107,7 +107,7 @@ enough AS (
     UNION ALL
     SELECT
         question_group, 'pd',
-        least_count(prefill_qps, target_qps) * prefill_size + least_count(decode_qps, target_qps) * decode_size
+        least_count(prefill_requests_per_s, target_qps) * prefill_size + least_count(decode_requests_per_s, target_qps) * decode_size
     FROM pairs
     UNION ALL
     SELECT question_group, 'pd', devices FROM engine_enough
@@ -140,10 +140,10 @@ by_decode AS (
     SELECT *, unnest(range(1, (most_devices - prefill_size) // decode_size + 1)) AS wanted FROM fitting
 ),
 pair_counts AS (
-    SELECT *, wanted AS prefill_instances, least_count(decode_qps, wanted * prefill_qps) AS decode_instances
+    SELECT *, wanted AS prefill_instances, least_count(decode_requests_per_s, wanted * prefill_requests_per_s) AS decode_instances
     FROM by_prefill
     UNION ALL
-    SELECT *, least_count(prefill_qps, wanted * decode_qps), wanted
+    SELECT *, least_count(prefill_requests_per_s, wanted * decode_requests_per_s), wanted
     FROM by_decode
 ),
 -- The quotient is the fewest prefill instances that keep up, or one less.
@@ -208,15 +208,15 @@ engine_held AS MATERIALIZED (
     )
 ),
 engine_most AS (
-    SELECT question_group, devices, max(decode_instances * qps) AS system_qps
+    SELECT question_group, devices, max(decode_instances * qps) AS system_requests_per_s
     FROM engine_held
     GROUP BY question_group, devices
 ),
 engine_best AS (
-    SELECT h.*, m.system_qps
+    SELECT h.*, m.system_requests_per_s
     FROM engine_held AS h
     JOIN engine_most AS m ON m.question_group = h.question_group AND m.devices = h.devices
-        AND m.system_qps = h.decode_instances * h.qps
+        AND m.system_requests_per_s = h.decode_instances * h.qps
     QUALIFY row_number() OVER (
         PARTITION BY h.question_group, h.devices
         ORDER BY
@@ -229,16 +229,16 @@ engine_best AS (
 ),
 engine_timed AS (
     SELECT
-        b.question_group, b.devices, b.system_qps, b.prefill_instances, b.decode_instances, b.unqueued_ms, d.tpot_ms, d.answer_ms,
+        b.question_group, b.devices, b.system_requests_per_s, b.prefill_instances, b.decode_instances, b.unqueued_ms, d.tpot_ms, d.answer_ms,
         d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
-        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_qps, d.most_qps, p.probe AS prefill_probe,
+        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_requests_per_s, d.most_qps, p.probe AS prefill_probe,
         p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
         d.plan AS decode_plan, p.scenario AS prefill_scenario, d.scenario AS decode_scenario,
         pair_wait_ms(
-            b.system_qps / 1000.0, b.unqueued_ms, d.answer_ms, p.service_ms, b.prefill_instances * p.servers_each
+            b.system_requests_per_s / 1000.0, b.unqueued_ms, d.answer_ms, p.service_ms, b.prefill_instances * p.servers_each
         ) AS wait_ms,
         b.unqueued_ms + (1.0 - p.first_share) * wait_ms + p.first_share * pair_burst_ms(
-            b.system_qps / 1000.0 * (b.unqueued_ms + wait_ms + d.answer_ms), p.service_ms,
+            b.system_requests_per_s / 1000.0 * (b.unqueued_ms + wait_ms + d.answer_ms), p.service_ms,
             b.prefill_instances * p.servers_each
         ) AS ttft_ms
     FROM engine_best AS b
@@ -246,7 +246,7 @@ engine_timed AS (
     JOIN engine_decode_side AS d ON d.decode_number = b.decode_number
 )
 SELECT
-    question_group, instances * size AS devices, instances * qps AS system_qps, 'aggregated' AS mode, instances,
+    question_group, instances * size AS devices, instances * qps AS system_requests_per_s, 'aggregated' AS mode, instances,
     NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances, ttft_ms, tpot_ms, e2e_ms, answer_tokens,
     prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL::DOUBLE AS prefill_wait_ms, NULL::DOUBLE AS kv_transfer_ms, NULL::DOUBLE AS slot_wait_ms,
     NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation, probe, device, plan,
@@ -257,21 +257,21 @@ FROM aggregated_counts
 UNION ALL
 SELECT
     question_group, prefill_instances * prefill_size + decode_instances * decode_size,
-    least(prefill_instances * prefill_qps, decode_instances * decode_qps), 'pd', NULL, prefill_instances,
+    least(prefill_instances * prefill_requests_per_s, decode_instances * decode_requests_per_s), 'pd', NULL, prefill_instances,
     decode_instances, ttft_ms, tpot_ms, NULL, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL,
     kv_transfer_ms, NULL,
-    least(1, decode_instances * decode_qps / (prefill_instances * prefill_qps)),
-    least(1, prefill_instances * prefill_qps / (decode_instances * decode_qps)), NULL, NULL, NULL, prefill_probe,
+    least(1, decode_instances * decode_requests_per_s / (prefill_instances * prefill_requests_per_s)),
+    least(1, prefill_instances * prefill_requests_per_s / (decode_instances * decode_requests_per_s)), NULL, NULL, NULL, prefill_probe,
     prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, NULL, prefill_scenario, decode_scenario
 FROM pair_counts
 WHERE prefill_instances * prefill_size + decode_instances * decode_size <= most_devices
 UNION ALL
 SELECT
-    question_group, devices, system_qps, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms,
+    question_group, devices, system_requests_per_s, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms,
     ttft_ms + answer_ms, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
-    system_qps / (prefill_instances * prefill_qps), system_qps / (decode_instances * most_qps), NULL, NULL, NULL,
+    system_requests_per_s / (prefill_instances * prefill_requests_per_s), system_requests_per_s / (decode_instances * most_qps), NULL, NULL, NULL,
     prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan,
-    system_qps * (unqueued_ms + wait_ms + answer_ms) / 1000.0, prefill_scenario, decode_scenario
+    system_requests_per_s * (unqueued_ms + wait_ms + answer_ms) / 1000.0, prefill_scenario, decode_scenario
 FROM engine_timed;
 
 CREATE OR REPLACE TEMP MACRO listed_pairs(allocation_rule, budget, same_device, kept, wanted_objective) AS TABLE
@@ -308,8 +308,8 @@ pairs AS MATERIALIZED (
         p.question_group, p.place, prefill_rank, decode_rank, servers_each, service_ms, lone_ms, first_share,
         ttft_ratio, p.size AS prefill_size, d.size AS decode_size,
         CASE
-            WHEN wanted_objective = 'balanced_qps' THEN least(p.qps, most_qps)
-            WHEN wanted_objective = 'system_qps' AND budget IS NOT NULL THEN list_max([
+            WHEN wanted_objective = 'balanced_requests_per_s' THEN least(p.qps, most_qps)
+            WHEN wanted_objective = 'system_requests_per_s' AND budget IS NOT NULL THEN list_max([
                 least(x * p.qps, (budget - x * p.size) // d.size * most_qps)
                 FOR x IN range(1, (budget - d.size) // p.size + 1)
             ])
@@ -344,10 +344,10 @@ tried_best AS (
         question_group, place, prefill_rank, decode_rank,
         max(
             CASE
-                WHEN budget IS NULL AND wanted_objective = 'qps_per_device'
+                WHEN budget IS NULL AND wanted_objective = 'requests_per_s_per_device'
                     THEN y * qps / (x_most * prefill_size + y * decode_size)
-                WHEN budget IS NOT NULL AND wanted_objective = 'system_qps' THEN y * qps
-                WHEN budget IS NOT NULL AND wanted_objective = 'qps_per_device' THEN y * qps / budget
+                WHEN budget IS NOT NULL AND wanted_objective = 'system_requests_per_s' THEN y * qps
+                WHEN budget IS NOT NULL AND wanted_objective = 'requests_per_s_per_device' THEN y * qps / budget
             END
         ) AS reached
     FROM tried_most
@@ -413,7 +413,7 @@ hopeful AS (
 ),
 chosen AS (
     SELECT
-        question_group, place, prefill_rank, decode_rank, batch_size, x, y, y * qps AS system_qps,
+        question_group, place, prefill_rank, decode_rank, batch_size, x, y, y * qps AS system_requests_per_s,
         x * prefill_size + y * decode_size AS devices_used
     FROM hopeful
     WHERE pair_holds(
@@ -430,17 +430,17 @@ chosen AS (
 timed AS (
     SELECT
         c.question_group, c.place, p.workload_key, c.prefill_rank, c.decode_rank, c.x AS prefill_instances, c.y AS decode_instances,
-        c.devices_used, c.system_qps, p.scenario_id AS prefill_scenario_id, p.scenario AS prefill_scenario,
+        c.devices_used, c.system_requests_per_s, p.scenario_id AS prefill_scenario_id, p.scenario AS prefill_scenario,
         p.probe AS prefill_probe, p.plan AS prefill_plan, p.device AS prefill_device, p.size AS prefill_size,
         p.memory_free_bytes AS prefill_memory_free_bytes, p.alone_ms, p.handover_ms, p.transfer_ms, p.first_share,
-        p.qps AS prefill_qps, p.kv_bytes_per_request, d.scenario_id AS decode_scenario_id,
+        p.qps AS prefill_requests_per_s, p.kv_bytes_per_request, d.scenario_id AS decode_scenario_id,
         d.scenario AS decode_scenario, d.probe AS decode_probe, d.plan AS decode_plan, d.device AS decode_device,
         d.size AS decode_size, d.memory_free_bytes AS decode_memory_free_bytes, d.batch_size AS decode_batch_size,
-        d.qps AS decode_qps, d.most_qps, d.tpot_ms, d.answer_ms, d.slot_wait_ms, d.answer_tokens,
+        d.qps AS decode_requests_per_s, d.most_qps, d.tpot_ms, d.answer_ms, d.slot_wait_ms, d.answer_tokens,
         pair_wait_ms(
-            c.system_qps / 1000.0, p.lone_ms + d.slot_wait_ms, d.answer_ms, p.service_ms, c.x * p.servers_each
+            c.system_requests_per_s / 1000.0, p.lone_ms + d.slot_wait_ms, d.answer_ms, p.service_ms, c.x * p.servers_each
         ) AS wait_ms,
-        c.system_qps / 1000.0 * (p.lone_ms + d.slot_wait_ms + wait_ms + d.answer_ms) AS users,
+        c.system_requests_per_s / 1000.0 * (p.lone_ms + d.slot_wait_ms + wait_ms + d.answer_ms) AS users,
         pair_burst_ms(users, p.service_ms, c.x * p.servers_each) AS burst_ms
     FROM chosen AS c
     JOIN prefills AS p ON p.question_group = c.question_group AND p.prefill_rank = c.prefill_rank
@@ -450,11 +450,11 @@ timed AS (
 SELECT
     *, alone_ms + transfer_ms + handover_ms + slot_wait_ms + (1.0 - first_share) * wait_ms + first_share * burst_ms
         AS ttft_ms,
-    ttft_ms + answer_ms AS e2e_ms, system_qps / devices_used AS qps_per_device,
-    system_qps / (prefill_instances * prefill_qps) AS prefill_utilisation,
-    system_qps / (decode_instances * most_qps) AS decode_utilisation,
-    least(prefill_qps, decode_qps) AS balanced_qps, decode_qps / prefill_qps AS pd_ratio,
-    1 / (prefill_size / prefill_qps + decode_size / decode_qps) AS qps_per_device_bound
+    ttft_ms + answer_ms AS e2e_ms, system_requests_per_s / devices_used AS requests_per_s_per_device,
+    system_requests_per_s / (prefill_instances * prefill_requests_per_s) AS prefill_utilisation,
+    system_requests_per_s / (decode_instances * most_qps) AS decode_utilisation,
+    least(prefill_requests_per_s, decode_requests_per_s) AS balanced_requests_per_s, decode_requests_per_s / prefill_requests_per_s AS pd_ratio,
+    1 / (prefill_size / prefill_requests_per_s + decode_size / decode_requests_per_s) AS requests_per_s_per_device_bound
 FROM timed;
 
 CREATE OR REPLACE TEMP MACRO listed_allocation() AS TABLE
@@ -470,7 +470,7 @@ most_decodes AS (
     SELECT
         *,
         (getvariable('num_devices') - prefill_instances * prefill_size) // decode_size AS decode_most,
-        ceil(prefill_instances * prefill_qps / decode_qps)::BIGINT AS decode_about
+        ceil(prefill_instances * prefill_requests_per_s / decode_requests_per_s)::BIGINT AS decode_about
     FROM prefill_counts
 ),
 counts AS (
@@ -479,11 +479,11 @@ counts AS (
         -- The fewest decode instances that keep up with the prefill ones (the quotient may be off by one: compare the
         -- products); all there is room for where none do.
         CASE
-            WHEN getvariable('allocation_rule') = 'exact' OR decode_most * decode_qps < prefill_instances * prefill_qps
+            WHEN getvariable('allocation_rule') = 'exact' OR decode_most * decode_requests_per_s < prefill_instances * prefill_requests_per_s
                 THEN decode_most
-            WHEN decode_about > 1 AND (decode_about - 1) * decode_qps >= prefill_instances * prefill_qps
+            WHEN decode_about > 1 AND (decode_about - 1) * decode_requests_per_s >= prefill_instances * prefill_requests_per_s
                 THEN decode_about - 1
-            WHEN decode_about * decode_qps >= prefill_instances * prefill_qps THEN greatest(decode_about, 1)
+            WHEN decode_about * decode_requests_per_s >= prefill_instances * prefill_requests_per_s THEN greatest(decode_about, 1)
             ELSE decode_about + 1
         END AS decode_instances
     FROM most_decodes
@@ -494,13 +494,13 @@ allocated AS (
     SELECT
         *,
         prefill_instances * prefill_size + decode_instances * decode_size AS devices_used,
-        least(prefill_instances * prefill_qps, decode_instances * decode_qps) AS system_qps
+        least(prefill_instances * prefill_requests_per_s, decode_instances * decode_requests_per_s) AS system_requests_per_s
     FROM counts
 ),
 allocation AS (
     SELECT
         question_group, place, prefill_rank, decode_rank, prefill_instances, decode_instances, devices_used,
-        system_qps
+        system_requests_per_s
     FROM allocated
     QUALIFY row_number() OVER (
         PARTITION BY question_group, place, prefill_rank, decode_rank
@@ -508,7 +508,7 @@ allocation AS (
             CASE
                 WHEN getvariable('allocation_rule') = 'exact' THEN abs(prefill_instances / decode_instances - pd_ratio)
             END,
-            system_qps DESC, devices_used, abs(prefill_instances / decode_instances - pd_ratio), prefill_instances
+            system_requests_per_s DESC, devices_used, abs(prefill_instances / decode_instances - pd_ratio), prefill_instances
     ) = 1
 )
 SELECT * FROM allocation;
@@ -525,17 +525,17 @@ carried AS (
         prefill_instances, decode_instances,
         prefill_instances * getvariable('prefill_size') + decode_instances * getvariable('decode_size') AS devices_used,
         prefill_instances / decode_instances AS ratio,
-        least(prefill_instances * getvariable('prefill_qps'), decode_instances * getvariable('decode_qps'))
-            AS system_qps
+        least(prefill_instances * getvariable('prefill_requests_per_s'), decode_instances * getvariable('decode_requests_per_s'))
+            AS system_requests_per_s
     FROM counts
 )
 SELECT
     row_number() OVER (
-        ORDER BY system_qps DESC, devices_used, abs(ratio - getvariable('decode_qps') / getvariable('prefill_qps')),
+        ORDER BY system_requests_per_s DESC, devices_used, abs(ratio - getvariable('decode_requests_per_s') / getvariable('prefill_requests_per_s')),
             prefill_instances
     ) AS rank,
     prefill_instances, decode_instances, devices_used, getvariable('num_devices') - devices_used AS devices_idle,
-    devices_used = getvariable('num_devices') AS exact, ratio, system_qps, system_qps / devices_used AS qps_per_device,
+    devices_used = getvariable('num_devices') AS exact, ratio, system_requests_per_s, system_requests_per_s / devices_used AS requests_per_s_per_device,
     getvariable('prefill_probe') AS prefill_probe, getvariable('decode_probe') AS decode_probe
 FROM carried
 ORDER BY rank;
@@ -561,7 +561,7 @@ counts AS (
 ),
 held AS (
     SELECT
-        prefill_instances, decode_instances, decode_instances * d.qps AS system_qps, d.probe AS decode_probe,
+        prefill_instances, decode_instances, decode_instances * d.qps AS system_requests_per_s, d.probe AS decode_probe,
         p.probe AS prefill_probe, decode_instances * d.qps / (prefill_instances * p.qps) AS prefill_utilisation,
         d.qps / most_qps AS decode_utilisation,
         pair_ttft_ms(
@@ -580,10 +580,10 @@ held AS (
     ) = 1
 )
 SELECT
-    row_number() OVER (ORDER BY system_qps DESC NULLS LAST, devices_used, prefill_instances, decode_instances) AS rank,
+    row_number() OVER (ORDER BY system_requests_per_s DESC NULLS LAST, devices_used, prefill_instances, decode_instances) AS rank,
     prefill_instances, decode_instances, devices_used, getvariable('num_devices') - devices_used AS devices_idle,
-    devices_used = getvariable('num_devices') AS exact, prefill_instances / decode_instances AS ratio, system_qps,
-    system_qps / devices_used AS qps_per_device, prefill_utilisation, decode_utilisation, ttft_ms, prefill_probe,
+    devices_used = getvariable('num_devices') AS exact, prefill_instances / decode_instances AS ratio, system_requests_per_s,
+    system_requests_per_s / devices_used AS requests_per_s_per_device, prefill_utilisation, decode_utilisation, ttft_ms, prefill_probe,
     decode_probe
 FROM counts
 LEFT JOIN held USING (prefill_instances, decode_instances)

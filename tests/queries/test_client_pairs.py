@@ -96,13 +96,13 @@ def test_sql_the_closed_form_and_a_comparison_say_one_pair(url, client):
     exactly = replace(deployment, users=row["users"])  # the loop of an answered pair has no whole number of users
     compared = predicted(exactly, "known", point, evaluated([point]))
     for name, said in (
-        ("system_qps", times.requests_per_s), ("ttft_ms", times.ttft_ms), ("e2e_ms", times.e2e_ms),
+        ("system_requests_per_s", times.requests_per_s), ("ttft_ms", times.ttft_ms), ("e2e_ms", times.e2e_ms),
         ("users", times.users), ("prefill_wait_ms", times.wait_ms), ("prefill_burst_ms", times.burst_ms),
     ):  # fmt: skip
         assert row[name] == pytest.approx(said, rel=1e-9), name
     assert compared["ttft_ms"] == pytest.approx(row["ttft_ms"], rel=1e-9)
     assert compared["e2e_ms"] == pytest.approx(row["e2e_ms"], rel=1e-9)
-    assert compared["requests_per_s"] == pytest.approx(row["system_qps"], rel=1e-9)
+    assert compared["requests_per_s"] == pytest.approx(row["system_requests_per_s"], rel=1e-9)
 
 
 def test_pairs_of_two_clients_are_two_groups_and_each_states_its_own(url):
@@ -135,5 +135,5 @@ def test_both_deployments_of_a_comparison_count_requests_of_the_mean_length(url)
     # TTFT and O - 1 tokens are e2e: of mean O, as many decode steps less
     assert row["e2e_ms"] == pytest.approx(stored - (1.0 - mean) * OUTPUT * row["tpot_ms"], rel=1e-9)
     concurrency = int(row["probe"].rpartition(":")[2])
-    assert row["system_qps"] == pytest.approx(1000.0 * concurrency / row["e2e_ms"], rel=1e-9)
-    assert row["output_tokens_per_s"] == pytest.approx(row["system_qps"] * mean * OUTPUT, rel=1e-9)
+    assert row["system_requests_per_s"] == pytest.approx(1000.0 * concurrency / row["e2e_ms"], rel=1e-9)
+    assert row["output_tokens_per_s"] == pytest.approx(row["system_requests_per_s"] * mean * OUTPUT, rel=1e-9)

@@ -26,19 +26,19 @@ STUBS = {
 }
 TAKEN = {"picked": "(wanted_phase, wanted_objective, every_row := FALSE)", "admitted": "(wanted_phase)"}
 COMPARED = """SELECT * FROM {} QUALIFY row_number() OVER (
-    PARTITION BY question_group, mode ORDER BY system_qps DESC, devices, prefill_instances, first_key, second_key
+    PARTITION BY question_group, mode ORDER BY system_requests_per_s DESC, devices, prefill_instances, first_key, second_key
 ) = 1 ORDER BY ALL"""
 CARRIED = """SELECT * FROM {} QUALIFY row_number() OVER (
-    PARTITION BY question_group, mode ORDER BY system_qps >= getvariable('target_qps') DESC NULLS LAST,
-        CASE WHEN system_qps >= getvariable('target_qps') THEN devices ELSE 0 END, system_qps DESC, devices,
+    PARTITION BY question_group, mode ORDER BY system_requests_per_s >= getvariable('target_qps') DESC NULLS LAST,
+        CASE WHEN system_requests_per_s >= getvariable('target_qps') THEN devices ELSE 0 END, system_requests_per_s DESC, devices,
         prefill_instances, first_key, second_key
 ) = 1 ORDER BY ALL"""
 FRONTIER = """WITH most AS (
     SELECT * FROM {} QUALIFY row_number() OVER (
-        PARTITION BY question_group, devices ORDER BY system_qps DESC, mode, prefill_instances, first_key, second_key
+        PARTITION BY question_group, devices ORDER BY system_requests_per_s DESC, mode, prefill_instances, first_key, second_key
     ) = 1
 )
-SELECT * FROM most QUALIFY system_qps > coalesce(max(system_qps) OVER (
+SELECT * FROM most QUALIFY system_requests_per_s > coalesce(max(system_requests_per_s) OVER (
     PARTITION BY question_group ORDER BY devices ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
 ), 0) ORDER BY ALL"""
 
@@ -144,7 +144,7 @@ def duck():
     first, last = ranked.index("turns AS ("), ranked.index("ranked AS (\n")
     connection.execute(
         f"CREATE TEMP TABLE allocated_pairs (question_group BIGINT, place BIGINT, prefill_rank BIGINT, decode_rank BIGINT,"
-        f" prefill_qps DOUBLE, decode_qps DOUBLE, prefill_size BIGINT, decode_size BIGINT, pd_ratio DOUBLE);"
+        f" prefill_requests_per_s DOUBLE, decode_requests_per_s DOUBLE, prefill_size BIGINT, decode_size BIGINT, pd_ratio DOUBLE);"
         f"CREATE TEMP MACRO arithmetic_allocation() AS TABLE WITH pairs AS (SELECT * FROM allocated_pairs),"
         f" {ranked[first:last].rstrip().rstrip(',')} SELECT * FROM allocation"
     )
@@ -192,7 +192,7 @@ def test_deployments_are_those_of_listing_every_count(duck, *, rows, limit, devi
 
 @held(36)
 @given(engine=engines, limit=limits, devices=st.none() | st.integers(1, 40), exact=st.booleans(),
-       ranked=st.tuples(st.sampled_from(("system_qps", "qps_per_device", "balanced_qps")), st.sampled_from((1, 3, 10))))  # fmt: skip
+       ranked=st.tuples(st.sampled_from(("system_requests_per_s", "requests_per_s_per_device", "balanced_requests_per_s")), st.sampled_from((1, 3, 10))))  # fmt: skip
 def test_pairs_of_an_engine_are_those_of_listing_every_count(duck, *, engine, limit, devices, exact, ranked):
     objective, kept = ranked
     stored(duck, engine, ((), (), ()), {**limit, "num_devices": devices})
@@ -226,7 +226,12 @@ def counted(duck, name):
 @given(prefill=st.tuples(rates, st.sampled_from(SIZES)), decode=st.tuples(rates, st.sampled_from(SIZES)),
        devices=st.integers(2, 60))  # fmt: skip
 def test_every_count_of_a_pair_of_formulas_is_listed(duck, prefill, decode, devices):
-    sides = {"prefill_qps": prefill[0], "prefill_size": prefill[1], "decode_qps": decode[0], "decode_size": decode[1]}
+    sides = {
+        "prefill_requests_per_s": prefill[0],
+        "prefill_size": prefill[1],
+        "decode_requests_per_s": decode[0],
+        "decode_size": decode[1],
+    }
     stored(duck, ((), ()), ((), (), ()), {"num_devices": devices, **sides, "prefill_probe": "p", "decode_probe": "d"})
     assert counted(duck, "pd-counts") == rows_of(duck, "FROM listed_counts()")
 
@@ -242,7 +247,12 @@ def test_every_count_of_a_pair_of_an_engine_is_listed(duck, engine, limit, devic
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 1), (1, 3), (8, 1)])
 def test_of_many_counts_those_that_carry_most_are_listed(duck, sizes):
     """At 400 devices there are more than 10,000: the listed ones are the first of all, and as many as are promised."""
-    sides = {"prefill_qps": 1.7, "prefill_size": sizes[0], "decode_qps": 0.9, "decode_size": sizes[1]}
+    sides = {
+        "prefill_requests_per_s": 1.7,
+        "prefill_size": sizes[0],
+        "decode_requests_per_s": 0.9,
+        "decode_size": sizes[1],
+    }
     stored(duck, ((), ()), ((), (), ()), {"num_devices": 400, **sides, "prefill_probe": "p", "decode_probe": "d"})
     most = counted(duck, "pd-counts")
     every = rows_of(duck, "FROM listed_counts()")

@@ -44,7 +44,15 @@ def test_each_device_has_the_deployments_that_compare_finds_of_it(notebook):
     for device in DEVICES:
         for row in notebook.compare(num_devices=12, device=device, **LIMITS).dicts():
             mine = found[device, row["mode"]]
-            for name in ("system_qps", "devices_used", "ttft_ms", "tpot_ms", "e2e_ms", "probe", "decode_probe"):
+            for name in (
+                "system_requests_per_s",
+                "devices_used",
+                "ttft_ms",
+                "tpot_ms",
+                "e2e_ms",
+                "probe",
+                "decode_probe",
+            ):
                 assert mine[name] == row[name]
 
 
@@ -52,7 +60,7 @@ def test_aggregated_instances_fill_the_budget_best(stored, notebook):
     found = by_place(notebook.deployments(num_devices=12, **LIMITS))
     for device in DEVICES:
         most = max(12 // row["num_devices"] * qps for row, qps in admitted(read_rows(stored), device))
-        assert found[device, "aggregated"]["system_qps"] == pytest.approx(most)
+        assert found[device, "aggregated"]["system_requests_per_s"] == pytest.approx(most)
 
 
 def test_users_get_the_shortest_requests_within_the_devices(stored, notebook):
@@ -66,7 +74,7 @@ def test_users_get_the_shortest_requests_within_the_devices(stored, notebook):
             if math.ceil(20 / row["concurrency"]) * row["num_devices"] <= 12
         )
         mine = found[device, "aggregated"]
-        assert 1000 * mine["users"] / mine["system_qps"] == pytest.approx(shortest)
+        assert 1000 * mine["users"] / mine["system_requests_per_s"] == pytest.approx(shortest)
         assert mine["carries_target"]
         assert mine["devices_used"] <= 12
     at_most = [found[place]["e2e_ms"] <= one["e2e_ms"] * (1 + 1e-9) for place, one in fewest.items()]
@@ -116,7 +124,9 @@ def test_users_are_those_in_flight(notebook, stored):
     wanted = by_place(notebook.deployments(concurrency=100.0, **LIMITS))
     for row in wanted.values():
         if row["mode"] == "pd":
-            settled = row["system_qps"] * row["e2e_ms"] / 1000  # first requests come all at once, and wait longer
+            settled = (
+                row["system_requests_per_s"] * row["e2e_ms"] / 1000
+            )  # first requests come all at once, and wait longer
             assert 0.8 * settled < row["users"] <= settled * (1 + 1e-9)
         else:
             assert row["users"] == row["instances"] * concurrencies[row["probe"]]
@@ -162,7 +172,7 @@ def test_concurrency_shows_every_plan_with_the_users_asked_for(notebook, stored)
         kept = row["ttft_ms"] <= LIMITS["ttft_limit"] and row["tpot_exclusive_ms"] <= LIMITS["tpot_limit"]
         assert mine["within_limits"] == kept
         # Little's law for requests of the client's mean length
-        assert mine["system_qps"] * mine["e2e_ms"] / 1000 == pytest.approx(mine["users"])
+        assert mine["system_requests_per_s"] * mine["e2e_ms"] / 1000 == pytest.approx(mine["users"])
     ranked = sorted(found.values(), key=lambda row: row["rank"])
     assert [(row["within_limits"], row["system_output_tokens_per_s"]) for row in ranked] == sorted(
         ((row["within_limits"], row["system_output_tokens_per_s"]) for row in ranked), reverse=True
@@ -178,9 +188,9 @@ def test_costs_count_idle_devices_of_a_budget_and_only_used_ones_of_a_rate(noteb
             hour = PRICES[row["device"]] * devices_of(row)
             assert row["usd_per_hour"] == pytest.approx(hour)
             assert row["usd_per_month"] == pytest.approx(730 * hour)
-            served = 40.0 if row["carries_target"] else row["system_qps"]
-            assert row["served_qps"] == pytest.approx(served)
-            output = row["output_tokens_per_s"] / row["system_qps"]
+            served = 40.0 if row["carries_target"] else row["system_requests_per_s"]
+            assert row["served_requests_per_s"] == pytest.approx(served)
+            output = row["output_tokens_per_s"] / row["system_requests_per_s"]
             assert row["usd_per_million_output_tokens"] == pytest.approx(1e6 * hour / (3600 * served * output))
             ratio = row["usd_per_million_output_tokens"] / row["usd_per_million_input_tokens"]
             assert ratio == pytest.approx(PROMPT / ANSWER)

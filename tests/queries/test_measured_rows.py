@@ -161,12 +161,14 @@ def test_compare_takes_copies_of_what_was_measured(measured, budget):
             (budget // row["devices"] * row["qps"], row) for row in short(rows, mode=mode) if row["devices"] <= budget
         ]
         qps, best = max(held, key=lambda item: item[0])
-        assert told["system_qps"] == pytest.approx(qps)
+        assert told["system_requests_per_s"] == pytest.approx(qps)
         assert told["devices_used"] == budget // best["devices"] * best["devices"]
         assert told["probe" if mode == "aggregated" else "decode_probe"] == best["probe"]
         assert told["ttft_ms"] == pytest.approx(best["ttft"])
     assert got["pd"]["prefill_instances"] == budget // 3  # one beside each that decodes
-    assert got["pd"]["gain"] == pytest.approx(got["pd"]["system_qps"] / got["aggregated"]["system_qps"])
+    assert got["pd"]["gain"] == pytest.approx(
+        got["pd"]["system_requests_per_s"] / got["aggregated"]["system_requests_per_s"]
+    )
 
 
 def test_cost_is_of_measured_throughput(measured):
@@ -350,15 +352,15 @@ def test_compare_of_both_has_the_better_of_predicted_and_measured_deployments(ev
             for row in short(rows, mode=mode)
             if row["devices"] <= budget
         )
-        predicted = told["predicted"][mode]["system_qps"]
-        assert got["system_qps"] == pytest.approx(max(measured[0], predicted))
+        predicted = told["predicted"][mode]["system_requests_per_s"]
+        assert got["system_requests_per_s"] == pytest.approx(max(measured[0], predicted))
         assert got["rows"] == ("measured" if measured[0] > predicted else "predicted")
     assert {row["rows"] for row in told["both"].values()} == {"predicted", "measured"}
-    gain = told["both"]["pd"]["system_qps"] / told["both"]["aggregated"]["system_qps"]
+    gain = told["both"]["pd"]["system_requests_per_s"] / told["both"]["aggregated"]["system_requests_per_s"]
     assert told["both"]["pd"]["gain"] == pytest.approx(gain)
     picture = picture_of(asked(url, "compare", rows="both", input_length=PROMPT, num_devices=budget))
-    assert [(row["mode"], row["rows"], row["system_qps"]) for row in picture["data"]["values"]] == [
-        (mode, told["both"][mode]["rows"], told["both"][mode]["system_qps"]) for mode in ("aggregated", "pd")
+    assert [(row["mode"], row["rows"], row["system_requests_per_s"]) for row in picture["data"]["values"]] == [
+        (mode, told["both"][mode]["rows"], told["both"][mode]["system_requests_per_s"]) for mode in ("aggregated", "pd")
     ]
 
 

@@ -122,7 +122,7 @@ def test_a_mix_is_what_trying_every_choice_finds(stored, notebook, question):
     for row in answer:
         rate = expected[row["choice"]]
         other = expected["split" if row["choice"] == "single" else "single"]
-        assert row["system_qps"] == (None if rate is None else pytest.approx(rate))
+        assert row["system_requests_per_s"] == (None if rate is None else pytest.approx(rate))
         assert (row["reason"] is None) == (rate is not None)
         assert row["against_other"] == (None if rate is None or other is None else pytest.approx(rate / other))
         if rate is not None:
@@ -142,8 +142,8 @@ def check_choice(rows):
         assert {row["instances"] * row["instance_devices"] for row in rows} == {rows[0]["devices_used"]}
     else:
         assert sum(row["instances"] * row["instance_devices"] for row in rows) == rows[0]["devices_used"]
-        carried = min(row["instances"] * row["qps"] / row["weight"] for row in rows)
-        assert carried == pytest.approx(rows[0]["system_qps"])
+        carried = min(row["instances"] * row["requests_per_s"] / row["weight"] for row in rows)
+        assert carried == pytest.approx(rows[0]["system_requests_per_s"])
 
 
 def test_too_few_devices_are_a_reason_that_counts_them(stored, notebook):
@@ -208,7 +208,7 @@ def test_by_length_is_the_best_of_each_workload(stored, notebook, ttft):
         assert line["decode_probe"] == reference(sides[1][1])
         if sides[0]:
             bound = 1 / sum(row["num_devices"] / qps for qps, row in sides)
-            assert line["qps_per_device_bound"] == pytest.approx(bound)
+            assert line["requests_per_s_per_device_bound"] == pytest.approx(bound)
             assert line["pd_ratio"] == pytest.approx(sides[1][0] / sides[0][0])
         held = (line["device"], line["plan"])
         known = before is not None and before[1] is not None and held[1] is not None

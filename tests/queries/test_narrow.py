@@ -153,8 +153,8 @@ WINNERS = """
     ORDER BY lots.lot, p.batch_size
 """
 RATES = {
-    "prefill": ("prefill_capacity_qps", "prefill_ttft_qps", "input_tokens_per_s"),
-    "decode": ("decode_minus_one_qps", "decode_full_qps", "output_tokens_per_s"),
+    "prefill": ("prefill_capacity_requests_per_s", "prefill_ttft_requests_per_s", "input_tokens_per_s"),
+    "decode": ("decode_minus_one_requests_per_s", "decode_full_requests_per_s", "output_tokens_per_s"),
     "aggregated": ("requests_per_s", "output_tokens_per_s", "output_tokens_per_s_twice"),
 }
 

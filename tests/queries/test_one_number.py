@@ -77,10 +77,9 @@ def test_the_best_of_each_device_is_what_best_gives_of_that_device(store, asked)
 def test_users_rate_time_and_tokens_of_a_row_are_of_one_length(store, asked):
     for row in store.best(**asked).dicts():
         # Little's law, and the mean answer that clients of these lengths get.
-        assert row["concurrency"] == pytest.approx(row["qps"] * row["e2e_ms"] / 1000, rel=1e-9)
-        assert row["output_tokens_per_s"] == pytest.approx(row["qps"] * MEAN * OUTPUT, rel=1e-9)
+        assert row["concurrency"] == pytest.approx(row["requests_per_s"] * row["e2e_ms"] / 1000, rel=1e-9)
+        assert row["output_tokens_per_s"] == pytest.approx(row["requests_per_s"] * MEAN * OUTPUT, rel=1e-9)
         assert row["e2e_ms"] == pytest.approx(row["ttft_ms"] + (MEAN * OUTPUT - 1) * row["tpot_exclusive_ms"], rel=1e-9)
-        assert row["qps"] == row["requests_per_s"]
 
 
 def numbers_of(row, instances=1, **names):
@@ -95,11 +94,11 @@ def test_every_face_says_the_same_of_the_same_row(device, url, store, tmp_path):
     asked = {"tpot_limit": 30.0, "device": device}
     (best,) = store.best(top=1, **asked).dicts()
     probe, size = best["probe"], best["num_devices"]
-    named = {"requests_per_s": "qps"}
+    named: dict[str, str] = {}
     typed = f"--tpot-limit 30 --device {device} --format json"
 
     (whole,) = (row for row in store.deployments(num_devices=size, **asked).dicts() if row["probe"] == probe)
-    of_whole = {"requests_per_s": "system_qps", "concurrency": "users"}
+    of_whole = {"requests_per_s": "system_requests_per_s", "concurrency": "users"}
     (cost,) = store.cost(**asked).dicts()
     (devices,) = store.devices(**asked).dicts()
     (shown,) = json.loads(command(f"show {probe} --format json", url).out)

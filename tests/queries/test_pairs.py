@@ -37,8 +37,8 @@ COLUMNS = {
     "output_length": "DOUBLE", "ttft_ms": "DOUBLE", "makespan_ms": "DOUBLE",
     "prompt_service_ms": "DOUBLE", "prompts_per_user": "INTEGER", "shortest_length": "DOUBLE", "workload_key": "VARCHAR", "tpot_exclusive_ms": "DOUBLE",
     "tpot_inclusive_ms": "DOUBLE", "e2e_ms": "DOUBLE", "decode_step_ms": "DOUBLE", "tokens_per_step": "DOUBLE",
-    "tokens_per_s_per_user": "DOUBLE", "prefill_capacity_qps": "DOUBLE", "prefill_ttft_qps": "DOUBLE",
-    "decode_minus_one_qps": "DOUBLE", "decode_full_qps": "DOUBLE", "requests_per_s": "DOUBLE",
+    "tokens_per_s_per_user": "DOUBLE", "prefill_capacity_requests_per_s": "DOUBLE", "prefill_ttft_requests_per_s": "DOUBLE",
+    "decode_minus_one_requests_per_s": "DOUBLE", "decode_full_requests_per_s": "DOUBLE", "requests_per_s": "DOUBLE",
     "input_tokens_per_s": "DOUBLE", "output_tokens_per_s": "DOUBLE", "output_tokens_per_s_twice": "DOUBLE",
     "device_memory_bytes": "BIGINT", "weight_bytes": "BIGINT", "activation_bytes": "BIGINT", "kv_cache_bytes": "BIGINT",
     "kv_cache_mean_bytes": "BIGINT", "kv_bytes_per_request": "BIGINT", "ttft_ms_bound": "DOUBLE",
@@ -61,7 +61,7 @@ class Asked:
     ttft: float | None = None
     e2e: float | None = None
     budget: int | None = None
-    objective: str = "system_qps"
+    objective: str = "system_requests_per_s"
     top: int = 3
     exact: bool = False
     all_pairs: bool = False
@@ -74,7 +74,7 @@ def prefill(number, *, size=1, dp=1, alone=120.0, service=100.0, request=20.0, p
         "scenario_id": number, "scenario": name, "probe": f"{name}:1", "phase": "prefill", "plan": name, "tp": size // dp,
         "dp": dp, "num_devices": size, "batch_size": 1, "concurrency": dp, "ttft_ms": alone,
         "makespan_ms": alone - request, "prompt_service_ms": service, "prompts_per_user": prompts_per_user,
-        "ttft_ms_bound": alone, "pair_ttft_bound_ms": alone, "shortest_length": shortest, "prefill_capacity_qps": 1000.0 * dp / (alone - request), "prefill_ttft_qps": 1000.0 * dp / alone,
+        "ttft_ms_bound": alone, "pair_ttft_bound_ms": alone, "shortest_length": shortest, "prefill_capacity_requests_per_s": 1000.0 * dp / (alone - request), "prefill_ttft_requests_per_s": 1000.0 * dp / alone,
     }  # fmt: skip
 
 
@@ -86,8 +86,8 @@ def decode(number, batch, tpot, *, size=1, dp=1, shortest=None):
         "tp": size // dp, "dp": dp, "num_devices": size, "batch_size": batch, "concurrency": batch * dp,
         "tpot_exclusive_ms": tpot, "tpot_inclusive_ms": tpot, "tpot_exclusive_ms_bound": tpot,
         "tpot_inclusive_ms_bound": tpot, "tokens_per_s_per_user_bound": 1000.0 / tpot, "decode_step_ms": tpot, "tokens_per_step": 1.0,
-        "tokens_per_s_per_user": 1000.0 / tpot, "decode_minus_one_qps": 1000.0 * batch * dp / (tpot * (OUTPUT - 1)),
-        "decode_full_qps": 1000.0 * batch * dp / (tpot * OUTPUT), "requests_per_s": 1000.0 * batch * dp / (tpot * 100),
+        "tokens_per_s_per_user": 1000.0 / tpot, "decode_minus_one_requests_per_s": 1000.0 * batch * dp / (tpot * (OUTPUT - 1)),
+        "decode_full_requests_per_s": 1000.0 * batch * dp / (tpot * OUTPUT), "requests_per_s": 1000.0 * batch * dp / (tpot * 100),
         "output_tokens_per_s": 1000.0 * batch * dp / tpot, "shortest_length": shortest,
     }  # fmt: skip
 
@@ -157,7 +157,7 @@ def played(p, d, x, y):
 def rate_of(d):
     """Requests/s of a decode row, of answers of the client's mean length."""
     mean = (1.0 + (1.0 if d["shortest_length"] is None else d["shortest_length"])) / 2
-    return d["decode_minus_one_qps"] * (OUTPUT - 1.0) / max(mean * OUTPUT - 1.0, 1.0)
+    return d["decode_minus_one_requests_per_s"] * (OUTPUT - 1.0) / max(mean * OUTPUT - 1.0, 1.0)
 
 
 def tried(p, decodes, asked):
@@ -196,7 +196,9 @@ def brute(rows, asked):
     for row in rows:
         if row["phase"] == "decode":
             plans.setdefault((row["scenario"], row["batch_size"] if asked.all_pairs else 0), []).append(row)
-    decodes = sorted(plans.items(), key=lambda item: (-max(row["decode_minus_one_qps"] for row in item[1]), item[0]))
+    decodes = sorted(
+        plans.items(), key=lambda item: (-max(row["decode_minus_one_requests_per_s"] for row in item[1]), item[0])
+    )
     # Prefill plans whose lone prompt misses the limit take no rank in the SQL; the order of the others stays.
     found = []
     for place, p in enumerate(prefills):
@@ -207,7 +209,7 @@ def brute(rows, asked):
             _, x, y, d, times = best
             rate = y * rate_of(d)
             devices = x * p["num_devices"] + y * d["num_devices"]
-            measure = rate if asked.objective == "system_qps" else rate / devices
+            measure = rate if asked.objective == "system_requests_per_s" else rate / devices
             found.append(((-measure, place, other), p, d, x, y, times))
     return sorted(found, key=lambda item: item[0])[: asked.top]
 
@@ -249,11 +251,11 @@ QUESTIONS = st.builds(
     ttft=st.sampled_from((None, 150.0, 300.0, 1000.0)),
     e2e=st.sampled_from((None, 1500.0)),
     budget=st.sampled_from((None, 3, 9, 12)),
-    objective=st.sampled_from(("system_qps", "qps_per_device")),
+    objective=st.sampled_from(("system_requests_per_s", "requests_per_s_per_device")),
     top=st.integers(1, 4),
     exact=st.booleans(),
     all_pairs=st.booleans(),
-).map(lambda asked: asked if asked.budget else Asked(ttft=asked.ttft, e2e=asked.e2e, objective="qps_per_device",
+).map(lambda asked: asked if asked.budget else Asked(ttft=asked.ttft, e2e=asked.e2e, objective="requests_per_s_per_device",
                                                      top=asked.top, all_pairs=asked.all_pairs))  # fmt: skip
 
 
@@ -265,7 +267,7 @@ def test_the_best_pairs_are_those_of_trying_everything(empty, rows, asked):
     assert [(row["prefill_plan"], row["decode_probe"], row["prefill_instances"], row["decode_instances"])
             for row in answered] == [(p["plan"], d["probe"], x, y) for _, p, d, x, y, _ in expected]  # fmt: skip
     for row, (_, _, _, _, _, times) in zip(answered, expected, strict=True):
-        assert row["system_qps"] == pytest.approx(times.requests_per_s, rel=1e-9)
+        assert row["system_requests_per_s"] == pytest.approx(times.requests_per_s, rel=1e-9)
         assert row["ttft_ms"] == pytest.approx(times.ttft_ms, rel=1e-9)
         assert row["e2e_ms"] == pytest.approx(times.e2e_ms, rel=1e-9)
         assert row["wait_ms"] == pytest.approx(times.wait_ms, rel=1e-9, abs=1e-9)
@@ -279,7 +281,7 @@ def split(connection, *, budget=None, target=None, ttft=None):
     set_variables(connection, ttft_limit_ms=ttft, num_devices=budget)
     return dicts(
         connection.execute(
-            "SELECT devices, max(system_qps) AS system_qps, max(ttft_ms) AS ttft_ms"
+            "SELECT devices, max(system_requests_per_s) AS system_requests_per_s, max(ttft_ms) AS ttft_ms"
             " FROM deployments($target, NULL, FALSE, NULL::BIGINT[], TRUE) WHERE mode = 'pd' GROUP BY devices ORDER BY devices",
             {"target": target},
         )
@@ -301,7 +303,7 @@ def test_the_frontier_of_devices_is_that_of_trying_everything(empty, rows, budge
     answered = split(filled(empty, rows), budget=budget, ttft=ttft)
     expected = {devices: carried(rows, devices, ttft) or 0.0 for devices in range(1, budget + 1)}
     for most in expected:  # numbers of devices that carry no more than fewer are not all answered
-        least = max((row["system_qps"] for row in answered if row["devices"] <= most), default=0.0)
+        least = max((row["system_requests_per_s"] for row in answered if row["devices"] <= most), default=0.0)
         assert least == pytest.approx(max(expected[devices] for devices in range(1, most + 1)), rel=1e-9)
     assert all(row["ttft_ms"] <= (ttft or math.inf) for row in answered)
 
@@ -310,7 +312,7 @@ def test_the_frontier_of_devices_is_that_of_trying_everything(empty, rows, budge
 @given(rows=tables(), target=st.floats(0.5, 30.0), ttft=st.sampled_from((None, 600.0)))
 def test_the_frontier_ends_where_the_target_is_carried_first(empty, rows, target, ttft):
     answered = split(filled(empty, rows), target=target, ttft=ttft)
-    carrying = [row["devices"] for row in answered if row["system_qps"] >= target]
+    carrying = [row["devices"] for row in answered if row["system_requests_per_s"] >= target]
     if not carrying or max(carrying) > 24:
         return
     fewest = next(n for n in range(2, 25) if (carried(rows, n, ttft) or 0.0) >= target * (1 - 1e-12))

@@ -49,7 +49,7 @@ def test_a_profile_has_every_batch_that_fits(stored, phase):
             context = row["input_length_mean"] + row["output_length"] / 2
             tokens = None if phase == "prefill" else tokens_held(row)
             wanted[reference(row)] = {
-                "qps": qps, "tokens_per_s_per_device": rate / row["num_devices"], "context_length": context,
+                "requests_per_s": qps, "tokens_per_s_per_device": rate / row["num_devices"], "context_length": context,
                 "max_kv_tokens": tokens, "kv_usage": tokens and row["concurrency"] * context / tokens,
                 "ttft_ms": row["ttft_ms"], "itl_ms": row["tpot_exclusive_ms"],
                 "within_limits": admits(row, TTFT, TPOT), "input_length": row["input_length"],

@@ -52,7 +52,7 @@ def stored(tmp_path_factory):
 def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
     """Rows of the report pd-counts for given sides."""
     parameters = {
-        "prefill_qps": prefill_qps, "decode_qps": decode_qps, "prefill_size": prefill_size,
+        "prefill_requests_per_s": prefill_qps, "decode_requests_per_s": decode_qps, "prefill_size": prefill_size,
         "decode_size": decode_size, "num_devices": budget, "prefill_probe": None, "decode_probe": None,
     }  # fmt: skip
     connection = duckdb.connect()
@@ -84,15 +84,15 @@ def probe_view(**values):
 def test_s01_prefill_qps_is_concurrency_over_ttft():
     # 4 requests / 100 ms x 1000 = 40 req/s
     row = probe_view(phase="prefill", concurrency=4, ttft_ms=100.0, makespan_ms=100.0)
-    assert row["prefill_ttft_qps"] == pytest.approx(40)
-    assert row["prefill_capacity_qps"] == pytest.approx(40)
+    assert row["prefill_ttft_requests_per_s"] == pytest.approx(40)
+    assert row["prefill_capacity_requests_per_s"] == pytest.approx(40)
 
 
 @pytest.mark.parametrize("ttft", [0.0, None])
 def test_s01_a_ttft_of_zero_or_null_is_no_qps(ttft):
     row = probe_view(phase="prefill", concurrency=4, ttft_ms=ttft, makespan_ms=ttft)
-    assert row["prefill_ttft_qps"] is None
-    assert row["prefill_capacity_qps"] is None
+    assert row["prefill_ttft_requests_per_s"] is None
+    assert row["prefill_capacity_requests_per_s"] is None
 
 
 def test_s03_decode_qps_divides_by_output_length_minus_one():
@@ -100,26 +100,26 @@ def test_s03_decode_qps_divides_by_output_length_minus_one():
     row = probe_view(
         phase="decode", concurrency=8, tpot_exclusive_ms=13.33, tpot_inclusive_ms=13.33, output_length=512.0
     )
-    assert row["decode_minus_one_qps"] == pytest.approx(1.1745, abs=1e-4)
-    assert row["decode_full_qps"] == pytest.approx(1.1722, abs=1e-4)
+    assert row["decode_minus_one_requests_per_s"] == pytest.approx(1.1745, abs=1e-4)
+    assert row["decode_full_requests_per_s"] == pytest.approx(1.1722, abs=1e-4)
 
 
 def test_s03_an_output_of_one_token_divides_by_one():
     row = probe_view(phase="decode", concurrency=8, tpot_exclusive_ms=10.0, tpot_inclusive_ms=10.0, output_length=1.0)
-    assert row["decode_minus_one_qps"] == pytest.approx(800)
+    assert row["decode_minus_one_requests_per_s"] == pytest.approx(800)
 
 
 def test_s04_pd_ratio_is_decode_over_prefill_qps(notebook):
     for row in notebook.pd_ratio(top=50).dicts():
-        assert row["pd_ratio"] == pytest.approx(row["decode_qps"] / row["prefill_qps"])
-        assert row["balanced_qps"] == min(row["decode_qps"], row["prefill_qps"])
+        assert row["pd_ratio"] == pytest.approx(row["decode_requests_per_s"] / row["prefill_requests_per_s"])
+        assert row["balanced_requests_per_s"] == min(row["decode_requests_per_s"], row["prefill_requests_per_s"])
 
 
 def test_s06_sixteen_devices_are_three_prefill_and_two_decode_instances():
     # 3 x 10 = 30 and 2 x 15 = 30 on 3 x 4 + 2 x 2 = 16 devices: 30 / 16 = 1.875 a device
     best = counts(10, 15, 4, 2, 16)[0]
     assert (best["prefill_instances"], best["decode_instances"], best["devices_used"]) == (3, 2, 16)
-    assert (best["system_qps"], best["qps_per_device"]) == (30, 1.875)
+    assert (best["system_requests_per_s"], best["requests_per_s_per_device"]) == (30, 1.875)
 
 
 def test_s07_all_exact_allocations_of_s06():
@@ -129,7 +129,9 @@ def test_s07_all_exact_allocations_of_s06():
 
 def test_s08_rows_are_in_the_order_of_balanced_qps(notebook):
     rows = notebook.pd_ratio(top=50, model=MODELS[4][0]).dicts()
-    assert [row["balanced_qps"] for row in rows] == sorted((row["balanced_qps"] for row in rows), reverse=True)
+    assert [row["balanced_requests_per_s"] for row in rows] == sorted(
+        (row["balanced_requests_per_s"] for row in rows), reverse=True
+    )
 
 
 def test_s12_the_printed_throughput_is_the_formula_with_ttft_once():
@@ -161,12 +163,16 @@ def test_s19_fifteen_devices_fit_nothing_exactly_and_two_and_two_within():
     rows = counts(10, 15, 4, 2, 15)
     assert not any(row["exact"] for row in rows)
     assert (rows[0]["prefill_instances"], rows[0]["decode_instances"], rows[0]["devices_used"]) == (2, 2, 12)
-    assert rows[0]["system_qps"] == 20
+    assert rows[0]["system_requests_per_s"] == 20
     fourteen = counts(10, 15, 4, 2, 14)
     # (2, 3) uses all 14 at a ratio of 0.67; (3, 1) at 3 is further from 1.5
     exact = min((row for row in fourteen if row["exact"]), key=lambda row: abs(row["ratio"] - 1.5))
     assert (exact["prefill_instances"], exact["decode_instances"]) == (2, 3)
-    assert (fourteen[0]["prefill_instances"], fourteen[0]["decode_instances"], fourteen[0]["system_qps"]) == (2, 2, 20)
+    assert (
+        fourteen[0]["prefill_instances"],
+        fourteen[0]["decode_instances"],
+        fourteen[0]["system_requests_per_s"],
+    ) == (2, 2, 20)
 
 
 def test_s22_concurrency_is_batch_size_times_replicas_and_stages(stored):
@@ -184,15 +190,15 @@ def test_s37_three_devices_are_two_prefill_and_one_decode():
     # min(2 x 5.6, 10) / 3 = 3.33; co-located min 1.6: 2.08 times
     best = counts(5.6, 10, 1, 1, 3)[0]
     assert (best["prefill_instances"], best["decode_instances"]) == (2, 1)
-    assert best["qps_per_device"] == pytest.approx(10 / 3)
-    assert best["qps_per_device"] / 1.6 == pytest.approx(2.08, abs=0.01)
+    assert best["requests_per_s_per_device"] == pytest.approx(10 / 3)
+    assert best["requests_per_s_per_device"] / 1.6 == pytest.approx(2.08, abs=0.01)
 
 
 def test_s38_fourteen_devices_are_nine_prefill_and_five_decode():
     # min(9 x 5.6, 5 x 10) / 14 = 50 / 14 = 3.571; bound 1 / (1 / 5.6 + 1 / 10) = 3.590
     best = counts(5.6, 10, 1, 1, 14)[0]
     assert (best["prefill_instances"], best["decode_instances"]) == (9, 5)
-    assert best["qps_per_device"] == pytest.approx(3.571, abs=5e-4)
+    assert best["requests_per_s_per_device"] == pytest.approx(3.571, abs=5e-4)
     bound = 1 / (1 / 5.6 + 1 / 10)
     assert bound == pytest.approx(3.590, abs=5e-4)
 
@@ -211,13 +217,13 @@ def test_s39_s41_kv_transfer_is_the_prompts_bytes_over_the_bandwidth(notebook):
 def test_s54_the_number_of_instances_changes_what_the_system_carries(notebook):
     rows = notebook.report("pd-counts", num_devices=16, model=MODELS[4][0], prefill_devices_per_instance=2,
                            decode_devices_per_instance=2).dicts()  # fmt: skip
-    assert len({row["system_qps"] for row in rows if row["exact"]}) >= 2
+    assert len({row["system_requests_per_s"] for row in rows if row["exact"]}) >= 2
 
 
 def test_exact_allocation_uses_every_device_or_says_why_not(stored, notebook):
     for budget in (8, 13):
         for row in notebook.pd_ratio(num_devices=budget, allocation="exact", top=100).dicts():
-            expected = allocate(row["prefill_qps"], row["decode_qps"], row["prefill_num_devices"],
+            expected = allocate(row["prefill_requests_per_s"], row["decode_requests_per_s"], row["prefill_num_devices"],
                                 row["decode_num_devices"], budget, rule="exact")  # fmt: skip
             got = (row["prefill_instances"], row["decode_instances"])
             assert got == (expected[:2] if expected else (None, None))
@@ -234,7 +240,7 @@ def test_capacity_is_the_frontier_of_every_deployment(stored, notebook):
     got = {}
     for row in answer.dicts():
         got.setdefault(answer.scope[row["question_group"]].split(" · ")[0], []).append(
-            (row["devices"], row["system_qps"])
+            (row["devices"], row["system_requests_per_s"])
         )
     for group in aggregated:
         most = {}
@@ -261,7 +267,7 @@ def test_capacity_ends_at_the_fewest_devices_that_carry_the_target(notebook):
     for group in {row["question_group"] for row in answer.dicts()}:
         rows = [row for row in answer.dicts() if row["question_group"] == group]
         assert [row["carries_target"] for row in rows] == [False] * (len(rows) - 1) + [True]
-        assert rows[-1]["system_qps"] >= 40 > rows[-2]["system_qps"]
+        assert rows[-1]["system_requests_per_s"] >= 40 > rows[-2]["system_requests_per_s"]
 
 
 def test_compare_sets_the_best_of_both_against_each_other(notebook):
@@ -270,8 +276,8 @@ def test_compare_sets_the_best_of_both_against_each_other(notebook):
     by_mode = {(row["question_group"], row["mode"]): row for row in rows}
     for pair in pairs:
         group = pair["question_group"]
-        assert by_mode[group, "pd"]["system_qps"] == pytest.approx(pair["system_qps"], rel=1e-12)
-        gain = by_mode[group, "pd"]["system_qps"] / by_mode[group, "aggregated"]["system_qps"]
+        assert by_mode[group, "pd"]["system_requests_per_s"] == pytest.approx(pair["system_requests_per_s"], rel=1e-12)
+        gain = by_mode[group, "pd"]["system_requests_per_s"] / by_mode[group, "aggregated"]["system_requests_per_s"]
         assert by_mode[group, "pd"]["gain"] == pytest.approx(gain)
 
 
@@ -340,8 +346,8 @@ def test_devices_pairs_each_device_with_itself(notebook):
 
 
 @pytest.mark.parametrize(
-    "options", quick([{}, {"tpot_limit": 30, "rank_by": "qps-per-device-bound"}, {"num_devices": 16},
-                      {"num_devices": 24, "rank_by": "qps-per-device"}, {"preset": "seed000", "num_devices": 16}], 2),
+    "options", quick([{}, {"tpot_limit": 30, "rank_by": "requests-per-s-per-device-bound"}, {"num_devices": 16},
+                      {"num_devices": 24, "rank_by": "requests-per-s-per-device"}, {"preset": "seed000", "num_devices": 16}], 2),
 )  # fmt: skip
 def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options):
     alone = []
@@ -438,8 +444,8 @@ def test_definitions_change_what_they_name(notebook):
     twice = notebook.best(top=1, throughput="twice").dicts()[0]
     assert twice["output_tokens_per_s"] == twice["output_tokens_per_s_twice"]
     assert twice["output_tokens_per_s_per_device"] == twice["output_tokens_per_s"] / twice["num_devices"]
-    full = notebook.decode(top=1, decode_qps="full").dicts()[0]
-    assert full["qps"] == full["decode_full_qps"]
+    full = notebook.decode(top=1, decode_rate="full").dicts()[0]
+    assert full["requests_per_s"] == full["decode_full_requests_per_s"]
     assert set(PRESETS) == {"sweepdb", "upstream", "seed000", "seed001"}
 
 
@@ -518,7 +524,7 @@ def test_an_empty_store_says_how_to_fill_it(sqlite_url):
 
 def test_pairs_that_cannot_be_pruned_are_refused(notebook):
     with pytest.raises(InputError, match="may fall when a side improves"):
-        notebook.pd_ratio(all_pairs=True, num_devices=8, rank_by="qps-per-device")
+        notebook.pd_ratio(all_pairs=True, num_devices=8, rank_by="requests-per-s-per-device")
 
 
 def test_a_proof_holds_on_another_copy_and_notices_a_change(stored, tmp_path):

@@ -50,7 +50,7 @@ def test_answered_pairs_say_what_the_closed_form_says(stored, notebook, budget):
     assert answered
     for row in answered:
         times = told(row, read_rows(stored))
-        assert row["system_qps"] == pytest.approx(times.requests_per_s, rel=1e-9)
+        assert row["system_requests_per_s"] == pytest.approx(times.requests_per_s, rel=1e-9)
         assert row["ttft_ms"] == pytest.approx(times.ttft_ms, rel=1e-9)
         assert row["ttft_ms"] <= 400.0
         assert row["ttft_with_transfer_ms"] == row["ttft_ms"]
@@ -65,15 +65,15 @@ def test_compare_capacity_and_pd_ratio_find_one_deployment(notebook):
     limits = {"num_devices": 12, "ttft_limit": 400.0, "tpot_limit": 40.0}
     (best, *_) = notebook.pd_ratio(**limits, top=1).dicts()
     compared = {row["mode"]: row for row in notebook.compare(**limits).dicts()}
-    assert compared["pd"]["system_qps"] == pytest.approx(best["system_qps"])
+    assert compared["pd"]["system_requests_per_s"] == pytest.approx(best["system_requests_per_s"])
     assert compared["pd"]["prefill_utilisation"] < 1.0
-    most = max(row["system_qps"] for row in notebook.capacity(**limits).dicts())
-    assert most == pytest.approx(max(row["system_qps"] for row in compared.values()))
+    most = max(row["system_requests_per_s"] for row in notebook.capacity(**limits).dicts())
+    assert most == pytest.approx(max(row["system_requests_per_s"] for row in compared.values()))
 
 
 def test_a_tighter_ttft_never_carries_more(notebook):
     carried = [
-        notebook.pd_ratio(num_devices=12, ttft_limit=limit, top=1).dicts()[0]["system_qps"]
+        notebook.pd_ratio(num_devices=12, ttft_limit=limit, top=1).dicts()[0]["system_requests_per_s"]
         for limit in (2000.0, 400.0, 150.0)
     ]
     assert carried == sorted(carried, reverse=True)
@@ -93,7 +93,7 @@ def test_counts_of_the_best_pair_hold_its_own(notebook):
         best["prefill_instances"],
         best["decode_instances"],
     )
-    assert first["system_qps"] == pytest.approx(best["system_qps"])
+    assert first["system_requests_per_s"] == pytest.approx(best["system_requests_per_s"])
     assert first["ttft_ms"] == pytest.approx(best["ttft_ms"])
     assert all(row["ttft_ms"] is None or row["ttft_ms"] <= 400.0 for row in counts)
 
@@ -132,7 +132,7 @@ def test_pairs_of_each_device_and_what_their_tokens_cost(notebook):
     priced = {row["device"]: row for row in notebook.cost(mode="pd").dicts()}
     for row in devices:
         cost = priced[row["decode_device"]]
-        per_device = row["qps_per_device"] * row["output_length"]
+        per_device = row["requests_per_s_per_device"] * row["output_length"]
         assert cost["output_tokens_per_s_per_device"] == pytest.approx(per_device)
         assert cost["tokens_per_usd"] == pytest.approx(per_device * 3600 / cost["usd_per_device_hour"])
 
@@ -181,7 +181,7 @@ def test_pareto_is_the_frontier_of_trying_every_partner_and_count(stored, notebo
         assert times.requests_per_s > 0
     best = notebook.pd_ratio(ttft_limit=limit, top=1).dicts()[0]
     most = max(row["output_tokens_per_s_per_device"] for row in answered)
-    assert most == pytest.approx(best["qps_per_device"] * best["output_length"])
+    assert most == pytest.approx(best["requests_per_s_per_device"] * best["output_length"])
 
 
 @pytest.mark.parametrize("limits", quick([{"ttft_limit": 120.0}, {"e2e_limit": 5000.0}, {}]))
@@ -233,7 +233,7 @@ def test_by_length_pairs_each_workload_with_its_waits(lengths):
         each, d, times, counts, p = max((one for one in found if one[1]["workload_key"] == key), key=lambda one: one[0])
         assert (row["prefill_probe"], row["decode_probe"]) == (reference(p), reference(d))
         assert (row["prefill_instances"], row["decode_instances"]) == counts
-        assert row["qps_per_device"] == pytest.approx(each, rel=1e-9)
+        assert row["requests_per_s_per_device"] == pytest.approx(each, rel=1e-9)
         assert row["ttft_ms"] == pytest.approx(times.ttft_ms, rel=1e-9)
 
 
@@ -252,7 +252,7 @@ def test_cost_of_pairs_needs_an_engine(tmp_path):
 
 def test_compare_says_which_wins(notebook):
     answer = notebook.compare(num_devices=12, ttft_limit=400.0)
-    rows = {row["mode"]: row["qps_per_device"] for row in answer.dicts()}
+    rows = {row["mode"]: row["requests_per_s_per_device"] for row in answer.dicts()}
     winner = max(rows, key=rows.get)
     gain = rows[winner] / min(rows.values())
     (said,) = answer.verdict
@@ -270,7 +270,7 @@ def test_compare_says_which_wins(notebook):
 )
 def test_errors_leave_a_small_advantage_open(notebook, gain, errors, expected):
     answer = notebook.compare(num_devices=12)
-    columns = ("question_group", "mode", "qps_per_device")
+    columns = ("question_group", "mode", "requests_per_s_per_device")
     found = tuple(
         replace(one, metric=metric, median_ape_percent=error, subject=f"d, dense, {phase}, vllm")
         for one, metric, phase, error in zip(
@@ -295,7 +295,9 @@ def answered_as(notebook, modes):
         for metric, phase in (("output_tokens_per_s", "aggregated"), ("tpot_exclusive_ms", "decode"))
     )
     rows = tuple((0, mode, value) for mode, value in modes.items())
-    return replace(answer, columns=("question_group", "mode", "qps_per_device"), rows=rows, expected_error=found)
+    return replace(
+        answer, columns=("question_group", "mode", "requests_per_s_per_device"), rows=rows, expected_error=found
+    )
 
 
 @pytest.mark.parametrize(
@@ -335,10 +337,10 @@ def test_a_verdict_asks_again_with_its_limits_read_by_their_errors(stored, monke
         plain = notebook.compare(num_devices=12, ttft_limit=400.0 / 1.3, tpot_limit=40.0 / 1.3)
         answer = notebook.compare(num_devices=12, ttft_limit=400.0, tpot_limit=40.0)
         again = notebook.compare(num_devices=12, ttft_limit=400.0, tpot_limit=40.0, confidence=SURELY)
-    each = {row["mode"]: row["qps_per_device"] for row in plain.dicts()}
+    each = {row["mode"]: row["requests_per_s_per_device"] for row in plain.dicts()}
     winner, other = sorted(each, key=each.get, reverse=True)
     (said,) = answer.verdict
     assert f"with limits kept at {100 * SURELY:.0f} %" in said
     assert f"carries {each[winner] / each[other]:.2f} x" in said.rpartition(";")[2]
-    assert {row["mode"]: row["qps_per_device"] for row in again.dicts()} == pytest.approx(each)
+    assert {row["mode"]: row["requests_per_s_per_device"] for row in again.dicts()} == pytest.approx(each)
     assert "limits kept at" not in again.verdict[0]  # they are read with it already

@@ -18,8 +18,8 @@ from store.schema.raw_relations import store_views
 
 SHOWN = (
     "probe, plan, model, device, workload, phase, requests_per_s, input_tokens_per_s, output_tokens_per_s,"
-    " output_tokens_per_s_twice, output_tokens_per_s_per_device, prefill_capacity_qps, prefill_ttft_qps,"
-    " decode_minus_one_qps, decode_full_qps, tokens_per_s_per_user, input_length_bias"
+    " output_tokens_per_s_twice, output_tokens_per_s_per_device, prefill_capacity_requests_per_s, prefill_ttft_requests_per_s,"
+    " decode_minus_one_requests_per_s, decode_full_requests_per_s, tokens_per_s_per_user, input_length_bias"
 )
 
 

@@ -65,7 +65,7 @@ def test_an_aggregated_batch_with_too_many_long_prompts_is_not_blamed_for_them(u
 
 def test_a_prefill_batch_is_charged_alike(url):
     row = stored_row(url, "prefill", MIX, ttft_ms=150.0, makespan_ms=200.0, realised_input_length_mean=784.0)
-    assert row["prefill_capacity_qps"] == pytest.approx(20.0)  # 8 / 0.2 s, at half the work
+    assert row["prefill_capacity_requests_per_s"] == pytest.approx(20.0)  # 8 / 0.2 s, at half the work
     assert row["input_tokens_per_s"] == pytest.approx(20 * 1568)
 
 

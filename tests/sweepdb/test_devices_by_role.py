@@ -31,9 +31,9 @@ def test_the_best_pair_has_a_device_for_each_role(store):
             "SELECT 1e3 * concurrency / (tpot_exclusive_ms * 200) AS request_qps FROM probe WHERE phase = 'decode'",
         )
     )
-    assert 0 < best["prefill_qps"] <= 1.01 * prefill[0]
-    assert 0 < best["decode_qps"] <= 1.01 * decode[0]
-    assert best["pd_ratio"] == pytest.approx(best["decode_qps"] / best["prefill_qps"], rel=1e-6)
+    assert 0 < best["prefill_requests_per_s"] <= 1.01 * prefill[0]
+    assert 0 < best["decode_requests_per_s"] <= 1.01 * decode[0]
+    assert best["pd_ratio"] == pytest.approx(best["decode_requests_per_s"] / best["prefill_requests_per_s"], rel=1e-6)
 
 
 def test_a_role_is_asked_of_its_device_alone(store):

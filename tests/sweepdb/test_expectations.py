@@ -49,7 +49,7 @@ def test_a_pair_is_expected_as_it_is_answered(deployments, url, tmp_path):
     row = deployments["pd"]
     expected = launched(row, url, tmp_path / "out")["deployment"]
     for name, column in (
-        ("requests_per_s", "system_qps"), ("output_tokens_per_s", "output_tokens_per_s"), ("ttft_ms", "ttft_ms"),
+        ("requests_per_s", "system_requests_per_s"), ("output_tokens_per_s", "output_tokens_per_s"), ("ttft_ms", "ttft_ms"),
         ("tpot_exclusive_ms", "tpot_ms"), ("e2e_ms", "e2e_ms"),
     ):  # fmt: skip
         assert expected[name] == pytest.approx(row[column], rel=1e-5), name
@@ -62,7 +62,7 @@ def test_an_instance_is_expected_at_its_clients_mean_length_too(deployments, url
     row = deployments["aggregated"]
     said = launched(row, url, tmp_path / "out")
     expected, stored = said["deployment"], said["roles"]["server"]["predicted"]
-    assert expected["requests_per_s"] * row["instances"] == pytest.approx(row["system_qps"], rel=1e-9)
+    assert expected["requests_per_s"] * row["instances"] == pytest.approx(row["system_requests_per_s"], rel=1e-9)
     # A tenth of 200 tokens fewer than are named: the first token, then as many steps as 179 more tokens take.
     whole = stored["ttft_ms"] + (0.9 * OUTPUT - 1) * stored["tpot_exclusive_ms"]
     assert expected["e2e_ms"] == pytest.approx(whole, rel=1e-9)

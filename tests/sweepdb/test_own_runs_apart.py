@@ -57,7 +57,7 @@ def bare(tmp_path_factory):
 def measured(pair, decode, *, mode="disaggregated", slower=SLOWER, longer=LONGER):
     """A run of a pair at the load of its decode row: as many users as that row, and those who wait for a first token."""
     tpot, ttft = slower * decode["tpot_ms"], longer * pair["ttft_ms"]
-    rate = pair["system_qps"] / slower / 1000
+    rate = pair["system_requests_per_s"] / slower / 1000
     return {
         "model": "Qwen/Qwen3-8B", "device": "h100_sxm", "engine": "vllm", "engine_version": "0.19.0",
         "precision": "bf16", "mode": mode, "num_devices": 4 if mode == "disaggregated" else 1, "tp": 1, "pp": 1,
@@ -102,7 +102,7 @@ def test_the_pair_that_was_run_is_measured_and_others_are_near(taught):
     assert "from 1 run of yours" in answer.own_runs.lines[0]
     whole = asked(store, "pd-counts", num_devices=4, ttft_limit=2_000, tpot_limit=1.01 * SLOWER * decode["tpot_ms"])
     same = next(row for row in whole.dicts() if row["ratio"] == pair["ratio"])
-    assert same["system_qps"] == pytest.approx(pair["system_qps"] / SLOWER, rel=0.02)
+    assert same["system_requests_per_s"] == pytest.approx(pair["system_requests_per_s"] / SLOWER, rel=0.02)
     # The prior leaves a part of what one TTFT says to chance: it lies between predicted and measured, near the latter.
     assert 1.2 * pair["ttft_ms"] < same["ttft_ms"] < 1.6 * pair["ttft_ms"]
 

@@ -84,13 +84,13 @@ def test_the_words_name_the_winner_the_runner_up_and_what_longer_limits_bring(ur
     rows = found.dicts()
     assert first.endswith("on 2 devices.")
     assert ",," not in " ".join([first, second, *others])
-    assert f"{rows[0]['system_qps']:.3g} requests/s" in first
+    assert f"{rows[0]['system_requests_per_s']:.3g} requests/s" in first
     assert second.startswith("Next comes ")
-    assert f"with {rows[1]['system_qps'] / rows[0]['system_qps']:.2f} x the rate" in second
+    assert f"with {rows[1]['system_requests_per_s'] / rows[0]['system_requests_per_s']:.2f} x the rate" in second
     for name, keyword, limit in (("TTFT", "ttft_limit", 500.0), ("TPOT", "tpot_limit", 10.0)):
         wider = sweepdb.plan(MODEL, store=url, **{**QUESTION, keyword: limit}).best
         said = next(line for line in others if line.startswith(f"A {name} limit of {limit:g} ms "))
-        gain = wider["system_qps"] / rows[0]["system_qps"]
+        gain = wider["system_requests_per_s"] / rows[0]["system_requests_per_s"]
         assert "changes nothing" in said or f"gives {gain:.2f} x the rate" in said
     assert repr(found) == f"<Plan: {first}>"
 
@@ -120,19 +120,19 @@ def test_what_comes_next_may_be_of_another_device(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     asked = {**QUESTION, "device": "h200_sxm,h100_sxm", "total_devices": 2, "output_length": 20}
     found = sweepdb.plan(MODEL, store=url, **asked)
-    rows = sorted(found.dicts(), key=lambda row: -row["system_qps"])
+    rows = sorted(found.dicts(), key=lambda row: -row["system_requests_per_s"])
     assert [row["rank"] for row in rows] == [1, 2, 3, 4]
     second = list(found.sentences())[1]
     assert f" on {rows[1]['device']}, " in second
     assert ("apart" in second.partition(", with")[0]) == (rows[1]["mode"] == "pd")
-    assert f"{rows[1]['system_qps'] / rows[0]['system_qps']:.2f} x the rate" in second
+    assert f"{rows[1]['system_requests_per_s'] / rows[0]['system_requests_per_s']:.2f} x the rate" in second
 
 
 def test_several_engines_stand_in_groups_and_one_wins(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     found = sweepdb.plan(MODEL, store=url, **{**QUESTION, "total_devices": 1}, serving_model="vllm,sglang")
     assert [title.rpartition(" · ")[2] for title in found.answer.scope] == ["vllm", "sglang"]
-    assert found.best["system_qps"] == max(row["system_qps"] for row in found.dicts())
+    assert found.best["system_requests_per_s"] == max(row["system_requests_per_s"] for row in found.dicts())
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def row(**changed):
     usual = {
         "model": "maker/Some-Model", "device": "d", "plan": "tp2pp1dp1", "num_devices": 2, "serving_model": "vllm",
         "input_length": 64, "output_length": 72.0, "prefix_cache_hit_rate": 0.0, "batch_size": 1, "concurrency": 1,
-        "context_length": 100.0, "max_kv_tokens": 10_000.0, "ttft_ms": None, "itl_ms": None, "e2e_ms": None, "qps": 1.0,
+        "context_length": 100.0, "max_kv_tokens": 10_000.0, "ttft_ms": None, "itl_ms": None, "e2e_ms": None, "requests_per_s": 1.0,
         "tokens_per_s_per_device": 1.0, "within_limits": True, "usd_per_device_hour": None, "scenario": "s",
     }  # fmt: skip
     return ProfileRow(**{**usual, **changed})
@@ -114,7 +114,7 @@ def test_a_cache_of_windows_is_told():
 
 def instance(prompt, answer, users, qps, **changed):
     return row(
-        input_length=prompt, output_length=float(answer), concurrency=users, qps=qps, ttft_ms=100.0, itl_ms=10.0,
+        input_length=prompt, output_length=float(answer), concurrency=users, requests_per_s=qps, ttft_ms=100.0, itl_ms=10.0,
         e2e_ms=1000.0, context_length=prompt + answer / 2, scenario=f"{prompt}/{answer}", **changed,
     )  # fmt: skip
 
@@ -247,7 +247,7 @@ def test_every_planner_reads_its_files(url, tmp_path):
     aibrix, key = readers.read_aibrix(tmp_path / "aibrix")
     assert (key, aibrix["cost"]) == ("aibrix:profile_qwen3-0-6b_chat-h200", 3)
     best = [
-        max(one["qps"] for one in sweepdb.open(url).profile(mode="aggregated", ttft_limit=200, tpot_limit=6).dicts()
+        max(one["requests_per_s"] for one in sweepdb.open(url).profile(mode="aggregated", ttft_limit=200, tpot_limit=6).dicts()
             if one["input_length"] == length and one["within_limits"])
         for length in LENGTHS
     ]  # fmt: skip

@@ -34,7 +34,7 @@ def _profile(source: ProfileSource) -> Profile:
     document = {
         "gpu": source.deployment,
         "cost": _NO_PRICE if price is None else price,
-        "tputs": _table(outputs, inputs, best, lambda row: row.qps),
+        "tputs": _table(outputs, inputs, best, lambda row: row.requests_per_s),
         "indexes": [outputs, inputs],
         "created": source.created_s,
         "e2e": _table(outputs, inputs, best, lambda row: 1e-3 * number_kept(row.e2e_ms, "e2e_ms")),
@@ -85,7 +85,7 @@ def _axes(cells: Mapping[_Pair, Sequence[ProfileRow]], rows: Sequence[ProfileRow
 
 def _best(rows: Iterable[ProfileRow]) -> ProfileRow | None:
     kept = [row for row in rows if row.within_limits]
-    return max(kept, key=lambda row: (row.qps, -row.concurrency)) if kept else None
+    return max(kept, key=lambda row: (row.requests_per_s, -row.concurrency)) if kept else None
 
 
 def _table(

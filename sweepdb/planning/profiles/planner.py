@@ -30,7 +30,7 @@ class ProfileRow:
     ttft_ms: float | None
     itl_ms: float | None
     e2e_ms: float | None
-    qps: float
+    requests_per_s: float
     tokens_per_s_per_device: float
     within_limits: bool
     usd_per_device_hour: float | None

@@ -25,9 +25,9 @@ const SHORT = {
   usd_per_hour: "$/h",
   usd_per_million_output_tokens: "$/M output tokens",
   output_tokens_per_s: "tokens/s",
-  system_qps: "requests/s",
+  system_requests_per_s: "requests/s",
   requests_per_s: "requests/s",
-  qps_per_device: "requests/s/device",
+  requests_per_s_per_device: "requests/s/device",
   arrivals_per_s: "arrivals/s",
 };
 

@@ -67,7 +67,7 @@ export function ruleLine(answer) {
     `${number(limits.reserved_gib)} GiB reserved`,
   ];
   const rules = answer.rules;
-  return `Limits: ${said.join(", ")}. Rules: TPOT ${rules.tpot}, prefill QPS ${rules.prefill_qps}, decode QPS ${rules.decode_qps}, throughput ${rules.throughput}, KV charge ${rules.kv_charge}.`;
+  return `Limits: ${said.join(", ")}. Rules: TPOT ${rules.tpot}, prefill rate ${rules.prefill_qps}, decode rate ${rules.decode_qps}, throughput ${rules.throughput}, KV charge ${rules.kv_charge}.`;
 }
 
 // What a question is about, as a line beside an answer that is being computed.
