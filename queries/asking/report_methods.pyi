@@ -43,6 +43,7 @@ class AttainmentKeywords(ScopeKeywords, total=False):
     ttft_limit: float | None
     tpot_limit: float | None
     tbt_limit: float | None
+    e2e_limit: float | None
     confidence: float | None
     tuned_servers: bool | None
     num_devices: int | None

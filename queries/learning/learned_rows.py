@@ -5,7 +5,7 @@ Only what is stored of times is corrected; everything else follows from these as
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,37 +21,30 @@ if TYPE_CHECKING:
     import duckdb
 
 LEARNED = "learned_probe"
-# Of each point the rows of its ladder that lie nearest, on both sides.
-_ROWS = """
-    WITH nearest AS (
-        SELECT
-            max_by(told, batch_size) FILTER (WHERE batch_size <= wanted) AS low,
-            min_by(told, batch_size) FILTER (WHERE batch_size >= wanted) AS high
-        FROM (
-            SELECT
-                batch_size, size AS wanted, point.scenario_id,
-                {'scenario_id': probe.scenario_id, 'batch_size': batch_size, 'ttft': coalesce(ttft_ms, 0),
-                    'tpot': coalesce(tpot_exclusive_ms, 0), 'e2e': coalesce(e2e_ms, 0)} AS told
-            FROM main.probe AS probe
-            JOIN (SELECT unnest($points::STRUCT(scenario_id BIGINT, size BIGINT)[], recursive := TRUE)) AS point
-                ON point.scenario_id = probe.scenario_id
-            WHERE probe.scenario_id IN (SELECT unnest($scenarios::BIGINT[]))
-        )
-        GROUP BY scenario_id, wanted
-    )
-    SELECT DISTINCT unnest(told)
-    FROM (SELECT low AS told FROM nearest UNION ALL SELECT high FROM nearest)
-    WHERE told IS NOT NULL
-"""
-_SIZES = """
-    SELECT DISTINCT batch_size FROM main.probe WHERE scenario_id IN (SELECT scenario_id FROM learned_scenario)
-    ORDER BY batch_size
-"""
+_TIMES = "scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce(e2e_ms, 0)"
+# Rows of so many requests. Numbers as text: parts without them are skipped.
+_EXACT = f"""
+    SELECT {_TIMES} FROM raw.{STORED_PROBE}
+    WHERE scenario_id IN ({{scenarios}}) AND batch_size IN ({{sizes}})
+"""  # noqa: S608  our names
+# The rows of a ladder that lie nearest on both sides.
+_NEAREST = f"""
+    SELECT {_TIMES} FROM (VALUES {{points}}) AS point (scenario, size)
+    JOIN raw.{STORED_PROBE} ON scenario_id = scenario
+    WHERE scenario_id IN ({{scenarios}})
+    QUALIFY batch_size = max(batch_size) FILTER (WHERE batch_size < size) OVER (PARTITION BY scenario, size)
+        OR batch_size = min(batch_size) FILTER (WHERE batch_size > size) OVER (PARTITION BY scenario, size)
+"""  # noqa: S608  our names
+_SIZES = f"""
+    SELECT DISTINCT batch_size FROM raw.{STORED_PROBE}
+    WHERE scenario_id IN (SELECT scenario_id FROM learned_scenario) ORDER BY batch_size
+"""  # noqa: S608  our names
 _SIDES = Path(__file__).with_name("sides.sql")
 _COUNTED = {"number", "scenario_id", "instances"}
 _APART = [(name, "BIGINT" if name in _COUNTED else "DOUBLE") for name in ApartRun._fields]
-_SCENARIOS = [("scenario_id", "BIGINT"), ("ladder", "INTEGER")]
-_FACTORS = [("ladder", "INTEGER"), ("batch_size", "INTEGER"), ("ttft", "DOUBLE"), ("tpot", "DOUBLE")]
+# A row's place is that of its ladder and its batch size: joined by one number without gaps, which DuckDB looks up.
+_SCENARIOS = [("scenario_id", "BIGINT"), ("place", "BIGINT")]
+_FACTORS = [("place", "BIGINT"), ("ttft", "DOUBLE"), ("tpot", "DOUBLE")]
 # What follows the first token takes TPOT's factor; a whole request is both parts.
 _CORRECTED = f"""
     SELECT stored.* REPLACE (
@@ -70,16 +63,24 @@ _CORRECTED = f"""
     )
     FROM raw.{STORED_PROBE} AS stored
     LEFT JOIN learned_scenario AS known ON known.scenario_id = stored.scenario_id
-    LEFT JOIN learned_factor AS factor ON factor.ladder = known.ladder AND factor.batch_size = stored.batch_size
+    LEFT JOIN learned_factor AS factor ON factor.place = known.place + stored.batch_size
 """  # noqa: S608  our names
 
 
 def taught_by(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
     """The lessons of points beside the stored rows that predict them."""
-    points = sorted({(known.id, point.batch_size) for some in lessons.matched.values() for point, known, _ in some})
-    asked = [{"scenario_id": number, "size": size} for number, size in points]
-    cursor = connection.execute(_ROWS, {"points": asked, "scenarios": sorted({number for number, _ in points})})
-    return lessons.taught([Row(*row) for row in cursor.fetchall()], dict(_longer_prompts(connection, lessons)))
+    points = {(known.id, point.batch_size) for some in lessons.matched.values() for point, known, _ in some}
+    rows = _rows(connection, _EXACT, points)
+    between = points - {(row.scenario_id, row.batch_size) for row in rows}
+    return lessons.taught([*rows, *_rows(connection, _NEAREST, between)], dict(_longer_prompts(connection, lessons)))
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, sql: str, points: Collection[tuple[int, int]]) -> list[Row]:
+    if not points:
+        return []
+    scenarios, sizes = (", ".join(map(str, sorted(set(numbers)))) for numbers in zip(*points, strict=True))
+    asked = sql.format(scenarios=scenarios, sizes=sizes, points=", ".join(map(str, sorted(points))))
+    return list(dict.fromkeys(Row(*row) for row in connection.execute(asked).fetchall()))
 
 
 def _longer_prompts(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Iterator[tuple[int, float]]:
@@ -113,19 +114,18 @@ def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned) -> 
             of_group[base] = len(bases)
             bases.append((known.group, base))
         numbers.append((number, of_group[base]))
-    put_temporary(connection, "learned_scenario", _SCENARIOS, numbers, arrays=True)
+    put_temporary(connection, "learned_scenario", [("scenario_id", "BIGINT")], [(number,) for number, _ in numbers])
+    sizes = np.array([size for (size,) in connection.execute(_SIZES).fetchall()], dtype=np.int64)
+    apart = int(sizes.max(initial=0)) + 1
+    placed = [(number, apart * ladder) for number, ladder in numbers]
+    put_temporary(connection, "learned_scenario", _SCENARIOS, placed, arrays=True)
     put_temporary(connection, "learned_factor", _FACTORS, ())
-    sizes = np.array([size for (size,) in connection.execute(_SIZES).fetchall()], dtype=np.float64)
     for group, process in learned.processes.items():
         own = [(ladder, base) for ladder, (of, base) in enumerate(bases) if of == group]
         if not own or not sizes.size:
             continue
-        users = np.array([base.users for _, base in own])[:, None] * sizes[None, :]
-        factors = np.exp(process.ladders([base for _, base in own], users))
-        arrays = {
-            "ladder": np.repeat(np.array([ladder for ladder, _ in own], dtype=np.float64), sizes.size),
-            "batch_size": np.tile(sizes, len(own)),
-            "ttft": factors[:, :, 0].ravel(),
-            "tpot": factors[:, :, 1].ravel(),
-        }
+        users = np.array([base.users for _, base in own])[:, None] * sizes[None, :].astype(np.float64)
+        ttft, tpot = np.exp(process.ladders([base for _, base in own], users))
+        places = apart * np.array([ladder for ladder, _ in own])[:, None] + sizes
+        arrays = {"place": places.ravel(), "ttft": ttft.ravel(), "tpot": tpot.ravel()}
         insert_arrays(connection, "learned_factor", _FACTORS, arrays)

@@ -189,11 +189,11 @@ class Process:
         )
 
     def ladders(self, bases: Sequence[Setting], users: FloatArray) -> FloatArray:
-        """The means of whole ladders: [base, rung, 2], where a base says all but the users, and has `users` of its own.
+        """The means of whole ladders: [metric, base, rung]. A base says all but the users, and has a row of `users`.
 
         The same as `at(...).mean`, in a hundredth of the time: users stand apart from everything else in the kernel."""
         if not self.runs:
-            return np.zeros((*users.shape, 2))
+            return np.zeros((2, *users.shape))
         alone = [one._replace(users=1.0) for one in bases]
         alike, same = self._alike(alone, [one._replace(users=1.0) for one in self._settings])
         scale = self.prior.length * SCALES[0]
@@ -201,7 +201,7 @@ class Process:
         said = np.zeros((len(self.runs), 2))  # by each run, of both metrics
         np.add.at(said, self._of, self._weights * self._solved[1][:, None])
         common, shape, _ = self._parts
-        shaped, means = said @ shape, np.empty((*users.shape, 2))
+        shaped, means = said @ shape, np.empty((2, *users.shape))
         alike_users: dict[bytes, list[int]] = defaultdict(list)  # one for each number of replicas
         for place, row in enumerate(users):
             alike_users[row.tobytes()].append(place)
@@ -209,8 +209,8 @@ class Process:
             apart = np.log2(np.maximum(users[places[0]], 1.0))[:, None] / scale - at_run
             near = np.exp(-np.square(apart) / 2.0)
             for metric in (0, 1):
-                means[places, :, metric] = (alike[places] * shaped[:, metric]) @ near.T
-        means += said.sum(axis=0) @ common
+                means[metric, places] = (alike[places] * shaped[:, metric]) @ near.T
+        means += (said.sum(axis=0) @ common)[:, None, None]
         rungs = [
             (place, rung)
             for place in np.flatnonzero(same.any(axis=1)).tolist()
@@ -220,7 +220,7 @@ class Process:
         ]
         if rungs:  # that were run themselves
             found = self.at([bases[place]._replace(users=float(users[place, rung])) for place, rung in rungs])
-            means[tuple(np.array(rungs).T)] = found.mean
+            means[:, *np.array(rungs).T] = found.mean.T
         return np.asarray(means)
 
     def _cross(self, settings: Sequence[Setting]) -> FloatArray:

@@ -82,7 +82,6 @@ _OF_A_POINT = ("key", "source", "extra", "metrics", "measured_at")  # what point
 
 
 def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[Sequence[int]], Iterable[Row]]]:
-    """The columns of a table's rows, and the rows of points by their places."""
     shared = [
         tuple(value for name, value in zip(_ALL_COLUMNS, _tuple(one, now), strict=True) if name not in _OF_A_POINT)
         for one in table.shared

@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, product
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -195,7 +195,8 @@ class PairsInWorlds:
         self._slot = np.array([0.5 * pair.steps[0].tokens_per_step for pair in pairs])
         self._decoding = np.array([pair.decoding for pair in pairs])
         self._tpot = np.array([one.tpot_ms for one in settings])
-        self._growth = np.array([_growth(pair.steps, pair.decoding) for pair in pairs])
+        self._least = np.array([pair.steps[0].tpot_ms for pair in pairs])
+        self._slope = np.array([_slope(pair, one.tpot_ms) for pair, one in zip(pairs, settings, strict=True)])
 
     def times(self, longer: Floats, slower: Floats) -> tuple[Floats, Floats]:
         """TTFT and TPOT of the users of each setting, by factors of prompts and of steps: [world, setting].
@@ -212,7 +213,7 @@ class PairsInWorlds:
 
     def _at(self, decoding: Floats, longer: Floats, slower: Floats) -> tuple[Floats, Floats, Floats]:
         """The users of a loop in which so many decode, endless where prefill cannot keep up; and their times."""
-        tpot = self._tpot * slower * np.power(np.maximum(decoding, 1e-9) / self._decoding, self._growth)
+        tpot = slower * np.maximum(self._least, self._tpot + self._slope * (decoding - self._decoding))
         answer, service = self._tokens * tpot, self._service * longer
         rate = decoding / answer
         offered = rate * service / self._servers
@@ -225,9 +226,8 @@ class PairsInWorlds:
         return users, unqueued + (1.0 - self._first) * wait + self._first * burst, tpot
 
 
-def _growth(steps: Sequence[DecodeSide], decoding: float) -> float:
-    """The power of the number of requests by which TPOT grows around so many."""
-    if len(steps) == 1:
-        return 0.0
-    low, high = next((two for two in pairwise(steps) if two[1].decoding >= decoding), (steps[-2], steps[-1]))
-    return math.log(high.tpot_ms / low.tpot_ms) / math.log(high.decoding / low.decoding)
+def _slope(pair: Pair, tpot_ms: float) -> float:
+    """What one more request that decodes adds to TPOT, from the ladder's first row to the setting's own."""
+    first = pair.steps[0]
+    apart = pair.decoding - first.decoding
+    return max(tpot_ms - first.tpot_ms, 0.0) / apart if apart > 0.0 else 0.0

@@ -145,7 +145,8 @@ class OwnSettings:
                 covariance[places] = [
                     np.diag(both) for both in zip(first.covariance[:, 0, 0], second.covariance[:, 1, 1], strict=True)
                 ]
-            near[places], nearest[places] = np.minimum(first.near, second.near), second.nearest
+            runs = len({run.key for run in process.runs})  # a run of a pair is one of both sides
+            near[places], nearest[places] = np.minimum(np.minimum(first.near, second.near), runs), second.nearest
             run[places] = first.measured & second.measured
         return Posterior(mean=mean, covariance=covariance, near=near, nearest=nearest, measured=run.astype(np.bool_))
 

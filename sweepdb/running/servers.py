@@ -79,7 +79,7 @@ def _script(folder: Path) -> str:
     script = next((name for name in (START, SCRIPT) if (folder / name).is_file()), None)
     if script is None:
         raise InputError(
-            f"{folder} is of several hosts or of prefill and decode apart: `run` starts servers of one machine",
+            f"{folder} is of several hosts: `run` starts servers of one machine",
             hint="start them as README.md in the folder says, run bench.sh, and import the folder",
         )
     if script == START and ': "${HOSTS:?' in (folder / START).read_text(encoding="utf-8"):

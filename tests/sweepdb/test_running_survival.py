@@ -263,7 +263,44 @@ def _document(question, capsys):
     return capsys.readouterr().out
 
 
-def test_several_hosts_and_pairs_are_started_by_hand(tmp_path):
+ROUTER = """#!/bin/sh
+for word in "$@"; do
+  case "$word" in http://*) curl -sf "$word/health" || exit 1 ;; esac
+done
+exec "{python}" "{tests}/measured_server.py" "$@"
+"""
+
+
+@pytest.mark.parametrize("fault", [None, "out of memory"])
+def test_a_pair_is_started_with_its_router_measured_and_stopped(fault, place, tmp_path, capsys, monkeypatch):
+    """The router answers as a pair was measured, once all instances answer; or a side of it does not start."""
+    place(faults={"1": fault} if fault else None)
+    monkeypatch.setenv("SPEED", "20")
+    (tmp_path / "rows.json").write_text(json.dumps({"1": {"1": [60, 5], "64": [350, 9]}}), encoding="utf-8")
+    router = tmp_path / "programs" / "vllm-router"
+    router.write_text(ROUTER.format(python=sys.executable, tests=TESTS), encoding="utf-8")
+    router.chmod(0o755)
+    url = f"sqlite:///{tmp_path}/pair.sqlite"
+    question = ["Qwen/Qwen3-8B", "--device", "h100_sxm", "--total-devices", "2", "--input-length", "1024",
+                "--output-length", "128", "--ttft-limit", "500", "--tpot-limit", "10", "--quantization", "BF16",
+                "--mode", "pd", "--store", url]  # fmt: skip
+    assert run_command(["decide", *question, "--run"]) == 0
+    told = capsys.readouterr()
+    found = json.loads(_document(question, capsys))
+    if fault is None:
+        assert "ready at http://127.0.0.1:8000" in told.err
+        assert found["answer"]["stands"] == "measured"
+        assert found["answer"]["probe"].endswith("1P1D")
+        assert len(found["runs"]) == sum(row[-1] is None for row in stored_points(url)) >= 1
+    else:
+        assert "CUDA out of memory" in told.err
+        (why,) = found["ruled_out"].values()
+        assert why.startswith("out of memory: ")
+        assert found["answer"] is None
+    assert left_over(url) == {}
+
+
+def test_several_hosts_and_large_pairs_are_started_by_hand(tmp_path):
     from sweepdb.running.servers import started_server
 
     with (

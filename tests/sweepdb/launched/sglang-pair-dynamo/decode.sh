@@ -5,7 +5,7 @@
 set -euo pipefail
 exec python3 -m sglang.launch_server \
   --model-path Qwen/Qwen3-30B-A3B \
-  --port 8200 \
+  --port "${PORT:-8200}" \
   --tp-size 8 \
   --pp-size 1 \
   --ep-size 8 \

@@ -5,7 +5,7 @@
 set -euo pipefail
 exec python3 -m sglang.launch_server \
   --model-path Qwen/Qwen3-30B-A3B \
-  --port 8100 \
+  --port "${PORT:-8100}" \
   --tp-size 4 \
   --pp-size 1 \
   --ep-size 4 \
@@ -16,4 +16,5 @@ exec python3 -m sglang.launch_server \
   --disable-radix-cache \
   --cuda-graph-max-bs-decode 6 \
   --disaggregation-mode prefill \
-  --disaggregation-transfer-backend nixl
+  --disaggregation-transfer-backend nixl \
+  --disaggregation-bootstrap-port "${BOOTSTRAP:-8998}"

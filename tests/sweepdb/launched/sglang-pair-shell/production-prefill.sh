@@ -10,11 +10,12 @@
 set -euo pipefail
 exec python3 -m sglang.launch_server \
   --model-path Qwen/Qwen3-30B-A3B \
-  --port 8100 \
+  --port "${PORT:-8100}" \
   --tp-size 4 \
   --pp-size 1 \
   --ep-size 4 \
   --chunked-prefill-size 4096 \
   --disaggregation-mode prefill \
   --disaggregation-transfer-backend nixl \
-  --context-length 3072
+  --context-length 3072 \
+  --disaggregation-bootstrap-port "${BOOTSTRAP:-8998}"

@@ -5,5 +5,5 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 exec trtllm-serve Qwen/Qwen3-30B-A3B \
-  --port 8200 \
+  --port "${PORT:-8200}" \
   --extra_llm_api_options decode-engine.yaml

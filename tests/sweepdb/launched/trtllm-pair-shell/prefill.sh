@@ -5,5 +5,5 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 exec trtllm-serve Qwen/Qwen3-30B-A3B \
-  --port 8100 \
+  --port "${PORT:-8100}" \
   --extra_llm_api_options prefill-engine.yaml

@@ -6,7 +6,7 @@ set -euo pipefail
 export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"
 export VLLM_NIXL_SIDE_CHANNEL_PORT="${VLLM_NIXL_SIDE_CHANNEL_PORT:-5600}"
 exec vllm serve Qwen/Qwen3-30B-A3B \
-  --port 8100 \
+  --port "${PORT:-8100}" \
   --tensor-parallel-size 4 \
   --pipeline-parallel-size 1 \
   --data-parallel-size 1 \
