@@ -122,7 +122,7 @@ class Session:
         if question.options.rows != PREDICTED:
             from queries.measured_rows import with_measured_words
 
-            return with_measured_words(answer, self._connection.duckdb, self._held.measured.notes())
+            return with_measured_words(answer, self._connection.duckdb, self._tables.ready, self._held.measured.notes())
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,9 +24,11 @@ _VALUES = with_limits("""
 """)
 
 
-def with_measured_words(answer: Answer, connection: duckdb.DuckDBPyConnection, notes: Sequence[str]) -> Answer:
+def with_measured_words(
+    answer: Answer, connection: duckdb.DuckDBPyConnection, ready: Callable[[str], str], notes: Sequence[str]
+) -> Answer:
     """An answer that says which of its rows were measured: whether these hold, and nothing of what was not measured."""
-    told = _Told(answer, _values(answer, connection))
+    told = _Told(answer, _values(answer, connection, ready))
     return replace(
         answer,
         columns=told.columns(answer.columns),
@@ -38,7 +40,9 @@ def with_measured_words(answer: Answer, connection: duckdb.DuckDBPyConnection, n
     )
 
 
-def _values(answer: Answer, connection: duckdb.DuckDBPyConnection) -> Mapping[str, Sequence[float | None]]:
+def _values(
+    answer: Answer, connection: duckdb.DuckDBPyConnection, ready: Callable[[str], str]
+) -> Mapping[str, Sequence[float | None]]:
     """Measured values that limits are compared with, by the reference of a row."""
     probes = sorted({
         str(row[place])
@@ -50,7 +54,7 @@ def _values(answer: Answer, connection: duckdb.DuckDBPyConnection) -> Mapping[st
     if not probes or not answer.question.limits.on_times:
         return {}
     asked = {"probes": probes, "tpot_rule": answer.question.definitions.tpot}
-    return {probe: values for probe, *values in connection.execute(_VALUES, asked).fetchall()}
+    return {probe: values for probe, *values in connection.execute(ready(_VALUES), asked).fetchall()}
 
 
 class _Told:
