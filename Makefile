@@ -10,6 +10,8 @@ BESIDE := PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version
 PIP := $(BESIDE) -c constraints.txt
 # A process a core; tests of a file stay together, since they share what they set up, and the longest files begin (tests/quick.py).
 TOGETHER := -q -n auto --dist loadfile --no-loadscope-reorder
+# One more where tests wait for servers, browsers and kills.
+WAITING := $(TOGETHER) -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # The same order for the same tree, so that a check is red by the change that it checks. A test that hangs ends its process
 # and shows where; the slowest are named.
 CHECKED := --randomly-seed=2026 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --durations=25
@@ -36,7 +38,7 @@ demo: $(or $(wildcard $(INSTALLED)),$(SMALL))
 	@[ ! -e build/demo.sqlite ] || $(BIN)/sweepdb db upgrade --store $(DEMO_STORE) >/dev/null 2>&1 || rm -rf build/demo.sqlite*
 	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
-# The tests of every change: one case of each kind, PostgreSQL in a few. 5 min 52 s.
+# The tests of every change: one case of each kind, PostgreSQL in a few.
 test: demo $(INSTALLED)
 	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long"
 
@@ -48,11 +50,11 @@ figures: $(INSTALLED)
 
 # Kills, servers, browsers and refits, one of each kind, and PostgreSQL.
 survival: $(INSTALLED) engine
-	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "survival and not long"
+	$(BIN)/python -m pytest $(WAITING) $(CHECKED) -m "survival and not long"
 
 # `make test` and `make survival` in one: tests of a file share what they set up, and are collected once.
 every: demo $(INSTALLED) engine
-	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not long"
+	$(BIN)/python -m pytest $(WAITING) $(CHECKED) -m "not long"
 
 # DuckDB for browsers, as npm has it, in the user's cache: for `sweepdb publish --to FOLDER.site` and the tests of its page.
 engine: $(INSTALLED)

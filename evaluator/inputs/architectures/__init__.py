@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from evaluator.inputs.architectures.config_reader import Config, ConfigReader, language_part, refuse_unread
+from evaluator.inputs.architectures.config_reader import KEYS, Config, ConfigReader, language_part, refuse_unread
 from evaluator.inputs.architectures.towers import tower_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.yaml_file import shortened
@@ -18,24 +18,7 @@ from store.errors import InputError
 
 Read = Callable[[ConfigReader], ModelSpec]
 
-# What is missing for a model_type that nobody reads, where its keys alone would not tell.
-_MISSING = {
-    "bailing_hybrid": "linear attention of Lightning layers between full ones",
-}
-# Settings that change what is computed, in models we do not cover. A value that is false-like leaves the model plain.
-_UNCOVERED = {
-    "index_topk": "sparse attention with a token indexer",
-    "linear_num_value_heads": "gated delta net (linear attention) layers",
-    "linear_key_head_dim": "gated delta net (linear attention) layers",
-    "hybrid_override_pattern": "Mamba layers",
-    "mamba_num_heads": "Mamba layers",
-    "ssm_state_size": "state space layers",
-    "vision_config": "a vision tower",
-    "attention_chunk_size": "chunked attention",
-    "block_configs": "layers that differ one by one (a pruned architecture)",
-    "compress_ratios": "compressed attention",
-    "num_kv_shared_layers": "KV caches shared between layers",
-}
+_MISSING, _UNCOVERED = KEYS["missing"], KEYS["uncovered"]
 
 
 def spec_from_config(config: Config, where: str) -> ModelSpec:

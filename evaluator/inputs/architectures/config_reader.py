@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.native_formats import WeightParts, native_formats, native_kv_cache
-from evaluator.inputs.yaml_file import shortened
+from evaluator.inputs.yaml_file import parse_yaml, shortened
 from store.errors import InputError
 
 Config = Mapping[str, Any]
@@ -24,35 +25,8 @@ _MOST = (
 _T = TypeVar("_T")
 
 _GATED_ACTIVATIONS = {"silu", "swish", "swiglu"}
-# Why a key that nobody reads changes no operator's shape and no weight, in whichever architecture it stands.
-_REASONS = {
-    "it is of training": (
-        "activation_dropout attention_dropout attention_probs_dropout_prob aux_loss_alpha dropout embd_pdrop"
-        " hidden_dropout init_std initializer_range layerdrop output_router_logits resid_pdrop"
-        " router_aux_loss_coef router_jitter_noise seq_aux"
-    ),
-    "it is of generating text: which token is chosen, and where it ends": (
-        "bos_token_id do_sample eos_token_id length_penalty max_length max_new_tokens num_beam_groups num_beams"
-        " num_return_sequences pad_token_id prefix repetition_penalty sep_token_id suppress_tokens temperature"
-        " tokenizer_class top_k top_p typical_p unk_token_id"
-    ),
-    "it names the file, its classes or its labels": (
-        "_name_or_path _source architectures auto_map id2label label2id model_type problem_type transformers_version"
-        " unsloth_fixed"
-    ),
-    "it says how a program runs the model; precision and engine are stated when evaluating": (
-        "_attn_implementation chunk_size_feed_forward dtype ep_size is_decoder is_encoder_decoder output_attentions"
-        " output_hidden_states pretraining_tp return_dict torch_dtype torchscript use_bfloat16 use_cache"
-    ),
-    "it is a number inside an operator that is there anyway": (
-        "layer_norm_epsilon norm_topk_prob rms_norm_eps routed_scaling_factor scoring_func"
-    ),
-    "it turns or scales positions, which costs the same for any scale": (
-        "max_sequence_length original_max_position_embeddings rope_interleave rope_parameters rope_scaling rope_theta"
-    ),
-    "it names a part that published weights of it lack": "output_projection",
-}
-HARMLESS: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items() for key in keys.split()}
+KEYS: Any = parse_yaml(Path(__file__).with_name("keys.yaml").read_text(encoding="utf-8"), "keys.yaml")
+HARMLESS: Mapping[str, str] = {key: reason for reason, keys in KEYS["harmless"].items() for key in keys.split()}
 
 
 class ConfigReader:

@@ -5,38 +5,22 @@ Its keys are counted and explained in its repository, github.com/SemiAnalysisAI/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+
+import yaml
 
 from evaluator.inputs import list_models, load_device, load_model
 from store.errors import InputError, SweepdbError
 from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment, mapping
 from sweepdb.launching.server_command import Engine, Role
 
-_ENGINES: tuple[tuple[str, Engine], ...] = (("sglang", "sglang"), ("vllm", "vllm"), ("trt", "trtllm"))
-_DEVICES = (
-    ("gb300", "gb300"), ("gb200", "gb200"), ("b300", "b300_sxm"), ("b200", "b200_sxm"), ("h200", "h200_sxm"),
-    ("h100", "h100_sxm"), ("mi355x", "mi355x"), ("mi325x", "mi325x"), ("mi300x", "mi300x"),
-    ("rtx6000pro", "rtx_pro_6000_server"),
-)  # fmt: skip
-_R1 = "deepseek-ai/DeepSeek-R1-0528"
-# Models that are published again in other formats, whose own files are not known here: the shapes of another, with the
-# formats of linears and experts that their names say.
-_AGAIN: Mapping[str, tuple[str, str, str]] = {
-    "deepseek-r1-fp4": (_R1, "BF16", "NVFP4"),
-    "nvidia/DeepSeek-R1-0528-FP4-V2": (_R1, "BF16", "NVFP4"),
-    "nvidia/DeepSeek-R1-0528-NVFP4-v2": (_R1, "BF16", "NVFP4"),
-    "amd/DeepSeek-R1-0528-MXFP4": (_R1, "BF16", "MXFP4"),
-    "amd/DeepSeek-R1-0528-MXFP4-Preview": (_R1, "BF16", "MXFP4"),
-    "amd/DeepSeek-R1-0528-MXFP4-v2": (_R1, "BF16", "MXFP4"),
-    "Qwen/Qwen3.5-397B-A17B-FP8": ("Qwen/Qwen3.5-397B-A17B", "FP8_BLOCK", "FP8_BLOCK"),
-    "nvidia/Qwen3.5-397B-A17B-NVFP4-V2": ("Qwen/Qwen3.5-397B-A17B", "BF16", "NVFP4"),
-    "amd/Qwen3.5-397B-A17B-MXFP4": ("Qwen/Qwen3.5-397B-A17B", "BF16", "MXFP4"),
-    "amd/GLM-5.2-MXFP4": ("zai-org/GLM-5.2", "BF16", "MXFP4"),
-    "MiniMaxAI/MiniMax-M3-MXFP8": ("MiniMaxAI/MiniMax-M3", "MXFP8", "MXFP8"),
-    "amd/MiniMax-M3-MXFP4": ("MiniMaxAI/MiniMax-M3", "BF16", "MXFP4"),
-}
+_NAMES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_ENGINES: Mapping[str, Engine] = _NAMES["engines"]
+_DEVICES: Mapping[str, str] = _NAMES["devices"]
+_AGAIN: Mapping[str, Sequence[str]] = _NAMES["again"]
 _DRAFTS = 3  # where an entry says that it drafts and not how many: the recipes' usual number
 _RECIPE_DRAFTS = re.compile(r"mtp(\d)(?!\d)")
 _ROW = ("tp", "ep", "pp", "dp-attn", "dcp-size", "pcp-size", "conc-list", "conc-start", "conc-end", "spec-decoding",
@@ -93,7 +77,7 @@ def _unknown(model: str, device: str) -> str | None:
 
 def _engine(entry: Entry) -> Engine:
     framework = str(entry["framework"])
-    found = next((engine for part, engine in _ENGINES if part in framework), None)
+    found = next((engine for part, engine in _ENGINES.items() if part in framework), None)
     if found is None:
         raise InputError(f"served by {framework}, an engine that is not modelled")
     return found
@@ -101,7 +85,7 @@ def _engine(entry: Entry) -> Engine:
 
 def _device(entry: Entry) -> str:
     runner = str(entry["runner"]).removeprefix("cluster:")
-    found = next((name for part, name in _DEVICES if runner.startswith(part)), None)
+    found = next((name for part, name in _DEVICES.items() if runner.startswith(part)), None)
     if found is None:
         raise InputError(f"runs on {runner}, a device without a profile")
     return found
