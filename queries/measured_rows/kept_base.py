@@ -55,7 +55,7 @@ class KeptBase:
         return False
 
     def keep(self, table: str, state: list[object] | None) -> None:
-        """Keep a table that was made of this state, unless the store has changed or is not ours to write beside."""
+        """Keep a table of this state, unless the store has changed since or its folder is not ours."""
         ((count,),) = self._duckdb.execute(f"SELECT count(*) FROM {table}").fetchall()  # noqa: S608
         if state is None or count < _WORTH_KEEPING or self.state() != state:
             return
@@ -82,7 +82,7 @@ class KeptBase:
 
 
 def _version(path: Path) -> list[int]:
-    """What another content of a file changes; nothing of an empty one, which SQLite makes and removes."""
+    """Facts of a file that change with its content; none of an empty one, which SQLite makes and removes."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -16,6 +16,7 @@ from queries.asking.question import Answer, Question
 from queries.errors.expected import ExpectedError
 from queries.judging.first_tokens import TtftInterval
 from queries.learning.own_points import OwnPoints, PointReader, no_points
+from queries.measured_rows import ServerNamer, as_stated
 from queries.proofs.answer_files import KeptAnswer, compare_answer
 from queries.proofs.canonical import first_difference, plain, spelled
 from queries.proofs.document import NOT_ONE, Circumstances, LookedAt, document_of, question_from, read_proof, sealed
@@ -97,10 +98,11 @@ def verify_proof(
     kept: KeptAnswer | None = None,
     public_file: Path | None = None,
     own_points: PointReader = no_points,
+    named: ServerNamer = as_stated,
 ) -> str:
     """Compare a proof, and an answer that was kept, with a store; what differs is an error that says how.
 
-    Of the measured points that `own_points` reads, those are read that the proof names."""
+    Of the measured points that `own_points` reads, those are read that the proof names. `named` is as for a session."""
     document = read_proof(path)
     if "signature" in document:
         check_spelling(path, document["signature"])
@@ -108,7 +110,7 @@ def verify_proof(
         check_signature(document["sha256"], document.get("signature"), public_file)
     proof = proven(path, document)
     try:
-        answer, now = asked_again(location, proof, own_points)
+        answer, now = asked_again(location, proof, own_points, named)
     except (StoreError, InputError) as error:
         raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
     except (TypeError, ValueError, LookupError, AttributeError, OverflowError, duckdb.Error) as error:
@@ -124,7 +126,7 @@ def verify_proof(
 
 
 def asked_again(
-    location: StoreLocation, proof: Proof, own_points: PointReader = no_points
+    location: StoreLocation, proof: Proof, own_points: PointReader = no_points, named: ServerNamer = as_stated
 ) -> tuple[Answer, Circumstances]:
     """The answer to the question of a proof as its moment has it, or to its rows in another store."""
     store, pinned = read_store_id(location), proof.pinned
@@ -142,8 +144,9 @@ def asked_again(
                 " those of the proof",
                 hint=_SINCE,
             )
-    named = partial(_named_points, proof, own_points)
-    with Session(seen, unsealed={item.scenario for item in proof.scenarios}, own_points=named) as session:
+    points_of = partial(_named_points, proof, own_points)
+    unsealed = {item.scenario for item in proof.scenarios}
+    with Session(seen, unsealed=unsealed, own_points=points_of, named=named) as session:
         answer = session.ask(proof.question, pinned=None if here else pinned)
         looked_at, points = _digested(proof, session.pinned()), session.points()
     _check_points(proof.points, points)

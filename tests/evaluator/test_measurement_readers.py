@@ -390,3 +390,13 @@ def test_any_bytes_in_a_table_are_read_or_reported(noise, place, tmp_path):
     result = read_measurements(path)
     assert result.records or result.problems
     assert all(problem.where.startswith("mine.csv:") for problem in result.problems)
+
+
+def test_a_report_that_is_cut_after_its_results_says_so_alone_and_in_a_folder(tmp_path):
+    cut = tmp_path / "report.yaml"
+    cut.write_text("results:\n  request_performance:\n    aggregate: {}\n", encoding="utf-8")
+    said = "cut off at line 3: after its results a benchmark report has its scenario"
+    with pytest.raises(InputError, match=said):
+        read_measurements(cut)
+    (problem,) = read_measurements(tmp_path).problems
+    assert (problem.where, problem.what) == ("report.yaml", said)

@@ -1,6 +1,9 @@
 """Reports over measured settings against plain arithmetic on the points, alone and beside predictions."""
 
+import os
 import random
+import sqlite3
+import time
 from itertools import groupby
 from statistics import median
 
@@ -12,8 +15,10 @@ from queries_stores import changed, mission_records, write_sweep
 from queries.asking.pictures import picture_of
 from queries.asking.question import question_of
 from queries.connect import connect
+from queries.measured_rows import kept_base, placing, relation
+from queries.proofs import verify_proof, write_proof
 from queries.session import Session
-from store.errors import InputError
+from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.records import PriceRecord
@@ -284,11 +289,9 @@ def test_a_report_that_cannot_says_which_can(measured, report, options, said):
     assert report not in {"decode"} or "best or compare or cost" in str(refused.value.hint)
 
 
-def test_no_proof_and_no_statements_over_an_export(measured):
+def test_no_statements_over_an_export(measured):
     with Session(parse_url(measured[0])) as session:
         answer = session.ask(question_of("best", {"rows": "measured"}))
-        with pytest.raises(InputError, match="a proof is of predicted rows"):
-            session.pinned()
         with pytest.raises(InputError, match="of predicted rows"):
             session.shell_sql(answer)
 
@@ -327,6 +330,68 @@ def test_every_report_has_both_kinds_of_rows(both):
                       for rows in ("predicted", "measured"))  # fmt: skip
         assert one.probes_considered == counted, report
         assert "rows" in one.columns
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"rows": "measured"}, {"rows": "both"}, {"rows": "measured", "report": "diff", "sweeps": ["0.1", "0.2"]}],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_a_proof_names_the_points_that_it_read(both, tmp_path, options):
+    # 4 users counts of a prompt, 2 plans, 2 versions, 2 devices, 3 runs; 12 more of pairs, which both phases have.
+    path, url = tmp_path / "proof.json", f"sqlite:///{tmp_path}/copy.sqlite"
+    scope = {} if "sweeps" in options else {"input_length": PROMPT}
+    asked_for = {name: value for name, value in options.items() if name != "report"}
+    with Session(parse_url(both)) as session:
+        answer = session.ask(question_of(options.get("report", "best"), {**asked_for, **scope}))
+        points = session.points()
+        write_proof(answer, path, parse_url(both), session.pinned(), points=points)
+    by_key = {one.key: one for one in swept()}
+    assert [key for key, _ in points] == sorted(
+        key for key, one in by_key.items() if "sweeps" in options or one.input_length == PROMPT
+    )
+    assert verify_proof(path, parse_url(both)).startswith("verified: ")
+    (key, _), new = points[0], point("new", users=4, device="H100_SXM", tp=1, ttft_ms_mean=50.0)
+    for change, said in (
+        (f"UPDATE measurement SET metrics = replace(metrics, 'mean\": ', 'mean\": 1') WHERE key = '{key}'", "is not as the proof"),
+        (f"UPDATE measurement SET failed_requests = 7 WHERE key = '{key}'", "is not as the proof"),
+        (f"DELETE FROM measurement WHERE key = '{key}'", f"{key[:12]} is no more"),
+        (None, f"{new.key[:12]} was added since"),
+    ):
+        with sqlite3.connect(both.removeprefix("sqlite:///")) as store, sqlite3.connect(tmp_path / "copy.sqlite") as to:
+            store.backup(to)
+            if change is not None:
+                to.execute(change)
+        if change is None:
+            with open_store(url) as store:
+                put_measurements(store, [new])
+        with pytest.raises(StoreError, match=said):
+            verify_proof(path, parse_url(url))
+
+
+def test_kept_settings_answer_as_the_points_do_until_any_of_these_is_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_base, "_WORTH_KEEPING", 1)
+    url, points = f"sqlite:///{tmp_path}/store.sqlite", swept()
+    with open_store(url, create=True) as store:
+        put_measurements(store, points)
+    asked_at_once = asked(url, "best", rows="measured")
+    folder = tmp_path / "store.sqlite.snapshots"
+    assert not list(folder.glob("measured-rows*"))  # the clock of files may be too coarse to see the next change
+    os.utime(tmp_path / "store.sqlite", (1e9, 1e9))  # touched now: a time of change that nobody can set
+    time.sleep(1.1)
+    assert asked(url, "best", rows="measured").rows == asked_at_once.rows
+    (kept,) = folder.glob("measured-rows*.parquet")
+    loads = []
+    monkeypatch.setattr(placing, "make_base", lambda *given: loads.append(given) or relation.make_base(*given))
+    assert asked(url, "best", rows="measured").rows == asked_at_once.rows
+    assert not loads
+    kept.write_bytes(kept.read_bytes()[:-9])
+    assert asked(url, "best", rows="measured").rows == asked_at_once.rows
+    assert len(loads) == 1
+    best = asked_at_once.dicts()[0]["probe"]
+    with sqlite3.connect(tmp_path / "store.sqlite") as store:
+        store.execute("DELETE FROM measurement WHERE key LIKE ?", (f"{best}%",))
+    assert best not in [row["probe"] for row in asked(url, "best", rows="measured").dicts()]
 
 
 @pytest.fixture(scope="module")

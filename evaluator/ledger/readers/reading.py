@@ -86,9 +86,15 @@ def _refuse_launch_files(path: Path) -> None:
 
 
 def _is_report(path: Path) -> bool:
-    """Whether a file in YAML is a benchmark report rather than settings: both its parts begin a line."""
+    """Whether a file in YAML is a benchmark report rather than settings; an InputError where it is part of one."""
     lines = opened_text(path).splitlines()
-    return any(line.startswith("results:") for line in lines) and any(line.startswith("scenario:") for line in lines)
+    parts = [name for name in ("results", "scenario") if any(line.startswith(f"{name}:") for line in lines)]
+    if parts == ["results"]:
+        raise InputError(
+            f"{path}: cut off at line {len(lines)}: after its results a benchmark report has its scenario",
+            hint="copy it whole from where the benchmark ran",
+        )
+    return len(parts) == 2
 
 
 def _read_folder(folder: Path) -> ReadResult:
@@ -97,11 +103,11 @@ def _read_folder(folder: Path) -> ReadResult:
     found, problems, said = [], [], []
     for path in paths:
         place = str(path.relative_to(folder))
-        note = _no_result(path)
-        if note is not None:
-            said.append(FileRead(place=place, format="", count=0, guessed=(note,)))
-            continue
         try:
+            note = _no_result(path)
+            if note is not None:
+                said.append(FileRead(place=place, format="", count=0, guessed=(note,)))
+                continue
             result = read_measurements(path)
         except InputError as error:
             problems.append(Problem(where=place, what=error.message.removeprefix(f"{path}: ")))
