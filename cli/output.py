@@ -137,15 +137,14 @@ def say_error(error: SweepdbError) -> None:
         tell(f"hint: {sentence(as_typed(error.hint))}")
 
 
-_NAMED = re.compile(
-    r"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
-)  # a command, a name: to be typed as it is
+# A command or a name, which is to be typed as it is.
+_NAMED = r"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
 # What a full stop would spoil: a path, a file, an option's value or a command at the end.
-_TO_COPY = re.compile(r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$")
+_TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$"
 
 
 def sentence(text: str) -> str:
     """A message with a capital letter and a full stop, but for what is typed or copied as it stands."""
-    started = text if _NAMED.match(text) else text[:1].upper() + text[1:]
-    ended = started[-1:] in ".?!:" or "\n" in started or _TO_COPY.search(started)
+    started = text if re.match(_NAMED, text) else text[:1].upper() + text[1:]
+    ended = started[-1:] in ".?!:" or "\n" in started or re.search(_TO_COPY, started)
     return started if ended else f"{started}."

@@ -28,27 +28,4 @@ if TYPE_CHECKING:
     from evaluator.scenario import Scenario
     from evaluator.sweep import Progress, SweepReport, run_sweep
 
-__all__ = [
-    "DeviceProfile",
-    "NamedModel",
-    "Plan",
-    "Precision",
-    "ProbeBlock",
-    "Progress",
-    "Scenario",
-    "SweepReport",
-    "SweepRequest",
-    "Workload",
-    "capture_operators",
-    "capture_requests",
-    "evaluate_scenario",
-    "explain_step",
-    "list_devices",
-    "list_models",
-    "load_device",
-    "load_model",
-    "planned_scenarios",
-    "run_sweep",
-]
-
 __getattr__, __dir__ = lazy_face(__name__)

@@ -14,8 +14,7 @@ from evaluator.graph.operators import COLLECTIVE_KINDS, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel
 from evaluator.pricing.micro_batches import LEAST_TOKENS, hidden, layers_of
-from evaluator.pricing.occurrence import operator_seconds, seen_by
-from evaluator.pricing.routing import expert_loads, touched_experts
+from evaluator.pricing.occurrence import expert_loads, operator_seconds, seen_by, touched_experts
 from evaluator.scenario import Scenario
 from evaluator.serving.columns import MS
 from evaluator.serving.encoding import encoded_images, encoding, image_sums

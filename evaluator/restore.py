@@ -4,61 +4,27 @@ labels."""
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from evaluator.canonical import canonical
-from evaluator.inputs.devices.device import DeviceProfile, Link
-from evaluator.inputs.engines.engine_profiles import EngineProfile, Nearby, key_of_engine
-from evaluator.inputs.launch import Client
-from evaluator.inputs.model import (
-    CompressedAttention,
-    DenseMlp,
-    GatedDeltaNet,
-    GroupedQueryAttention,
-    LatentAttention,
-    LayerGroup,
-    ModelSpec,
-    MoeMlp,
-    StateSpace,
-    TokenIndexer,
-)
-from evaluator.inputs.precision import Precision
-from evaluator.inputs.vision.images import Images
-from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
-from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload
+from evaluator.inputs import launch, model, precision
+from evaluator.inputs.devices import device
+from evaluator.inputs.engines import engine_profiles
+from evaluator.inputs.engines.engine_profiles import EngineProfile, key_of_engine
+from evaluator.inputs.vision import images, tower
+from evaluator.inputs.workloads import workload
 from store.errors import InputError, StoreError
 from store.opening import Store
 from store.records import CalibrationRecord
 from store.writing import list_calibrations, put_calibration
 
-_KNOWN = {
-    item.__name__: item
-    for item in (
-        DeviceProfile,
-        Link,
-        CompressedAttention,
-        DenseMlp,
-        GatedDeltaNet,
-        GroupedQueryAttention,
-        LatentAttention,
-        LayerGroup,
-        ModelSpec,
-        MoeMlp,
-        StateSpace,
-        TokenIndexer,
-        Precision,
-        LengthBin,
-        Workload,
-        Images,
-        VisionTower,
-        Resizing,
-        Projection,
-        Client,
-        EngineProfile,
-        Nearby,
-        CacheTier,
-    )
+_MODULES = (device, engine_profiles, images, launch, model, precision, tower, workload)
+_KNOWN: dict[str, type[Any]] = {
+    name: kind
+    for module in _MODULES
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and is_dataclass(kind)
 }
 
 

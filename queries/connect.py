@@ -357,7 +357,7 @@ def connect(store: StoreLocation | str | None = None) -> StoreConnection:
     return StoreConnection(store if isinstance(store, StoreLocation) else parse_url(store))
 
 
-_STORED_COLUMN = re.compile(r"\b([a-z]+)\.(\w+)")
+_STORED_COLUMN = r"\b([a-z]+)\.(\w+)"
 _VOIDED = [("scenario_id", "BIGINT")]
 _JOINED_TABLES = {alias: ALIASES[alias] for alias in ("sc", *SCENARIO_REFERENCES)}
 
@@ -382,7 +382,7 @@ def load_scenarios(connection: duckdb.DuckDBPyConnection, transaction: ReadTrans
 def _needed() -> dict[str, dict[str, str]]:
     needed: dict[str, dict[str, str]] = defaultdict(lambda: {"id": "BIGINT"})
     for column in SCENARIO.columns:
-        for alias, name in _STORED_COLUMN.findall(column.source):
+        for alias, name in re.findall(_STORED_COLUMN, column.source):
             if alias in _JOINED_TABLES:
                 needed[alias].setdefault(name, column.type)
     for reference in SCENARIO_REFERENCES.values():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from queries.asking.headers import Report, only_columns, told_columns
 from queries.asking.library import NEAREST, answering_for, has_nearest, names_below, report, variables_read
@@ -14,48 +13,38 @@ from queries.asking.parameters import (
     answered_instead,
     check_options,
     check_used,
-    instance_budget,
     parameters_of,
     phases_of,
-    phases_wanted,
 )
 from queries.asking.question import Answer, Question
 from queries.connect import StoreConnection, elsewhere_note
-from queries.judging.known_subjects import KnownSubjects
-from queries.judging.ladders import LOADED, Ladders
+from queries.judging.ladders import Ladders
 from queries.judging.learned_loads import with_notes_of_runs
 from queries.judging.separation import goodput_verdicts, separation_lines
-from queries.judging.verdicts import read_with_confidence, with_expected_errors
+from queries.judging.verdicts import with_expected_errors
 from queries.learning.own_points import PointReader, no_points
-from queries.learning.session_runs import SessionRuns
 from queries.measured_rows import (
     MEASURED,
     PREDICTED,
     ServerNamer,
     as_stated,
-    brought_in,
     check_rows,
-    no_proof,
     no_shell,
     unread,
 )
-from queries.narrow.scope_tables import STORED, AskedOf, ScopeTables
+from queries.narrow.held_scope import HeldScope
+from queries.narrow.scope_tables import AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.question_scope import (
     Pinned,
     check_serving_models,
     keyed_question,
-    phases_kept,
-    resolve_question,
 )
 from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
-from queries.thinned import intervals_of, suffices
+from queries.thinned import suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.reading import ReadTransaction, machine_memory, read_transaction
-
-if TYPE_CHECKING:
-    from queries.measured_rows import MeasuredRows
+from store.reading import machine_memory, read_transaction
 
 _MACHINE_SHARE = 0.5
 _LEAST_BYTES = 2**30
@@ -81,17 +70,10 @@ class Session:
         self.location = location
         most_bytes = max(int(_MACHINE_SHARE * memory_share * machine_memory()), _LEAST_BYTES)
         self._connection = StoreConnection(location, unsealed=unsealed, most_bytes=most_bytes)
-        self._scope: ResolvedScope | None = None
-        self._asked: object = None
-        self._looked_at: frozenset[str] = frozenset()
-        self._scenarios = 0  # of the scope
         self._tables = ScopeTables(self._connection, memory_share)
-        self._again = False  # whether the scope was asked about before
-        self._known = KnownSubjects(location)
-        self._runs = SessionRuns(location, own_points)
+        self._held = HeldScope(self._connection, self._tables, own_points, named)
         self._ran: Report | None = None
         self._ladders = Ladders(self._connection)
-        self._named = named
 
     def __enter__(self) -> Self:
         return self
@@ -102,11 +84,9 @@ class Session:
     def close(self) -> None:
         self._connection.close()
 
-    @cached_property
-    def _measured(self) -> MeasuredRows:
-        from queries.measured_rows import MeasuredRows
-
-        return MeasuredRows(self._connection, self._named)
+    @property
+    def _scope(self) -> ResolvedScope | None:
+        return self._held.scope
 
     def interrupt(self) -> None:
         """Stop the question that another thread asks here; the session is of no more use."""
@@ -120,9 +100,7 @@ class Session:
     def refresh(self) -> None:
         """Look at the store as it is now. Until then questions see one moment, unless one wants more of the store."""
         self._connection.refresh()
-        self._scope = None
-        self._runs.forget()
-        self._known = KnownSubjects(self.location)
+        self._held.forget()
 
     def ask(self, question: Question, *, pinned: Pinned | None = None, for_table: bool = False) -> Answer:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope.
@@ -138,13 +116,13 @@ class Session:
         rows = self._scope.rows if self._scope is not None else ()
         ids = (row.scenario_id for row in rows)  # seldom looked at, and there may be many
         answer = with_expected_errors(
-            answer, self._known, self._connection.duckdb, ids, self._tables.ready, self._runs.learned
+            answer, self._held.known, self._connection.duckdb, ids, self._tables.ready, self._held.runs.learned
         )
-        answer = with_notes_of_runs(answer, self._runs, (row.scenario_id for row in rows))
+        answer = with_notes_of_runs(answer, self._held.runs, (row.scenario_id for row in rows))
         if question.options.rows != PREDICTED:
             from queries.measured_rows import with_measured_words
 
-            return with_measured_words(answer, self._connection.duckdb, self._measured.notes())
+            return with_measured_words(answer, self._connection.duckdb, self._held.measured.notes())
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:
@@ -179,7 +157,7 @@ class Session:
         check_rows(question)
         question = keyed_question(self.location, question)
         whole = whole or "winners" not in asked.reads or question.options.rows != PREDICTED
-        scope = self._prepare(question, pinned, whole=whole)
+        scope = self._held.prepare(question, pinned, whole=whole)
         served = by_engine(scope.serving_models)
         phases = phases_of(question, scope.phases, served=served)
         if question.options.mode == "pd" and not served and "split" in variables_read(asked.name):
@@ -220,7 +198,7 @@ class Session:
 
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
         self._tables.show_every_row()
-        longer = {} if self._runs.at_rates is None else self._runs.at_rates.steps
+        longer = {} if self._held.runs.at_rates is None else self._held.runs.at_rates.steps
         self._ladders.provide(scope, [row.scenario_id for row in scope.rows], longer)
         phases = self._ladders.played(question, phases)
         if {"prefill", "decode"} <= set(phases):
@@ -235,14 +213,17 @@ class Session:
         """The scenarios of the last question by content key, so that it can be asked again of a copy."""
         if self._scope is None:
             return []
-        if self._scope.of_measured:
-            raise no_proof()
         with read_transaction(self.location) as transaction:
             keys = transaction.keys("scenario")
         return [
             (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group)
             for row in self._scope.rows
+            if row.scenario_id > 0  # others were measured
         ]
+
+    def points(self) -> list[tuple[str, str]]:
+        """The measured points that the last question read, by content key, and digests of all that they say."""
+        return [] if self._scope is None or not self._scope.of_measured else self._held.measured.points(self._scope)
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
@@ -270,7 +251,7 @@ class Session:
         parameters = self._set(asked, values)
         self._ran = asked
         choosing = self._ladders.choosing(asked)
-        asked_of = AskedOf(phases=phases, served=by_engine(scope.serving_models), again=self._again)
+        asked_of = AskedOf(phases=phases, served=by_engine(scope.serving_models), again=self._held.again)
         self._tables.look_at(asked, question.definitions, values, asked_of)
         if choosing:
             self._connection.duckdb.execute(self._tables.ready(choosing))
@@ -285,7 +266,7 @@ class Session:
             rows=rows,
             probes_considered=self._ladders.considered(phases) if asked.of_loads else self._tables.considered(phases),
             counts="loads" if asked.of_loads else "probes",
-            scenarios_considered=self._scenarios,
+            scenarios_considered=self._held.scenarios,
             scope=scope.groups,
             versions=scope.versions,
             sql=asked.sql,
@@ -304,72 +285,6 @@ class Session:
         self._tables.set_variables(read)
         return read
 
-    def _prepare(self, question: Question, pinned: Pinned | None, *, whole: bool) -> ResolvedScope:
-        asked, options = report(question.report), question.options
-        of_probes = not asked.of_loads or options.mode == "pd" or bool(asked.needs)
-        about = (
-            of_probes, asked.of_loads, asked.scope, asked.by_device, question.scope, options.sweeps, options.probes,
-            options.mix, options.as_predicted, options.rows, pinned, instance_budget(question),
-        )  # fmt: skip
-        known = self._scope is not None and self._asked == about and self._serves(question, self._scope)
-        if self._scope is not None and known and self._is_bound(question, self._scope, whole=whole):
-            self._again = of_probes and options.rows == PREDICTED
-            if self._again:
-                self._tables.keep(phases_kept(question, self._scope))
-            if of_probes:
-                self._read_limits(question, self._scope)
-            return self._scope
-        self._scope = None  # should anything below refuse, the next question starts anew
-        with read_transaction(self.location) as transaction:
-            scope = _scope_of(transaction, question, pinned)
-            taught = of_probes and not options.as_predicted and options.rows != MEASURED
-            taught_of = (row.scenario_id for row in scope.rows if taught)
-            lessons = self._runs.lessons(transaction, taught_of)
-            if asked.of_loads and not options.as_predicted:
-                self._runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
-        # Everything at once: what is brought in later is read again together with all that is there.
-        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question)
-        # Rows that can win as predicted need not be those that win as corrected.
-        self._connection.narrow_to(
-            (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),
-            winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
-        )
-        needed |= LOADED if asked.of_loads else set()
-        self._connection.provide(needed - unread(question))
-        source = self._runs.learn(self._connection.duckdb, lessons) or STORED
-        if options.rows != PREDICTED:
-            with read_transaction(self.location) as transaction:
-                scope, source = self._measured.place(transaction, question, scope, source)
-        self._tables.provide(scope.rows, of_probes=of_probes, source=source, measured=options.rows != PREDICTED)
-        self._looked_at = phases_wanted(question, scope.phases)
-        if of_probes and options.rows == PREDICTED:
-            self._tables.keep_where_scattered(phases_kept(question, scope))
-        self._scope, self._asked, self._again = scope, about, False
-        self._scenarios = len({row.scenario_id for row in scope.rows})
-        self._read_limits(question, scope)
-        return scope
-
-    def _read_limits(self, question: Question, scope: ResolvedScope) -> None:
-        """Compare limits with predictions, or with what measured values stay within."""
-        confident = question.limits.confidence is not None
-        if confident:
-            ids = [row.scenario_id for row in scope.rows]
-            read_with_confidence(question, self._known, self._connection.duckdb, ids, self._runs.learned)
-            if scope.of_measured:
-                self._measured.read_as_they_are()
-        self._tables.read_with_factors(confident)
-
-    def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:
-        """Whether the rows that a question wants are there, and no others that are read from files each time."""
-        thinned = self._connection.thinned
-        if whole:
-            return not thinned
-        return not thinned.left_aside or self._tables.keep(phases_kept(question, scope))
-
-    def _serves(self, question: Question, scope: ResolvedScope) -> bool:
-        """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""
-        return not scope.of_phases or self._looked_at == phases_wanted(question, scope.phases)
-
     def _with_nearest(self, answer: Answer, phases: tuple[str, ...]) -> Answer:
         nearest = report(NEAREST)
         divisor = DEVICES_A_GROUP if report(answer.question.report).by_device else 1
@@ -379,21 +294,13 @@ class Session:
             served = by_engine(self._scope.serving_models if self._scope is not None else ())
             values = {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase}
             self._set(nearest, values)
-            asked_of = AskedOf(phases=(phase,), served=served, again=self._again)
+            asked_of = AskedOf(phases=(phase,), served=served, again=self._held.again)
             self._tables.look_at(nearest, answer.question.definitions, values, asked_of)
             cursor = self._connection.duckdb.execute(self._tables.ready(nearest.sql))
             columns = tuple(str(item[0]) for item in cursor.description or ())
             group = columns.index("question_group")
             rows += [(*row[:group], row[group] // divisor, *row[group + 1 :]) for row in cursor.fetchall()]
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
-
-
-def _scope_of(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
-    if question.options.rows == PREDICTED:
-        return resolve_question(transaction, question, pinned)
-    from queries.measured_rows import scope_beside_measured
-
-    return scope_beside_measured(transaction, question, pinned)
 
 
 def open_session(url: str | None = None, own_points: PointReader = no_points) -> Session:

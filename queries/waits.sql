@@ -1,15 +1,14 @@
 -- The waits of a pair of prefill and decode instances under an engine, and whether it meets its limits. The formulas are those
 -- of evaluator/serving/pairs.py, which says why; times in ms, rates in requests/ms.
--- Mean wait for one of `servers` that are busy a share `load` of the time (Sakasegawa 1977).
-CREATE OR REPLACE TEMP MACRO queueing_ms(load, service_ms, servers) AS
-    0.5 * pow(load, sqrt(2.0 * (servers + 1)) - 1.0) / (servers * (1.0 - load)) * service_ms;
+-- Mean wait for a server that is busy a share `load` of the time (Pollaczek 1930, Khinchine 1932).
+CREATE OR REPLACE TEMP MACRO queueing_ms(load, service_ms) AS 0.5 * load / (1.0 - load) * service_ms;
 
 -- The wait behind the other users' prompts: of users = rate x time, one does not wait for itself.
 CREATE OR REPLACE TEMP MACRO pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers) AS
     queueing_ms(
         greatest(rate * (unqueued_ms + answer_ms) - 1.0, 0.0) / (rate * (unqueued_ms + answer_ms))
             * (rate * service_ms / servers),
-        service_ms, servers
+        service_ms
     );
 
 -- The wait of first requests, which come all at once.

@@ -44,16 +44,19 @@ def _init(cls: type[Any]) -> Callable[..., None]:
     names = tuple(field.name for field in fields)
     by_place = tuple(field.name for field in fields if not field.kw_only)
     defaults = {field.name: field.default for field in fields if field.default is not MISSING}
-    factories = {field.name: field.default_factory for field in fields if field.default_factory is not MISSING}
+    more = [(field.name, field.default_factory) for field in fields if field.default_factory is not MISSING]
+    count = len(names)
     finish = getattr(cls, "__post_init__", None)
     put, wanted = object.__setattr__, frozenset(names)
 
     def __init__(self: object, *values: object, **named: object) -> None:  # noqa: N807
         given = {**dict(zip(by_place, values, strict=False)), **named} if values else named
         wrong = len(given) < len(values) + len(named)
-        if len(given) < len(names):
-            made = {name: make() for name, make in factories.items() if name not in given}
-            given = {**defaults, **made, **given}
+        if len(given) < count:
+            given = {**defaults, **given}
+            for name, make in more:
+                if name not in given:
+                    given[name] = make()
         if wrong or given.keys() != wanted:
             raise TypeError(f"{cls.__qualname__} takes {', '.join(names)}, not {values} and {', '.join(named)}")
         for name in names:

@@ -10,7 +10,7 @@ from store.errors import InputError
 from store.location import StoreLocation
 from store.reading.transactions import ReadTransaction, read_transaction
 from store.running_lock import status_now
-from store.schema.joins import with_scenarios
+from store.schema.tables import with_scenarios
 from store.texts import LONGEST_NAME, LONGEST_TEXT, arguments_of
 
 # The counts of a finished sweep are stored with it; those of a running one are taken from its blocks.

@@ -26,8 +26,7 @@ LONGEST_ARGUMENTS = 4_000_000
 # line breaks of Unicode, at which a table would fall apart; halves of characters, which no encoding can write; and the
 # two that no XML may hold, which end the program that draws pictures.
 _UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
-_IN_TEXTS = re.compile(f"[{_UNSEEN}]")
-_IN_NAMES = re.compile(f"[{_UNSEEN}\t\n]")
+_IN_TEXTS, _IN_NAMES = f"[{_UNSEEN}]", f"[{_UNSEEN}\t\n]"  # compiled when first looked for: most questions never do
 _HINT = (
     "A name holds no control characters, no line breaks, no marks that turn the direction of writing, and no halves of"
     " characters."
@@ -68,16 +67,16 @@ def arguments_of(text: str) -> dict[str, object] | None:
 
 def escaped(text: str) -> str:
     r"""The text with characters that no reader sees as their escapes: `\x1b` for what begins a terminal's sequence."""
-    return _IN_TEXTS.sub(_escape, text)
+    return text if text.replace("\n", "").isprintable() else re.sub(_IN_TEXTS, _escape, text)
 
 
-def _checked(text: str, what: str, odd: re.Pattern[str], longest: int) -> str:
+def _checked(text: str, what: str, odd: str, longest: int) -> str:
     if len(text) > longest:
         raise InputError(
             f"{what} has {len(text):,} characters, more than {longest:,}: it begins with '{escaped(text[:_SHOWN])}'.",
             hint=f"Give one of at most {longest:,} characters.",
         )
-    if found := odd.search(text):
+    if found := re.search(odd, text):
         raise InputError(f"{what} holds the character U+{ord(found[0]):04X}: '{_shortened(text)}'.", hint=_HINT)
     return text
 
@@ -93,8 +92,8 @@ def _escape(found: re.Match[str]) -> str:
 
 
 # What begins a formula, in full width too, behind apostrophes of texts that begin with one already.
-_RUN = re.compile("'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
-_NUMBER = re.compile(r"[+-]?(\d[\d,]*(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_RUN = "'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"
+_NUMBER = r"(?i)[+-]?(\d[\d,]*(\.\d*)?|\.\d+)(e[+-]?\d+)?"
 
 
 def plain(value: object) -> object:  # noqa: PLR0911  one return a kind of value
@@ -126,11 +125,11 @@ def _told(cells: Sequence[object], exact: bool) -> Sequence[object]:
 
 
 def as_text(cell: str) -> str:
-    return f"'{cell}" if _RUN.match(cell) and not _NUMBER.fullmatch(cell) else cell
+    return f"'{cell}" if re.match(_RUN, cell) and not re.fullmatch(_NUMBER, cell) else cell
 
 
 def from_text(cell: str) -> str:
-    return cell[1:] if cell[:1] == "'" and _RUN.match(cell[1:]) else cell
+    return cell[1:] if cell[:1] == "'" and re.match(_RUN, cell[1:]) else cell
 
 
 _VOID = frozenset({"img", "input", "link", "meta"})

@@ -44,7 +44,7 @@ def pair_times(
 
     The first request of every user meets a queue of all of them; later ones the steady state of the closed network, in
     which X requests a second pass both sides: users = X (TTFT + decode time), decoding = X times decode time (Little
-    1961). A prompt waits for one of the prefill servers behind the other users' prompts. `alone_s` is the time of one
+    1961). A prompt waits for its prefill server behind the other users' prompts. `alone_s` is the time of one
     prompt with nobody else there. Left out: limits of the KV cache, imbalance between instances."""
     service = pair.share * marginal_prompt_s(prefill, engine)
     alone = pair.share * alone_s + pair.transfer_s + 1e-3 * engine.request_ms
@@ -58,7 +58,7 @@ def pair_times(
     for _ in range(HALVINGS):
         decoding = 0.5 * (low + high)
         load = rate(decoding) * service / pair.prefill_servers
-        waiting = 1e-3 * queueing_ms(others * load, 1e3 * service, pair.prefill_servers) if load < 1.0 else float("inf")
+        waiting = 1e-3 * queueing_ms(others * load, 1e3 * service) if load < 1.0 else float("inf")
         busy = decoding * pair.decode_servers + rate(decoding) * (alone + waiting)
         low, high = (decoding, high) if busy < pair.users else (low, decoding)
     steady = (pair.users - low * pair.decode_servers) / rate(low)

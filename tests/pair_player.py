@@ -55,8 +55,9 @@ class _Play:
         self.one, self.random = setting, random
         self.events: list[tuple[float, int, str, int]] = []
         self.count = 0
-        self.free = setting.prefill_servers
-        self.queue: list[int] = []
+        self.free = [True] * setting.prefill_servers
+        self.queues: list[list[int]] = [[] for _ in self.free]
+        self.place: list[int] = []  # the prefill server that each prompt is given to as it comes
         self.servers = [_Server() for _ in range(setting.decode_servers)]
         self.asked: list[float] = []
         self.first: list[float] = []
@@ -103,21 +104,24 @@ class _Play:
         self.user.append(user)
         self.tokens.append(max(2, round(self.one.output_length * self._share())))
         self.prompt_share.append(self._share())
-        self.queue.append(number)
-        self._start(now)
+        # First requests are dealt out; later ones come at random.
+        server = (user if self.rounds[user] == 1 else self.random.randrange(len(self.free))) % len(self.free)
+        self.place.append(server)
+        self.queues[server].append(number)
+        self._start(now, server)
 
-    def _start(self, now: float) -> None:
-        while self.free and self.queue:
-            number = self.queue.pop(0)
-            self.free -= 1
+    def _start(self, now: float, server: int) -> None:
+        if self.free[server] and self.queues[server]:
+            number = self.queues[server].pop(0)
+            self.free[server] = False
             share = self.prompt_share[number]
             self._push(now + share * self.one.service_ms, "served", number)
             rest = self.one.alone_ms - self.one.service_ms
             self._push(now + share * self.one.service_ms + rest + self.one.moved_ms, "arrived", number)
 
     def _served(self, now: float, number: int) -> None:
-        self.free += 1
-        self._start(now)
+        self.free[self.place[number]] = True
+        self._start(now, self.place[number])
 
     def _arrived(self, now: float, number: int) -> None:
         place = min(range(len(self.servers)), key=lambda i: len(self.servers[i].left) + len(self.servers[i].joining))

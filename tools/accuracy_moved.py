@@ -1,7 +1,7 @@
 """Where predictions got better or worse since the last release: `python -m tools.accuracy_moved [--keep]`.
 
-Prints groups of measured points whose median error moved, as Markdown for release notes. `--keep` keeps the figures of
-now as those of the release: do it once a release, in the commit that sets its version."""
+Prints groups of measured points whose median error moved, for release notes, and writes them into the page of accuracy.
+`--keep` keeps the figures of now as those of the release: do it in the commit that sets its version."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 SHIPPED = ROOT / "queries" / "ledger"
 KEPT = ROOT / "tests" / "written" / "accuracy.csv"
+PAGE = ROOT / "docs" / "reference" / "accuracy.md"
+_START, _END = "<!-- moved -->\n", "\n<!-- end of moved -->"
 LEAST_POINTS = 20  # a group of fewer moves by one server alone
 WORSE_POINTS = 2.0  # percent of the measured value: worse by this ...
 WORSE_SHARE = 0.1  # ... and by this share of what it was
-_FAMILY = "calibrated"  # what is asked where a device is fitted
 _MODEL = "engine"  # what is asked by default; `waves` are formulas that stay
-_OF_SUMMARY = ("basis", "device", "kind", "phase", "engine", "metric")
+_OF_SUMMARY = ("family", "basis", "device", "kind", "phase", "engine", "metric")
 _OF_OTHERS = ("source", "engine", "metric")
 
 Groups = dict[str, float]
@@ -63,8 +64,13 @@ def moved(before: Groups, now: Groups) -> str:
     lines += [f"| {name} | none | {now[name]} |" for name in sorted(now.keys() - before.keys())]
     lines += [f"| {name} | {before[name]} | none |" for name in sorted(before.keys() - now.keys())]
     return (
-        "\n".join(["| group | median error then, % | now, % |", "|---|---|---|", *lines]) if lines else "nothing moved"
+        "\n".join(["| group | median error then, % | now, % |", "|---|---|---|", *lines]) if lines else "Nothing moved."
     )
+
+
+def with_moved(page: str, told: str) -> str:
+    before, _, rest = page.partition(_START)
+    return f"{before}{_START}{told}{_END}{rest.partition(_END)[2]}"
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -73,9 +79,11 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def main(*arguments: str) -> None:
-    """Print what moved; keep it if that is asked."""
+    """Print what moved and write it into the page; keep it if that is asked."""
     now = groups()
-    sys.stdout.write((moved(kept(), now) if KEPT.exists() else "no release is kept") + "\n")
+    told = moved(kept(), now)
+    sys.stdout.write(told + "\n")
+    PAGE.write_text(with_moved(PAGE.read_text(encoding="utf-8"), told), encoding="utf-8")
     if "--keep" in arguments:
         with KEPT.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")

@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -57,9 +58,13 @@ def _modules(package: str) -> Iterator[Path]:
     return (path for path in sorted((ROOT / package).rglob("*.py")) if "versions" not in path.parts)
 
 
-def _imported(path: Path) -> Iterator[str]:
+@cache
+def _imported(path: Path) -> tuple[str, ...]:
     """Every module of ours that a module imports, wherever the import stands, but not for types alone."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return tuple(_found(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def _found(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             node.body = []

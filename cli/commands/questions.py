@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from cli.help.report_help import OTHERS, STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, FailEmptyOption, OutputOption, PresetOption, StoreOption, output_path
 from store.errors import InputError, NothingFits
+from store.light_dataclass import dataclass
 from sweepdb.asking import option_table
 from sweepdb.stores import is_standard_output
 
@@ -103,7 +104,7 @@ def _check_apart(proof: Path | None, output: Path | None) -> None:
 def _prove(answer: Answer, session: Session, proof: Path, sign: Path | None) -> None:
     from sweepdb.asking import write_proof
 
-    write_proof(answer, proof, session.location, session.pinned(), key_file=sign)
+    write_proof(answer, proof, session.location, session.pinned(), points=session.points(), key_file=sign)
     if not is_standard_output(proof):
         say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
 

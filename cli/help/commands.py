@@ -100,7 +100,7 @@ def refuse_repeated(args: Sequence[str], parameters: Sequence[Any]) -> None:
             )
 
 
-_KIND = re.compile(r" <(?:str|int|float|path)>")
+_KIND = r" <(?:str|int|float|path)>"
 _TYPED = "sweepdb.typed"  # where a context keeps the words behind its command
 HELP_ALL = "--help-all"
 
@@ -255,7 +255,7 @@ class DescribedGroup(TyperGroup):
 def _brief(sections: Mapping[str, Sequence[tuple[str, str]]], order: Sequence[str], width: int) -> Iterator[str]:
     """A line for each option under its heading: its last name, and the first thing that is said of it."""
     named = {
-        heading: [(_KIND.sub("", names.rpartition(", ")[2]), told) for names, told in sections[heading]]
+        heading: [(re.sub(_KIND, "", names.rpartition(", ")[2]), told) for names, told in sections[heading]]
         for heading in order
     }
     wide = max(len(name) for found in named.values() for name, _ in found)

@@ -67,7 +67,7 @@ def filled(sentences: str, width: int, indent: str = "") -> str:
 
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
-_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_CONTROLS = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 _NUMBER = re.compile(r"-|-?{0}(-{0})*".format(r"[\d,]+(\.\d+)?(e[+-]?\d+)?"))  # one number, or an interval of two
 Format = Literal["table", "csv", "json", "jsonl"]
 
@@ -105,7 +105,7 @@ def _object(columns: Sequence[str], row: Sequence[object]) -> str:
 
 def json_text(value: object, *, indent: int | None = None) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(_CONTROLS, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _mapping(columns: Sequence[str], row: Sequence[object]) -> dict[str, object]:

@@ -8,8 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.arrivals.day.capacity_search import LimitsUnmetError, fewest_by_hour
-    from evaluator.arrivals.day.days import DayPlayer, TimeLimits
-    from evaluator.arrivals.day.pair_days import PairPlayer
+    from evaluator.arrivals.day.days import DayPlayer, PairPlayer, TimeLimits
     from evaluator.arrivals.day.scaling import QueueTarget, Scaled, Scaling, peaks, reactive, scheduled, static
     from evaluator.arrivals.histograms import edges_ms
     from evaluator.arrivals.load_rows import arrival_record, is_stream, load_key

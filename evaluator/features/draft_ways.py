@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evaluator.features.feature import Feature, SupportPart, refused
+from evaluator.features.feature import Feature, SupportPart, refused, ways_of
 from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft, no_drafter
 from evaluator.inputs.launchable import LAUNCHERS
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, ModelSpec
@@ -14,20 +14,7 @@ from store.errors import InputError
 
 
 class DraftWays(Feature):
-    ways = (
-        SupportPart(
-            part="drafts by a named table (speculative NAME:k)",
-            state="measured",
-            how="published acceptance lengths, listed below; drafts beside a model are priced by their own layers",
-        ),
-        SupportPart(
-            part="drafts by a whole model (speculative MODEL:k)",
-            state="by hand",
-            how="every pass a step of the model that drafts, on the same ranks, in its own format; what its drafts gain"
-            f" is stated; launched on {', '.join(LAUNCHERS)}; refused: routed experts, linear states and chosen keys in"
-            " it",
-        ),
-    )
+    ways = ways_of("DraftWays", launchers=", ".join(LAUNCHERS))
 
     def refuses(self, scenario: Scenario) -> InputError | None:
         if scenario.model.draft_states and not _can_stand_beside(scenario.model):

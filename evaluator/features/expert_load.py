@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from evaluator.features.feature import Feature, SupportPart
+from evaluator.features.feature import Feature, ways_of
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.launch import LOAD, Routing, busiest_load
 from evaluator.pricing.cost_model import CostModel
@@ -15,20 +15,7 @@ _ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2
 
 
 class ExpertRouting(Feature):
-    """A stated load of the busiest device, or a measured skew."""
-
-    ways = (
-        SupportPart(
-            part=f"uneven experts (routing {LOAD}F)",
-            state="stated",
-            how="the busiest device of experts gets F times the tokens of the mean one",
-        ),
-        SupportPart(
-            part="uneven experts (routing power_law_1.2)",
-            state="fitted",
-            how=f"measured kernels {_ROUTED['power_law_1.2']}",
-        ),
-    )
+    ways = ways_of("ExpertRouting")
 
     def said_of_cost(self, scenario: Scenario, cost: CostModel, sets: Iterable[OperatorSet]) -> Iterable[str]:  # noqa: ARG002
         if not scenario.model.routed:

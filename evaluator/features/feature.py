@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
+from evaluator.inputs.yaml_file import parse_yaml
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
 from store.errors import InputError
@@ -34,6 +37,21 @@ class PlanWay:
     row: str  # of the page of support
     plan: Plan
     how: str
+
+
+@functools.cache
+def _declared() -> Any:  # noqa: ANN401  a document
+    path = Path(__file__).with_name("ways.yaml")
+    return parse_yaml(path.read_text(encoding="utf-8"), path.name)
+
+
+def plans_of(feature: str) -> tuple[PlanWay, ...]:
+    return tuple(PlanWay(**{**one, "plan": Plan(**one["plan"])}) for one in _declared()[feature]["plans"])
+
+
+def ways_of(feature: str, **named: str) -> tuple[SupportPart, ...]:
+    """The ways of ways.yaml, with what is `named` in its sentences."""
+    return tuple(SupportPart(**{**one, "how": one["how"].format(**named)}) for one in _declared()[feature]["ways"])
 
 
 class Feature:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from evaluator.features.feature import Feature, PlanWay, SupportPart
+from evaluator.features.feature import Feature, SupportPart, plans_of, ways_of
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import Workload
@@ -15,21 +14,9 @@ from evaluator.serving.encoding import embedding_bytes
 from evaluator.serving.models import serving_model_of
 from store.errors import InputError
 
-_APART = (
-    "one prompt's images after another, embeddings moved; engines, one prompt length; refused: formulas, distributions,"
-    " keys outside the devices beside them"
-)
-
 
 class EncodersApart(Feature):
-    plans = (
-        PlanWay(
-            name="encoders on devices of their own",
-            row="encoders on devices of their own (encoder_devices)",
-            plan=Plan(encoder_devices=1),
-            how=_APART,
-        ),
-    )
+    plans = plans_of("EncodersApart")
 
     def refuses(self, scenario: Scenario) -> InputError | None:
         images = scenario.workload.images
@@ -51,19 +38,11 @@ class EncodersApart(Feature):
 
     def of_model(self, name: str, spec: ModelSpec) -> Iterator[SupportPart]:  # noqa: ARG002
         if isinstance(spec.vision, VisionTower):
-            yield SupportPart(part=self.plans[0].name, state="by hand", how=_APART)
+            yield SupportPart(part=self.plans[0].name, state="by hand", how=self.plans[0].how)
 
 
 class ImageRequests(Feature):
-    ways = (
-        SupportPart(
-            part="images of requests (images, image_size)",
-            state="exact",
-            how="encoders as their classes', kernels fitted on devices with measured ones; loops, formulas, requests"
-            " that arrive and logs that state theirs; refused: upstream, pools of prefill instances; videos and sound"
-            " are left out",
-        ),
-    )
+    ways = ways_of("ImageRequests")
 
     def lacking(self, scenario: Scenario) -> str:
         return "no images" if scenario.workload.images is not None else ""

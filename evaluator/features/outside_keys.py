@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evaluator.features.feature import Feature, SupportPart, refused
+from evaluator.features.feature import Feature, SupportPart, refused, ways_of
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.tier_loads import HOST_EFFICIENCY, tier_refusal
@@ -13,15 +13,7 @@ from store.errors import InputError
 
 
 class OutsideKeys(Feature):
-    ways = (
-        SupportPart(
-            part="keys in hosts' memory, on SSDs or remote (host_hit_rate ...)",
-            state="stated",
-            how="shares of prompts, stated or by a log's own prefixes (trace_caches), read at the rates of a device's"
-            " link or stated ones: engines, formulas, requests that arrive and logs; refused: pipeline stages,"
-            " upstream, pools",
-        ),
-    )
+    ways = ways_of("OutsideKeys")
 
     def lacking(self, scenario: Scenario) -> str:
         return "no keys outside the devices" if scenario.workload.tiers else ""

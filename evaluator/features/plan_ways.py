@@ -4,48 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evaluator.features.feature import Feature, PlanWay, SupportPart, refused
+from evaluator.features.feature import Feature, SupportPart, plans_of, refused, ways_of
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import divides_prompts, holds_shares
 from evaluator.scenario import Scenario
 from evaluator.serving.models import serving_model_of
 
 
 class PlanWays(Feature):
-    plans = (
-        PlanWay(
-            name="pipeline stages",
-            row="pipeline stages (pp_sizes)",
-            plan=Plan(tp=8, ep=8, pp=2),
-            how="rounds of a micro-batch a stage, their bubbles and the link between stages; refused: keys outside the"
-            " devices",
-        ),
-        PlanWay(
-            name="decode context parallelism",
-            row="decode context parallelism (dcp_sizes)",
-            plan=Plan(tp=8, ep=8, dcp=8),
-            how="shares of every context, gathered queries, summed parts",
-        ),
-        PlanWay(
-            name="prefill context parallelism",
-            row="prefill context parallelism (pcp_sizes)",
-            plan=Plan(pcp=8, ep=8),
-            how="shares of every prompt, new keys and values gathered",
-        ),
-        PlanWay(
-            name="copies of experts",
-            row="copies of experts (redundant_experts)",
-            plan=Plan(dp=8, ep=8, redundant_experts=8),
-            how="slots over which tokens fall evenly",
-        ),
-        PlanWay(
-            name="two micro-batches",
-            row="two batches that overlap (micro_batches)",
-            plan=Plan(dp=8, ep=8, micro_batches=2),
-            how="rows of one half exchanged beside the other's products",
-        ),
-    )
+    plans = plans_of("PlanWays")
 
     def said(self, scenario: Scenario) -> Iterator[str]:
         if scenario.plan.pp > 1 and serving_model_of(scenario).engine(scenario) is not None:
@@ -78,13 +45,7 @@ class PlanWays(Feature):
 
 
 class SidesApart(Feature):
-    ways = (
-        SupportPart(
-            part="prefill and decode on different devices (prefill_device, decode_device)",
-            state="fitted",
-            how="each side by its own device's kernels, keys moved over the prefill side's outermost link",
-        ),
-    )
+    ways = ways_of("SidesApart")
 
 
 def _of_context(spec: ModelSpec) -> SupportPart:

@@ -2,81 +2,34 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.precision import Format, Precision
 from store.errors import InputError
 from store.schema import Convention
 
-BF16 = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 
-
-def _int8(name: str, *, dynamic: bool) -> Format:
-    return Format(name=name, compute="int8", weight_bits=8, activation_bits=8, dynamic=dynamic)
-
-
-def _int8_weights(name: str) -> Format:
-    # Eight-bit weights beside 16-bit activations: widened on the vector unit, multiplied in 16 bits.
-    return Format(name=name, compute="bf16", weight_bits=8, activation_bits=16, dequantise_weight=True)
-
-
-def _int4(name: str, *, dynamic: bool) -> Format:
-    return Format(name=name, compute="int8", weight_bits=4, activation_bits=8, dynamic=dynamic, dequantise_weight=True)
-
-
-def _narrow_weights(name: str, *, scale_bits_per_weight: float) -> Format:
+def _format(line: Mapping[str, str]) -> Format:
+    """A line of formats.csv: `scaled` as it computes, or `widened` on the vector unit before the product."""
     return Format(
-        name=name,
-        compute="bf16",
-        weight_bits=4,
-        activation_bits=16,
-        scale_bits_per_weight=scale_bits_per_weight,
-        dequantise_weight=True,
+        name=line["name"],
+        compute=line["compute"],
+        weight_bits=int(line["weight_bits"]),
+        activation_bits=int(line["activation_bits"]),
+        scale_bits_per_weight=int(line["scale_bits"]) / int(line["weights_a_scale"]),
+        dynamic=bool(line["scaled"]),
+        dequantise_weight=bool(line["widened"]),
     )
 
 
-_FORMATS = {
-    form.name: form
-    for form in (
-        BF16,
-        _int8_weights("W8A16_STATIC"),
-        _int8_weights("W8A16_DYNAMIC"),
-        _int8("W8A8_STATIC", dynamic=False),
-        _int8("W8A8_DYNAMIC", dynamic=True),
-        _int4("W4A8_STATIC", dynamic=False),
-        _int4("W4A8_DYNAMIC", dynamic=True),
-        Format(name="FP8", compute="fp8", weight_bits=8, activation_bits=8, dynamic=True),
-        # DeepSeek-V3 technical report (2024), 3.3.2: one fp32 scale for each 128 x 128 weights.
-        Format(
-            name="FP8_BLOCK",
-            compute="fp8",
-            weight_bits=8,
-            activation_bits=8,
-            scale_bits_per_weight=32 / (128 * 128),
-            dynamic=True,
-        ),
-        # OCP microscaling formats (2023): an 8-bit scale for each 32 weights.
-        Format(
-            name="MXFP8", compute="fp8", weight_bits=8, activation_bits=8, scale_bits_per_weight=8 / 32, dynamic=True
-        ),
-        # NVFP4: an e4m3 scale for each 16 weights.
-        Format(
-            name="NVFP4", compute="fp4", weight_bits=4, activation_bits=4, scale_bits_per_weight=8 / 16, dynamic=True
-        ),
-        # Weight-only int4 with 16-bit scales, in groups of 128 (GPTQ, AWQ) or of 32 (Kimi-K2.5).
-        _narrow_weights("W4A16", scale_bits_per_weight=16 / 128),
-        _narrow_weights("W4A16_G32", scale_bits_per_weight=16 / 32),
-        # Weight-only FP4: products in 16 bits.
-        _narrow_weights("MXFP4_W4A16", scale_bits_per_weight=8 / 32),
-        _narrow_weights("NVFP4_W4A16", scale_bits_per_weight=8 / 16),
-        Format(
-            name="MXFP4", compute="fp4", weight_bits=4, activation_bits=4, scale_bits_per_weight=8 / 32, dynamic=True
-        ),
-    )
-}
+_LINES = csv.DictReader(Path(__file__).with_suffix(".csv").read_text(encoding="utf-8").splitlines())
+_FORMATS = {line["name"]: _format(line) for line in _LINES}
+BF16 = _FORMATS["BF16"]
 LINEAR_NAMES = ("DISABLED", *_FORMATS)
 # What engines and checkpoints call them.
 _CALLED = {

@@ -43,7 +43,7 @@ class CostModel(Protocol):
 
     @property
     def convention(self) -> Convention:
-        """Decides routing of tokens to experts (evaluator.pricing.routing) and what a missing dtype costs."""
+        """Decides routing of tokens to experts (evaluator.pricing.occurrence) and what a missing dtype costs."""
 
     @property
     def load(self) -> float:

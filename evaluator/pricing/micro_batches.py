@@ -31,7 +31,6 @@ class HalvedLayer:
     gather: Parts
 
     def by_part(self) -> tuple[Parts, Parts, Parts, Parts]:
-        """In the order that `hidden` takes them."""
         return self.attention, self.dispatch, self.experts, self.gather
 
 

@@ -17,7 +17,7 @@ from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.collectives import GroupLink, link_of_group, transfer_seconds
 from evaluator.pricing.cost_model import KINDS, KindSeconds
-from evaluator.pricing.routing import exchanged_share, touched_experts
+from evaluator.pricing.occurrence import exchanged_share, touched_experts
 from store.schema import Convention
 
 # What a product in a missing dtype is widened to, narrowest first. Integers and floats of one width are not

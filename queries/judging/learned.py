@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import exp, log
-from statistics import NormalDist, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.limits import Limits, predicted_limits
@@ -58,7 +57,11 @@ class _Asked:
         limit, time = (
             (self.ttft_ms, told["ttft_ms"]) if place == 0 else (self.tpot_ms, _inverse(told["tokens_per_s_per_user"]))
         )
-        return NormalDist().cdf(log(limit / time) / sd) if limit and time else None
+        if not (limit and time):
+            return None
+        from statistics import NormalDist
+
+        return NormalDist().cdf(log(limit / time) / sd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +191,8 @@ class LearnedAnswer:
 
     def said(self) -> OwnRuns:
         """The words of the header: none where no row shown is corrected."""
+        from statistics import median
+
         from queries.learning.process import median_percent
 
         read = sorted({run.key for group in self._learned.groups.values() for run in group.runs})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from statistics import median
 from typing import TYPE_CHECKING
 
 from queries.errors.basis import BASIS
@@ -44,6 +43,8 @@ def _with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
     told = [one for one in found if one is not None] or list(by_key.values())
     if not told:
         return answer
+    from statistics import median
+
     keys = sorted(frozenset[str]().union(*(one.keys for one in told)))
     error, bare = (100 * median(getattr(one, name) for one in told) for name in ("error", "bare_error"))
     runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -78,11 +79,11 @@ def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
     bases = {one.subject.device: basis_of(one.subject) for one in found}
     places = [answer.columns.index(name) for name in ("device", "prefill_device") if name in answer.columns]
     probes = [place for place, name in enumerate(answer.columns) if name.endswith("probe")]
+    least = cache(lambda *devices: _least_known([bases.get(str(device)) for device in devices]))
     rows = tuple(
-        (*row, OWN if any(is_measured(row[place]) for place in probes)
-         else _least_known([bases.get(str(row[place])) for place in places]))
+        (*row, OWN if any(is_measured(row[place]) for place in probes) else least(*[row[place] for place in places]))
         for row in answer.rows
-    )  # fmt: skip
+    )
     answer = replace(answer, columns=(*answer.columns, BASIS), rows=rows)
     return replace(answer, notes=(*answer.notes, *_on_data_sheets(answer)))
 

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from queries.measured_rows.asked import MEASURED, PREDICTED, brought_in, check_rows, no_proof, no_shell, unread
-    from queries.measured_rows.placing import MeasuredRows, scope_beside_measured
+    from queries.measured_rows.asked import (
+        MEASURED,
+        PREDICTED,
+        brought_in,
+        check_rows,
+        no_shell,
+        predicted_scope,
+        unread,
+    )
+    from queries.measured_rows.placing import MeasuredRows
     from queries.measured_rows.servers import NamedServer, ServerNamer, StatedServer, as_stated
     from queries.measured_rows.sides import side_of
     from queries.measured_rows.sweep_side import (

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from queries.asking.library import names_below, report
-from queries.asking.options import Rows
+from queries.asking.options import Rows, Scope
+from queries.scoping.names import find_sweep
+from queries.scoping.question_scope import Pinned, resolve_question
+from queries.scoping.scope import ResolvedScope, resolve_scope
 from store.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from queries.asking.question import Question
+    from queries.measured_rows.placing import MeasuredRows
+    from store.reading import ReadTransaction
 
 PREDICTED, MEASURED, BOTH = get_args(Rows)
 _OF_WHOLE_PAIRS = frozenset({"cost"})  # reports with a mode whose pairs are points as others are
@@ -20,11 +30,12 @@ def unread(question: Question) -> frozenset[str]:
     return frozenset({"probe"} if question.options.rows == MEASURED else ())
 
 
-def brought_in(question: Question) -> frozenset[str]:
+def brought_in(question: Question, measured: Callable[[], MeasuredRows]) -> frozenset[str]:
     """Views that are read besides, and all that the report names: what comes later is read again with these."""
     if question.options.rows == PREDICTED:
         return frozenset()
-    return names_below(question.report) | {"measured_probe", "measurement", "price", "device"}
+    points = () if measured().loads_kept(question) else ("measured_probe", "measurement")
+    return names_below(question.report).union(points, ("price", "device"))
 
 
 def check_rows(question: Question) -> None:
@@ -58,8 +69,31 @@ def check_pairs(question: Question, phases: frozenset[str]) -> None:
             )
 
 
-def no_proof() -> InputError:
-    return InputError("a proof is of predicted rows: no formula gives measured ones again", hint="`rows=predicted`")
+def predicted_scope(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
+    """The scenarios that a question is about; none where measured settings alone are asked of."""
+    rows, sides = question.options.rows, question.options.sweeps
+    if rows == MEASURED:
+        return ResolvedScope(rows=(), groups=())
+    if rows == PREDICTED or not sides:
+        return resolve_question(transaction, question, pinned)
+    if pinned is not None:
+        raise InputError(
+            "a side of measured runs is checked in the store of its proof", hint="run sweepdb verify with that store"
+        )
+    return _predicted_sides(transaction, sides)
+
+
+def _predicted_sides(transaction: ReadTransaction, names: Sequence[str]) -> ResolvedScope:
+    sides = []
+    for number, name in enumerate(names):
+        with suppress(InputError):
+            find_sweep(transaction, name)
+            sides.append((number, resolve_scope(transaction, Scope(sweep=name, all_versions=True))))
+    if not sides:
+        return ResolvedScope(rows=(), groups=())
+    rows = (replace(row, question_group=number) for number, side in sides for row in side.rows)
+    phases = frozenset[str]().union(*(side.phases for _, side in sides))
+    return replace(sides[0][1], rows=tuple(dict.fromkeys(rows)), phases=phases)
 
 
 def no_shell() -> InputError:

@@ -4,8 +4,8 @@ A filter means what it means of predictions: by model, device, engine, formats a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,15 +15,16 @@ from queries.asking.options import Scope
 from queries.asking.parameters import instance_budget
 from queries.asking.question import Question
 from queries.learning.own_points import NEAR_LENGTHS
-from queries.measured_rows.asked import BOTH, MEASURED, check_pairs, no_proof
+from queries.measured_rows.asked import BOTH, MEASURED, check_pairs
+from queries.measured_rows.kept_base import KeptBase
 from queries.measured_rows.predicted import groups_of, subjects_of
-from queries.measured_rows.relation import RELATIONS, Ladder, join_predicted, read_ladders
+from queries.measured_rows.relation import BASE, MADE_BASE, RELATIONS, Ladder, join_predicted, make_base, read_ladders
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of
-from queries.scoping.names import find_sweep, unknown
-from queries.scoping.question_scope import Pinned, resolve_question
-from queries.scoping.scope import NO_LARGEST_BATCH, ResolvedScope, ScopeRow, resolve_scope
+from queries.scoping.names import unknown
+from queries.scoping.scope import NO_LARGEST_BATCH, ResolvedScope, ScopeRow
 from store.errors import InputError
+from store.reading import read_store_id
 from store.schema import FORMULA_MODELS
 
 if TYPE_CHECKING:
@@ -35,6 +36,18 @@ _RUNS = """
     SELECT key, coalesce(engine_version, '') AS version, coalesce(tags, '') AS tags, CAST(measured_at AS DATE) AS day
     FROM main.measurement
     WHERE family = 'measured'
+"""
+# All that a point says, but where its copy lies and when it came there.
+_POINTS = """
+    SELECT key, CAST(to_json(said) AS VARCHAR)
+    FROM (SELECT * EXCLUDE (id, source, file, read_as, imported_at) FROM raw.measurement) AS said
+    WHERE key IN ({among})
+    ORDER BY key
+"""
+_OF_KEYS = "SELECT unnest($keys::VARCHAR[])"
+_OF_LADDERS = """
+    SELECT unnest(measurements) FROM main.measured_setting WHERE left(first_measurement, 12) IN (
+        SELECT probe FROM measured_row WHERE scenario_id IN (SELECT unnest($ladders::BIGINT[])))
 """
 _AS_THEY_ARE = """
     INSERT INTO factors BY NAME
@@ -69,6 +82,10 @@ class MeasuredRows:
         self._ladders: tuple[Ladder, ...] = ()
         self._left_out = 0
         self._read_at: object = None
+        self._kept = KeptBase(connection.duckdb, connection.location, read_store_id(connection.location), MADE_BASE)
+        self._state: list[object] | None = None  # of the store, before its settings were read
+        self._sides_read: tuple[tuple[str, ...], ...] = ()  # keys of the runs that each side of a question has
+        self._loaded: list[object] | None = None  # of the store, when what was loaded of it was kept
 
     def notes(self) -> tuple[str, ...]:
         if not self._left_out:
@@ -79,6 +96,7 @@ class MeasuredRows:
         """Measured settings alone, or beside the scope of what is `predicted`, whose rows are those of `source`."""
         if question.options.sweeps:
             return self._sides(transaction, question, predicted, source)
+        self._sides_read = ()
         self._read(())
         ladders = _within(self._ladders, instance_budget(question))
         if question.options.rows == MEASURED:
@@ -92,6 +110,25 @@ class MeasuredRows:
         alone = [one for one in own if one.scenario_id not in beside]
         return Placed(_joined(predicted, beside, joined, alone), RELATIONS[BOTH])
 
+    def loads_kept(self, question: Question) -> bool:
+        """Whether the settings of a question were kept: then their points need not be read."""
+        if question.options.sweeps:
+            return False
+        self._state = self._kept.state()
+        if self._loaded is None or self._loaded != self._state:
+            self._read_at = None
+            self._loaded = self._state if self._kept.load(BASE, self._state) else None
+        return self._loaded is not None
+
+    def points(self, scope: ResolvedScope) -> list[tuple[str, str]]:
+        """The points behind the rows of a scope, by content key, with digests of what they say."""
+        self._connection.provide({"measurement", "measured_setting"})
+        ladders = [row.scenario_id for row in scope.rows if row.scenario_id < 0]
+        keys = [key for side in self._sides_read for key in side]
+        asked = {"keys": keys} if keys else {"ladders": ladders}
+        told = self._connection.duckdb.execute(_POINTS.format(among=_OF_KEYS if keys else _OF_LADDERS), asked)
+        return [(key, hashlib.sha256(said.encode()).hexdigest()[:32]) for key, said in told.fetchall()]
+
     def read_as_they_are(self) -> None:
         self._connection.duckdb.execute(_AS_THEY_ARE)
 
@@ -100,8 +137,9 @@ class MeasuredRows:
                 for key, version, tags, day in self._connection.duckdb.execute(_RUNS).fetchall()]  # fmt: skip
         names, rows = question.options.sweeps, question.options.rows
         taken = {row.question_group for row in predicted.rows}
-        self._read(tuple(() if number in taken else tuple(side_of(runs, name))
-                         for number, name in enumerate(names)))  # fmt: skip
+        self._sides_read = tuple(() if number in taken else tuple(side_of(runs, name))
+                                 for number, name in enumerate(names))  # fmt: skip
+        self._read(self._sides_read)
         if rows == BOTH:
             join_predicted(self._connection.duckdb, source, subjects_of(transaction, predicted, self._ladders))
         scope = replace(
@@ -119,35 +157,17 @@ class MeasuredRows:
         moment = (self._connection.loaded, sides)
         if self._read_at != moment:
             self._read_at = None
-            self._ladders, self._left_out = read_ladders(self._connection.duckdb, self._named, sides)
+            if sides or self._loaded is None:
+                self._loaded = None
+                make_base(self._connection.duckdb, sides)
+                if not sides:
+                    self._kept.keep(BASE, self._state)
+            self._ladders, self._left_out = read_ladders(self._connection.duckdb, self._named)
             self._read_at = moment if not sides else None  # subjects of a side may be rewritten
         if not self._ladders:
             raise InputError(
                 "this store holds no measured setting", hint="fill it with: sweepdb measurements import FILE..."
             )
-
-
-def scope_beside_measured(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
-    """The scenarios that a question of measured settings is about, too; none where these alone are asked of."""
-    rows, sides = question.options.rows, question.options.sweeps
-    if pinned is not None:
-        raise no_proof()
-    if rows == MEASURED:
-        return ResolvedScope(rows=(), groups=())
-    return _predicted_sides(transaction, sides) if sides else resolve_question(transaction, question, None)
-
-
-def _predicted_sides(transaction: ReadTransaction, names: Sequence[str]) -> ResolvedScope:
-    sides = []
-    for number, name in enumerate(names):
-        with suppress(InputError):
-            find_sweep(transaction, name)
-            sides.append((number, resolve_scope(transaction, Scope(sweep=name, all_versions=True))))
-    if not sides:
-        return ResolvedScope(rows=(), groups=())
-    rows = (replace(row, question_group=number) for number, side in sides for row in side.rows)
-    phases = frozenset[str]().union(*(side.phases for _, side in sides))
-    return replace(sides[0][1], rows=tuple(dict.fromkeys(rows)), phases=phases)
 
 
 def _within(ladders: Sequence[Ladder], most_devices: int | None) -> Sequence[Ladder]:

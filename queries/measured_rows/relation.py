@@ -39,7 +39,8 @@ _STATED = ", ".join(StatedServer._fields)
 _BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", "decode_instances", "last_imported_at")
 _OF_LADDERS = {"plan", "subject", "scenario"}  # which rows of one ladder share
 _TAKEN = (*sorted(MEASURED_COLUMNS - _OF_LADDERS), *_BESIDE)
-_BASE = f"""
+BASE = "measured_base"
+MADE_BASE = f"""
     INSERT INTO measured_base
     WITH taken AS MATERIALIZED (SELECT {", ".join(_TAKEN)} FROM main.measured_probe),
     servers AS (
@@ -153,20 +154,22 @@ class Read(NamedTuple):
     left_out: int
 
 
-def read_ladders(
-    connection: duckdb.DuckDBPyConnection, named: ServerNamer, sides: Sequence[Sequence[str]] = ()
-) -> Read:
-    """Make `measured_row` of every measured setting, or of the runs of each side by their content keys."""
+def make_base(connection: duckdb.DuckDBPyConnection, sides: Sequence[Sequence[str]]) -> None:
+    """Make `measured_base` of every measured setting, or of the runs of each side by their content keys."""
     connection.execute(_EMPTY)
     if not sides:
-        connection.execute(_BASE, {"side": 0})
+        connection.execute(MADE_BASE, {"side": 0})
     for number, keys in enumerate(sides):
         put_temporary(connection, "side_run", [("key", "VARCHAR")], [(key,) for key in keys])
         connection.execute(_OF_SIDE)
         try:
-            connection.execute(_BASE, {"side": number})
+            connection.execute(MADE_BASE, {"side": number})
         finally:
             connection.execute("DROP TABLE temp.measurement")
+
+
+def read_ladders(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> Read:
+    """Make `measured_row` of the settings of `measured_base`."""
     servers = _name_servers(connection, named)
     lengths = _join_lengths(connection)
     connection.execute(_ROWS)

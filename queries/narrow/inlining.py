@@ -1,11 +1,11 @@
 """Statements with the macros and views that they call written out in place of each call.
 
-DuckDB plans a macro when it is created, and once more where it is called: for a new process, creating took as long as
-answering."""
+DuckDB plans a macro when it is created, and once more wherever it is called. For a new process, creating took as long
+as answering. So a table without parameters that a statement reads more than once is a table of its WITH."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,8 @@ _FOLDER = Path(__file__).parent
 _VIEWS = frozenset({SCOPED, JUDGED})
 _CREATED = frozenset({"MACRO", "VIEW"})  # words before the name of what is created
 _SELECTED = frozenset({"FROM", "JOIN"})  # words before a view
+_SELECTS = frozenset({"SELECT", "WITH"})  # first words of what may have a WITH
+_ABOVE = "once_"  # before the name of a table of the WITH
 _NAMES = frozenset({".", "AS"})  # what stands before a column or an alias of the same letters
 
 
@@ -37,7 +39,14 @@ class Parameter(NamedTuple):
     name: str
 
 
-Pieces = Sequence[str | Parameter]
+class Table(NamedTuple):
+    """A place for a table without parameters, which is the same wherever it is read."""
+
+    name: str
+
+
+Piece = str | Parameter | Table
+Pieces = Sequence[Piece]
 
 
 class _Written(NamedTuple):
@@ -46,12 +55,48 @@ class _Written(NamedTuple):
     parameters: Mapping[str, Pieces]  # with what each is by default
     body: Pieces
     is_table: bool
+    is_shared: bool = False  # the same wherever it is read
 
 
 @lru_cache(maxsize=512)  # of the same texts at every question
 def written_out(sql: str, look: Look) -> str:
     """A statement in which every macro and view that it calls is an expression or a subquery."""
-    return "".join(map(str, _expanded(tokens_of(sql), look, {})))
+    tokens = tokens_of(sql)
+    pieces = _pieces(tokens, look, {})
+    times: dict[str, int] = {}
+    begins = text_at(tokens, 0)
+    if begins in _SELECTS:
+        _count(pieces, look, times)
+    above = [name for name, read in times.items() if read > 1]
+    told = _put(pieces, look, above)
+    if not above:
+        return told
+    tables = ", ".join(f"{_ABOVE}{name} AS MATERIALIZED ({_body(name, look, above)})" for name in above)
+    return f"WITH {tables}, {told.removeprefix('WITH')}" if begins == "WITH" else f"WITH {tables} {told}"
+
+
+def _count(pieces: Pieces, look: Look, times: dict[str, int]) -> None:
+    """How often each table without parameters is read, in an order in which none reads a later one."""
+    for piece in pieces:
+        if isinstance(piece, Table):
+            if piece.name not in times:
+                _count(_written(piece.name, look).body, look, times)
+            times[piece.name] = times.get(piece.name, 0) + 1
+
+
+def _put(pieces: Pieces, look: Look, above: Collection[str]) -> str:
+    return "".join(
+        one
+        if isinstance(one, str)
+        else f"{_ABOVE}{one.name}"
+        if one.name in above
+        else f"({_body(one.name, look, above)})"
+        for one in pieces
+    )
+
+
+def _body(name: str, look: Look, above: Collection[str]) -> str:
+    return _put(_written(name, look).body, look, above)
 
 
 @cache
@@ -91,10 +136,10 @@ def _written(name: str, look: Look) -> _Written:
     parameters = {one: _argument(default, look, {}) if default else () for one, default in declared.items()}
     is_table = text_at(tokens, ends + 2) == "TABLE"
     body = tokens[ends + 2 + is_table : -1]
-    return _Written(parameters, _pieces(body, look, parameters), is_table)
+    return _Written(parameters, _pieces(body, look, parameters), is_table, is_shared=is_table and not parameters)
 
 
-def _expanded(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> Iterator[str | Parameter]:
+def _expanded(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> Iterator[Piece]:
     known = _macros(look)
     place = 0
     while place < len(tokens):
@@ -109,7 +154,7 @@ def _expanded(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> I
                 (name or list(written.parameters)[number]): _argument(value, look, parameters)
                 for number, (name, value) in enumerate(map(named, listed(tokens[place + 2 : ends])))
             }
-            yield from _called(written, given)
+            yield from [Table(text)] if written.is_shared else _called(written, given)
             if written.is_table and text_at(tokens, ends + 1) != "AS":
                 yield f" AS {text}"
             place = ends
@@ -137,11 +182,11 @@ def _argument(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> P
 def _pieces(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> Pieces:
     """The same as `_expanded` without the space before it, and with texts that follow each other as one."""
     _, *pieces = _expanded(tokens, look, parameters)
-    grouped = groupby(pieces, lambda piece: piece if isinstance(piece, Parameter) else None)
+    grouped = groupby(pieces, lambda piece: None if isinstance(piece, str) else piece)
     return tuple("".join(map(str, texts)) if one is None else one for one, texts in grouped)
 
 
-def _called(written: _Written, given: Mapping[str, Pieces]) -> Iterator[str | Parameter]:
+def _called(written: _Written, given: Mapping[str, Pieces]) -> Iterator[Piece]:
     values = {**written.parameters, **given}
     yield "("
     for piece in written.body:

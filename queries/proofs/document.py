@@ -43,6 +43,7 @@ class Circumstances:
     moment: Moment
     measured: str  # the state of what errors are known from
     scenarios: Sequence[LookedAt]
+    points: Sequence[tuple[str, str]] = ()  # measured ones that it read, by content key, with digests
     program_version: str = metadata.version("sweepdb")
 
 
@@ -55,7 +56,8 @@ def document_of(answer: Answer, circumstances: Circumstances) -> dict[str, Any]:
         else plain(getattr(answer, item.name), digits=SIGNIFICANT_DIGITS)
         for item in fields(Answer)
     }
-    return {"format": FORMAT, **plain(beside), **of_answer, "shown": _shown(answer)}
+    points = {"points": beside.pop("points")} if circumstances.points else {}  # proofs of predictions have none
+    return {"format": FORMAT, **plain(beside | points), **of_answer, "shown": _shown(answer)}
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:

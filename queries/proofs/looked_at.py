@@ -9,7 +9,8 @@ from dataclasses import replace
 from queries.asking.library import report
 from queries.asking.parameters import answered_instead
 from queries.asking.question import Question
-from queries.scoping.question_scope import Pinned, resolve_pinned, resolve_question
+from queries.measured_rows import predicted_scope
+from queries.scoping.question_scope import Pinned, resolve_pinned
 from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from store.errors import InputError, StoreError
 from store.location import StoreLocation
@@ -23,7 +24,7 @@ Looked = tuple[str, int, int, int]  # scenario key, first and last batch size, g
 
 def scope_of(location: StoreLocation, question: Question) -> list[Looked]:
     with read_transaction(location) as transaction:
-        scope = resolve_question(transaction, answered_instead(question), None)
+        scope = predicted_scope(transaction, answered_instead(question), None)
         keys = transaction.keys("scenario")
     return _looked(scope, keys)
 
@@ -55,7 +56,7 @@ def check_scope_elsewhere(location: StoreLocation, question: Question, pinned: P
         keys = transaction.keys("scenario")
         numbers = ", ".join(str(number) for number, key in keys.items() if key in wanted)
         transaction.see_only({"scenario": f"id IN ({numbers or 'NULL'})"})
-        resolved = resolve_question(transaction, answered_instead(among), None)
+        resolved = predicted_scope(transaction, answered_instead(among), None)
     now = _looked(resolved, keys)
     _check_listed(pinned, now)
     divisor = DEVICES_A_GROUP if report(answered_instead(question).report).by_device else 1

@@ -30,8 +30,15 @@ from store.whole_files import written_whole
 
 
 def write_proof(
-    answer: Answer, path: Path, location: StoreLocation, pinned: Pinned, *, key_file: Path | None = None
+    answer: Answer,
+    path: Path,
+    location: StoreLocation,
+    pinned: Pinned,
+    *,
+    points: Points = (),
+    key_file: Path | None = None,
 ) -> None:
+    """Write the proof of an answer, and what the session that gave it calls its `pinned` rows and `points`."""
     moment = read_moment(location)
     then = replace(location, moment=moment)
     if scope_of(then, answer.question) != list(pinned):
@@ -42,6 +49,7 @@ def write_proof(
         moment=moment,
         measured=read_measured(location),
         scenarios=digests_of_scope(then, pinned, answer.question),
+        points=points,
     )
     document = sealed(document_of(answer, circumstances))
     if key_file is not None:
@@ -54,7 +62,9 @@ _SINCE = (
     "the proof was altered, or rows were voided, evaluated again or changed since; `sweepdb db check` tells whether the"
     " store is whole"
 )
+_SINCE_MEASURED = "measured points were imported, corrected or deleted since, or the proof was altered"
 Path_ = tuple[str, ...]
+Points = Sequence[tuple[str, str]]
 _BY_ERRORS: tuple[Path_, ...] = (("shown",), ("expected_error",), ("verdict",), ("notes",), ("ttft_intervals",))
 # What a proof may say otherwise than the store does now: where what it depends on is another.
 _BELIEVED: Mapping[str, tuple[Path_, ...]] = {
@@ -73,6 +83,7 @@ class Proof:
     question: Question
     scenarios: Sequence[LookedAt]
     moment: Moment
+    points: Points
 
     @property
     def pinned(self) -> list[tuple[str, int, int, int]]:
@@ -134,9 +145,24 @@ def asked_again(
     named = partial(_named_points, proof, own_points)
     with Session(seen, unsealed={item.scenario for item in proof.scenarios}, own_points=named) as session:
         answer = session.ask(proof.question, pinned=None if here else pinned)
-        looked_at = _digested(proof, session.pinned())
+        looked_at, points = _digested(proof, session.pinned()), session.points()
+    _check_points(proof.points, points)
     measured = read_measured(location)
-    return answer, Circumstances(store=store, moment=proof.moment, measured=measured, scenarios=looked_at)
+    return answer, Circumstances(
+        store=store, moment=proof.moment, measured=measured, scenarios=looked_at, points=points
+    )
+
+
+def _check_points(said: Points, now: Points) -> None:
+    """Raise where measured points that a question reads are others than a proof names."""
+    then, today = dict(said), dict(now)
+    for key in sorted(then.keys() | today.keys()):
+        if then.get(key) == today.get(key):
+            continue
+        why = "is not as the proof has it" if key in then and key in today else (
+            "was added since, and its question reads it" if key in today else
+            "is no more in this store, or its question does not read it")  # fmt: skip
+        raise StoreError(f"the measured point {key[:12]} {why}", hint=_SINCE_MEASURED)
 
 
 def _named_points(proof: Proof, own_points: PointReader, location: StoreLocation) -> OwnPoints:
@@ -206,6 +232,7 @@ def proven(path: Path, document: Mapping[str, Any]) -> Proof:
             question=question_from(document["question"]),
             scenarios=[LookedAt(*item) for item in document["scenarios"]],
             moment=Moment(**document["moment"]),
+            points=[(str(key), str(digest)) for key, digest in document.get("points", ())],
         )
         said = {name: document[name] for name in ("question", "scenarios", "moment")}
         read = plain({name: getattr(proof, name) for name in said})

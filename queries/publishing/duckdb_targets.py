@@ -110,7 +110,6 @@ class DuckdbTarget(Target):
         self._duckdb.execute(f"INSERT INTO published.{STAMP} VALUES (?, ?, ?, ?)", [store_id, layout, moment, probes])
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
-        """DuckDB keeps comments."""
         for relation in relations:
             self._duckdb.execute(f"COMMENT ON TABLE published.{relation.name} IS {_text(relation.meaning)}")
             for column in relation.columns:

@@ -165,7 +165,6 @@ class PostgresqlTarget(_RowTarget):
         return {row[0] for row in self._connection.execute(found).fetchall()}
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
-        """PostgreSQL keeps comments."""
         for relation in relations:
             self._connection.execute(f"COMMENT ON TABLE {relation.name} IS {_text(relation.meaning)}")
             for column in relation.columns:

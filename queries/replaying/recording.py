@@ -45,7 +45,7 @@ class RecordingSession(Session):
     def __init__(self, location: StoreLocation) -> None:
         super().__init__(location)
         self._recorder = _Recorder(self._connection)
-        self._tables = ScopeTables(cast("StoreConnection", self._recorder))
+        self._tables = self._held.tables = ScopeTables(cast("StoreConnection", self._recorder))
         self.asked: list[tuple[str, dict[str, object]]] = []
         """The reports that were run, with their variables: the nearest misses too, where an answer has no rows."""
 

@@ -12,6 +12,7 @@
 -- column: first_measured_at | UTC | the oldest run that says when it was measured
 -- column: last_measured_at | UTC | the newest run that says when it was measured
 -- column: last_imported_at | UTC | when the newest of its runs was imported
+-- column: measurements | sha256 | content keys of the runs, in the order of keys
 -- column: first_measurement | sha256 | content key of one of the runs: the first of them in the order of keys
 CREATE OR REPLACE VIEW measured_setting AS
 SELECT
@@ -47,6 +48,7 @@ SELECT
     min(measured_at) AS first_measured_at,
     max(measured_at) AS last_measured_at,
     max(imported_at) AS last_imported_at,
+    list(key ORDER BY key) AS measurements,
     min(key) AS first_measurement
 FROM measurement
 WHERE family = 'measured'

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.loads.distributions import DISTRIBUTIONS, PART_ROWS, PAYLOADS, insert_distributions, typed_columns
+    from store.loads.distributions import DISTRIBUTIONS, PART_ROWS, PAYLOADS, insert_distributions
     from store.loads.load_records import ArrivalRecord, LoadRecord, PackedLoad, loads_digest
     from store.loads.measured_requests import (
         NEVER,

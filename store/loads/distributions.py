@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from store.loads.measured_requests import KEPT_COLUMNS, unpack_kept
 from store.loads.packed_rows import unpack_cells, unpack_rows, whole_counts
+from store.schema import TABLES
 
 if TYPE_CHECKING:
     import duckdb
@@ -15,26 +16,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PAYLOADS = {"load_cell": "cells", "load_token": "gaps", "load_request": "requests"}  # table, and its column of bytes
-DISTRIBUTIONS = {  # columns of the rows that these bytes hold
-    "load_cell": ("load_id", "ttft_bin", "tpot_bin", *(f"requests_{number}" for number in range(1, 6))),
-    "load_token": ("load_id", "gap_bin", "gaps"),
-    "load_request": ("load_id", "number", *KEPT_COLUMNS),
+DISTRIBUTIONS = {  # columns of the rows that these bytes hold, with their types
+    name: [("load_id", "BIGINT"), *((column.name, column.type.read_as) for column in TABLES[name].unpacked)]
+    for name in PAYLOADS
 }
 PART_ROWS = ("load_id", "metric", "part", "requests")  # as `load_cell` has them; `load_uneven` is made of them
-_LARGE = {"load_id", "gaps", *(name for name in KEPT_COLUMNS if name.endswith("_us"))}
 _TOKEN_PARTS = 5
 _LOADS_TOGETHER = {"load_cell": 2_000, "load_uneven": 2_000, "load_token": 2_000, "load_request": 50}
-
-
-def typed_columns(name: str) -> list[tuple[str, str]]:
-    return [(column, "BIGINT" if column in _LARGE else "INTEGER") for column in DISTRIBUTIONS[name]]
 
 
 def insert_distributions(
     connection: duckdb.DuckDBPyConnection, table: str, name: str, rows: Iterable[Sequence[object]]
 ) -> int:
     iterator, count = iter(rows), 0
-    columns = PART_ROWS if name == "load_uneven" else DISTRIBUTIONS[name]
+    columns = PART_ROWS if name == "load_uneven" else [column for column, _ in DISTRIBUTIONS[name]]
     while some := list(islice(iterator, _LOADS_TOGETHER[name])):
         arrays = dict(zip(columns, _unpacked(name, iter(some)), strict=True))
         connection.register("handed_loads", arrays)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         SweepOutcome,
         TierName,
     )
-    from store.schema.joins import ALIASES, SCENARIO_REFERENCES, SCENARIO_TABLES, scenario_tables, with_scenarios
     from store.schema.plan_columns import LABELS, OF_PLANS, OF_SHARES, SHARES, PlanRecord, label_sql, words_sql
     from store.schema.probe_columns import (
         MEASURED_COLUMNS,
@@ -39,6 +38,15 @@ if TYPE_CHECKING:
     from store.schema.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views
     from store.schema.service_columns import SERVICE, TITLES, Served
     from store.schema.sql_tables import DEVICE, METADATA, SWEEP, create_views
-    from store.schema.tables import MEASURES, TABLES
+    from store.schema.tables import (
+        ALIASES,
+        MADE_OF_TABLES,
+        MEASURES,
+        SCENARIO_REFERENCES,
+        SCENARIO_TABLES,
+        TABLES,
+        scenario_tables,
+        with_scenarios,
+    )
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -13,9 +13,8 @@ from functools import cache
 
 from store.light_dataclass import dataclass
 from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs, Phase
-from store.schema.joins import ALIASES
 from store.schema.plan_columns import OF_PLANS, label_sql
-from store.schema.tables import MEASURES, TABLES
+from store.schema.tables import ALIASES, MEASURES, TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 from store.light_dataclass import dataclass
 from store.schema.declaring import FLAG, Column, Table
-from store.schema.joins import BLOCK_TABLES, SCENARIO_TABLES
 from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, ReadColumn, read_column, view_sql
-from store.schema.tables import MADE_OF_TABLES, TABLES
+from store.schema.tables import BLOCK_TABLES, MADE_OF_TABLES, SCENARIO_TABLES, TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

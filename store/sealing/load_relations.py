@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from store.loads import DISTRIBUTIONS, PART_ROWS, PARTS_OF_A_BIN, PAYLOADS, insert_distributions, typed_columns
-from store.schema import TABLES, read_column
+from store.loads import DISTRIBUTIONS, PART_ROWS, PARTS_OF_A_BIN, PAYLOADS, insert_distributions
+from store.schema import MADE_OF_TABLES, TABLES
 from store.sealing.into_duckdb import create_table, insert_rows
 from store.sealing.ranges import Ranges, as_parameter
 
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 LOAD_RELATIONS = ("load", *DISTRIBUTIONS, "load_margin", "load_span", "load_uneven")
 TTFT, TPOT = 0, 1  # metrics of a margin
-_DERIVED = {
-    "load_margin": [(name, "INTEGER") for name in ("metric", "bin")]
-    + [(name, "BIGINT") for name in ("load_id", "below", "within")],
-    "load_uneven": [("metric", "INTEGER"), ("bin", "INTEGER"), ("load_id", "BIGINT"), ("below", "INTEGER[]")],
-    "load_span": [("load_id", "BIGINT")]
-    + [(name, "INTEGER") for name in ("ttft_first", "ttft_end", "tpot_first", "tpot_end")],
-}
+_DERIVED = {table.name: [(one.name, one.type.read_as) for one in table.columns] for table in MADE_OF_TABLES}
 HOLDERS = {"load_request": ("load_request", "load_id")}  # which loads have rows, and their ids; else all of `load`
 _FEW, _MANY = 20_480, 122_880  # rows of a group: a question reads few bins of margins, and cells of few loads
 ROWS_OF_A_GROUP = {"load_margin": _FEW, "load_cell": _FEW}
@@ -63,8 +57,8 @@ _PARTS_BELOW = """
     FROM {cells} GROUP BY metric, part // {parts}, load_id
 """
 _MADE_OF = {  # a derived relation: the rows that it is made of, their columns, and how
-    "load_margin": ("load_cell", typed_columns("load_cell"), _MARGINS),
-    "load_span": ("load_cell", typed_columns("load_cell"), _SPANS),
+    "load_margin": ("load_cell", DISTRIBUTIONS["load_cell"], _MARGINS),
+    "load_span": ("load_cell", DISTRIBUTIONS["load_cell"], _SPANS),
     "load_uneven": ("load_uneven", [(name, "BIGINT") for name in PART_ROWS], _PARTS_BELOW),
 }
 
@@ -74,9 +68,8 @@ def columns_of(relation: str) -> list[tuple[str, str]]:
     if relation in _DERIVED:
         return _DERIVED[relation]
     if relation in DISTRIBUTIONS:
-        return typed_columns(relation)
-    declared = (read_column(column, column.name) for column in TABLES[relation].columns)
-    return [(column.name, column.type) for column in declared]
+        return DISTRIBUTIONS[relation]
+    return [(column.name, column.type.read_as) for column in TABLES[relation].columns]
 
 
 def holder_of(relation: str) -> tuple[str, str]:

@@ -70,7 +70,6 @@ def put_document(path: Path, document: object) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make renames inside a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from store.errors import UnreadableRowsError
 from store.placing import Place, paths_of, places_of
 from store.reading import ReadTransaction
-from store.schema.joins import BLOCKS_FIRST
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
+from store.schema.tables import BLOCKS_FIRST
 from store.sealing.held import HeldBlock, insert_held
 from store.sealing.into_duckdb import create_table, insert_rows
 from store.sealing.part_files import quoted
@@ -153,7 +153,6 @@ def _loaded(
 def _with_parts(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, places: Sequence[Place], schema: str
 ) -> tuple[Path, ...]:
-    """Make `unsealed_probe` the rows of the database and, block by block, those of parts."""
     from store.reading.duckdb_core import duckdb
 
     paths = paths_of(transaction, places)

@@ -82,7 +82,6 @@ _OF_A_POINT = ("key", "source", "extra", "metrics", "measured_at")  # what point
 
 
 def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[Sequence[int]], Iterable[Row]]]:
-    """The columns of a table's rows, and the rows of points by their places."""
     shared = [
         tuple(value for name, value in zip(_ALL_COLUMNS, _tuple(one, now), strict=True) if name not in _OF_A_POINT)
         for one in table.shared
@@ -105,7 +104,7 @@ def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[Se
     return [*_OF_A_POINT, *names], rows
 
 
-_AT_ONCE = 300
+_AT_ONCE = 20_000
 _ALL_COLUMNS = (*_SAME_NAME, "metrics", "definitions", "measured_at", "imported_at", *OF_RUN,
                 *(column for column, *_ in _OF_SIDES))  # fmt: skip
 _same = operator.attrgetter(*_SAME_NAME)

@@ -318,7 +318,6 @@ def _with_file_as_lengths(options: SweepOptions) -> SweepOptions:
 
 
 def _check_alone(options: SweepOptions) -> None:
-    """Refuse options that a named workload would silently overrule."""
     for keyword, given in (
         ("output_length", options.output_length is not None),
         ("prefix_cache_hit_rate", options.prefix_cache_hit_rate != 0),

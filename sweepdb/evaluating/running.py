@@ -105,7 +105,6 @@ class Evaluation(SweepReport):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """The sweep and its counts; `failures` and `notes` have the rest."""
         failed = sum(failure.scenarios for failure in self.failures)
         told = f"{self.probes_stored:,} probes stored, {self.probes_known:,} already there"
         return f"<Evaluation {self.sweep}: {self.scenarios} scenarios, {told}{f', {failed} failed' if failed else ''}>"

@@ -51,7 +51,6 @@ def scripts_of(command: ServerCommand) -> int:
 
 
 def script_name(command: ServerCommand, host: int) -> str:
-    """`server.sh`, or `decode-host1.sh` where an instance spans hosts."""
     name = f"{command.prefix}{command.role}"
     return f"{name}.sh" if scripts_of(command) == 1 else f"{name}-host{host}.sh"
 

@@ -165,7 +165,6 @@ class _Kept:
 
 
 def _wider(sliders: Sequence[Slider], at: Places) -> Iterator[Places]:
-    """Combinations with the next wider limit on one time."""
     for number, slider in enumerate(sliders):
         if at[number] + 1 < len(slider.stops):
             yield (*at[:number], at[number] + 1, *at[number + 1 :])

@@ -32,7 +32,6 @@ class Candidate:
 
     @property
     def sides(self) -> tuple[Candidate, ...]:
-        """Itself, or prefill and decode."""
         return (self,) if self.decode is None else (self, self.decode)
 
     @property
@@ -105,7 +104,6 @@ class DaySchedule(Framed):
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
-        """Each candidate hour by hour."""
         return tuple(self._rows())
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
@@ -155,10 +153,8 @@ class DaySchedule(Framed):
             yield f"Replica-hours that the simulation asks for beside those of the stored goodput: {moved}."
 
     def __repr__(self) -> str:
-        """The first sentence."""
         return f"<Schedule: {next(self.sentences())}>"
 
 
 def replica_range(least: int, most: int, named: str = "") -> str:
-    """`1 replica`, `2 to 3 prefill replicas`."""
     return f"{most if least == most else f'{least} to {most}'} {named}{'replica' if most == 1 else 'replicas'}"

@@ -40,7 +40,6 @@ class PoolSchedule(Framed):
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
-        """Each model hour by hour."""
         return tuple(self._rows())
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
@@ -53,7 +52,6 @@ class PoolSchedule(Framed):
 
     @property
     def device_hours(self) -> float:
-        """Of all models together."""
         return sum(one.device_hours for one in self.models)
 
     @property
@@ -106,5 +104,4 @@ class PoolSchedule(Framed):
         )
 
     def __repr__(self) -> str:
-        """The first sentence."""
         return f"<PoolSchedule: {next(self.sentences())}>"

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple, cast
 
 from queries.asking import NEAREST, Answer, Question, limit_table, question_of, report, settings, shown_names
 from queries.replaying import Recorded, RecordingSession, limit_variables
@@ -14,12 +15,15 @@ from queries.scope_list import SHOWN_FIRST, ScopeEntry
 from store.errors import SweepdbError
 from store.location import StoreLocation
 from sweepdb.planning import short_plan
+from sweepdb.site.prepared import Wanted
 from sweepdb.web.documents import PICTURE_SHAPE, answer_document, column_meanings
 from sweepdb.web.pool import Told, status_of, told
 
 Document = dict[str, object]
 # What the page asks besides limits; `sweepdb/web/static/explore.js` says the same of the served page.
-REPORTS: Mapping[str, Mapping[str, object]] = {"best": {"top": 10}, "pareto": {"max_points": 300}}
+_TOP, _MOST_POINTS, _FEWEST_POINTS = 10, 300, 60
+USUAL = {one.keyword: one.slider.usual for one in limit_table() if one.slider and one.slider.usual}
+"""The limits of a page that is opened without any: answers under them are written, and need no engine."""
 _BUDGET = "num_devices"
 _OF_BROWSER = ("columns", "rows", "rows_left_out", "shown", "sql", "took_ms", "plans", "nearest")
 _NOTHING = 1e-9  # no row keeps a limit of so little
@@ -57,6 +61,22 @@ def choices_of(entries: Iterable[ScopeEntry]) -> list[PageChoice]:
     ]
 
 
+class NearestAsked(NamedTuple):
+    """How nearest misses are looked up: the variables of each look, beside those of the report."""
+
+    variables: list[list[str]]
+    setup: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ChoiceDocuments:
+    """The documents of a choice; its scenarios, and what is asked of each place of `Documents.setups`."""
+
+    scopes: list[Document] = field(default_factory=list)
+    ids: set[int] = field(default_factory=set)
+    wanted: dict[int, list[Wanted]] = field(default_factory=dict)
+
+
 @dataclass(slots=True, kw_only=True)
 class Documents:
     """Makes the documents of a store; statements that scopes have in common are kept once."""
@@ -67,23 +87,23 @@ class Documents:
     reports: dict[str, Document] = field(default_factory=dict)
     _places: dict[object, int] = field(default_factory=dict)
     _refused: dict[object, Document] = field(default_factory=dict)
-    _nearests: dict[object, Document | None] = field(default_factory=dict)
-    _ids: set[int] = field(default_factory=set)
+    _nearests: dict[object, NearestAsked | None] = field(default_factory=dict)
+    _made: ChoiceDocuments = field(default_factory=ChoiceDocuments)
 
-    def of_choice(self, choice: PageChoice) -> tuple[list[Document], frozenset[int]]:
-        found: list[Document] = []
-        self._ids.clear()
+    def of_choice(self, choice: PageChoice) -> ChoiceDocuments:
+        self._made = ChoiceDocuments()
         with RecordingSession(self.location) as session:
             for device, family in choice.scopes():
                 scope = {**choice.values, "device": device, "family": family}
                 given = {name: value for name, value in scope.items() if value is not None}
-                answers: Document = {}
-                for name, beside in REPORTS.items():
-                    by_device = {"by_device": True} if name == "pareto" and choice.devices(device) > 1 else {}
-                    asked = {**given, **beside, **by_device}
+                answers: dict[str, Document] = {}
+                for name, beside in beside_limits(choice.devices(device)).items():
+                    asked = {**given, **beside}
                     answers[name] = self._answered(session, name, asked)
-                found.append({"device": device, "family": family, "answers": answers})
-        return found, frozenset(self._ids)
+                    if device is family is None and "refused" not in answers[name]:
+                        answers[name]["first"] = self._first(session, name, asked)
+                self._made.scopes.append({"device": device, "family": family, "answers": answers})
+        return self._made
 
     def _answered(self, session: RecordingSession, name: str, asked: Mapping[str, object]) -> Document:
         """All of an answer that does not move with limits; or the error that every question of this scope is."""
@@ -92,18 +112,36 @@ class Documents:
             answer = session.ask(question_of(name, asked))
         except SweepdbError as error:
             return _refused(error)
-        self._ids |= session.scenario_ids()
-        scope = session.scope_sql()
+        self._made.ids |= session.scenario_ids()
+        scope, variables = session.scope_sql(), _variables(answer.parameters)
         document = answer_document(Told(answer=answer, state=self.state, took_ms=0.0), picture=PICTURE_SHAPE)
         self._describe(name, answer)
+        setup = self._setup(name, session.kind(), question_of(name, asked))
+        nearest = self._nearest(session, asked) if name == "best" else None
+        for place in (setup, *((nearest.setup,) if nearest else ())):
+            self._made.wanted.setdefault(place, []).append(Wanted(scope, variables))
         return {
             **{key: value for key, value in document.items() if key not in _OF_BROWSER},
             "scope": scope,
-            "variables": _variables(answer.parameters),
-            "setup": self._setup(name, session.kind(), question_of(name, asked)),
+            "variables": variables,
+            "setup": setup,
             "refuses": self._refusals(name, session, asked),
-            "nearest": self._nearest(session, asked) if name == "best" else None,
+            "nearest": nearest and nearest._asdict(),
         }
+
+    def _first(self, session: RecordingSession, name: str, asked: Mapping[str, object]) -> object:
+        """The rows under the usual limits, as a page shows them first; None where there are none."""
+        try:
+            answer = session.ask(question_of(name, {**asked, **USUAL}))
+        except SweepdbError:  # a phase without one of these limits
+            return None
+        document = answer_document(Told(answer=answer, state=self.state, took_ms=0.0))
+        if document["rows_left_out"]:
+            return None
+        places = [
+            answer.columns.index(one["name"]) for one in cast("list[dict[str, str]]", self.reports[name]["columns"])
+        ]
+        return [[row[place] for place in places] for row in cast("list[list[object]]", document["rows"])] or None
 
     def _describe(self, name: str, answer: Answer) -> None:
         if name in self.reports and "columns" in self.reports[name]:
@@ -114,13 +152,13 @@ class Documents:
             "told_sql": answer.sql, "columns": column_meanings(asked, columns), "shown": shown_by_limit(name),
         }  # fmt: skip
 
-    def _nearest(self, session: RecordingSession, asked: Mapping[str, object]) -> Document | None:
+    def _nearest(self, session: RecordingSession, asked: Mapping[str, object]) -> NearestAsked | None:
         kind = session.kind()
         if kind not in self._nearests:
             self._nearests[kind] = self._looked_up(session, asked)
         return self._nearests[kind]
 
-    def _looked_up(self, session: RecordingSession, asked: Mapping[str, object]) -> Document | None:
+    def _looked_up(self, session: RecordingSession, asked: Mapping[str, object]) -> NearestAsked | None:
         session.asked.clear()
         question = question_of("best", {**asked, "tpot_limit": _NOTHING, "ttft_limit": _NOTHING})
         try:
@@ -135,10 +173,9 @@ class Documents:
         self.reports.setdefault(NEAREST, {
             "columns": column_meanings(nearest, answer.nearest_columns), "shown": shown_by_limit(NEAREST),
         })  # fmt: skip
-        return {
-            "variables": [_variables(values) for values in looked_up],
-            "setup": self._setup(_NEAREST_KIND, session.kind(), question),
-        }
+        return NearestAsked(
+            [_variables(values) for values in looked_up], self._setup(_NEAREST_KIND, session.kind(), question)
+        )
 
     def _setup(self, name: str, kind: object, question: Question) -> int:
         """The place of the statements that make a report ready."""
@@ -167,6 +204,12 @@ class Documents:
                     found[one.keyword] = _refused(error)
             self._refused[key] = dict(found)
         return self._refused[key]
+
+
+def beside_limits(devices: int) -> dict[str, dict[str, object]]:
+    points = max(_FEWEST_POINTS, min(_MOST_POINTS, 2 * _MOST_POINTS // devices))
+    by_device = {"by_device": True} if devices > 1 else {}
+    return {"best": {"top": _TOP}, "pareto": {"max_points": points, **by_device}}
 
 
 def _refused(error: SweepdbError) -> Document:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 from queries.connect import StoreConnection
 from queries.publishing import Publication
-from queries.replaying import asked_sql, limit_variables
+from queries.replaying import asked_sql, limit_variables, parted
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
@@ -20,7 +20,8 @@ from store.reading import duckdb, read_state
 from store.whole_files import unwritable
 from sweepdb.reporting import vega_script
 from sweepdb.site.engine import find_engine, packed
-from sweepdb.site.scopes import Documents, PageChoice, choices_of, short_plans
+from sweepdb.site.prepared import quoted, rows_of_choice, write_tables
+from sweepdb.site.scopes import USUAL, Documents, PageChoice, choices_of, short_plans
 from sweepdb.web.documents import limits_module, table_document
 from sweepdb.web.listings import measured_listing
 
@@ -29,7 +30,6 @@ _OWN = Path(__file__).parent / "static"  # in place of what asks a server
 _SERVED_ONLY = ("decide.js", "listings.js", "main.js", "report_page.js", "pictures")  # pages that a server answers
 _MARK = "site.json"
 _RELATIONS = ("probe", "device")  # that reports of the page are built on
-_FORM = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"  # small blocks: a table has a hundred short columns
 _LOADING = (
     "Loading ... A folder opened from a disk stays like this: run <code>python -m http.server</code> in it, and open"
     " http://127.0.0.1:8000."
@@ -106,13 +106,11 @@ def write_data(location: StoreLocation, entries: list[ScopeEntry], data: Path) -
         connection.provide(_RELATIONS)
         for place, choice in enumerate(choices):
             (data / str(place)).mkdir()
-            scopes, ids = documents.of_choice(choice)
-            plans = _write_choice(connection.duckdb, data / str(place) / "rows.duckdb", ids)
-            _dump(data / str(place) / "scopes.json", {"scopes": scopes, "plans": short_plans(plans)})
+            _write_choice(connection.duckdb, documents, choice, data / str(place))
         probes = _write_parquet(connection.duckdb, data / "probes.parquet")
     measured = measured_listing(location)
     _dump(data / "measured.json", {**table_document(measured.columns, measured.rows), "state": documents.state})
-    _dump(data / "setups.json", [one._asdict() for one in documents.setups])
+    _dump(data / "setups.json", [parted(one)._asdict() for one in documents.setups])
     _dump(data / _MARK, _described(location, documents, entries, choices))
     return probes
 
@@ -123,36 +121,27 @@ def _described(
     return {
         "version": version("sweepdb"), "state": documents.state, "store": location.path.name if location.path else "",
         "scope": table_document(ScopeEntry._fields, entries), "choices": [dict(one.values) for one in choices],
-        "variables": limit_variables(), "asked": asked_sql(), "reports": documents.reports,
+        "variables": limit_variables(), "asked": asked_sql(), "reports": documents.reports, "usual": USUAL,
     }  # fmt: skip
 
 
-def _write_choice(connection: duckdb.DuckDBPyConnection, path: Path, ids: Collection[int]) -> list[str]:
-    numbers = ", ".join(map(str, sorted(ids))) or "NULL"
-    connection.execute(f"ATTACH '{_quoted(path)}' AS site ({_FORM})")
-    try:
-        connection.execute(
-            f"CREATE TABLE site.probe AS FROM memory.main.probe WHERE scenario_id IN ({numbers})"
-            " ORDER BY scenario_id, batch_size"
-        )
-        connection.execute("CREATE TABLE site.device AS FROM memory.main.device")
-        return [
-            str(row[0]) for row in connection.execute("SELECT DISTINCT plan FROM site.probe ORDER BY ALL").fetchall()
-        ]
-    finally:
-        connection.execute("DETACH site")
+def _write_choice(
+    connection: duckdb.DuckDBPyConnection, documents: Documents, choice: PageChoice, folder: Path
+) -> None:
+    made = documents.of_choice(choice)
+    with rows_of_choice(connection, made.ids) as rows:
+        for setup, wanted in made.wanted.items():
+            write_tables(rows, documents.setups[setup], wanted, folder / f"{setup}.duckdb")
+        plans = rows.execute("SELECT DISTINCT plan FROM probe ORDER BY ALL").fetchall()
+    _dump(folder / "scopes.json", {"scopes": made.scopes, "plans": short_plans([str(plan) for (plan,) in plans])})
 
 
 def _write_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     written = connection.execute(
         "COPY (FROM memory.main.probe ORDER BY model, device, scenario_id, batch_size)"
-        f" TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)"
+        f" TO '{quoted(path)}' (FORMAT parquet, COMPRESSION zstd)"
     ).fetchone()
     return int(written[0]) if written else 0
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
 
 
 def _dump(path: Path, value: object) -> None:

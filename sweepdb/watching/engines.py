@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import yaml
 
 from store.errors import InputError
 from store.schema import Phase
@@ -57,53 +60,13 @@ class EngineMetrics:
         return tuple(f"{self.prefix}{self.joint}{name}" for name in names)
 
 
-METRICS: tuple[EngineMetrics, ...] = (
-    EngineMetrics(
-        engine="vllm",
-        shown="vLLM",
-        prefix="vllm",
-        cache_use=("kv_cache_usage_perc", "gpu_cache_usage_perc"),
-        request_tpot=("request_time_per_output_token_seconds",),
-        token_gaps=("inter_token_latency_seconds", "time_per_output_token_seconds"),
-        queued=("request_queue_time_seconds",),
-        prompts=("request_prompt_tokens",),
-        outputs=("request_generation_tokens",),
-        finished=("request_success_total",),
-        cached_tokens=("prefix_cache_hits_total", "gpu_prefix_cache_hits_total"),
-        looked_up_tokens=("prefix_cache_queries_total", "gpu_prefix_cache_queries_total"),
-        room=("cache_config_info",),
-        room_labels=(("kv_cache_size_tokens",), ("num_gpu_blocks", "block_size")),
-    ),
-    EngineMetrics(
-        engine="sglang",
-        shown="SGLang",
-        prefix="sglang",
-        running=("num_running_reqs",),
-        waiting=("num_queue_reqs",),
-        cache_use=("token_usage",),
-        token_gaps=("inter_token_latency_seconds", "time_per_output_token_seconds"),
-        queued=("queue_time_seconds",),
-        prompts=("prompt_tokens_histogram",),
-        outputs=("generation_tokens_histogram",),
-        finished=("num_requests_total",),
-        cached_tokens=("cached_tokens_total",),
-        looked_up_tokens=("prompt_tokens_total",),
-        room=("max_total_num_tokens",),
-        part_label="priority",
-    ),
-    EngineMetrics(
-        engine="trtllm",
-        shown="TensorRT-LLM",
-        prefix="trtllm",
-        joint="_",
-        cache_use=("kv_cache_utilization",),
-        request_tpot=("time_per_output_token_seconds",),
-        queued=("request_queue_time_seconds",),
-        finished=("request_success_total",),
-        cached_tokens=("prompt_cached_tokens_total",),
-        looked_up_tokens=("prompt_tokens_total",),
-        room=("kv_cache_max_blocks", "kv_cache_tokens_per_block"),
-    ),
+def _plain(value: Any) -> Any:  # noqa: ANN401  texts, and lists of them
+    return tuple(map(_plain, value)) if isinstance(value, list) else value
+
+
+METRICS = tuple(
+    EngineMetrics(**{name: _plain(value) for name, value in engine.items()})
+    for engine in yaml.safe_load(Path(__file__).with_name("metrics.yaml").read_text(encoding="utf-8"))
 )
 _HISTOGRAMS = ("ttft", "request_tpot", "token_gaps", "e2e", "queued", "prompts", "outputs")
 _COUNTERS = ("prompt_tokens", "output_tokens", "finished", "cached_tokens", "looked_up_tokens")

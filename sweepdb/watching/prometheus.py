@@ -78,7 +78,6 @@ class Histogram:
             lower, below = bound, up_to
 
     def _log_likelihood(self, spread: float, filled: Iterable[tuple[float, float, float]]) -> float:
-        """Of a standard deviation of logarithms."""
         middle = math.log(self.mean) - spread * spread / 2.0
 
         def share(bound: float) -> float:

@@ -66,12 +66,10 @@ class Watched(Framed):
 
     @property
     def sides(self) -> tuple[Watched, ...]:
-        """Itself, or prefill and decode."""
         return (self,) if self.decode is None else (self, self.decode)
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
-        """Every number."""
         return tuple((side.role, *one) for side in self.sides for one in side.judged)
 
     @property
@@ -86,7 +84,6 @@ class Watched(Framed):
             yield from (f"{before}{line}" for line in side.said)
 
     def __repr__(self) -> str:
-        """The first sentence."""
         return f"<Watched {self.probe}: {self.said[0]}>"
 
 
@@ -227,7 +224,6 @@ class _Judging:
         return self.planned.instance.scenario.phase
 
     def _counted(self, load: Mean) -> str:
-        """A load in words."""
         if self._phase == "prefill":
             return f"{load.value:.3g} requests/s"
         return f"{load.value:.1f} requests in flight" if load.value < _MANY else f"{load.value:,.0f} requests in flight"

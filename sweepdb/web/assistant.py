@@ -157,7 +157,6 @@ def _text_of(value: object) -> str:
 
 
 def _cut(value: Any) -> Any:  # noqa: ANN401  of JSON
-    """A document whose texts are short."""
     if isinstance(value, str):
         return value if len(value) <= _MOST_LETTERS else f"{value[:_MOST_LETTERS]} ..."
     if isinstance(value, dict):
@@ -166,8 +165,6 @@ def _cut(value: Any) -> Any:  # noqa: ANN401  of JSON
 
 
 def _told(work: _Tool) -> Callable[..., Awaitable[str]]:
-    """A tool that sends its document as a text; its errors are two sentences."""
-
     @wraps(work)
     async def tool(*arguments: Any, **named: Any) -> str:  # noqa: ANN401  those of the tool
         try:
@@ -194,7 +191,6 @@ class _Server(MCPServer):
 
 
 def _sentence(name: str, error: ToolError) -> str:
-    """The fault of a call, without the words of the library."""
     cause = error.__cause__
     if isinstance(cause, ValidationError):
         wrong = cause.errors(include_url=False, include_input=False)[0]

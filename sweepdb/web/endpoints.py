@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import version
 
@@ -32,7 +32,7 @@ from sweepdb.web.listings import (
     sweeps_listing,
     trend_listing,
 )
-from sweepdb.web.openapi import openapi_document, parameter_of
+from sweepdb.web.openapi import documented_paths, openapi_document, parameter_of
 from sweepdb.web.pool import SessionPool, UnknownPathError
 from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 
@@ -48,24 +48,13 @@ class Endpoints:
         self._sql = sql
 
     def routes(self) -> list[Route]:
-        found: Mapping[str, Callable[[Request], object]] = {
-            "reports": self.reports,
-            "scope": self.scope,
-            "state": self.state,
-            "schema": self.schema,
-            "coverage": self.coverage,
-            "sweeps": self.sweeps,
-            "measured": self.measured,
+        found: dict[str, Callable[[Request], object]] = {
+            **{path: getattr(self, path.partition("/")[0]) for path in documented_paths()},
             "openapi.json": self.openapi,
             "answer/{name}": self.answer,
-            "decide": self.decide,
             "decide.sh": self.decide,
-            "probe/{reference}": self.probe,
-            "explain/{reference}": self.explain,
-            "regress": self.regress,
-            "trend": self.trend,
         }
-        found = {**found, **{f"{name}.{form}": found[name] for name in _DRAWN for form in _FORMATS}}
+        found |= {f"{name}.{form}": found[name] for name in _DRAWN for form in _FORMATS}
         routes = [Route(f"/api/v1/{path}", answered) for path, answered in found.items()]
         return [*routes, Route("/api/v1/sql", self.sql, methods=["POST"])] if self._sql else routes
 
@@ -132,7 +121,6 @@ class Endpoints:
         return JSONResponse({**document, "store": self._pool.location.display, "sql": self._sql})
 
     async def state(self, _: Request) -> Response:
-        """The store's state now: another one than an answer's means that there is more to see."""
         return JSONResponse({"state": await self._pool.state(), "store": self._pool.location.display})
 
     async def schema(self, _: Request) -> Response:
@@ -145,7 +133,6 @@ class Endpoints:
         ]))  # fmt: skip
 
     async def sweeps(self, request: Request) -> Response:
-        """Requests to evaluate, validations and imports."""
         return await self._listed(request, sweeps_listing)
 
     async def measured(self, request: Request) -> Response:
@@ -157,7 +144,6 @@ class Endpoints:
         return await self._listed(request, lambda location: regress_listing(location, request.query_params))
 
     async def trend(self, request: Request) -> Response:
-        """Steps of measured settings over days."""
         return await self._listed(request, lambda location: trend_listing(location, request.query_params))
 
     async def probe(self, request: Request) -> Response:
@@ -192,7 +178,6 @@ class Endpoints:
         return Response(picture, media_type="image/svg+xml")
 
     async def openapi(self, _: Request) -> Response:
-        """The document that clients are made from."""
         return JSONResponse(openapi_document(version("sweepdb"), sql=self._sql))
 
     async def sql(self, request: Request) -> Response:
@@ -212,5 +197,4 @@ async def _document(made: Callable[[], object]) -> Response:
 
 
 def _named(request: Request) -> str:
-    """The reference of an address, without the form behind it."""
     return str(request.path_params["reference"]).partition(".")[0]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
+
+import yaml
 
 from queries.asking import Keyword, Report, asked_reports, keywords_of
 from sweepdb.deciding import BUDGET, GAIN, MODE, REPORT, Mode
@@ -13,70 +17,36 @@ _TEXT = {"type": "string"}
 _KINDS: dict[type, dict[str, object]] = {
     bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": "number"}, str: {"type": "string"},
 }  # fmt: skip
-_STATE = {
-    "name": "state", "in": "query", "schema": _TEXT,
-    "description": "the state that an earlier answer told: rows of that moment, while the server still has them",
-}  # fmt: skip
-_REFERENCE = {"name": "reference", "in": "path", "required": True, "schema": _TEXT,
-              "description": "a probe, such as a1b2c3d4:175"}  # fmt: skip
-_METRIC = {
-    "name": "metric", "in": "query", "schema": _TEXT,
-    "description": "only points of this metric, such as ttft_ms; a picture is of one",
-}  # fmt: skip
-_STEP = {"name": "step", "in": "query", "schema": {"type": "string", "enum": ["encode", "prefill", "decode"]},
-         "description": "only this step"}  # fmt: skip
-_OF_RUNS = [
-    {"name": name, "in": "query", "schema": _TEXT, "description": f"a part of the {name}'s name"}
-    for name in ("model", "device")
-]
-_SIDES = [
-    {"name": name, "in": "query", "required": True, "schema": _TEXT,
-     "description": "a tag, an engine's version, days (2026-05-01..2026-05-31), or a sweep, whose rows are predicted"}
-    for name in ("baseline", "against")
-]  # fmt: skip
-_FORM = "; .csv, .svg and .vl behind it are other forms"
 _WRONG = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-_ERRORS = {
-    "400": {"description": "a parameter is wrong", "content": _WRONG},
-    "404": {"description": "no such report or address", "content": _WRONG},
-    "503": {"description": "too many wait", "content": _WRONG},
-    "504": {"description": "the answer took too long", "content": _WRONG},
-}
+
+
+@functools.cache
+def _said() -> Any:  # noqa: ANN401  a document
+    return yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+
+
+def documented_paths() -> Iterable[str]:
+    return _said()["paths"].keys()  # type: ignore[no-any-return]
+
+
+def _parameters(names: Iterable[str]) -> list[dict[str, object]]:
+    return [{"name": name, **_said()["parameters"][name]} for name in names]
 
 
 def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
-    paths: dict[str, object] = {
-        "/api/v1/reports": _path("Reports and the parameters that each takes", "reports"),
-        "/api/v1/scope": _path("Models, devices, workloads and formats that are stored", "scope"),
-        "/api/v1/state": _path("The state of the store now", "state"),
-        "/api/v1/schema": _path("Views and columns of SQL", "schema"),
-        "/api/v1/coverage": _path("The report coverage", "coverage"),
-        "/api/v1/sweeps": _path(f"Sweeps, the newest first{_FORM}", "sweeps"),
-        "/api/v1/measured": _path(f"Measured points, and predictions beside them{_FORM}", "measured", [_METRIC]),
-        "/api/v1/probe/{reference}": _path("Every column of a probe", "probe", [_REFERENCE]),
-        "/api/v1/explain/{reference}": _path(
-            f"The operators of a probe's steps{_FORM}", "explain", [_REFERENCE, _STEP]
-        ),
-        "/api/v1/regress": _path(
-            "What got worse between two sides, setting by setting; .csv behind it is another form",
-            "regress",
-            [*_SIDES, *_OF_RUNS],
-        ),
-        "/api/v1/trend": _path(f"Steps of measured settings over days{_FORM}", "trend", _OF_RUNS),
-        "/api/v1/decide": _path(
-            "What to deploy on what is known now, and the run worth most; .sh behind it is that run's script",
-            "decide",
-            _decided(),
-        ),
-        **{f"/api/v1/answer/{asked.name}": _answer_path(asked) for asked in asked_reports().values()},
-    }
+    paths: dict[str, object] = {}
+    for path, said in _said()["paths"].items():
+        name = path.partition("/")[0]
+        parameters = _decided() if name == "decide" else _parameters(said.get("parameters", ()))
+        paths[f"/api/v1/{path}"] = {"get": _operation(said["summary"], name, parameters)}
+    paths |= {f"/api/v1/answer/{asked.name}": _answer_path(asked) for asked in asked_reports().values()}
     if sql:
         paths["/api/v1/sql"] = {"post": _operation("One read-only statement, sent as text", "sql", [])}
     return {
         "openapi": "3.1.0",
         "info": {"title": "sweepdb", "version": version, "description": "Answers from stored rows; nothing evaluates."},
         "paths": paths,
-        "components": {"schemas": {"Error": _ERROR, "Answer": _ANSWER}},
+        "components": {"schemas": _said()["schemas"]},
     }
 
 
@@ -117,54 +87,16 @@ def schema_of(hint: Any) -> dict[str, object]:  # noqa: ANN401  a type hint is o
 
 def _answer_path(asked: Report) -> dict[str, object]:
     columns = ", ".join(f"{one.name} ({one.unit})" for one in asked.columns)
-    operation = _operation(asked.summary, f"answer_{asked.name}", [*map(parameter_of, keywords_of(asked)), _STATE])
+    operation = _operation(
+        asked.summary, f"answer_{asked.name}", [*map(parameter_of, keywords_of(asked)), *_parameters(["state"])]
+    )
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Answer"}}}
-    operation["responses"] = {"200": {"description": f"Rows of {columns}", "content": content}, **_ERRORS}
+    operation["responses"]["200"] = {"description": f"Rows of {columns}", "content": content}
     return {"get": operation}
-
-
-def _path(summary: str, name: str, parameters: Sequence[object] = ()) -> dict[str, object]:
-    return {"get": _operation(summary, name, parameters)}
 
 
 def _operation(summary: str, name: str, parameters: Sequence[object]) -> dict[str, Any]:
     answered = {"200": {"description": "A document", "content": {"application/json": {"schema": {"type": "object"}}}}}
+    errors = {code: {"description": wrong, "content": _WRONG} for code, wrong in _said()["errors"].items()}
     return {"summary": summary, "operationId": name.replace("-", "_"), "parameters": list(parameters),
-            "responses": {**answered, **_ERRORS}}  # fmt: skip
-
-
-_ERROR = {"type": "object", "required": ["error"], "properties": {"error": _TEXT, "hint": {"type": ["string", "null"]}}}
-_COLUMNS = {
-    "type": "array",
-    "items": {"type": "object", "properties": {"name": _TEXT, "unit": _TEXT, "meaning": _TEXT}},
-}
-_ROWS = {"type": "array", "items": {"type": "array"}}
-_OF_INTERVAL = {name: {"type": "number"} for name in ("least_ms", "most_ms", "e2e_ms", "output_tokens_per_s")}
-_ANSWER = {
-    "type": "object",
-    "properties": {
-        "report": _TEXT,
-        "state": {**_TEXT, "description": "digits of the store's state; send them back for rows of the same moment"},
-        "columns": _COLUMNS,
-        "rows": _ROWS,
-        "rows_left_out": {"type": "integer"},
-        "plans": {"type": "object", "description": "plans of the rows as people write them: TP8 EP8"},
-        "groups": {"type": "array", "items": _TEXT, "description": "what question_group counts"},
-        "nearest": {"type": "object", "properties": {"columns": _COLUMNS, "rows": _ROWS}},
-        "limits": {"type": "object"},
-        "rules": {"type": "object"},
-        "versions": {"type": "object"},
-        "expected_error": {"type": "array", "items": {"type": "object"}},
-        "ttft_intervals": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"probe": _TEXT, **_OF_INTERVAL},
-            },
-            "description": "rows whose TTFT lies between two numbers: users in step, and users who drift apart",
-        },
-        "notes": {"type": "array", "items": _TEXT},
-        "sql": _TEXT,
-        "parameters": {"type": "object"},
-    },
-}
+            "responses": {**answered, **errors}}  # fmt: skip

@@ -258,7 +258,6 @@ class _Coordinating:
         self.tally.unplayed.update(outcome.played.unplayed.values())
 
     def _rest(self, cut: Cut[_Item]) -> ShardTask | None:
-        """The shard again, with what is missing now; nothing of it is counted twice."""
         before, scenarios = replace(self.tally, failures=Counter(self.tally.failures)), self.scenarios
         task = self._task(cut)
         self.tally, self.scenarios = before, scenarios

@@ -41,7 +41,7 @@ def page_of(chromium, address, path):
     watched = Watched(page, address)
     started = time.perf_counter()
     page.goto(address + path)
-    page.locator("#picture svg path").first.wait_for(timeout=60_000)
+    page.locator("#picture svg path, #picture canvas").first.wait_for(timeout=60_000)
     first = time.perf_counter() - started
     page.locator("body:not([data-seq='0'])").wait_for(timeout=60_000)
     yield watched, first

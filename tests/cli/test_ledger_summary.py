@@ -187,12 +187,12 @@ def test_the_command_writes_what_it_finds_the_same_each_time(tmp_path):
         assert {row["device"] for row in csv.DictReader(file)} >= {"h100_sxm", "TEST_DEVICE"}
 
 
-FEW_POINTS = {"gb300", "gb200", "a100_sxm_40gb", "rtx_pro_6000_server", "h800", "h20_3e", "h20"}  # 224 of 2,434
+FEW_POINTS = {"gb200", "a100_sxm_40gb", "rtx_pro_6000_server"}  # 130 of 2,434
 
 
 @pytest.mark.survival
 def test_errors_of_devices_with_few_points_are_what_the_command_finds(tmp_path):
-    assert_found(tmp_path, FEW_POINTS.__contains__)
+    assert assert_found(tmp_path, FEW_POINTS.__contains__) > 50
     module.write_csv(tmp_path / DEVICES.name, ShippedDevice, shipped_devices())
     assert (tmp_path / DEVICES.name).read_text() == DEVICES.read_text()
 
@@ -201,10 +201,11 @@ def test_errors_of_devices_with_few_points_are_what_the_command_finds(tmp_path):
 def test_the_errors_that_ship_are_what_the_command_finds(tmp_path):
     """Of every device but the two with most points, H100 and B200: all of them take minutes. What the summary states
     follows from the errors (tests/cli/test_error_regions.py)."""
-    assert_found(tmp_path, lambda device: device not in {"h100_sxm", "b200_sxm"})
+    assert assert_found(tmp_path, lambda device: device not in {"h100_sxm", "b200_sxm"}) > 100
 
 
 def assert_found(folder, wanted):
+    """The errors of these devices are those that ship; returns how many."""
     files = [shared_data("e2e", name) for name in ("serving.csv", "published.csv")]
     records = (record for path in files for record in read_measurements(path).records)
     points = [one for one in points_of(records) if wanted(one.deployment.device.name)]
@@ -218,4 +219,4 @@ def assert_found(folder, wanted):
     found = (folder / POINTS.name).read_text().splitlines()
     shipped = [line for line in POINTS.read_text().splitlines()[1:] if line.split(",")[6] in devices]
     assert found[1:] == shipped
-    assert len(shipped) > 100
+    return len(shipped)

@@ -38,15 +38,15 @@ LOAD = PairLoad(output_length=101.0)
 
 def test_a_pair_by_hand():
     # 8 decode for 100 x 10 ms: 8 a second; 2 servers of 100 ms are busy 8 x 0.1 / 2 = 0.4 of the time. Without the
-    # wait 8 x (0.12 + 0.005 + 1) = 9 users: the other 8 offer 0.3556, wait 0.5 x 0.3556^(sqrt 6 - 1) / (2 x 0.6444)
-    # x 100 = 8.673 ms. 9.0694 users over 2 servers: the burst waits 100 x 0.5 x (4.5347 - 1) = 176.73 ms.
+    # wait 8 x (0.12 + 0.005 + 1) = 9 users: the other 8 offer 0.3556, wait 0.5 x 0.3556 / 0.6444 x 100 = 27.586 ms.
+    # 9.2207 users over 2 servers: the burst waits 100 x 0.5 x (4.6103 - 1) = 180.52 ms.
     found = pair_times(PREFILL, DECODE, LOAD)
     assert found.requests_per_s == pytest.approx(8.0)
     assert found.prefill_utilisation == pytest.approx(0.4)
-    assert found.wait_ms == pytest.approx(8.673, rel=1e-3)
-    assert found.users == pytest.approx(9.0694, rel=1e-4)
-    assert found.burst_ms == pytest.approx(176.73, rel=1e-3)
-    assert found.ttft_ms == pytest.approx(120 + 5 + 0.9 * 8.673 + 0.1 * 176.73, rel=1e-4)
+    assert found.wait_ms == pytest.approx(27.586, rel=1e-4)
+    assert found.users == pytest.approx(9.2207, rel=1e-4)
+    assert found.burst_ms == pytest.approx(180.52, rel=1e-4)
+    assert found.ttft_ms == pytest.approx(120 + 5 + 0.9 * 27.586 + 0.1 * 180.52, rel=1e-4)
     assert found.e2e_ms == pytest.approx(found.ttft_ms + 1000)
 
 
@@ -106,11 +106,9 @@ def test_reports_take_the_same_share_of_a_line():
 
 def test_waiting_for_a_server():
     # One server, random arrivals, equal services: load / (2 (1 - load)) services (Pollaczek-Khinchine).
-    assert queueing_ms(0.5, 2.0, 1) == pytest.approx(1.0)
-    assert queueing_ms(0.8, 1.0, 1) == pytest.approx(2.0)
-    # Seven servers: 0.5 x 0.5^(sqrt 16 - 1) / (7 x 0.5) = 0.017857.
-    assert queueing_ms(0.5, 1.0, 7) == pytest.approx(0.0178571, rel=1e-5)
-    assert queueing_ms(0.0, 1.0, 3) == 0.0
+    assert queueing_ms(0.5, 2.0) == pytest.approx(1.0)
+    assert queueing_ms(0.8, 1.0) == pytest.approx(2.0)
+    assert queueing_ms(0.0, 1.0) == 0.0
 
 
 @settings(deadline=None)
@@ -276,7 +274,7 @@ def played_errors(count):
 
 
 def test_the_closed_form_is_near_a_play_of_every_request():
-    # Measured over these 60: TTFT 1.1 % median, 8.4 % p90; rate 2.0 %, 6.2 % at most; TPOT 0.4 %, 1.8 % at most. TTFT
+    # Measured over these 60: TTFT 2.6 % median, 10.1 % p90; rate 2.0 %, 5.1 % at most; TPOT 0.5 %, 2.9 % at most. TTFT
     # is furthest off, and too long, where a handful of users keep one server 90 % busy: they fall into step.
     errors = np.abs(played_errors(60))
     assert np.median(errors, axis=0) == pytest.approx(np.zeros(3), abs=0.03)

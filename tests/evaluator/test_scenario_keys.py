@@ -285,11 +285,11 @@ def field_of(path: tuple[str | int, ...]) -> str:
     return ".".join(part for part in path if isinstance(part, str))
 
 
-@pytest.mark.survival  # every field of every scenario: most of a minute
-def test_a_key_changes_exactly_when_a_number_does():
+def moves(wanted):
+    """By field, whether a key and whether a number changes with it in any of these scenarios."""
     key_moves: dict[str, bool] = {}
     number_moves: dict[str, bool] = {}
-    for name, scenario in scenarios().items():
+    for name, scenario in wanted:
         key, numbers = key_of(scenario), numbers_of(scenario)
         for path, value in leaves(scenario):
             other = put(scenario, path, changed(path, value))
@@ -302,11 +302,25 @@ def test_a_key_changes_exactly_when_a_number_does():
             field = field_of(path)
             key_moves[field] = key_moves.get(field, False) or other_key != key
             number_moves[field] = number_moves.get(field, False) or moved
+    return key_moves, number_moves
+
+
+@pytest.mark.survival
+def test_no_two_numbers_have_one_key():
+    key_moves, number_moves = moves(list(scenarios().items())[::10])
+    changing = {field for field, changes in number_moves.items() if changes}
+    assert len(changing) > 20
+    assert changing <= {field for field, changes in key_moves.items() if changes}
+
+
+@pytest.mark.long  # every field of every scenario: most of a minute
+def test_a_key_changes_exactly_when_a_number_does():
+    key_moves, number_moves = moves(scenarios().items())
     # Over all scenarios: what is in the key makes a difference somewhere.
-    assert {field for field, moves in key_moves.items() if moves} - HIDDEN == {
-        field for field, moves in number_moves.items() if moves
+    assert {field for field, changes in key_moves.items() if changes} - HIDDEN == {
+        field for field, changes in number_moves.items() if changes
     }
-    assert {field for field, moves in key_moves.items() if not moves} == {
+    assert {field for field, changes in key_moves.items() if not changes} == {
         "model.architecture", "model.native_linear", "model.native_experts", "model.native_kv_cache", "model.native_mixers",
         "model.native_head", "model.native_drafts", "model.left_out", "device.vendor", "device.source", "device.watts",
         "device.host_link_source", "device.cache_bytes", "device.cache_source",

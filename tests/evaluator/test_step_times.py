@@ -31,8 +31,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.cost_model import KINDS
-from evaluator.pricing.occurrence import operator_seconds
-from evaluator.pricing.routing import exchanged_share, expert_loads, touched_experts
+from evaluator.pricing.occurrence import exchanged_share, expert_loads, operator_seconds, touched_experts
 from evaluator.pricing.step import mixed_step_seconds, step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.scenario import Scenario

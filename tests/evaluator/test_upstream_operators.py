@@ -11,8 +11,7 @@ from restated import rows
 
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.plan import Plan
-from evaluator.pricing.occurrence import operator_seconds
-from evaluator.pricing.routing import expert_loads
+from evaluator.pricing.occurrence import expert_loads, operator_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 
 SPECS = {"Qwen/Qwen3-32B": QWEN3_32B, "Qwen/Qwen3-30B-A3B": QWEN3_30B_A3B}

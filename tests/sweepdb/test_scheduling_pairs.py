@@ -12,7 +12,7 @@ from conftest_loads import evaluate_loads
 
 import sweepdb
 from evaluator.arrivals import DayPlayer, PairPlayer, Scaling, TimeLimits, scheduled
-from evaluator.arrivals.day.pair_days import moving_ms
+from evaluator.arrivals.day.days import moving_ms
 from evaluator.evaluate import cost_of
 from evaluator.inputs import read_day
 from store.errors import InputError

@@ -17,6 +17,7 @@ from store.errors import InputError
 from store.location import parse_url
 from sweepdb.sessions import open_session
 from sweepdb.site import find_engine, packed, publish_site
+from sweepdb.site.scopes import USUAL, beside_limits
 from sweepdb.site.site_folder import write_data
 
 LIMITS = (
@@ -46,7 +47,8 @@ def read(folder, name):
 def replayed(folder, place, scope, report, limits):
     """The rows of a report as the page asks for them: everything made ready, limits in `asked`, the statement."""
     site, known = read(folder, "site.json"), scope["answers"][report]
-    with duckdb.connect(str(folder / str(place) / "rows.duckdb"), read_only=True) as engine:
+    path = folder / str(place) / f"{known['setup']}.duckdb"
+    with duckdb.connect(str(path), read_only=True) as engine:
         held = {site["variables"][name]: value for name, value in limits.items() if name in site["variables"]}
         moved = ", ".join(f"{name} = {value}" for name, value in {"reserved_gib": 10.0, **held}.items())
         budget = f"SET VARIABLE num_devices = {limits.get('num_devices', 'NULL')}::BIGINT"
@@ -77,10 +79,7 @@ def test_statements_of_a_site_give_the_rows_of_the_store(data, limits):
         for place, choice in enumerate(read(folder, "site.json")["choices"]):
             for scope in read(folder, f"{place}/scopes.json")["scopes"][:2]:
                 chosen = {name: scope[name] for name in ("device", "family") if scope[name] is not None}
-                beside = {"best": {"top": 10}, "pareto": {"max_points": 300}}
-                if scope["device"] is None:
-                    beside["pareto"]["by_device"] = True
-                for report, more in beside.items():
+                for report, more in beside_limits(1 if scope["device"] else 2).items():
                     if scope["answers"][report].get("refused"):
                         continue
                     answer = session.ask(question_of(report, {**choice, **chosen, **more, **limits}))
@@ -89,6 +88,34 @@ def test_statements_of_a_site_give_the_rows_of_the_store(data, limits):
                     assert rows == [tuple(row[at] for at in kept) for row in answer.rows]
                     compared += len(rows)
     assert compared or limits == LIMITS[-1]
+
+
+def test_rows_under_the_usual_limits_are_written_for_a_page_that_is_opened_without_any(data):
+    folder, url, _ = data
+    site = read(folder, "site.json")
+    assert site["usual"] == USUAL == {"ttft_limit": 2000, "tpot_limit": 50}  # where the page's sliders begin
+    scope = read(folder, "0/scopes.json")["scopes"][0]
+    for report in beside_limits(2):
+        columns, rows = replayed(folder, 0, scope, report, USUAL)
+        told = [one["name"] for one in site["reports"][report]["columns"]]
+        assert rows
+        assert [dict(zip(told, row, strict=True)) for row in scope["answers"][report]["first"]] == [
+            {**dict(zip(columns, row, strict=True)), **({"stored_at": row[columns.index("stored_at")].isoformat()} if "stored_at" in columns else {})} for row in rows
+        ]  # fmt: skip
+
+
+def test_a_file_has_only_what_its_report_reads(data):
+    """Rows that cannot win are in the file of nearest misses alone, and functions that nobody calls in none."""
+    folder, _, _ = data
+    site = read(folder, "site.json")
+    known = read(folder, "0/scopes.json")["scopes"][0]["answers"]
+    made = read(folder, "setups.json")
+    tables = {report: made[one["setup"]]["tables"] for report, one in known.items()}
+    assert {report: sorted(names) for report, names in tables.items()} == {
+        "best": ["named", "narrow_winners", "winners"], "pareto": ["named", "narrow_winners"],
+    }  # fmt: skip
+    assert made[known["best"]["nearest"]["setup"]]["tables"] == ["narrow_kept", "named"]
+    assert site["choices"]
 
 
 def test_a_document_refuses_what_the_report_refuses(data):

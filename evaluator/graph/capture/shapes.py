@@ -60,7 +60,6 @@ class Tensor:
         return tuple(self._seen((*self.shape[:dim], part, *self.shape[dim + 1 :])) for part in parts)
 
     def __getitem__(self, at: slice | tuple[slice | EllipsisType, ...]) -> Tensor:
-        """A range of the first dimensions, or behind `...` of the last."""
         ranges = list(at) if isinstance(at, tuple) else [at]
         if ranges[0] is ...:
             ranges[:1] = [slice(None)] * (len(self.shape) - len(ranges) + 1)

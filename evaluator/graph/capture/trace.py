@@ -59,7 +59,6 @@ def _own(point: Point, shares: int) -> Point:
 
 
 def _of_all(form: Affine, shares: int) -> Affine:
-    """A form in a group's own tokens and pairs as one in those of all groups."""
     if shares == 1:
         return form
     return replace(form, tokens=Fraction(form.tokens) / shares, pairs=Fraction(form.pairs) / shares)

@@ -1,9 +1,9 @@
 """A mixture of experts as upstream runs it: a loop over experts, each of them padded, split and reduced by itself.
 
-Tokens of a replica are sliced over its tensor-parallel ranks, dealt to experts in turn (evaluator.pricing.routing) and
-gathered at the end. Softmax gates look at a rank's own tokens. Gates that add a bias to scores and choose among groups
-of experts run on all tokens of a replica and in 32 bits; eager graphs even choose experts there, which is then done
-again on the slice. Verified against upstream's tables of operators; not here: our own mixture (expert_blocks)."""
+Tokens of a replica are sliced over its tensor-parallel ranks, dealt to experts in turn (evaluator.pricing.occurrence),
+and gathered at the end. Softmax gates look at a rank's own tokens. Gates that add a bias to scores and choose among
+groups of experts run on all tokens of a replica and in 32 bits; eager graphs even choose experts there, which is then
+done again on the slice. Verified against upstream's tables of operators; not here: our own mixture (expert_blocks)."""
 
 from __future__ import annotations
 

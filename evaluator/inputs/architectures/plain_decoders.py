@@ -138,7 +138,6 @@ def _ernie(reader: ConfigReader) -> ModelSpec:
 
 
 def _ernie_moe(reader: ConfigReader) -> ModelSpec:
-    """The same, some of whose layers have routed and shared experts."""
     attention, total = _ernie_attention(reader), reader.size("num_hidden_layers")
     # How full experts may get when training, and the least sum of weights that is divided by.
     reader.ignore("moe_capacity", "moe_use_aux_free", "moe_norm_min", "moe_gate")

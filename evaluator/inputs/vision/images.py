@@ -137,7 +137,6 @@ def _within_budget(height: int, width: int, tower: VisionTower) -> tuple[int, in
 
 
 def _fixed(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:  # noqa: ARG001  whatever they are
-    """Gemma 3's rule: every image at one size."""
     return 1, tower.resizing.most, tower.resizing.most // tower.token_patches
 
 

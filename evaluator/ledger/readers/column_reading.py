@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import compress, repeat
@@ -59,7 +59,7 @@ class _Shared(NamedTuple):
 
     place: int
     begun: hashlib._Hash  # of the canonical text of a point, up to its other fields
-    parts: tuple[str, str, str]  # what follows those, its moment and its values
+    parts: tuple[str, ...]  # what follows those, its moment and its values
 
 
 class _Chunk(NamedTuple):
@@ -118,10 +118,12 @@ class ColumnReader:
         told: list[Sequence[Any]] = [shared, moments, extra, lines, chunk.stored, chunk.keyed]
         alone: list[int] = []
         if None in shared or None in moments or None in extra:
-            good = [one is not None and at is not None and own is not None for one, at, own in zip(*told[:3], strict=True)]
+            good = [
+                one is not None and at is not None and own is not None for one, at, own in zip(*told[:3], strict=True)
+            ]
             alone = [place for place, plain in enumerate(good) if not plain]
             told = [list(compress(column, good)) for column in told]
-        columns = _columns(*told)
+        columns = _columns(told)
         refused = 0
         for place in alone:
             point = self._one(lines[place], rows[place])
@@ -150,7 +152,7 @@ class ColumnReader:
         except BadItem:
             return
         first, *others = shared_parts(made)
-        self._shared[said] = _Shared(len(self.records.shared), hashlib.sha256(first.encode()), (*others,))
+        self._shared[said] = _Shared(len(self.records.shared), hashlib.sha256(first.encode()), tuple(others))
         self.records.shared.append(made)
 
     def _moment(self, cell: str) -> tuple[datetime | None, str] | None:
@@ -199,6 +201,7 @@ class ColumnReader:
             found, *(self._facts(columns, name) for name in ("output_length", "concurrency", "completed_requests"))
         )
         texts = {ours: _written(columns[place], found[ours]) for ours, place in self._metrics}
+        in_key = {ours: one.replace(".0\n", "\n") for ours, one in texts.items()}
         all_there = bool(there.all())
         bits = 1 << np.arange(len(found), dtype=np.int64)
         count = len(rows)
@@ -208,8 +211,7 @@ class ColumnReader:
             present=(bits @ there).tolist(),
             odd=odd.tolist(),
             stored=_objects(texts, ", ", ": ", all_there=all_there),
-            keyed=_objects({ours: one.replace(".0\n", "\n") for ours, one in texts.items()}, ",", ":",
-                           all_there=all_there),  # fmt: skip
+            keyed=_objects(in_key, ",", ":", all_there=all_there),
             moments=[""] * count if measured_at is None else columns[measured_at],
             own=self._together(columns, self.columns.own, count),
         )
@@ -225,15 +227,9 @@ class ColumnReader:
         return np.array(list(map(told.__getitem__, columns[place])))
 
 
-def _columns(
-    shared: Sequence[_Shared],
-    moments: Sequence[tuple[datetime | None, str]],
-    extra: Sequence[tuple[str, str]],
-    lines: Sequence[int],
-    stored: Sequence[str],
-    keyed: Sequence[str],
-) -> tuple[list[Any], ...]:
+def _columns(told: Sequence[Sequence[Any]]) -> tuple[list[Any], ...]:
     """Of points their settings, lines, keys, metrics, times and other fields."""
+    shared, moments, extra, lines, stored, keyed = told
     keys = [
         _ended(one, f"{in_key}{one.parts[0]}{moment}{one.parts[1]}{numbers}{one.parts[2]}")
         for one, (_, moment), (in_key, _), numbers in zip(shared, moments, extra, keyed, strict=True)
@@ -268,7 +264,7 @@ def _objects(texts: Mapping[str, str], comma: str, colon: str, *, all_there: boo
         told = (part for name, column in columns.items() for part in (repeat(name), column))
     else:
         told = ([name + one if one != "nan" else "" for one in column] for name, column in columns.items())
-    return [f"{{{one[len(comma):]}}}" for one in map("".join, zip(*told, strict=False))]
+    return [f"{{{one[len(comma) :]}}}" for one in map("".join, zip(*told, strict=False))]
 
 
 def _numbers(column: Sequence[str]) -> Floats:

@@ -3,6 +3,7 @@ import { Site } from "./site_answers.js";
 
 export const SERVED = false;
 const site = new Site();
+export const ready = () => site.ready();
 
 export async function get(path, parameters = {}) {
   const [kind, name] = path.split("/");

@@ -1,7 +1,7 @@
 // The page of a site: Explore alone, of a store as it was when somebody published it.
 import { fill, h } from "./dom.js";
 import { explore } from "./explore.js";
-import { get } from "./api.js";
+import { get, ready } from "./api.js";
 import { failure } from "./parts.js";
 
 async function start() {
@@ -10,6 +10,7 @@ async function start() {
   const told = await get("state");
   fill(document.getElementById("store"), `${told.store}, published by sweepdb ${told.version}; `, h("a", { href: "data/probes.parquet", download: "probes.parquet" }, "rows as Parquet"));
   await explore(main);
+  ready();
 }
 
 start().catch((error) => {

@@ -16,6 +16,11 @@ function given(value) {
   return value !== null && value !== undefined && value !== "";
 }
 
+// Whether the limits are those of a page that is opened without any: rows under them are written beside the document.
+function usual(site, parameters) {
+  return !given(parameters[BUDGET]) && LIMITS.every(({ keyword }) => (given(parameters[keyword]) ? Number(parameters[keyword]) : undefined) === site.usual[keyword]);
+}
+
 // A limit that admits a nearest miss, rounded away from the limit that was asked.
 function relaxed(value, limit, asked) {
   if (limit.reserve && value < 0) return null;
@@ -29,6 +34,7 @@ function relaxed(value, limit, asked) {
 export class Site {
   constructor() {
     this.files = new Map();
+    this.unready = [];
     this.workers = Object.fromEntries(["best", "pareto"].map((report) => [report, { engine: new Engine(), turn: Promise.resolve() }])); // on a core each
   }
 
@@ -37,15 +43,20 @@ export class Site {
     return this.files.get(name);
   }
 
+  // Make the engines ready for what was answered without them.
+  ready() {
+    for (const [report, parameters] of this.unready.splice(0)) this.answer(report, parameters, true).catch(() => null); // told to whoever asks
+  }
+
   // One question after another in each worker.
-  answer(report, parameters) {
+  answer(report, parameters, byEngine = false) {
     const worker = this.workers[report];
-    const mine = worker.turn.then(() => this.found(worker.engine, report, parameters));
+    const mine = worker.turn.then(() => this.found(worker.engine, report, parameters, byEngine));
     worker.turn = mine.catch(() => null);
     return mine;
   }
 
-  async found(engine, report, parameters) {
+  async found(engine, report, parameters, byEngine) {
     const [site, setups] = await Promise.all([this.file("site.json"), this.file("setups.json")]);
     const place = site.choices.findIndex((one) => Object.entries(one).every(([name, value]) => parameters[name] === value));
     const { scopes, plans } = await this.file(`${place}/scopes.json`);
@@ -53,11 +64,12 @@ export class Site {
     const known = scope.answers[report];
     const refusal = known.refused ? known : Object.entries(known.refuses).find(([name]) => given(parameters[name]))?.[1];
     if (refusal) throw new Refused(refusal.refused, refusal);
-    await engine.open(new URL(`${place}/rows.duckdb`, DATA).href);
     const asked = { limits: { ...known.limits }, budget: given(parameters[BUDGET]) ? Number(parameters[BUDGET]) : null };
     for (const one of LIMITS) if (given(parameters[one.keyword])) asked.limits[one.field] = Number(parameters[one.keyword]);
-    const ask = (name, made, variables) => this.rows(engine, site, asked, { name, scope: known.scope, key: [place, scopes.indexOf(scope), made], setup: setups[made], variables });
-    const rows = await ask(report, known.setup, known.variables);
+    const ask = (name, made, variables) => this.rows(engine, site, asked, { name, scope: known.scope, key: [place, scopes.indexOf(scope), made], address: new URL(`${place}/${made}.duckdb`, DATA).href, setup: setups[made], variables });
+    const written = !byEngine && usual(site, parameters) ? known.first : null;
+    if (written) this.unready.push([report, parameters]);
+    const rows = written ?? await ask(report, known.setup, known.variables);
     const shown = (name) => site.reports[name].shown?.filter(([, names]) => names === null || names.some((one) => given(parameters[one]))).map(([name_]) => name_) ?? null;
     const { columns, told_sql: sql } = site.reports[report];
     return {
@@ -84,17 +96,17 @@ export class Site {
   }
 
   // The rows of a report under limits, which are the one row of `asked`, and within a budget of devices.
-  async rows(engine, site, { limits, budget }, { name, scope, key, setup, variables }) {
+  async rows(engine, site, { limits, budget }, { name, scope, key, address, setup, variables }) {
     const values = LIMITS.filter((one) => site.variables[one.keyword]).map((one) => `${site.variables[one.keyword]} = ${limits[one.field] ?? "NULL"}`).join(", ");
     const replanned = name === "nearest" ? LIMITS.filter((one) => site.variables[one.keyword]).map((one) => `SET VARIABLE ${site.variables[one.keyword]} = ${limits[one.field] ?? "NULL"}::DOUBLE`) : [];
     const budgeted = [...variables, `SET VARIABLE ${BUDGET} = ${budget ?? "NULL"}::BIGINT`, ...replanned];
-    const made = await engine.connection(name, key.join(), [site.asked, `UPDATE asked SET ${values}`, scope, ...budgeted, ...setup.statements, ...KEPT_WHOLE]);
-    await made.connection.query(`UPDATE asked SET ${values}`);
+    const made = await engine.connection(name, key.join(), address, [site.asked, `UPDATE asked SET ${values}`, scope, ...budgeted, ...setup.statements, ...KEPT_WHOLE]);
+    const moved = made.connection.query(`UPDATE asked SET ${values}`); // a worker takes messages in turn
     if (made.budget !== budget) {
       const within = `FROM lots_whole AS lot WHERE ${budget === null} OR lot.num_devices <= ${budget ?? 0}`;
       await made.connection.query(together(["DELETE FROM lots", `INSERT INTO lots ${within}`, "DELETE FROM scope", `INSERT INTO scope FROM scope_whole WHERE scenario_id IN (SELECT scenario_id ${within})`]));
       made.budget = budget;
     }
-    return rowsOf(made, setup.sql, budgeted);
+    return (await Promise.all([rowsOf(made, setup.sql, budgeted), moved]))[0];
   }
 }

@@ -11,7 +11,7 @@ const COLOURS = {
   light: ["#1f62b5", "#c2571a", "#2f8a4c", "#8a4bb0", "#a8323e", "#6b6f1d", "#0f8a96", "#b0417f", "#5b6670", "#9a6b00", "#3d3f9e", "#5aa02c"],
   dark: ["#6fb1ff", "#ffa15c", "#6fd08c", "#cf9cf0", "#ff8b94", "#d3d86a", "#5fd6e0", "#f29ac8", "#a9b4be", "#e8bd52", "#9fa2ff", "#a6dd7c"],
 };
-const MANY = 1000; // rows, from which on a picture is a bitmap: elements of their own take a millisecond each
+const MANY = 400; // rows, from which on a picture is a bitmap: elements of their own cost twice as much to move
 const BAR = 22;
 const CELL = 40; // of a heat map, whose numbers are told by colour
 const NARROW = 480;

@@ -11,7 +11,8 @@ import { Slider } from "./slider.js";
 import { objects, table } from "./table.js";
 import { askedLine } from "./words.js";
 
-const MOST_POINTS = 300; // a mode: one for each three pixels of the picture
+const MOST_POINTS = 300; // of a frontier: one for each three pixels of the picture
+const FEWEST_POINTS = 60; // of each of many frontiers, whose steps lie on each other
 const APART = 0.01; // of the picture's width or height: nearer marks lie on each other
 const TOP = 10;
 const ROWS = ["predicted", "both", "measured"];
@@ -77,7 +78,7 @@ export async function explore(main) {
     const common = { ...scope.parameters(), ...limits(), rows: asked().rows ?? null };
     asking.begin(askedLine(common));
     try {
-      const asks = { pareto: { ...common, by_device: scope.countDevices() > 1 || null, max_points: MOST_POINTS }, best: { ...common, top: TOP } };
+      const asks = { pareto: { ...common, by_device: scope.countDevices() > 1 || null, max_points: Math.max(FEWEST_POINTS, Math.min(MOST_POINTS, Math.floor(2 * MOST_POINTS / scope.countDevices()))) }, best: { ...common, top: TOP } };
       const drawing = (state) => get("answer/pareto", { ...asks.pareto, state, picture: "shape" }).catch((error) => withoutEndToEnd(error, asks, state));
       const beside = moment.state === null ? null : drawing(moment.state); // of the same moment, so both may be asked at once
       beside?.catch(() => null); // told where it is awaited

@@ -115,7 +115,6 @@ def _gated_heads(step: Step, x: Tensor, out: Tensor, gate: Tensor | None, attent
 def _turned(
     step: Step, attention: GroupedQueryAttention, tables: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, Tensor] | None:
-    """The tables as wide as this attention turns its heads; None where it turns nothing."""
     own = step.model.rope_fraction if attention.rope_fraction is None else attention.rope_fraction
     if tables is None or not own:
         return None

@@ -56,7 +56,6 @@ def _block_scores(call: Call) -> Work:
 
 @formula("index_choice")
 def _index_choice(call: Call) -> Work:
-    """The largest scores of each query, found in one pass over all of them."""
     _, pairs, ratio, kind = call.args
     seen = _whole(Fraction(pairs, ratio))
     return Work(kind=kind, vector_flops=seen, bytes_read=_SCORE_BYTES * seen)

@@ -1,0 +1,119 @@
+"""The scope of a session's last question, with what was read for it: the next one of the same scope reads nothing."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from queries.asking.library import report
+from queries.asking.parameters import instance_budget, phases_wanted
+from queries.asking.question import Question
+from queries.judging.known_subjects import KnownSubjects
+from queries.judging.ladders import LOADED
+from queries.judging.verdicts import read_with_confidence
+from queries.learning.own_points import PointReader
+from queries.learning.session_runs import SessionRuns
+from queries.measured_rows import MEASURED, PREDICTED, ServerNamer, brought_in, predicted_scope, unread
+from queries.narrow.scope_tables import STORED, ScopeTables
+from queries.scoping.question_scope import Pinned, phases_kept
+from queries.scoping.scope import ResolvedScope
+from queries.thinned import intervals_of
+from store.reading import read_transaction
+
+if TYPE_CHECKING:
+    from queries.connect import StoreConnection
+    from queries.measured_rows import MeasuredRows
+
+
+class HeldScope:
+    def __init__(
+        self, connection: StoreConnection, tables: ScopeTables, own_points: PointReader, named: ServerNamer
+    ) -> None:
+        self.scope: ResolvedScope | None = None
+        self.scenarios = 0
+        self.again = False  # whether it was asked about before
+        self.known = KnownSubjects(connection.location)
+        self.runs = SessionRuns(connection.location, own_points)
+        self.tables = tables
+        self._connection = connection
+        self._named = named
+        self._asked: object = None
+        self._looked_at: frozenset[str] = frozenset()
+
+    @cached_property
+    def measured(self) -> MeasuredRows:
+        from queries.measured_rows import MeasuredRows
+
+        return MeasuredRows(self._connection, self._named)
+
+    def forget(self) -> None:
+        """Resolve the scope anew, of the store as it is then."""
+        self.scope = None
+        self.runs.forget()
+        self.known = KnownSubjects(self._connection.location)
+
+    def prepare(self, question: Question, pinned: Pinned | None, *, whole: bool) -> ResolvedScope:
+        asked, options = report(question.report), question.options
+        of_probes = not asked.of_loads or options.mode == "pd" or bool(asked.needs)
+        about = (
+            of_probes, asked.of_loads, asked.scope, asked.by_device, question.scope, options.sweeps, options.probes,
+            options.mix, options.as_predicted, options.rows, pinned, instance_budget(question),
+        )  # fmt: skip
+        known = self.scope is not None and self._asked == about and self._serves(question, self.scope)
+        if self.scope is not None and known and self._is_bound(question, self.scope, whole=whole):
+            self.again = of_probes and options.rows == PREDICTED
+            if self.again:
+                self.tables.keep(phases_kept(question, self.scope))
+            if of_probes:
+                self._read_limits(question, self.scope)
+            return self.scope
+        self.scope = None  # should anything below refuse, the next question starts anew
+        with read_transaction(self._connection.location) as transaction:
+            scope = predicted_scope(transaction, question, pinned)
+            taught = of_probes and not options.as_predicted and options.rows != MEASURED
+            taught_of = (row.scenario_id for row in scope.rows if taught)
+            lessons = self.runs.lessons(transaction, taught_of)
+            if asked.of_loads and not options.as_predicted:
+                self.runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
+        # Everything at once: what is brought in later is read again together with all that is there.
+        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question, lambda: self.measured)
+        # Rows that can win as predicted need not be those that win as corrected.
+        self._connection.narrow_to(
+            (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),
+            winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
+        )
+        needed |= LOADED if asked.of_loads else set()
+        self._connection.provide(needed - unread(question))
+        source = self.runs.learn(self._connection.duckdb, lessons) or STORED
+        if options.rows != PREDICTED:
+            with read_transaction(self._connection.location) as transaction:
+                scope, source = self.measured.place(transaction, question, scope, source)
+        self.tables.provide(scope.rows, of_probes=of_probes, source=source, measured=options.rows != PREDICTED)
+        self._looked_at = phases_wanted(question, scope.phases)
+        if of_probes and options.rows == PREDICTED:
+            self.tables.keep_where_scattered(phases_kept(question, scope))
+        self.scope, self._asked, self.again = scope, about, False
+        self.scenarios = len({row.scenario_id for row in scope.rows})
+        self._read_limits(question, scope)
+        return scope
+
+    def _read_limits(self, question: Question, scope: ResolvedScope) -> None:
+        """Compare limits with predictions, or with what measured values stay within."""
+        confident = question.limits.confidence is not None
+        if confident:
+            ids = [row.scenario_id for row in scope.rows]
+            read_with_confidence(question, self.known, self._connection.duckdb, ids, self.runs.learned)
+            if scope.of_measured:
+                self.measured.read_as_they_are()
+        self.tables.read_with_factors(confident)
+
+    def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:
+        """Whether the rows that a question wants are there, and no others that are read from files each time."""
+        thinned = self._connection.thinned
+        if whole:
+            return not thinned
+        return not thinned.left_aside or self.tables.keep(phases_kept(question, scope))
+
+    def _serves(self, question: Question, scope: ResolvedScope) -> bool:
+        """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""
+        return not scope.of_phases or self._looked_at == phases_wanted(question, scope.phases)

@@ -1,0 +1,76 @@
+"""Writes the tables that a report reads, made ready: a browser that opens them has no rows to judge first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from queries.asking import limit_table
+from queries.replaying import Recorded, asked_sql, limit_variables, parted
+from store.reading import duckdb
+
+_FORM = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"  # small blocks: a table has a hundred short columns
+_WHOLE = frozenset({"probe", "device"})  # the tables of a choice itself
+# A scope takes of a scenario the batch sizes between two: each such piece is judged by itself.
+_PIECES = """
+CREATE OR REPLACE TEMP TABLE scope AS
+SELECT
+    scenario_id, first_batch_size, last_batch_size,
+    (row_number() OVER (PARTITION BY scenario_id ORDER BY first_batch_size, last_batch_size) - 1)::INTEGER
+        AS question_group
+FROM (SELECT DISTINCT scenario_id, first_batch_size, last_batch_size FROM whole)"""
+
+
+class Wanted(NamedTuple):
+    """A scope that a report is asked about, as statements."""
+
+    scope: str
+    variables: Sequence[str]
+
+
+@contextmanager
+def rows_of_choice(connection: duckdb.DuckDBPyConnection, ids: Collection[int]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to the rows of some scenarios, as `main.probe`, and the devices."""
+    numbers = ", ".join(map(str, sorted(ids))) or "NULL"
+    cursor = connection.cursor()
+    cursor.execute("ATTACH ':memory:' AS choice; USE choice")
+    try:
+        cursor.execute(
+            f"CREATE TABLE probe AS FROM memory.main.probe WHERE scenario_id IN ({numbers})"
+            " ORDER BY scenario_id, batch_size"
+        )
+        cursor.execute("CREATE TABLE device AS FROM memory.main.device")
+        yield cursor
+    finally:
+        cursor.execute("USE memory; DETACH choice")
+        cursor.close()
+
+
+def write_tables(choice: duckdb.DuckDBPyConnection, recorded: Recorded, wanted: Sequence[Wanted], path: Path) -> None:
+    """Write what a report reads of all scopes that it is asked about."""
+    with choice.cursor() as run:
+        run.execute(f"USE choice; ATTACH '{quoted(path)}' AS site ({_FORM})")
+        try:
+            _make(run, recorded, wanted)
+            for table in parted(recorded).tables:
+                of = f"choice.{table}" if table in _WHOLE else f"temp.{table}"
+                run.execute(f"CREATE TABLE site.{table} AS SELECT DISTINCT * FROM {of} ORDER BY ALL")  # noqa: S608  our names
+            run.execute("CREATE TABLE site.pieces AS FROM temp.scope")
+        finally:
+            run.execute("DETACH site")
+
+
+def quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def _make(run: duckdb.DuckDBPyConnection, recorded: Recorded, wanted: Sequence[Wanted]) -> None:
+    reserve = next(limit_variables()[one.keyword] for one in limit_table() if one.is_reserve)
+    run.execute(f"{asked_sql()}; UPDATE asked SET {reserve} = 0; SET VARIABLE {reserve} = 0")  # noqa: S608  our names
+    for place, scope in enumerate(dict.fromkeys(one.scope for one in wanted)):
+        run.execute(scope)
+        run.execute(f"{'INSERT INTO whole' if place else 'CREATE TEMP TABLE whole AS'} FROM scope")
+    for statement in (*wanted[0].variables, _PIECES, *recorded.statements):
+        run.execute(statement)
