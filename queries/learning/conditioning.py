@@ -319,6 +319,24 @@ def lessons_of(
     )
 
 
+class _Stored(NamedTuple):
+    first: int | None
+    last: int | None
+    probes: int | None
+
+
+def without_gaps(transaction: ReadTransaction, scenarios: Collection[int]) -> range | None:
+    """The batch sizes of scenarios, where nearly all of a range are stored of each; to look them up takes longer."""
+    ids = ", ".join(map(str, scenarios))
+    sql = (
+        f"SELECT min(first_batch_size), max(last_batch_size), sum(probe_count) FROM block WHERE scenario_id IN ({ids})"  # noqa: S608  numbers
+    )
+    first, last, probes = next(transaction.rows(_Stored, sql))
+    if first is None or last is None or (last - first + 1) * len(scenarios) > 2 * (probes or 0):
+        return None
+    return range(first, last + 1)
+
+
 def _elsewhere(points: Sequence[OwnPoint], asked: Collection[Server]) -> tuple[OwnPoint, ...]:
     places = {(server.model_key, server.device) for server in asked}
     return tuple(

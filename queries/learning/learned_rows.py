@@ -37,7 +37,7 @@ _NEAREST = f"""
 """  # noqa: S608  our names
 _SIZES = f"""
     SELECT DISTINCT batch_size FROM raw.{STORED_PROBE}
-    WHERE scenario_id IN (SELECT scenario_id FROM learned_scenario) ORDER BY batch_size
+    WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[])) ORDER BY batch_size
 """  # noqa: S608  our names
 _SIDES = Path(__file__).with_name("sides.sql")
 _COUNTED = {"number", "scenario_id", "instances"}
@@ -95,15 +95,21 @@ def _longer_prompts(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> 
     yield from connection.execute(sql).fetchall()
 
 
-def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
-    """Read what is predicted of the points, and make the relation of rows that they correct."""
+def _looked_up(connection: duckdb.DuckDBPyConnection, scenarios: Collection[int]) -> list[int]:
+    return [size for (size,) in connection.execute(_SIZES, {"scenarios": list(scenarios)}).fetchall()]
+
+
+def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons, sizes: range | None = None) -> Learned:
+    """Read what is predicted of the points, and make the relation of rows that they correct.
+
+    `sizes` hold all batch sizes of what is corrected; None: they are looked up."""
     learned = taught_by(connection, lessons)
-    _create_factors(connection, learned)
+    _create_factors(connection, learned, sizes)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {LEARNED} AS {probe_select(f'({_CORRECTED})')}")
     return learned
 
 
-def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned) -> None:
+def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned, known_sizes: range | None) -> None:
     """Factors by ladder and batch size. Scenarios that differ in nothing but a name share a ladder."""
     ladders: dict[tuple[object, ...], dict[object, int]] = defaultdict(dict)
     numbers: list[tuple[int, int]] = []
@@ -114,8 +120,7 @@ def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned) -> 
             of_group[base] = len(bases)
             bases.append((known.group, base))
         numbers.append((number, of_group[base]))
-    put_temporary(connection, "learned_scenario", [("scenario_id", "BIGINT")], [(number,) for number, _ in numbers])
-    sizes = np.array([size for (size,) in connection.execute(_SIZES).fetchall()], dtype=np.int64)
+    sizes = np.array(known_sizes or _looked_up(connection, [number for number, _ in numbers]), dtype=np.int64)
     apart = int(sizes.max(initial=0)) + 1
     placed = [(number, apart * ladder) for number, ladder in numbers]
     put_temporary(connection, "learned_scenario", _SCENARIOS, placed, arrays=True)

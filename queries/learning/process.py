@@ -209,7 +209,8 @@ class Process:
             apart = np.log2(np.maximum(users[places[0]], 1.0))[:, None] / scale - at_run
             near = np.exp(-np.square(apart) / 2.0)
             for metric in (0, 1):
-                means[metric, places] = (alike[places] * shaped[:, metric]) @ near.T
+                # Threads of a matrix product wait for each other longer than one of them takes.
+                means[metric, places] = np.einsum("br,ur->bu", alike[places] * shaped[:, metric], near)
         means += (said.sum(axis=0) @ common)[:, None, None]
         rungs = [
             (place, rung)

@@ -27,6 +27,7 @@ class SessionRuns:
         self.learned: Learned | None = None  # of the scope
         self.elsewhere: tuple[OwnPoint, ...] = ()  # of its models and devices, under other engines
         self.at_rates: RateLessons | None = None  # of simulated loads of the scope
+        self._sizes: range | None = None  # of batches
 
     def forget(self) -> None:
         self._points = None
@@ -35,11 +36,14 @@ class SessionRuns:
         self.elsewhere, self.at_rates, asked = (), None, frozenset(scenarios)
         if not asked or not self._read().points:
             return None
-        from queries.learning.conditioning import lessons_of
+        from queries.learning.conditioning import lessons_of, without_gaps
 
         found = lessons_of(transaction, self._read().points, asked)
         self.elsewhere = () if found is None else found.elsewhere
-        return found if found is not None and found.scenarios else None
+        if found is None or not found.scenarios:
+            return None
+        self._sizes = without_gaps(transaction, found.scenarios)
+        return found
 
     def _read(self) -> OwnPoints:
         if self._points is None:
@@ -70,5 +74,5 @@ class SessionRuns:
             return None
         from queries.learning.learned_rows import LEARNED, learn
 
-        self.learned = learn(connection, lessons)
+        self.learned = learn(connection, lessons, self._sizes)
         return LEARNED

@@ -228,7 +228,7 @@ class PairsInWorlds:
 
 
 def _slope(pair: Pair, tpot_ms: float) -> float:
-    """What one more request that decodes adds to TPOT, from the ladder's first row to the setting's own."""
+    """TPOT added by one more request that decodes, from the ladder's first row to the setting's own."""
     first = pair.steps[0]
     apart = pair.decoding - first.decoding
     return max(tpot_ms - first.tpot_ms, 0.0) / apart if apart > 0.0 else 0.0

@@ -22,7 +22,8 @@ from queries.learning import Setting as Located
 from store.location import StoreLocation
 from store.reading import read_transaction
 from sweepdb.deciding.pairs import StoredSides
-from sweepdb.deciding.settings import Pair, Server, Setting, Stored
+from sweepdb.deciding.settings import Pair, Server, Setting
+from sweepdb.deciding.stored import Stored
 from sweepdb.own_runs import taught_of
 
 _METRICS = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}

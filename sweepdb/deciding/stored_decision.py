@@ -18,8 +18,9 @@ from store.opening import open_store
 from store.writing import get_prices
 from sweepdb.deciding.choosing import BELIEVED, Worlds
 from sweepdb.deciding.decision import BUDGET, GAIN, MODE, REPORT, Band, Chosen, Decision, Outcome, Run, Rung, Start
-from sweepdb.deciding.settings import carried_rates, rungs, stored_settings
+from sweepdb.deciding.settings import rungs
 from sweepdb.deciding.settings_run import OwnRun, failed_plans, own_runs
+from sweepdb.deciding.stored import carried_rates, stored_settings
 from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.own_runs import own_points

@@ -13,8 +13,11 @@ be by runs of whole requests under the same engine."""
 
 import json
 import math
+import os
 import sys
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products here are small: threads make them many times slower
 
 import numpy as np
 
