@@ -138,7 +138,7 @@ def _program(only: str | None = None, words: frozenset[str] | None = None) -> An
 
 
 def _outcome(typed: Sequence[str], *, listing: bool) -> object:
-    """What a command returns. An option that it lacks is looked for among all of them, so that the error knows them."""
+    """Run a command. An option that it lacks is looked for among all of them, so that the error knows them."""
     alone = _NONE if listing else typed[0] if typed[0] in SUMMARIES else None
     helped = any(word == "-h" or word.startswith("--help") for word in typed)
     words = None if helped else frozenset(word.partition("=")[0] for word in typed)

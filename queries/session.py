@@ -18,6 +18,7 @@ from queries.asking.parameters import (
 )
 from queries.asking.question import Answer, Question
 from queries.connect import StoreConnection, elsewhere_note
+from queries.held_scope import HeldScope
 from queries.judging.ladders import Ladders
 from queries.judging.learned_loads import with_notes_of_runs
 from queries.judging.separation import goodput_verdicts, separation_lines
@@ -32,7 +33,6 @@ from queries.measured_rows import (
     no_shell,
     unread,
 )
-from queries.narrow.held_scope import HeldScope
 from queries.narrow.scope_tables import AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.question_scope import (

@@ -326,7 +326,7 @@ class _Stored(NamedTuple):
 
 
 def without_gaps(transaction: ReadTransaction, scenarios: Collection[int]) -> range | None:
-    """The batch sizes of scenarios, where nearly all of a range are stored of each; to look them up takes longer."""
+    """The batch sizes of scenarios, where nearly all of a range are stored: looking them up takes longer."""
     ids = ", ".join(map(str, scenarios))
     sql = (
         f"SELECT min(first_batch_size), max(last_batch_size), sum(probe_count) FROM block WHERE scenario_id IN ({ids})"  # noqa: S608  numbers

@@ -1,4 +1,4 @@
-"""SQL as a list of words, texts and signs, so that a name is told from the same letters in a text, comment or alias."""
+"""SQL as words, texts and signs: a name is told from the same letters in a text, comment or alias."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def end_of_brackets(tokens: Tokens, start: int) -> int:
 
 
 def listed(tokens: Tokens) -> Iterator[Tokens]:
-    """What commas part, those within brackets aside."""
+    """Parts between commas that stand in no brackets."""
     start = place = 0
     while place < len(tokens):
         text = tokens[place].text

@@ -78,6 +78,7 @@ def built(tables: dict[str, Table]) -> sa.MetaData:
 
 
 METADATA = built(TABLES)
+DEVICE, SWEEP = METADATA.tables["device"], METADATA.tables["sweep"]  # named, for packages that import them by the face
 _REFUSE = (
     "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
     "$$ BEGIN RAISE EXCEPTION 'a committed block never changes'; END $$"

@@ -23,7 +23,7 @@ SELECT
 FROM (SELECT DISTINCT scenario_id, first_batch_size, last_batch_size FROM whole)"""
 
 
-class Wanted(NamedTuple):
+class WantedTable(NamedTuple):
     """A scope that a report is asked about, as statements."""
 
     scope: str
@@ -48,10 +48,12 @@ def rows_of_choice(connection: duckdb.DuckDBPyConnection, ids: Collection[int]) 
         cursor.close()
 
 
-def write_tables(choice: duckdb.DuckDBPyConnection, recorded: Recorded, wanted: Sequence[Wanted], path: Path) -> None:
+def write_tables(
+    choice: duckdb.DuckDBPyConnection, recorded: Recorded, wanted: Sequence[WantedTable], path: Path
+) -> None:
     """Write what a report reads of all scopes that it is asked about."""
     with choice.cursor() as run:
-        run.execute(f"USE choice; ATTACH '{quoted(path)}' AS site ({_FORM})")
+        run.execute(f"USE choice; ATTACH '{path_text(path)}' AS site ({_FORM})")
         try:
             _make(run, recorded, wanted)
             for table in parted(recorded).tables:
@@ -62,11 +64,11 @@ def write_tables(choice: duckdb.DuckDBPyConnection, recorded: Recorded, wanted: 
             run.execute("DETACH site")
 
 
-def quoted(path: Path) -> str:
+def path_text(path: Path) -> str:
     return str(path).replace("'", "''")
 
 
-def _make(run: duckdb.DuckDBPyConnection, recorded: Recorded, wanted: Sequence[Wanted]) -> None:
+def _make(run: duckdb.DuckDBPyConnection, recorded: Recorded, wanted: Sequence[WantedTable]) -> None:
     reserve = next(limit_variables()[one.keyword] for one in limit_table() if one.is_reserve)
     run.execute(f"{asked_sql()}; UPDATE asked SET {reserve} = 0; SET VARIABLE {reserve} = 0")  # noqa: S608  our names
     for place, scope in enumerate(dict.fromkeys(one.scope for one in wanted)):

@@ -15,7 +15,7 @@ from queries.scope_list import SHOWN_FIRST, ScopeEntry
 from store.errors import SweepdbError
 from store.location import StoreLocation
 from sweepdb.planning import short_plan
-from sweepdb.site.prepared import Wanted
+from sweepdb.site.prepared import WantedTable
 from sweepdb.web.documents import PICTURE_SHAPE, answer_document, column_meanings
 from sweepdb.web.pool import Told, status_of, told
 
@@ -74,7 +74,7 @@ class ChoiceDocuments:
 
     scopes: list[Document] = field(default_factory=list)
     ids: set[int] = field(default_factory=set)
-    wanted: dict[int, list[Wanted]] = field(default_factory=dict)
+    wanted: dict[int, list[WantedTable]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Documents:
         setup = self._setup(name, session.kind(), question_of(name, asked))
         nearest = self._nearest(session, asked) if name == "best" else None
         for place in (setup, *((nearest.setup,) if nearest else ())):
-            self._made.wanted.setdefault(place, []).append(Wanted(scope, variables))
+            self._made.wanted.setdefault(place, []).append(WantedTable(scope, variables))
         return {
             **{key: value for key, value in document.items() if key not in _OF_BROWSER},
             "scope": scope,

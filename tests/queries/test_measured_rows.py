@@ -353,7 +353,10 @@ def test_a_proof_names_the_points_that_it_read(both, tmp_path, options):
     assert verify_proof(path, parse_url(both)).startswith("verified: ")
     (key, _), new = points[0], point("new", users=4, device="H100_SXM", tp=1, ttft_ms_mean=50.0)
     for change, said in (
-        (f"UPDATE measurement SET metrics = replace(metrics, 'mean\": ', 'mean\": 1') WHERE key = '{key}'", "is not as the proof"),
+        (
+            f"UPDATE measurement SET metrics = replace(metrics, 'mean\": ', 'mean\": 1') WHERE key = '{key}'",
+            "is not as the proof",
+        ),
         (f"UPDATE measurement SET failed_requests = 7 WHERE key = '{key}'", "is not as the proof"),
         (f"DELETE FROM measurement WHERE key = '{key}'", f"{key[:12]} is no more"),
         (None, f"{new.key[:12]} was added since"),
