@@ -357,9 +357,8 @@ def test_a_typo_in_sql_names_what_was_meant(example_store, statement, said):
 
 
 def test_cost_without_prices_says_what_to_enter(example_store):
-    assert (
-        "no price of TEST_DEVICE is stored; enter one: sweepdb prices set" in sweepdb("query cost", example_store).out
-    )
+    said = "no price of TEST_DEVICE is stored. Type the USD an hour: sweepdb prices set TEST_DEVICE USD"
+    assert said in sweepdb("query cost", example_store).out
 
 
 @pytest.mark.parametrize(("format_", "said"), [("csv", "written to"), ("parquet", "1 row written to")])
@@ -426,7 +425,7 @@ def test_what_was_assumed_says_that_it_was(tmp_path):
         "evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 100 --output-length 10 --mode decode --batch-range 3"
     )
     assert sweepdb(f"{evaluate} --quantization DISABLED", url).code == 0
-    lines = sweepdb("query decode", url).out.splitlines()
+    lines = sweepdb("query decode --explain", url).out.splitlines()
     assert any(line.startswith("assumed: kernel coefficients ") for line in lines)
     lines = sweepdb("query curve --top 1", url).out.splitlines()
     assert "2 more rows: --top N shows more of them, --format csv all" in lines
