@@ -44,11 +44,11 @@ def test_a_dry_run_counts_and_stores_nothing(tmp_path):
     assert not path.exists()
 
 
-def test_best_answers_with_its_rules_in_the_header(example_store):
-    outcome = sweepdb("query best --tpot-limit 50", example_store)
+def test_best_explains_its_rules_in_the_header(example_store):
+    outcome = sweepdb("query best --tpot-limit 50 --explain", example_store)
     assert outcome.code == 0
     assert "limits: tpot <= 50 ms, 10 GiB reserved" in outcome.out
-    assert "rules: tpot inclusive, prefill QPS capacity, decode QPS minus-one" in outcome.out
+    assert "rules: tpot inclusive, prefill rate capacity, decode rate minus-one" in outcome.out
     assert "Qwen/Qwen3-32B · 3500/1500 · W8A8_DYNAMIC · physical" in outcome.out
 
 

@@ -62,7 +62,7 @@ def test_a_copy_of_a_smaller_server_is_no_row(store):
     assert "tp4pp1dp1ep2moetp1moedp2" in plans  # attention over all four: no copy of anything
 
 
-def test_a_slow_format_is_said_at_evaluation_and_beside_every_answer(tmp_path):
+def test_a_slow_format_is_said_at_evaluation_and_beside_every_answer_that_is_explained(tmp_path):
     url = f"sqlite:///{tmp_path}/sweepdb.sqlite"
     told = sweepdb(f"evaluate Qwen/Qwen3-0.6B --device gb300 --quantization W8A8_DYNAMIC,BF16 {LENGTHS}", url)
     slow = "gb300 computes int8 at 165 TFLOP/s, below its 2,500 in 16 bits: W8A8_DYNAMIC is slow there"
@@ -73,7 +73,7 @@ def test_a_slow_format_is_said_at_evaluation_and_beside_every_answer(tmp_path):
     }
     assert slow in said["W8A8_DYNAMIC"]
     assert slow not in said["BF16"]
-    answer = " ".join(sweepdb("query decode --quantization W8A8_DYNAMIC", url).out.split())
+    answer = " ".join(sweepdb("query decode --quantization W8A8_DYNAMIC --explain", url).out.split())
     assert f"assumed: {slow}" in answer
 
 

@@ -44,7 +44,7 @@ def test_shares_are_columns_and_prompts_come_sooner(url):
     assert with_tiers["ttft_ms"] < without["ttft_ms"]
     assert with_tiers["kv_cache_bytes"] == without["kv_cache_bytes"]
     assert rows["sglang", 0.5]["ttft_ms"] != with_tiers["ttft_ms"]
-    shown = command("query best --serving-model vllm --prefix-cache-hit-rate 0.25", url)
+    shown = command("query best --serving-model vllm --prefix-cache-hit-rate 0.25 --explain", url)
     assert "GB of a prompt's keys in" in shown.out + shown.err
     assert "before it is scheduled: host at 51.2 GB/s" in shown.out + shown.err
     compared = json.loads(command(f"query why {without['probe']} {with_tiers['probe']} --format json", url).out)
