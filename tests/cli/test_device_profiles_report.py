@@ -21,7 +21,7 @@ def two_devices(tmp_path_factory) -> str:
 
 def test_s21_the_report_prints_the_effective_figures_of_the_seed(two_devices):
     # 353.9 x 0.7 = 247.73 TFLOPS; 11 x 0.7 = 7.70 and 22 x 0.7 = 15.40; 1.6 TiB/s x 0.6 = 0.960; 50, 25 and 196 GB/s x 0.7.
-    assert sweepdb("query device-profiles", two_devices).out == GOLDEN.read_text(encoding="utf-8")
+    assert sweepdb("query device-profiles --explain", two_devices).out == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_s21_the_figures_are_numbers_for_machines(two_devices):

@@ -75,7 +75,9 @@ def test_a_profile_is_kept_with_its_scenarios_and_serves_again_without_its_file(
     with open_store(url, read_only=True) as store:
         engine = stored_engine(store, label)
     assert (engine.token_budget, engine.prefill_factor, engine.client.prompts_per_user) == (3000, 1.2, 5)
-    assert f"engine {label}: mixed" in sweepdb(f"query best --serving-model {label} --explain", url).out.replace("\n  ", " ")
+    assert f"engine {label}: mixed" in sweepdb(f"query best --serving-model {label} --explain", url).out.replace(
+        "\n  ", " "
+    )
     again = sweepdb(f"{EVALUATE} --max-num-batched-tokens 4096 --serving-model {label} --format json", url)
     assert again.code == 0, again.err
     (report,) = json.loads(again.out)

@@ -13,6 +13,7 @@ from cli.render.answers import header_lines, shown_columns
 from queries.asking.library import reports, variables_read
 from queries.asking.options import PRESETS, Definitions
 from queries.asking.question import own_tpot
+from queries.narrow.inlining import Look, written_out
 from store.errors import InputError
 from store.opening import open_store
 from store.records import BlockRecord
@@ -170,8 +171,8 @@ def test_each_group_is_limited_by_the_tpot_of_its_serving_model(tmp_path):
 
 @pytest.mark.parametrize("serving_model", [*FORMULA_MODELS, "vllm", "sglang", "trtllm_v0", "eager", "mine@0123abcd"])
 def test_sql_and_python_give_a_serving_model_the_same_tpot(notebook, serving_model):
-    notebook.best()  # defines the macros
-    said = notebook._session._connection.duckdb.execute("SELECT own_tpot($name)", {"name": serving_model}).fetchone()
+    asked = written_out("SELECT own_tpot($name)", Look())
+    said = notebook._session._connection.duckdb.execute(asked, {"name": serving_model}).fetchone()
     assert said == (own_tpot(serving_model),)
     assert own_tpot(serving_model) == ("inclusive" if serving_model in {"waves", "seed002"} else "exclusive")
 
@@ -182,6 +183,6 @@ def test_presets_of_the_seeds_keep_the_inclusive_tpot_and_ours_asks_each_serving
     }  # fmt: skip
     with pytest.raises(InputError, match="`tpot_definition` mean is not one of"):
         Definitions(tpot="mean")
-    with pytest.raises(InputError, match="`prefill_qps` is a text, not None"):
+    with pytest.raises(InputError, match="`prefill_rate` is a text, not None"):
         replace(PRESETS["sweepdb"], prefill_qps=None)
     assert "tpot_rule" in variables_read("best")
