@@ -261,7 +261,7 @@ MANIFEST = {"format": 2, "retired": [["part-1.parquet", 1.5]], "parts": [{
 
 
 WRITTEN = Path(__file__).parent / "written"  # by the release that brought these formats
-BUNDLE = {path.name: path.read_bytes() for path in sorted((WRITTEN / "bundle_3").iterdir())}
+BUNDLE = {path.name: path.read_bytes() for path in sorted((WRITTEN / "bundle_5").iterdir())}
 PROOF = json.loads((WRITTEN / "proof_7.json").read_text())
 
 

@@ -93,7 +93,7 @@ def probe_of(url, split="weights"):
 
 
 def test_answers_and_explanations_name_the_encoder(url):
-    told = command("query best --images 2 --encoder-split weights", url).out
+    told = command("query best --images 2 --encoder-split weights --explain", url).out
     assert LABEL in told
     assert "2 images of 1024x768 a request: 3072 patches and 768 prompt tokens each" in " ".join(told.split())
     explained = json.loads(command(f"explain {probe_of(url)} --step prefill --format json", url).out)
