@@ -26,6 +26,7 @@ _OUT_OF_MEMORY = re.compile(
     re.IGNORECASE,
 )
 _SAID_LINES = 8
+_ENDING_S = 5.0  # that a process has to end after its port closed
 _READ_BYTES = 1 << 16
 
 
@@ -54,11 +55,18 @@ class RunningServer:
         return f"http://127.0.0.1:{self.port}"
 
     def check(self, where: str) -> None:
-        ended = self.guarded.ended()
-        if ended is not None:
-            raise _failure(f"crashed {where} ({_how(ended)})", self.log, under_load=True)
-        if not any(_healthy(self.port) for _ in range(3)):
-            raise _failure(f"answers no more {where}", self.log, under_load=True)
+        if self.guarded.ended() is None and any(_healthy(self.port) for _ in range(3)):
+            return
+        ended = self._ending()
+        said = f"answers no more {where}" if ended is None else f"crashed {where} ({_how(ended)})"
+        raise _failure(said, self.log, under_load=True)
+
+    def _ending(self) -> int | None:
+        """How a server ended that answers no more: one that crashes closes its port before its process has ended."""
+        until = time.monotonic() + _ENDING_S
+        while (ended := self.guarded.ended()) is None and time.monotonic() < until:
+            time.sleep(_LOOK_EVERY_S)
+        return ended
 
 
 @contextmanager
