@@ -197,9 +197,9 @@ def objective_of(question: Question, phases: Collection[str], *, served: bool = 
 
 
 def _asked_objective(question: Question) -> str | None:
-    """The objective that a question names, or named by its word of before the last release."""
+    """The objective that a question names, as a column spells it too, or by its word of before the last release."""
     asked = question.options.rank_by
-    return None if asked is None else asked.replace("qps", "requests-per-s")
+    return None if asked is None else asked.replace("_", "-").replace("qps", "requests-per-s")
 
 
 def _pair_objective(question: Question, *, served: bool) -> str:
