@@ -84,6 +84,10 @@ SELECT
     load_id, greatest(tokens * (shortest + (1 - shortest) * (part + 0.5) / parts) - 1, 0) AS gained, weight / parts AS weight
 FROM (SELECT *, CASE WHEN shortest < 1 THEN 8 ELSE 1 END AS parts, unnest(range(parts)) AS part FROM lengths);
 
+CREATE OR REPLACE TEMP MACRO readings(slower, faster) AS [
+    {'reading': 'predicted', 'c': 1.0}, {'reading': 'slower', 'c': slower}, {'reading': 'faster', 'c': faster}
+];
+
 -- Loads as they were predicted, and with steps as much longer and shorter as they are expected to be off. `share` is joint,
 -- or the smaller of both limits' own; `half_width` is that of its 95 % interval over five batches (t of 4 degrees: 2.776).
 -- `low` and `high` are its ends. The temporary table `chosen` names the ladders to read.
@@ -101,9 +105,7 @@ limited AS (
     SELECT DISTINCT load_id, reading, metric, bin_place(limit_ms / coalesce(c, 1)) AS place
     FROM (
         SELECT
-            load_id, ttft_ms, tpot_ms, unnest([
-                {'reading': 'predicted', 'c': 1.0}, {'reading': 'slower', 'c': slower}, {'reading': 'faster', 'c': faster}
-            ], recursive := TRUE)
+            load_id, ttft_ms, tpot_ms, unnest(readings(slower, faster), recursive := TRUE)
         FROM loads
     )
     CROSS JOIN LATERAL (VALUES (0, ttft_ms), (1, tpot_ms)) AS limits (metric, limit_ms)
@@ -139,9 +141,7 @@ ended AS (
             END AS whole_place
         FROM (
             SELECT
-                load_id, tpot_ms, whole_ms, unnest([
-                    {'reading': 'predicted', 'c': 1.0}, {'reading': 'slower', 'c': slower}, {'reading': 'faster', 'c': faster}
-                ], recursive := TRUE)
+                load_id, tpot_ms, whole_ms, unnest(readings(slower, faster), recursive := TRUE)
             FROM loads
             WHERE whole_ms IS NOT NULL
         ) AS read

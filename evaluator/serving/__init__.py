@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         moving_bytes_per_s,
         pair_of_users,
         pair_times,
+        queueing_ms,
         transfer_ms,
     )
 

@@ -7,7 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import TYPE_CHECKING, TypeVar
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_Numbers = TypeVar("_Numbers", float, "NDArray[np.float64]")
 PROMPTS_PER_USER = 10  # of a client that does not say
 # Moving a prompt's keys and values between two servers took 0.39 ms and its bytes at 73 % of the line rate (H800, eight
 # adapters), 1.77 ms and 42 % (H20-3e, four): lines through nine and eight lengths, 4 and 1 % off in the mean. Half way
@@ -122,7 +128,7 @@ def receiving_ms(request_ms: float, handover_ms: float) -> float:
     return 0.5 * (request_ms + handover_ms)
 
 
-def queueing_ms(load: float, service_ms: float) -> float:
+def queueing_ms(load: _Numbers, service_ms: _Numbers) -> _Numbers:
     """Mean wait for a server that is busy a share `load` of the time: random arrivals, equal services.
 
     Attention ranks and instances have a queue each, and no other takes from it: one queue for all of them gives first

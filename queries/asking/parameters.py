@@ -197,7 +197,7 @@ def objective_of(question: Question, phases: Collection[str], *, served: bool = 
 
 
 def _asked_objective(question: Question) -> str | None:
-    """The objective that a question names, as a column spells it too, or by its word of before the last release."""
+    """The objective that a question names, as a column spells it too, or by its old word."""
     asked = question.options.rank_by
     return None if asked is None else asked.replace("_", "-").replace("qps", "requests-per-s")
 

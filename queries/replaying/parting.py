@@ -11,7 +11,7 @@ from queries.replaying.recording import Recorded
 _MADE = re.compile(r"\s*CREATE OR REPLACE TEMP (TABLE|VIEW|MACRO) (\w+)")
 _END = re.compile(r";\s*\n")  # a literal of ours has none
 _OF_SCOPE = "lots"  # the one table that is made of the scope alone
-_STORED = ("probe", "device")
+STORED_TABLES = ("probe", "device")  # not made by statements
 _NARROW = re.compile(r"narrow_\w+")
 # Rows of a narrow table are of a piece of a scenario; a scope is of pieces, which it numbers in its own way.
 _IN_SCOPE = """CREATE OR REPLACE TEMP TABLE {0} AS
@@ -47,7 +47,7 @@ def parted(recorded: Recorded) -> Parted:
         if _NARROW.fullmatch(name):
             statements.insert(0, _IN_SCOPE.format(name))
             read.append(statements[0])
-    tables += [name for name in _STORED if name not in known and _reads(read, "TABLE", name)]
+    tables += [name for name in STORED_TABLES if name not in known and _reads(read, "TABLE", name)]
     return Parted(tuple(tables), statements, recorded.sql)
 
 

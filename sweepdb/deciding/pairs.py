@@ -22,6 +22,7 @@ from evaluator.serving import (
     moving_bytes_per_s,
     pair_of_users,
     pair_times,
+    queueing_ms,
     transfer_ms,
 )
 from sweepdb.deciding.settings import Pair, Server, Setting, rising
@@ -221,7 +222,7 @@ class PairsInWorlds:
         unqueued = self._alone * longer + self._transfer + self._slot * tpot
         there = np.maximum(rate * (unqueued + answer), 1e-12)
         load = np.minimum(np.maximum(there - 1.0, 0.0) / there * offered, 1.0 - 1e-9)
-        wait = 0.5 * load / (1.0 - load) * service
+        wait = queueing_ms(load, service)
         users = np.where(offered < 1.0, rate * (unqueued + wait + answer), np.inf)
         burst = service * np.maximum(0.5 * (self._users / self._servers - 1.0), 0.0)
         return users, unqueued + (1.0 - self._first) * wait + self._first * burst, tpot

@@ -18,9 +18,9 @@ from sweepdb.deciding.settings import Server, Setting
 from sweepdb.planning.ranking import number_of
 
 _EVERY = 10_000  # servers
-_SERVERS = """
+_SERVERS = f"""
 SELECT
-    left(scenario, 8) AS scenario, any_value(scenario_id) AS scenario_id, any_value(model) AS model,
+    left(scenario, {KEY_LENGTH}) AS scenario, any_value(scenario_id) AS scenario_id, any_value(model) AS model,
     any_value(device) AS device,
     any_value(serving_model) AS engine, any_value(linear_quantization) AS quantization,
     any_value(tp) AS tp, any_value(pp) AS pp, any_value(dp) AS dp, any_value(ep) AS ep,
@@ -28,8 +28,8 @@ SELECT
     any_value(output_length * (1 + coalesce(shortest_length, 1)) / 2) AS output_length
 FROM probe
 WHERE probe IN (SELECT unnest($probes::VARCHAR[]))
-GROUP BY left(scenario, 8)
-"""
+GROUP BY left(scenario, {KEY_LENGTH})
+"""  # noqa: S608  a number of ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from queries.asking import limit_table
-from queries.replaying import Recorded, asked_sql, limit_variables, parted
+from queries.replaying import STORED_TABLES, Recorded, asked_sql, limit_variables, parted
 from store.reading import duckdb
+from store.sealing import quoted
 
 _FORM = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"  # small blocks: a table has a hundred short columns
-_WHOLE = frozenset({"probe", "device"})  # the tables of a choice itself
 # A scope takes of a scenario the batch sizes between two: each such piece is judged by itself.
 _PIECES = """
 CREATE OR REPLACE TEMP TABLE scope AS
@@ -53,19 +53,15 @@ def write_tables(
 ) -> None:
     """Write what a report reads of all scopes that it is asked about."""
     with choice.cursor() as run:
-        run.execute(f"USE choice; ATTACH '{path_text(path)}' AS site ({_FORM})")
+        run.execute(f"USE choice; ATTACH {quoted(path)} AS site ({_FORM})")
         try:
             _make(run, recorded, wanted)
             for table in parted(recorded).tables:
-                of = f"choice.{table}" if table in _WHOLE else f"temp.{table}"
+                of = f"choice.{table}" if table in STORED_TABLES else f"temp.{table}"
                 run.execute(f"CREATE TABLE site.{table} AS SELECT DISTINCT * FROM {of} ORDER BY ALL")  # noqa: S608  our names
             run.execute("CREATE TABLE site.pieces AS FROM temp.scope")
         finally:
             run.execute("DETACH site")
-
-
-def path_text(path: Path) -> str:
-    return str(path).replace("'", "''")
 
 
 def _make(run: duckdb.DuckDBPyConnection, recorded: Recorded, wanted: Sequence[WantedTable]) -> None:

@@ -17,10 +17,11 @@ from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
 from store.location import StoreLocation
 from store.reading import duckdb, read_state
+from store.sealing import quoted
 from store.whole_files import unwritable
 from sweepdb.reporting import vega_script
 from sweepdb.site.engine import find_engine, packed
-from sweepdb.site.prepared import path_text, rows_of_choice, write_tables
+from sweepdb.site.prepared import rows_of_choice, write_tables
 from sweepdb.site.scopes import USUAL, Documents, PageChoice, choices_of, short_plans
 from sweepdb.web.documents import limits_module, table_document
 from sweepdb.web.listings import measured_listing
@@ -139,7 +140,7 @@ def _write_choice(
 def _write_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     written = connection.execute(
         "COPY (FROM memory.main.probe ORDER BY model, device, scenario_id, batch_size)"
-        f" TO '{path_text(path)}' (FORMAT parquet, COMPRESSION zstd)"
+        f" TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)"
     ).fetchone()
     return int(written[0]) if written else 0
 
