@@ -1,7 +1,6 @@
-"""Continuous batching of requests that arrive: every request's first and last token, exact for its rules.
+"""Continuous batching of arriving requests, exact for its rules.
 
-The play is compiled where the machine can (`play.c`, called without copies), and in Python elsewhere; both give the
-same bits."""
+Compiled where possible (`play.c`), else in Python, with the same bits."""
 
 from __future__ import annotations
 
@@ -58,10 +57,10 @@ def has_compiled_play() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stretches:
-    """Stretches of time in each of which another number of instances serves, `most` at once.
+    """Periods with other numbers of serving instances, at most `most`.
 
-    `serving` says how many, from the number of a stretch, the requests that wait as it begins, and those there in all.
-    `came` counts requests until each ends; a request goes to the instance at its `share` of them."""
+    `serving` decides from the period, requests waiting, and all there. `came` counts requests until each ends; one
+    goes to the instance at its `share`."""
 
     seconds: float
     came: Integers
@@ -189,8 +188,7 @@ def play(
     each: bool = False,
     stretches: Stretches | None = None,
 ) -> PlayedRequests:
-    """Play all requests to their ends. `edges` are those of the bins that times between tokens are counted in; `each`
-    keeps the longest of them of every request, and how often it was preempted."""
+    """`edges` bin times between tokens; `each` keeps every request's longest and its preemptions."""
     library = compiled_play()
     if library is None:
         return play_in_python(rules, prices, asked, edges, each=each, stretches=stretches)

@@ -23,9 +23,7 @@ LARGEST_FILE_BYTES = 1_000_000
 
 
 def load_device(name: str, *, family: WantedFamily = "auto") -> DeviceProfile:
-    """The profile called `name` (or an alias, in any case), or the one in the YAML file `name`.
-
-    `auto` is calibrated where a calibration is shipped or stands in the file, else theoretical."""
+    """`name` is a profile, an alias or a YAML file. `auto`: calibrated where a calibration is there."""
     path = Path(name).expanduser()
     profile = profile_from_file(path) if path.suffix in {".yaml", ".yml"} else _shipped(resolve(name))
     return _of_family(profile, family)
@@ -50,7 +48,7 @@ def user_folder() -> Path:
 
 
 def add_device(path: Path) -> DeviceProfile:
-    """Keep a checked profile under its name; a shipped name or a different profile of that name is refused."""
+    """Refuses shipped names, and a name taken by another profile."""
     profile = profile_from_file(path)
     if _folded(profile.name) in _spellings() and profile.name in list_shipped():
         raise InputError(f"{path}: a profile called {profile.name} is shipped", hint="give yours another name")
