@@ -1,5 +1,4 @@
-"""The numbers of one scenario over many batch sizes: one array a stored column. NaN means that a phase has no such
-number."""
+"""One scenario's numbers over batch sizes, an array a stored column; NaN where a phase has none."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ from evaluator.arithmetic import FloatArray, Integers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeBlock:
-    """Arrays of equal length, batch sizes ascending; names, units and meanings are those of
-    store.schema.tables.MEASURES."""
+    """Batch sizes ascend; names and units are store.schema.tables.MEASURES."""
 
     batch_size: Integers
     concurrency: Integers

@@ -1,4 +1,4 @@
-"""Runs a sweep: captures what is missing, evaluates every batch size that is not stored, and stores every point."""
+"""Captures what is missing, evaluates batch sizes that are not stored, and stores them."""
 
 from __future__ import annotations
 
@@ -54,8 +54,6 @@ _WAIT_S = 0.25  # what a kill may lose of blocks that take long
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a sweep has come."""
-
     scenarios_done: int
     scenarios: int
     probes_stored: int
@@ -70,7 +68,7 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepReport:
-    """The outcome of a sweep: what it stored, what it found stored, and what it could not evaluate."""
+    """Stored, found stored, and failed."""
 
     sweep: str
     scenarios: int
@@ -88,8 +86,6 @@ class SweepReport:
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of a sweep so far."""
-
     probes_stored: int = 0
     probes_known: int = 0
     fitting: int = 0
@@ -147,10 +143,9 @@ def run_sweep(
     arrivals: ArrivalRequest | None = None,
     rounds: Rounds | None = None,
 ) -> SweepReport:
-    """Evaluate and store, as one sweep, what the store lacks of a request or of several. ^C keeps what is
-    acknowledged and marks the sweep. With `arrivals`, every scenario is played at rates of requests, too.
+    """Stores, as one sweep, what the store lacks. ^C keeps acknowledged blocks and marks the sweep.
 
-    `rounds` names by their keys those that come next, of the sweep's own, until there are none: others are left out."""
+    `arrivals` also simulates every scenario. `rounds` names the next scenarios by key until there are none."""
     planned = legal_scenarios(request)
     key, sweep_id = begun_sweep(store, request, label, arrivals)
     runner = SweepRunner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress, arrivals=arrivals)

@@ -1,4 +1,4 @@
-"""Makes scenarios ready to be evaluated, many at once: operators, batch sizes, records with their keys, or why not."""
+"""Readies many scenarios: operators, batch sizes, keyed records, or reasons why not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_SAID = 4096
 
 @dataclass(frozen=True, slots=True)
 class ReadyScenario:
-    """A scenario with its operators and the batch sizes asked for; or its failure."""
+    """Ready, or failed."""
 
     planned: PlannedScenario
     record: ScenarioRecord
@@ -37,7 +37,7 @@ class ReadyScenario:
 
 @dataclass(slots=True, kw_only=True)
 class Readying:
-    """Makes the scenarios of a sweep ready, and keeps what many of them share."""
+    """Keeps what scenarios of a sweep share."""
 
     store: Store
     records: RecordBuilder = field(default_factory=RecordBuilder)
@@ -112,7 +112,7 @@ def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
 
 
 def capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
-    """A set of operators as it ships, or traced; it is kept among those that are known."""
+    """Shipped or traced, then kept in `operators`."""
     operators[request.key] = operators_of_request(request)
     return operators[request.key]
 
