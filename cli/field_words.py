@@ -1,4 +1,4 @@
-"""Other programs' words for options, and what an unknown option is answered with: one that means the same."""
+"""Other programs' words for options, suggested for unknown ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ASKING = ("plan", "evaluate", "query")
 
 
 def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tuple[str, str]:  # noqa: ANN401  Typer's own
-    """The error about an option that a command lacks, and what to type in its place."""
+    """With what to type instead."""
     command = context.command_path
     wrong = f"{command} has no option {typed}."
     word = typed.lstrip("-").replace("_", "-")
@@ -80,7 +80,7 @@ def _first(wanted: tuple[str, ...], known: Mapping[str, str]) -> Iterator[str]:
 
 
 def _newest(command: Any, name: str) -> str:  # noqa: ANN401  Typer's own
-    """An option as it is called now, by this or an old name."""
+    """By this or an old name."""
     return str(next(each.opts[0] for each in command.params if f"--{name}" in each.opts))
 
 

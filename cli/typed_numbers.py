@@ -1,4 +1,4 @@
-"""Numbers as people type them: with a unit or a percent sign behind, read or answered with what is expected."""
+"""Numbers as typed, with a unit or a percent sign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""models, devices, workloads, support and prices: what can be evaluated and what it costs, and adding one's own."""
+"""models, devices, workloads, support and prices: lists, and one's own."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def devices(
 
 
 def _show_one(counted: dict[str, object], record: DataclassInstance, format_: str, output: Path | None) -> None:
-    """One record: in a table a line a part, for machines as it is."""
+    """A line a part in a table, else as it is."""
     if format_ == "table":
         from cli.render.catalogue_tables import record_rows
 

@@ -1,4 +1,4 @@
-"""compare, regress and validate: measured files side by side, two sides of stored runs, predictions beside points."""
+"""compare, regress and validate."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _markdown(found: Regression) -> Iterator[str]:
 
 
 def _junit(found: Regression, least: float) -> Iterator[str]:
-    """A case a number; those that are surely worse failed."""
+    """A case a number; surely worse ones failed."""
     failed = found.worse(least)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield f'<testsuite name="sweepdb regress" tests="{len(found.changes)}" failures="{len(failed)}">\n'

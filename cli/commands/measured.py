@@ -1,4 +1,4 @@
-"""measurements: measured points into the store, what becomes of them there, and out of it again."""
+"""measurements: import, look at, correct and export measured points."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _refuse_strays(owner: str, options: Mapping[str, object]) -> None:
 
 
 def _check_marks(action: str, *, tagged: bool, corrected: bool, learn: bool | None) -> None:
-    """Refuse tags, and what points teach, where an action does not take them."""
+    """Refuses tags and learning where an action takes none."""
     if learn is not None and (action != "set" or corrected):
         raise InputError("--learn and --no-learn belong to measurements set, alone", hint="sweepdb measurements --help")
     if tagged and action not in {"import", "list"}:
@@ -185,7 +185,7 @@ def _import(  # noqa: PLR0917  one parameter an option
 
 
 def _say_two_numbers(brought: Imported, store: str | None) -> bool:
-    """Measured, predicted and difference of few points, which takes seconds; whether there is anything to say."""
+    """Measured, predicted and difference of few points, in seconds. Returns whether it said anything."""
     from cli.render.validation import MOST_LISTED, point_lines
     from sweepdb.measuring import compare_and_keep
 
@@ -265,7 +265,7 @@ def _run_line(setting: Mapping[str, object]) -> list[str]:
 
 
 def _listed(row: Mapping[str, object]) -> list[object]:
-    """A point as a line of a terminal holds it: the last part of its model's name, lengths as one word."""
+    """The model's last part, and lengths as one word."""
     model = None if row["model"] is None else str(row["model"]).rpartition("/")[2]
     lengths = "/".join("-" if row[name] is None else f"{row[name]:.6g}" for name in ("input_length", "output_length"))
     family = "measured" if row["family"] == "measured" else "predicted"
@@ -337,6 +337,6 @@ def _delete(selection: PointSelection, store: str | None) -> int:
 
 
 def say_problems(found: ReadFiles) -> None:
-    """Name every line that could not be read."""
+    """Every line that could not be read."""
     for problem in found.problems:
         tell(as_typed(f"{problem.where}: {problem.what}"))

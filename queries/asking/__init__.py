@@ -1,4 +1,4 @@
-"""The parts of asking: options and limits, headers of reports, checked questions and their SQL parameters."""
+"""Options and limits, headers of reports, checked questions and their SQL parameters."""
 
 from __future__ import annotations
 

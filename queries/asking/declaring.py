@@ -1,4 +1,4 @@
-"""Fields of a dataclass as options that a user can name: their declaration, their checks and their types."""
+"""Dataclass fields as options that a user can name, with checks and types."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def option(default: object, help: str, **more: Any) -> Any:  # noqa: A002, ANN40
 
 
 def in_new_words(given: Mapping[str, object], items: Iterable[Declared]) -> dict[str, object]:
-    """Keywords as they are called today; whoever writes an old one is told its new one."""
+    """An old keyword is an error that names the new one."""
     renamed = {old: item.keyword for item in items for old in item.option.was}
     values: dict[str, object] = {}
     for keyword, value in given.items():
@@ -85,7 +85,7 @@ def old_word_note(old: str, new: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The check of a number that lies in a range; `told` says what is expected of one below it."""
+    """`told` says what is expected of a number below the range."""
 
     low: float
     high: float
@@ -103,12 +103,12 @@ class Bounds:
 
 
 def above_zero(most: float = MOST) -> Bounds:
-    """Refuse what no time and no rate can be."""
+    """Times and rates."""
     return Bounds(0, most, "be a number above 0", above=True)
 
 
 def not_negative(most: float = MOST) -> Bounds:
-    """Refuse what no amount can be."""
+    """Amounts."""
     return Bounds(0, most, "be a number of at least 0")
 
 
@@ -182,7 +182,7 @@ def declared(kind: type) -> tuple[Declared, ...]:
 
 
 def check_declared(part: object) -> None:
-    """Refuse values of a wrong type, or that the option's own check refuses; the error names the keyword."""
+    """Types, and each option's own check; the error names the keyword."""
     for item in declared(type(part)):
         value = getattr(part, item.field)
         if value is None and type(None) in get_args(item.type):
@@ -205,7 +205,7 @@ def _check_type(item: Declared, value: object) -> None:
 
 
 def _beyond(value: object) -> str | None:
-    """The fault of a value that no option takes: without end, too large or too long."""
+    """Infinite, too large or too long for any option."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -227,7 +227,7 @@ _NAMES = {float: "a number", int: "a whole number", str: "a text", bool: "True o
 
 
 def plain_types(hint: Any) -> list[type]:  # noqa: ANN401  a type hint is of no one type
-    """The plain types of a hint: `float | None` is two, a literal that of its words."""
+    """`float | None` is two; a literal's are those of its words."""
     origin = get_origin(hint)
     if origin in {Union, UnionType}:
         return [kind for part in get_args(hint) for kind in plain_types(part)]

@@ -55,7 +55,7 @@ def reports() -> dict[str, Report]:
 
 
 def _paths_of(name: str) -> Iterator[Path]:
-    """The files that a form of this name may stand in: its own, or that of the report that its name begins with."""
+    """Its own file, or that of the report that its name begins with."""
     first = name.partition(" ")[0]
     for stem in (first, first.rpartition("-")[0]):
         path = FOLDER / f"{stem.replace('-', '_')}.sql"
@@ -93,7 +93,7 @@ def is_timed(name: str) -> bool:
 
 
 def has_nearest(asked: Report) -> bool:
-    """Whether misses are looked up where nothing satisfies the limits."""
+    """Misses are looked up where nothing satisfies the limits."""
     limited = asked.predicts and not asked.of_loads and asked.scope in {"question", "devices", "blend"}
     return limited and asked.name != NEAREST
 
@@ -111,7 +111,7 @@ def report(name: str) -> Report:
 
 
 def asked_instead(name: str, given: Collection[str]) -> str:
-    """The form that answers: one about loads, or another report, where an option that was given asks for it."""
+    """Another form or report, where an option that was given asks for it."""
     if name in OLD_NAMES:
         return BY_GOODPUT.format(OLD_NAMES[name])
     found = report(name)
@@ -133,7 +133,7 @@ def old_name_note(name: str) -> str | None:
 
 
 def question_report(name: str) -> Report:
-    """A report that can be asked for: forms of others cannot by themselves."""
+    """Other reports' forms cannot be asked for."""
     found = report(OLD_NAMES.get(name, name))
     if found.part_of is not None:
         raise _is_a_part(found)
@@ -150,7 +150,7 @@ def variants_of(asked: Report) -> list[str]:
 
 @cache
 def all_variables_taken(asked: Report) -> frozenset[str]:
-    """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
+    """Also of reports asked on the way or instead."""
     others = [*variants_of(asked), *((asked.best_of,) if asked.best_of else ())]
     return variables_taken(asked.name).union(*map(variables_taken, others))
 
@@ -168,7 +168,7 @@ def _of_scope() -> frozenset[str]:
 
 
 def takes(asked: Report, item: Declared) -> bool:
-    """Whether a form makes use of an option, itself or where another report answers in its place."""
+    """Itself, or the report that answers instead."""
     if item.keyword in _of_scope():
         return asked.scope not in {"sweeps", "probes"}
     if any(item.keyword in told.options for told in asked.refuses):

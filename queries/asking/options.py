@@ -1,6 +1,5 @@
-"""Every option and limit of a question, declared once: keyword, type, unit, meaning, check and SQL variable.
+"""Every option of a question, declared once; command line, Python, SQL variables, checks and reference follow.
 
-The command line, keywords in Python, the variables of SQL, checks and the reference page follow from these fields.
 An option is `--keyword-with-dashes` on the command line."""
 
 from __future__ import annotations
@@ -337,7 +336,7 @@ class ReportOptions:
 
 
 def _is_share(one: object) -> bool:
-    """Whether it is a workload by name and a number."""
+    """A workload's name and a number."""
     if not isinstance(one, tuple) or len(one) != 2:
         return False
     return isinstance(one[0], str) and isinstance(one[1], Real) and not isinstance(one[1], bool)

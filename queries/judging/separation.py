@@ -1,4 +1,4 @@
-"""Sentences on whether prefill and decode apart pay, by goodput: here, and under which limits that turns."""
+"""Whether disaggregation pays, by goodput, and under which limits that turns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Row = Mapping[str, object]
 
 
 class _Compared(NamedTuple):
-    """Requests/s of a pair and of the plan beside it, with limits so many times as long."""
+    """Requests/s of a pair and of the aggregated plan, by factor on the limits."""
 
     scale: float
     apart: float
@@ -32,7 +32,7 @@ class _Compared(NamedTuple):
 
     @property
     def pays(self) -> bool | None:
-        """Whether the pair carries more; None where neither carries anything."""
+        """None where neither carries anything."""
         return None if max(self.apart, self.together) <= 0.0 else self.apart > self.together
 
 
@@ -68,7 +68,7 @@ def _here(row: _Row) -> str:
 
 
 def _turns(question: Question, row: _Row, connection: duckdb.DuckDBPyConnection, ready: Callable[[str], str]) -> str:
-    """Under which limits the same two deployments change places, for both limits, and for each by itself."""
+    """Limits at which the two deployments change places: both, and each by itself."""
     limits = {"ttft": question.limits.ttft_ms, "tpot": question.limits.tpot_ms}
     if question.limits.tbt_ms is not None:
         return "where that turns is not looked for under a limit of the time between tokens"
@@ -103,16 +103,16 @@ def _length(limit_ms: float) -> str:
 
 
 def _nearest(compared: list[_Compared], pays: bool | None) -> float | None:
-    """The factor nearest to 1 at which the other deployment carries more; None where it never does.
+    """The factor nearest to 1 at which the other carries more; None: never.
 
-    `pays` says which one carries more here, where the curves do not."""
+    `pays` decides where the curves do not."""
     here = next((one.pays for one in compared if one.scale == 1.0), None) if pays is None else pays
     turned = [one.scale for one in compared if one.pays is not None and one.pays is not here and one.scale != 1.0]
     return min(turned, key=lambda scale: (abs(log(scale)), scale), default=None)
 
 
 def goodput_verdicts(answer: Answer) -> Iterator[str]:
-    """Which deployment carries more requests within the limits, and whether errors of steps leave it open."""
+    """Which carries more requests within limits, and whether errors leave it open."""
     groups: dict[object, dict[object, _Row]] = {}
     for row in answer.dicts():
         groups.setdefault(row["question_group"], {})[row["mode"]] = row

@@ -1,4 +1,4 @@
-"""Brings expected errors to an answer: figures beside it, whether limits hold, and limits read with a confidence."""
+"""Adds expected errors to answers, and reads limits with a confidence."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
     ready: Callable[[str], str],
     learned: Learned | None = None,
 ) -> Answer:
-    """An answer with the errors that are expected of its rows, and whether limits hold in spite of them. It says
-    which first tokens are an interval, and what own runs changed, too.
+    """Also says which TTFTs are intervals, and what own runs changed.
 
-    `ready` gives a statement of ours as it is to be run."""
+    `ready` prepares a statement to run."""
     found = known.of_answer(answer, scenario_ids)
     subjects = list({id(one.subject): one.subject for one in found}.values())  # equal ones are one object
     errors = known.errors_of(subjects)
@@ -119,7 +118,7 @@ def _predicted(
     ready: Callable[[str], str],
     known: dict[str, Predicted],
 ) -> Mapping[str, Predicted]:
-    """The predictions that limits are compared with, of every probe among the rows; `known` gains those it lacks."""
+    """Predictions of all probes shown; `known` gains the missing ones."""
     named = HELD.keys() & {*answer.columns, *answer.nearest_columns}
     own = [str(one.metric) for one in predicted_limits()]  # what limits are about
     if named == {"probe"} and set(own) <= set(answer.columns) and not answer.nearest:
@@ -150,7 +149,7 @@ def read_with_confidence(
     scenario_ids: Iterable[int],
     learned: Learned | None = None,
 ) -> None:
-    """Write down in `factors` what makes limits ones of measured values."""
+    """Fills `factors`, which make limits ones of measured values."""
     limits, rule = question.limits, question.definitions.tpot
     found = known.of_scenarios(scenario_ids, rule)
     subjects = list(dict.fromkeys(one.subject for one in found))
