@@ -1,6 +1,4 @@
-"""Connects DuckDB to a store: snapshot parts and the rows no part holds yet, as one relation, names joined.
-
-Only what a statement needs is brought in, in one read transaction."""
+"""DuckDB over a store: parts and unsealed rows as one relation, read in one transaction."""
 
 from __future__ import annotations
 
@@ -70,10 +68,10 @@ _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_bat
 
 
 class StoreConnection:
-    """DuckDB over one store as it was at one moment; `refresh` moves to the present.
+    """One moment; `refresh` moves on.
 
-    `execute` brings in the relations, views and macros a statement refers to, then runs it. `unsealed` names scenarios
-    by content key whose rows alone are read, from the database itself and no snapshot. DuckDB may use `most_bytes`."""
+    `execute` brings in what a statement refers to. `unsealed` scenarios, by key, are read from the database alone.
+    DuckDB may use `most_bytes`."""
 
     def __init__(
         self, location: StoreLocation, *, unsealed: Collection[str] | None = None, most_bytes: int | None = None
@@ -105,12 +103,12 @@ class StoreConnection:
 
     @property
     def part_bytes(self) -> int:
-        """Bytes of the files that were opened in place of rows."""
+        """Files opened in place of rows."""
         return sum(path.stat().st_size for path in self._part_files)
 
     @contextmanager
     def within_limits(self) -> Iterator[None]:
-        """Say in a sentence that a question took more memory than it may, or counts beyond what can be counted."""
+        """Says in a sentence that memory ran out, or counts overflowed."""
         try:
             yield
         except (duckdb.OutOfMemoryException, MemoryError) as error:
@@ -126,7 +124,7 @@ class StoreConnection:
             ) from error
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
-        """Run one statement and return its cursor; parts that were replaced meanwhile are looked up again."""
+        """Parts replaced meanwhile are looked up again."""
         with self.damage_named():
             self.provide_for(sql)
             return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
@@ -135,7 +133,7 @@ class StoreConnection:
         return damage_named(self.location, lambda: self.files)
 
     def provide_for(self, sql: str) -> None:
-        """Bring in what a statement refers to; everything, where its parser cannot tell."""
+        """Everything, where the parser cannot tell."""
         parsed = parse_select(self.duckdb, sql)
         if parsed is None:
             self.provide({*vocabulary(), *RAW_NAMES})
@@ -143,7 +141,7 @@ class StoreConnection:
             self.provide_parsed(parsed)
 
     def provide_parsed(self, parsed: ParsedSelect) -> None:
-        """Bring in what a parsed statement refers to; what it could only list gets its shape, without rows."""
+        """Relations that could only be listed get their shape, without rows."""
         self.provide(parsed.tables | parsed.functions)
         if parsed.looks_at_catalog:
             for name in sorted(RAW_NAMES - self._raw):
@@ -161,12 +159,10 @@ class StoreConnection:
         self._create(files)
 
     def narrow_to(self, scenario_ids: Iterable[int], *, winners_within: Intervals | None = None) -> None:
-        """Say that from here on the probes of these scenarios alone are asked about.
+        """Only these scenarios are asked about from here on.
 
-        `winners_within` says that rows that can win suffice, and for which batch sizes of each scenario.
-
-        A store of many parts then has only those opened that hold some of them; others may be there as well. Probes of
-        scenarios that were not read yet are read at the next `provide`, and everything else again with them."""
+        `winners_within`: rows that can win suffice, by batch sizes. Parts without them stay closed; others may be
+        there as well. New ones are read at the next `provide`."""
         self._wanted = frozenset(scenario_ids)
         self.thinned.within = winners_within
 
@@ -209,7 +205,7 @@ class StoreConnection:
             self.close()
 
     def _despite_replaced_parts(self, attempt: Callable[[], _T], between: Callable[[], None] = lambda: None) -> _T:
-        """Attempt again where a sealer has deleted a part between its being listed and its being read."""
+        """A sealer may delete a part between listing and reading."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return attempt()
@@ -235,7 +231,7 @@ class StoreConnection:
             self._read(names)
 
     def _read(self, names: frozenset[str], *, most_unsealed_probes: int | None = None) -> bool:
-        """Read relations at one moment; give up where more probes than allowed are not laid down."""
+        """At one moment; gives up beyond so many unsealed probes."""
         self._load_counts = {}
         with read_transaction(self.location) as transaction:
             reads_parts = STORED_PROBE in names and self._straight is None
@@ -312,7 +308,7 @@ class StoreConnection:
         return True
 
     def _bind(self, transaction: ReadTransaction, listed: Sequence[Part]) -> Ranges:
-        """Open the parts that are needed, and say which blocks none of them holds."""
+        """Opens needed parts; returns blocks that none holds."""
         blocks = None
         if self._wanted is not None and worth_pruning(transaction, listed, self._wanted):
             blocks = blocks_of_scenarios(transaction, self._wanted)

@@ -1,4 +1,4 @@
-"""The scope of a session's last question, with what was read for it: the next one of the same scope reads nothing."""
+"""The last question's scope with what was read, so that the next of the same reads nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class HeldScope:
         return MeasuredRows(self._connection, self._named)
 
     def forget(self) -> None:
-        """Resolve the scope anew, of the store as it is then."""
+        """Resolved anew, of the store as it is then."""
         self.scope = None
         self.runs.forget()
         self.known = KnownSubjects(self._connection.location)
@@ -98,7 +98,7 @@ class HeldScope:
         return scope
 
     def _read_limits(self, question: Question, scope: ResolvedScope) -> None:
-        """Compare limits with predictions, or with what measured values stay within."""
+        """Limits on predictions, or bounds of measured values."""
         confident = question.limits.confidence is not None
         if confident:
             ids = [row.scenario_id for row in scope.rows]
@@ -108,12 +108,12 @@ class HeldScope:
         self.tables.read_with_factors(confident)
 
     def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:
-        """Whether the rows that a question wants are there, and no others that are read from files each time."""
+        """All rows wanted, and none that files give anew each time."""
         thinned = self._connection.thinned
         if whole:
             return not thinned
         return not thinned.left_aside or self.tables.keep(phases_kept(question, scope))
 
     def _serves(self, question: Question, scope: ResolvedScope) -> bool:
-        """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""
+        """Grouped as the last: most scopes are alike for every phase."""
         return not scope.of_phases or self._looked_at == phases_wanted(question, scope.phases)

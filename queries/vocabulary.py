@@ -1,4 +1,4 @@
-"""The public names: the views and macros that queries/views/*.sql create, and what each of them is built on."""
+"""Names created by queries/views/*.sql, and what each builds on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?!\s*\.)\b|\b(\w+)\s*\(", re.IGNO
 
 
 class VocabularyFile:
-    """One file of queries/views: the names it creates, the public and raw names it is built on, and its text."""
+    """Names created, names built on, and text."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
