@@ -1,4 +1,4 @@
-"""A store open for questions from Python, and for evaluating into it. Reports as methods: queries.notebook."""
+"""A store open for questions and evaluation (reports: queries.notebook)."""
 
 from __future__ import annotations
 

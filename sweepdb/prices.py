@@ -1,4 +1,4 @@
-"""Dated prices and power of devices: entering and listing. No Typer, no printing; joining them is a question's."""
+"""Dated prices and power of devices; questions join them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def enter(records: list[PriceRecord], store_url: str | None) -> list[PriceRecord
 
 
 def _named(record: PriceRecord, store: Store) -> PriceRecord:
-    """The record under the profile's own name: a shipped or added one, or one that rows are stored of."""
+    """Under the profile's own name, or one that rows are of."""
     if record.usd_per_device_hour is None and record.watts_per_device is None:
         raise InputError(f"the price of {record.device_name} has neither dollars an hour nor watts")
     with store.reading() as connection:

@@ -1,6 +1,4 @@
-"""`decide`: the answer of a question now, how sure it is, and the next run that is worth most for this decision.
-
-One call reads stored predictions and the measured points of the store, and starts nothing:
+"""`decide`: the answer now, its certainty, and the run worth most. Reads the store, starts nothing:
 
     found = decide(model, store=store, ruled_out={"a1b2c3d4": "out of memory"}, **options_of_plan)
     while found.next_start is not None:  # else `found.decided` says why no run is worth it

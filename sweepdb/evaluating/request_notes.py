@@ -1,4 +1,4 @@
-"""Notes for the reader of a request, before it runs: which defaults were taken, and what will be slow."""
+"""Notes before a request runs: defaults taken, and what will be slow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sweepdb.evaluating.sweep_options import SweepOptions
 
 
 def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tuple[str, ...]:
-    """One line for each part of what was taken because nothing was said; none under the upstream convention."""
+    """A line a part; none under upstream's convention."""
     if options.convention == "upstream":
         return ()
     lines = (", ".join(_defaults(options, part)) for part in parts)
@@ -47,7 +47,7 @@ def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
 
 
 def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
-    """Formats that a device computes more slowly than 16 bits, and engines that can launch none of the plans."""
+    """Formats slower than 16 bits, and engines that launch none of the plans."""
     said = [
         f"warning: {sentence}"
         for part in parts

@@ -1,4 +1,4 @@
-"""Who serves, what is asked and how the server was started: engine, client, images, launch and routing of options."""
+"""Engine, client, images, launch and routing from options."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CLIENT_KEYWORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A serving model as scenarios call it, with the engine where it is one."""
+    """As scenarios name it, with its engine, if any."""
 
     label: str
     engine: EngineProfile | None
@@ -47,7 +47,7 @@ class Serving:
 
 
 def find_serving(name: str, store_url: str | None) -> Serving:
-    """By name, as a profile's file, or as a label that this store knows (`vllm@0a239add`)."""
+    """A name, a profile's file, or a label of this store (`vllm@0a239add`)."""
     known = {_folded(each): each for each in list_serving_models()} | _CALLED
     label = known.get(_folded(name), name)
     if label in list_engines():
@@ -86,7 +86,7 @@ def _folded(name: str) -> str:
 
 
 def client_of(options: SweepOptions, serving: Serving) -> Client | None:
-    """The client of the engine's profile with what was named of it; None where nothing was."""
+    """The engine's usual client with what was named; None where nothing was."""
     given = {field: getattr(options, keyword) for field, keyword in _CLIENT_KEYWORDS.items()}
     named = {field: float(value) for field, value in given.items() if value is not None}
     if not named:

@@ -1,7 +1,6 @@
-"""Every option of `evaluate`, declared once: keyword, type, unit, meaning and check.
+"""Every option of `evaluate`, declared once; command line, keywords and sweep files follow.
 
-The command line, keywords in Python and the keys of sweep files follow from these fields: a key is a field's name or
-its keyword. Values are read by sweepdb.evaluating.option_values; what they mean is sweepdb.evaluating.requests."""
+option_values reads values, requests gives them meaning (sweepdb.evaluating)."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def _each(check: Callable[[str], str | None]) -> Callable[[Sequence[str]], str |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """Options of one `evaluate`, as plain values. An empty one, or None, is left to the device, model or engine."""
+    """Plain values; empty or None is left to device, model or engine."""
 
     models: tuple[str, ...] = _served(
         (), "id, directory or config.json; several by commas", keyword="model", planned=False

@@ -1,4 +1,4 @@
-"""Runs of the store as they are compared: the setting of each in words, its metrics by our names, and its time."""
+"""Stored runs for comparison: setting, metrics by our names, time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MeasuredRun(NamedTuple):
 
 
 def measured_runs(connection: StoreConnection, model: str | None, device: str | None) -> list[MeasuredRun]:
-    """Every measured run of models and devices with these texts in their names, the oldest first."""
+    """The oldest first; texts are parts of names."""
     answer = connection.execute(_RUNS, {"model": model, "device": device})
     names = [column[0] for column in answer.description]
     return [_run(dict(zip(names, row, strict=True))) for row in answer.fetchall()]
@@ -67,7 +67,7 @@ def _run(row: Mapping[str, Any]) -> MeasuredRun:
 
 
 def _named(row: Mapping[str, Any]) -> str:
-    """A setting in words: what is not known is left out."""
+    """Unknown parts are left out."""
     given = {name: f"{row[name]:g}" if isinstance(row[name], float) else row[name] for name in _SETTING}
     text = " ".join(str(given.pop(name)) for name in ("model", "device", "engine", "mode") if given[name] is not None)
     lengths = [given.pop(name) for name in ("input_length", "output_length")]

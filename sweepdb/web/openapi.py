@@ -1,4 +1,4 @@
-"""The OpenAPI document of the REST interface, made of headers of reports and declarations of options."""
+"""OpenAPI of the REST interface, from headers and declared options."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def parameter_of(keyword: Keyword) -> dict[str, object]:
 
 
 def schema_of(hint: Any) -> dict[str, object]:  # noqa: ANN401  a type hint is of no one type
-    """The JSON schema of a hint: the first of several kinds, words as an enumeration, lists as text with commas."""
+    """The first of several kinds; enumerations for words, text with commas for lists."""
     if get_origin(hint) is Literal:
         return {"type": "string", "enum": list(get_args(hint))}
     if get_origin(hint) in {Union, UnionType}:

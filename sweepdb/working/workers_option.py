@@ -1,4 +1,4 @@
-"""The option `workers`: which engine runs the shards of a sweep."""
+"""The option `workers`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """An engine: a Dask scheduler by address, N workers of this machine, or one share of an array of processes."""
+    """A Dask scheduler, N workers here, or a share of an array."""
 
     kind: Literal["scheduler", "dask", "processes", "share"]
     address: str = ""
