@@ -6,9 +6,8 @@
         ...  # start it; bench.sh with USERS = rung.concurrency for each rung of found.next_start.ladder; import
         found = decide(model, store=store, ruled_out=..., **options_of_plan)
 
-`ruled_out` names scenarios (`Start.scenario`) of plans that did not start, with the reason. Rungs come in the order in
-which they are worth measuring; whoever runs them may stop a ladder at any rung, and all points count.
-"""
+`ruled_out` gives reasons why scenarios (`Start.scenario`) did not start. Rungs come by worth: a ladder may stop at
+any."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class StoredSides:
         cls, connection: StoreConnection, servers: Mapping[str, Server], plans: Mapping[str, str],
         prompts: Sequence[str], steps: Sequence[str],
     ) -> StoredSides:  # fmt: skip
-        """Those that fit memory."""
+        """Only those that fit memory."""
         found = connection.execute(_ROWS, {"probes": [*prompts, *steps]}).fetchall()
         rows = {row.probe: row for row in map(_Row._make, found)}
         ladders: dict[str, list[_Row]] = defaultdict(list)

@@ -124,7 +124,7 @@ def decided(
 
 
 def _of_pairs(sides: StoredSides, wanted: Wanted, runs: Sequence[OwnRun], out: Mapping[str, str]) -> Iterator[Setting]:
-    """Those run, and every unit. Either pool's name rules out its units."""
+    """Settings that were run, and every unit. Either pool's name rules out its units."""
     run = [run.setting for run in runs if run.setting is not None and run.setting.pair is not None]
     there = {(one.server, one.concurrency) for one in run}
     for one in (*dict.fromkeys(run), *sides.settings(wanted.pairs.num_devices)):

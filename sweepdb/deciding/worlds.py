@@ -73,7 +73,7 @@ class Wanted:
         return kept
 
     def rates(self, settings: Sequence[Setting], ttft: Floats, tpot: Floats) -> Floats:
-        """What its concurrency asks for, capped by the simulated rate.
+        """The rate that its concurrency asks for, capped by the simulated rate.
 
         With steps c times as long it carries at most 1 / c of that (queries/loaded.sql)."""
         output = np.array([one.server.output_length for one in settings])

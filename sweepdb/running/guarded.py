@@ -67,7 +67,7 @@ def guarded(
 
 
 def marked(mark: Mark) -> set[int]:
-    """Those still there."""
+    """Only those still there."""
     if mark.boot != _boot():
         return set()
     there = watchdog.running()

@@ -44,7 +44,7 @@ class ServerFailed(SweepdbError):  # noqa: N818  a fact about a plan, kept; no e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:
-    """It was healthy once."""
+    """Healthy at least once."""
 
     guarded: Guarded
     port: int

@@ -192,7 +192,7 @@ def _values(values: np.ndarray) -> np.ndarray | None:
 def traced_again(
     store: Store, scenarios: Iterable[ScenarioRecord], operators: Iterable[OperatorSetRecord]
 ) -> list[OperatorSetRecord]:
-    """Those needed; raises where this program has others.
+    """Only those needed; raises where this program has others.
 
     Operators that the bundle does not need could price other scenarios, so they stay out."""
     requests = {request.key: request for record in scenarios for request in _requests(record)}

@@ -117,7 +117,7 @@ async def _vega(request: Request) -> Response:
 
 
 async def _told(request: Request, error: Exception) -> Response:
-    """What is wrong and what to do next.
+    """Says what is wrong and what to do next.
 
     Our pages ask for refusals as 200: browsers log other statuses as faults."""
     if not isinstance(error, SweepdbError):

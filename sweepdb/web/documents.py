@@ -31,7 +31,7 @@ PICTURE_SHAPE = "shape"  # a picture whose rows are those of the document, sent 
 
 
 def answer_document(told: Told, *, picture: str | None = None, note: str | None = None) -> dict[str, object]:
-    """What a page shows and what repeats it. Its picture has rows, or is a `shape`."""
+    """All that a page shows, and what repeats it. Its picture has rows, or is a `shape`."""
     answer = told.answer
     asked = report(answer.report)
     question = answer.question
