@@ -68,6 +68,8 @@ def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tup
         if name != context.command.name and name in commands
         for meant in _first((word, *WORDS.get(word, ())), _options(commands[name]))
     ]
+    if elsewhere and command == "sweepdb":
+        return wrong, f"Type it behind a command: {elsewhere[-1].replace(' has ', ' ... ')}"
     if elsewhere:
         return wrong, f"{'; '.join(elsewhere)}. {command} --help lists what this command takes."
     alike = difflib.get_close_matches(word, known, n=3, cutoff=_ALIKE)

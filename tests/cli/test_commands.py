@@ -174,6 +174,7 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
             2,
             "has no option --frobnicate.",
         ),
+        ("--store sqlite:///s.sqlite query best", 2, "Type it behind a command: sweepdb query ... --store"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
