@@ -32,7 +32,6 @@ BOTH = "rows the peer predicts"
 
 
 def printed(text: str) -> Printed:
-    """Every row that accuracy.py printed."""
     found: dict[tuple[str, str, str, str], Sequence[str]] = {}
     file = knowledge = table = ""
     before: list[str] = []
@@ -57,7 +56,6 @@ def _cells(line: str) -> list[str]:
 
 
 def _short(figures: str) -> str:
-    """Median and mean of median/mean/P90."""
     return "/".join(figures.split("/")[:2])
 
 
@@ -140,7 +138,6 @@ def rewritten(page: str, rows: Printed) -> tuple[str, list[str]]:
 
 
 def main(source: Path, target: Path) -> None:
-    """Rewrite the page, and name what stayed."""
     page, missing = rewritten(target.read_text(encoding="utf-8"), printed(source.read_text(encoding="utf-8")))
     target.write_text(page, encoding="utf-8")
     for line in missing:

@@ -94,7 +94,6 @@ def print_errors(data, count, found):
 
 
 def print_figures(data, servers, prior_without):
-    """A line for each number of runs and metric, over all servers, each with the prior that did not see it."""
     for count in RUNS:
         found = []
         for left_out, runs in servers:
@@ -146,7 +145,6 @@ def print_sides(apart, known):
 
 
 def main(folder: Path) -> None:
-    """Both files, one after the other."""
     points = points_of(read_measurements(folder / "e2e" / "serving.csv").records)
     known = groups_of(points)
     print_sides(apart_groups_of(points), known)

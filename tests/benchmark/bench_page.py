@@ -24,13 +24,11 @@ MODEL = "Qwen/Qwen3-8B"
 
 
 def spent(process):
-    """Processor milliseconds of a process."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def percentile(values, share):
-    """The value that a share of all lies below."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
@@ -49,7 +47,6 @@ def page_of(chromium, address, path):
 
 
 def drawn(page, after):
-    """Wait for another answer to be on the page."""
     page.locator(f"body:not([data-seq='{after}'])").wait_for(timeout=60_000)
 
 
@@ -113,7 +110,6 @@ def main():
 
 
 def is_server(folder, url):
-    """Whether a process is the server of this store that this one started."""
     try:
         words = (folder / "cmdline").read_bytes().decode().split("\0")
         parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])

@@ -102,6 +102,19 @@ def test_rows_of_the_page_are_those_of_the_command_line_however_limits_move(watc
     assert page.locator("main a[href*='explain']").count() == 0
 
 
+def test_the_page_says_that_limits_wait_for_the_engine_while_it_loads(watched):
+    held = []
+    watched.page.route("**/duckdb.wasm", lambda route: held.append(route))  # noqa: PLW0108  playwright marks its handlers
+    watched.open("/")  # the first picture is there without it
+    loading = watched.page.locator("#store [role=status]")
+    assert loading.inner_text().strip() == "Loading DuckDB: new limits wait for it."
+    watched.page.wait_for_timeout(100)
+    assert held
+    watched.page.unroute("**/duckdb.wasm")
+    held[0].continue_()
+    loading.wait_for(state="detached")
+
+
 def test_another_model_a_device_and_a_budget(watched, site):
     _, url = site
     watched.open(f"/?model={MODELS[4][0]}&tpot_limit=40")
