@@ -1,6 +1,6 @@
-"""Which measured settings a question is about, in which groups, and the relation that it reads them from.
+"""Measured settings of a question, their groups, and their relation.
 
-A filter means what it means of predictions: by model, device, engine, formats and lengths."""
+Filters mean what they mean of predictions: model, device, engine, formats, lengths."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class _Run(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """The scope of a question with measured settings in it, and where its rows are read."""
+    """A scope with measured settings, and where rows are read."""
 
     scope: ResolvedScope
     relation: str
 
 
 class MeasuredRows:
-    """The measured settings of one store, read again where the store was."""
+    """Read again when the store is."""
 
     def __init__(self, connection: StoreConnection, named: ServerNamer) -> None:
         self._connection = connection
@@ -93,7 +93,7 @@ class MeasuredRows:
         return (f"note: {self._left_out} measured settings are left out: users in flight or mode are not known",)
 
     def place(self, transaction: ReadTransaction, question: Question, predicted: ResolvedScope, source: str) -> Placed:
-        """Measured settings alone, or beside the scope of what is `predicted`, whose rows are those of `source`."""
+        """Alone, or beside `predicted`, whose rows are `source`'s."""
         if question.options.sweeps:
             return self._sides(transaction, question, predicted, source)
         self._sides_read = ()
@@ -111,7 +111,7 @@ class MeasuredRows:
         return Placed(_joined(predicted, beside, joined, alone), RELATIONS[BOTH])
 
     def loads_kept(self, question: Question) -> bool:
-        """Whether the settings of a question were kept: then their points need not be read."""
+        """Then their points need not be read."""
         if question.options.sweeps:
             return False
         self._state = self._kept.state()
@@ -121,7 +121,7 @@ class MeasuredRows:
         return self._loaded is not None
 
     def points(self, scope: ResolvedScope) -> list[tuple[str, str]]:
-        """The points behind the rows of a scope, by content key, with digests of what they say."""
+        """By content key, with digests."""
         self._connection.provide({"measurement", "measured_setting"})
         ladders = [row.scenario_id for row in scope.rows if row.scenario_id < 0]
         keys = [key for side in self._sides_read for key in side]
@@ -264,7 +264,7 @@ Test = Callable[[Ladder, object], bool]
 
 
 def _same(stored: str, asked: object) -> bool:
-    """Whether two formats are one: BF16 is what no quantization is called, too."""
+    """BF16 is also called no quantization."""
     formats = [name.upper().replace(NO_KV_FORMAT, "BF16") for name in (stored, str(asked))]
     return formats[0] == formats[1]
 
@@ -307,7 +307,7 @@ def _is_device(name: str, asked: str) -> bool:
 
 
 def _names_predictions(scope: Scope) -> bool:
-    """Whether filters name predictions, or nothing: measured settings then stand beside them alone."""
+    """Otherwise measured settings stand alone."""
     return scope.is_default or not scope.described().keys() <= _TESTS.keys() | _OF_EVERY
 
 
