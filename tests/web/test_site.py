@@ -102,15 +102,16 @@ def test_rows_of_the_page_are_those_of_the_command_line_however_limits_move(watc
     assert page.locator("main a[href*='explain']").count() == 0
 
 
-def test_the_page_says_that_limits_wait_for_the_engine_while_it_loads(watched):
+def test_the_page_says_that_limits_wait_for_the_engine_while_it_loads(watched, site):
     held = []
-    watched.page.route("**/duckdb.wasm", lambda route: held.append(route))  # noqa: PLW0108  playwright marks its handlers
-    watched.open("/")  # the first picture is there without it
-    loading = watched.page.locator("#store [role=status]")
+    page = watched.page
+    page.route("**/duckdb.wasm", lambda route: held.append(route))  # noqa: PLW0108  playwright marks its handlers
+    page.goto(site[0])
+    page.wait_for_function("document.querySelectorAll('#picture svg path').length > 5")  # which needs no engine
+    loading = page.locator("#store [role=status]")
     assert loading.inner_text().strip() == "Loading DuckDB: new limits wait for it."
-    watched.page.wait_for_timeout(100)
-    assert held
-    watched.page.unroute("**/duckdb.wasm")
+    page.wait_for_timeout(500)
+    assert loading.is_visible()
     held[0].continue_()
     loading.wait_for(state="detached")
 
