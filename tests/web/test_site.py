@@ -107,7 +107,7 @@ def test_the_page_says_that_limits_wait_for_the_engine_while_it_loads(watched, s
     page = watched.page
     page.route("**/duckdb.wasm", lambda route: held.append(route))  # noqa: PLW0108  playwright marks its handlers
     page.goto(site[0])
-    page.wait_for_function("document.querySelectorAll('#picture svg path').length > 5")  # which needs no engine
+    page.locator("#picture svg path").nth(5).wait_for(state="attached")  # which needs no engine
     loading = page.locator("#store [role=status]")
     assert loading.inner_text().strip() == "Loading DuckDB: new limits wait for it."
     page.wait_for_timeout(500)
