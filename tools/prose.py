@@ -1,7 +1,7 @@
 """Text that is hard to read at first sight: documents, help, errors, first sentences of docstrings.
 
     python -m tools.prose            lists each offence by file and line
-    python -m tools.prose --count    counts the words of each document that people wrote, and its offences
+    python -m tools.prose --count    counts words: of documents that people wrote, with offences, and of docstrings
 
 Tables, code and generated parts of documents are not read. A test keeps the list empty."""
 
@@ -61,6 +61,10 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _CODE = re.compile(r"`[^`]+`", re.DOTALL)
 _WORD = re.compile(r"\S*\w\S*")
 _ITEM = re.compile(r"(?:[*-]|\d+\.) ")
+_PART_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_BETWEEN_NAMES = frozenset(
+    "a an the of to in on at by for from with as is are be it its and or not that which where each".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +216,23 @@ def _of_docstrings(where: str, tree: ast.AST) -> Iterator[Offence]:
             continue
         line = node.body[0].lineno
         sentence = first_sentence(text)
-        for reason in reasons(text):
+        for reason in (*reasons(text), *(["says no more than its names"] if says_names_again(node, text) else [])):
             yield Offence(where, line, reason, sentence)
+
+
+def says_names_again(node: ast.AST, text: str) -> bool:
+    """Whether a docstring has no word but those of the function, its arguments and their types."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    parts = (node.args, node.returns or node.args)
+    named = {one.id for part in parts for one in ast.walk(part) if isinstance(one, ast.Name)}
+    named |= {node.name, *(one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg))}
+    known = {_stem(word) for name in named for word in _PART_OF_NAME.findall(name)}
+    return {_stem(word) for word in re.findall("[a-z]+", text.lower()) if word not in _BETWEEN_NAMES} <= known
+
+
+def _stem(word: str) -> str:
+    return re.sub(r"(?<=..)(?:ies|es|ed|ing|s|e|y)$", "", word.lower())
 
 
 def first_sentence(text: str) -> str:
@@ -253,6 +272,15 @@ def _count() -> None:
         total, wrong = total + words, wrong + found
         sys.stdout.write(f"{words:6,} {found:4} {path.relative_to(ROOT)}\n")
     sys.stdout.write(f"{total:6,} {wrong:4} in all\n")
+    for package in PACKAGES:
+        told = sum(_words_of_docstrings(path) for path in (ROOT / package).rglob("*.py"))
+        sys.stdout.write(f"{told:6,}      docstrings of {package}\n")
+
+
+def _words_of_docstrings(path: Path) -> int:
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds))
+    return sum(len(_WORD.findall(ast.get_docstring(node) or "")) for node in nodes)
 
 
 if __name__ == "__main__":

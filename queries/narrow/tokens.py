@@ -47,7 +47,6 @@ def text_at(tokens: Tokens, place: int) -> str:
 
 
 def end_of_brackets(tokens: Tokens, start: int) -> int:
-    """Of the bracket at `start`."""
     depth = 0
     for place in range(start, len(tokens)):
         text = tokens[place].text

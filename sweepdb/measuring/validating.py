@@ -120,7 +120,6 @@ class Validation:
         return _beside_peer([one for one in self.of(knowledge) if one.metric == metric])
 
     def groups(self, knowledge: Knowledge = "asked") -> tuple[Group, ...]:
-        """By each of GROUPS."""
         return tuple(
             Group(by=by, values=values, metric=metric, ours=ours, peer=_beside_peer(found))
             for by in GROUPS
