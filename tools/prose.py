@@ -62,9 +62,10 @@ _CODE = re.compile(r"`[^`]+`", re.DOTALL)
 _WORD = re.compile(r"\S*\w\S*")
 _ITEM = re.compile(r"(?:[*-]|\d+\.) ")
 _PART_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_BETWEEN_NAMES = frozenset(
-    "a an the of to in on at by for from with as is are be it its and or not that which where each".split()
-)
+_BETWEEN_NAMES = {
+    "a", "an", "the", "of", "to", "in", "on", "at", "by", "for", "from", "with", "as", "is", "are", "it", "its", "and",
+    "or", "that", "which", "each",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
