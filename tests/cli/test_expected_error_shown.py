@@ -14,7 +14,6 @@ HEAD = "expected error: "
 
 
 def error(metric="tpot_exclusive_ms", median=9.0, bias=0.0, points=212, region="h100, dense", **others):
-    """An expected error."""
     values = {"subject": "h100", "note": None, "pairs": 5, "agreeing": 5, "servers": "own", **others}
     return ExpectedError(
         metric=metric, median_ape_percent=median, p90_ape_percent=3 * median, bias_percent=bias, points=points,

@@ -440,7 +440,6 @@ LLAMA = (
 
 
 def columns_of(done):
-    """The rows of a plan's table by column; columns stand two spaces apart."""
     lines = done.out.splitlines()
     rule = next(number for number, line in enumerate(lines) if line.startswith("----"))
     spans = [match.span() for match in re.finditer("-+", lines[rule])]

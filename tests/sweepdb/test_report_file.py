@@ -63,7 +63,6 @@ def file(url, tmp_path_factory, few_stops):
 
 
 def places(held):
-    """Every place of the sliders."""
     return product(*(range(len(slider.stops)) for slider in held.sliders))
 
 

@@ -22,8 +22,6 @@ pytestmark = pytest.mark.survival
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing."""
-
     def log_message(self, *_):
         """Say nothing."""
 
@@ -76,7 +74,6 @@ def watched(site):
 
 
 def moved(watched, name, value):
-    """Type a limit, and wait for the answer."""
     seq = watched.seq()
     watched.page.locator(f"#{name}").fill(value)
     watched.page.keyboard.press("Enter")
