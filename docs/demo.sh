@@ -11,4 +11,7 @@ say sweepdb evaluate Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --in
 say sweepdb query best --ttft-limit 2000 --tpot-limit 50 --confidence 0.8 --tuned-servers
 say sweepdb query best --ttft-limit 1000 --tpot-limit 20 --confidence 0.8 --tuned-servers
 
-printf '\nTo move the limits in a browser: .venv/bin/sweepdb serve --open --store %s\n' "${SWEEPDB_STORE:-sqlite:///sweepdb.sqlite}"
+# Where `make demo` runs it; a container serves the page by itself.
+if [ -x .venv/bin/sweepdb ]; then
+    printf '\nTo move the limits in a browser: .venv/bin/sweepdb serve --open --store %s\n' "$SWEEPDB_STORE"
+fi
