@@ -101,7 +101,7 @@ docs: $(INSTALLED)
 # The documents as a site; a link that leads nowhere is an error.
 site: $(INSTALLED)
 	$(PIP) -e '.[site]'
-	$(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 # What a tag publishes, from HEAD: source archive, wheel, bill of materials, sums; tried in an empty environment of each Python named.
 release: $(INSTALLED)
