@@ -7,11 +7,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from store.light_dataclass import dataclass
 from store.schema.declaring import LONG, Column
 from store.schema.tables import MEASURES
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 DEEPEST = 32
 _SHOWN = 80

@@ -6,7 +6,7 @@ which at small batch holds them all."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from evaluator.graph.operators import Affine, ExpertExtents, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import Short
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 

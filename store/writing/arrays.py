@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
 
 from store.errors import InputError, StoreError
+from store.light_dataclass import dataclass
 from store.records import BlockRecord
 from store.schema.declaring import DOUBLE, LONG, Column, Table
 from store.schema.tables import MEASURES, TABLES

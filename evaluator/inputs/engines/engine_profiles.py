@@ -7,7 +7,7 @@ import difflib
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from evaluator.inputs.launch import Client
 from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 DOUBLINGS = 2.0  # so many doublings away, of users, a length or devices, a point counts 0.61 times as much
 PLACE = ("users", "input_length", "output_length", "devices")
