@@ -61,6 +61,14 @@ def parse_yaml(text: str, where: str) -> object:
         raise InputError(f"{where}: not a YAML file: {error}") from error
 
 
+def parse_mapping(text: str, where: str) -> dict[str, Any]:
+    """The content of a file that comes with the program; tests hold each to the declaration of such files."""
+    content = parse_yaml(text, where)
+    if not isinstance(content, dict):
+        raise TypeError(f"{where} is no mapping")
+    return content
+
+
 @dataclass(slots=True)
 class _Open:
     """A list or mapping that is being read. Of a mapping: the keys so far, and whether one comes next."""

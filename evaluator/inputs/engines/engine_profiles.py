@@ -19,7 +19,7 @@ from evaluator.canonical import IF_SET, content_key
 from evaluator.inputs.engines.engine_numbers import number_in_range
 from evaluator.inputs.launch import Client
 from evaluator.inputs.yaml_checking import checked_yaml
-from evaluator.inputs.yaml_file import parse_yaml, read_text
+from evaluator.inputs.yaml_file import parse_mapping, read_text
 from store.errors import InputError
 from store.light_dataclass import dataclass
 
@@ -211,7 +211,7 @@ def fitted_engine(name: str) -> FittedEngine:
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
         raise InputError(f"unknown engine {name!r}", hint=f"known: {', '.join(nearest or known)}")
     file = resources.files("evaluator") / ENGINES_FOLDER / f"{name}.yaml"
-    return engine_from_mapping(_shipped(file.read_text(encoding="utf-8"), file.name))
+    return engine_from_mapping(parse_mapping(file.read_text(encoding="utf-8"), file.name))
 
 
 @functools.cache
@@ -307,11 +307,3 @@ def _checked(content: Mapping[str, Any]) -> dict[str, Any]:
         except InputError as error:
             raise InputError(f"{key} {error.message}") from None
     return checked
-
-
-def _shipped(text: str, where: str) -> dict[str, Any]:
-    """The content of a file that comes with the program; tests hold each to the declaration of such files."""
-    content = parse_yaml(text, where)
-    if not isinstance(content, dict):
-        raise TypeError(f"{where} is no mapping")
-    return content
