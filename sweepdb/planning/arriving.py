@@ -5,10 +5,10 @@ Rows are those of the report `capacity`, so that both say the same."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import floor
 
 from queries.asking import Answer, Framed, Limit, ReportOptions
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from sweepdb.planning.deployment_plan import NextCommand, launched_rows
 from sweepdb.planning.formats import LookedAt

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from queries.asking import Answer, Framed
 from queries.judging import four_figures
 from queries.pairs import judged, rate_error
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from sweepdb.planning.deployment_plan import NextCommand, counted_row
 from sweepdb.planning.ranking import Row, number_of
