@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         no_shell,
         predicted_scope,
         unread,
+        words_of_settings,
     )
     from queries.measured_rows.placing import MeasuredRows
     from queries.measured_rows.servers import NamedServer, ServerNamer, StatedServer, as_stated

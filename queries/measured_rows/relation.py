@@ -85,42 +85,48 @@ _KEPT = ", ".join(
 )
 _UNSHARED = ", ".join(f"{one.default} AS {one.name}" for one in OF_SHARES)  # what no source states of a plan
 _SUBJECT = (*_OF_NAMES, "num_devices", "prefill_instances", "prefill_tp", "decode_instances", "phase", "length")
+_LADDER = "side, named, num_devices, length, at_rate, turn"
 # Settings of a ladder that have as many requests in flight are ladders of their own: a row is found by its batch size.
-_ROWS = f"""
-    CREATE OR REPLACE TEMP TABLE measured_row AS
-    WITH joined AS (
+# Rows are numbered by what tells them apart alone: sorting all they have takes ten times as long.
+_NUMBERED = f"""
+    CREATE OR REPLACE TEMP TABLE measured_number AS
+    WITH apart AS (
         SELECT
-            measured_base.side, measured_server.named, measured_length.length,
-            measured_base.request_rate IS NOT NULL AS at_rate, {_KEPT}
-        FROM measured_base
-        JOIN measured_server ON measured_server.side = measured_base.side
-            AND measured_server.server = measured_base.server
-        JOIN measured_length ON measured_length.side = measured_base.side
-            AND measured_length.lengths = measured_base.lengths
-        WHERE measured_base.batch_size > 0 AND measured_base.phase IS NOT NULL
-    ),
-    apart AS (
-        SELECT
-            *, row_number() OVER (
+            measured_base.rowid AS place, side, server, named, num_devices, length, request_rate IS NOT NULL AS at_rate,
+            row_number() OVER (
                 PARTITION BY side, named, num_devices, length, at_rate, batch_size ORDER BY probe
             ) AS turn
-        FROM joined
-    ),
-    numbered AS MATERIALIZED (
-        SELECT
-            *, {_UNSHARED}, -dense_rank() OVER (ORDER BY side, named, num_devices, length, at_rate, turn) AS scenario_id
-        FROM apart
-    ),
-    ladders AS (
-        SELECT
-            scenario_id, coalesce({label_sql()}, '{UNSTATED}') AS plan,
-            md5(CAST(row({", ".join(_SUBJECT)}) AS VARCHAR)) AS subject,
-            md5(CAST(row(side, named, num_devices, length, at_rate, turn) AS VARCHAR)) AS scenario
-        FROM (SELECT DISTINCT ON (scenario_id) * FROM numbered)
+        FROM measured_base
+        JOIN measured_server USING (side, server)
+        JOIN measured_length USING (side, lengths)
+        WHERE batch_size > 0 AND phase IS NOT NULL
     )
-    SELECT * EXCLUDE ({", ".join(one.name for one in OF_SHARES)})
-    FROM numbered
-    JOIN ladders USING (scenario_id)
+    SELECT *, -dense_rank() OVER (ORDER BY {_LADDER}) AS scenario_id
+    FROM apart
+"""  # noqa: S608  our names
+_LADDER_NAMES = f"""
+    CREATE OR REPLACE TEMP TABLE measured_ladder AS
+    WITH firsts AS (SELECT DISTINCT ON (scenario_id) * FROM measured_number ORDER BY scenario_id, place),
+    told AS (
+        SELECT firsts.* EXCLUDE (num_devices), {_KEPT}, {_UNSHARED}
+        FROM firsts
+        JOIN measured_base ON measured_base.rowid = firsts.place
+        JOIN measured_server ON measured_server.side = firsts.side AND measured_server.server = firsts.server
+    )
+    SELECT
+        scenario_id, side, named, length, coalesce({label_sql()}, '{UNSTATED}') AS plan,
+        md5(CAST(row({", ".join(_SUBJECT)}) AS VARCHAR)) AS subject,
+        md5(CAST(row({_LADDER}) AS VARCHAR)) AS scenario
+    FROM told
+"""  # noqa: S608  our names
+_ROWS = f"""
+    CREATE OR REPLACE TEMP TABLE measured_row AS
+    SELECT measured_ladder.*, {_KEPT}
+    FROM measured_number
+    JOIN measured_base ON measured_base.rowid = measured_number.place
+    JOIN measured_server
+        ON measured_server.side = measured_number.side AND measured_server.server = measured_number.server
+    JOIN measured_ladder USING (scenario_id)
 """  # noqa: S608  our names
 _LADDERS = """
     SELECT scenario_id, side, named, length, phase, num_devices, max(last_imported_at)
@@ -172,7 +178,8 @@ def read_ladders(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> R
     """Make `measured_row` of the settings of `measured_base`."""
     servers = _name_servers(connection, named)
     lengths = _join_lengths(connection)
-    connection.execute(_ROWS)
+    for statement in (_NUMBERED, _LADDER_NAMES, _ROWS):
+        connection.execute(statement)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {_ALONE} AS SELECT {_SELECTED} FROM measured_row")  # noqa: S608
     ladders = (
         Ladder(number, side, servers[server], lengths[length][0], lengths[length][1], phase, devices, imported)
