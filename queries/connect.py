@@ -40,7 +40,6 @@ from store.sealing import (
     blocks_within,
     complement,
     create_load_relation,
-    create_repeating,
     create_table,
     damage_named,
     insert_rows,
@@ -49,6 +48,7 @@ from store.sealing import (
     load_unsealed,
     not_within,
     parts_with,
+    put_repeating,
     unsealed_select,
     worth_pruning,
 )
@@ -66,7 +66,7 @@ _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long 
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
 _POINTS = "measurement"
 _EVERY_COLUMN = frozenset(column.name for column in _TABLES[_POINTS].columns)
-# Of measured points names and sizes repeat, but for these. Other numbers would lose digits in a text.
+# Of measured points names and sizes repeat, but for these. A text loses digits of other numbers, and zones of times.
 _REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
 _OF_POINTS = frozenset(("id", "key", "source", "metrics", "extra", "read_as"))
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
@@ -274,15 +274,16 @@ class StoreConnection:
         insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
 
     def _load_points(self, transaction: ReadTransaction) -> None:
-        """Read measured points, whose names and sizes repeat: these come as one text, for cells take most of the time."""
+        """Read measured points, whose names and sizes repeat: these come as one text, since cells take long."""
         columns = _TABLES[_POINTS].typed_names
         wanted = [one for one in columns if one[0] in self._points_by]
         own = [one for one in wanted if one[0] in _OF_POINTS or one[1] not in _REPEATING]
         others = [one for one in wanted if one not in own]
-        listed = f"{transaction.json_list}({', '.join(name for name, _ in others)})"
-        read = ", ".join((*(name for name, _ in own), f"CAST({listed} AS TEXT)"))
-        rows = transaction.cells(f"SELECT {read} FROM {_POINTS}")  # noqa: S608 - our names
-        create_repeating(self.duckdb, f"raw.{_POINTS}", columns, own, others, rows)
+        listed = f"CAST({transaction.json_list}({', '.join(name for name, _ in others)}) AS TEXT)"
+        rows = transaction.cells(f"SELECT {', '.join((*(name for name, _ in own), listed))} FROM {_POINTS}")  # noqa: S608 - our names
+        read = put_repeating(self.duckdb, f"raw.{_POINTS}", own, others, rows)
+        selected = ", ".join(name if (name, type_) in wanted else f"NULL::{type_} AS {name}" for name, type_ in columns)
+        self.duckdb.execute(f"CREATE VIEW raw.{_POINTS} AS SELECT {selected} FROM {read}")  # noqa: S608 - our names
 
     def _of_now(self, transaction: ReadTransaction, rows: Iterable[Cells], names: Sequence[str]) -> Iterator[Cells]:
         gone = {sweep.id for sweep in abandoned_sweeps(self.location, transaction)}

@@ -13,7 +13,15 @@ from queries.judging.ladders import LOADED
 from queries.judging.verdicts import read_with_confidence
 from queries.learning.own_points import PointReader
 from queries.learning.session_runs import SessionRuns
-from queries.measured_rows import MEASURED, PREDICTED, ServerNamer, brought_in, predicted_scope, unread, words_of_settings
+from queries.measured_rows import (
+    MEASURED,
+    PREDICTED,
+    ServerNamer,
+    brought_in,
+    predicted_scope,
+    unread,
+    words_of_settings,
+)
 from queries.narrow.scope_tables import STORED, ScopeTables
 from queries.scoping.question_scope import Pinned, phases_kept
 from queries.scoping.scope import ResolvedScope

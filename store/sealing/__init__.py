@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.held import HeldRows
     from store.sealing.into_duckdb import (
-        create_repeating,
         create_table,
         fetched_arrays,
         insert_arrays,
         insert_rows,
+        put_repeating,
         put_temporary,
     )
     from store.sealing.laying_down import seal, seal_held, seal_location

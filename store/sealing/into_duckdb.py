@@ -53,15 +53,14 @@ def insert_rows(
     return count
 
 
-def create_repeating(
-    connection: duckdb.DuckDBPyConnection, view: str, columns: Columns, own: Columns, repeating: Columns,
-    rows: Iterable[Row],
-) -> None:  # fmt: skip
-    """Make a view of rows of `own` values and a JSON list of `repeating` ones: each list is read once.
+def put_repeating(
+    connection: duckdb.DuckDBPyConnection, name: str, own: Columns, repeating: Columns, rows: Iterable[Row]
+) -> str:
+    """Put rows of `own` values and a JSON list of `repeating` ones into two tables; what to select both from.
 
-    Columns of the view that are neither are NULL."""
+    Each list is read once."""
     numbers: dict[object, int] = {}
-    handed = {f"{view}_{name}": [_COMBINATION, *typed] for name, typed in (("own", own), ("rest", repeating))}
+    handed = {f"{name}_{part}": [_COMBINATION, *typed] for part, typed in (("own", own), ("rest", repeating))}
     for table, typed in handed.items():
         connection.execute(f"DROP TABLE IF EXISTS {table}")
         create_table(connection, table, typed)
@@ -74,9 +73,7 @@ def create_repeating(
         done += len(chunk)
     combinations = ((number, *json.loads(str(listed))) for listed, number in numbers.items())
     insert_rows(connection, rest, handed[rest], combinations)
-    there = {name for name, _ in (*own, *repeating)}
-    selected = ", ".join(name if name in there else f"NULL::{type_} AS {name}" for name, type_ in columns)
-    connection.execute(f"CREATE VIEW {view} AS SELECT {selected} FROM {mine} JOIN {rest} USING (combination)")  # noqa: S608 - ours
+    return f"{mine} JOIN {rest} USING (combination)"
 
 
 def fetched_arrays(cursor: duckdb.DuckDBPyConnection) -> dict[str, np.ndarray]:
@@ -122,10 +119,12 @@ def _insert_arrays(
 ) -> None:
     import numpy as np
 
-    arrays: dict[str, np.ndarray] = {}
+    arrays = {"row": np.zeros(len(given[0]), dtype=np.int8)}  # which says how many rows there are
     selected = []
     for (name, type_), values in zip(columns, given, strict=True):
-        if type_ not in _NUMERIC:
+        if values.count(None) == len(values):
+            selected.append(f"NULL::{type_}")
+        elif type_ not in _NUMERIC:
             arrays[name] = np.array(_plain(values, type_), dtype=object)
             selected.append(f"{name}::{type_}")
         elif None in values:  # masks of masked arrays are not read by every version of DuckDB, so they travel apart
@@ -179,7 +178,7 @@ def _plain(values: Sequence[object], type_: str) -> Sequence[object]:
     if type_ == "BOOLEAN":
         return [None if value is None else bool(value) for value in values]
     if type_ in {"TIMESTAMP", "DATE"}:
-        return [_moment(value) for value in values]
+        return [value if type(value) is str else _moment(value) for value in values]
     return values
 
 
