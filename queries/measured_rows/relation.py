@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED
+from queries.measured_rows.near_lengths import SEEN, joined, runs_meet
 from queries.measured_rows.servers import UNSTATED, NamedServer, ServerNamer, StatedServer
 from queries.narrow.scope_tables import STORED
 from store.schema import (
@@ -55,15 +56,11 @@ MADE_BASE = f"""
     JOIN servers ON {_same("servers", StatedServer._fields)}
     JOIN pairs ON {_same("pairs", ("input_length", "output_length"))}
 """  # noqa: S608  our names
+MADE_BY = SEEN + MADE_BASE
 _EMPTY = f"""
     CREATE OR REPLACE TEMP TABLE measured_base AS
     SELECT 0 AS side, {", ".join(_TAKEN)}, 0::BIGINT AS server, 0::BIGINT AS lengths FROM main.measured_probe LIMIT 0
 """  # noqa: S608  our names
-# The view of settings sees the runs of a side in place of all.
-_OF_SIDE = """
-    CREATE TEMP TABLE measurement AS
-    SELECT * EXCLUDE (metrics, definitions, extra, flags) FROM main.measurement SEMI JOIN side_run USING (key)
-"""
 _SERVERS = f"SELECT side, server, {_STATED} FROM measured_base GROUP BY ALL ORDER BY side, server"  # noqa: S608
 _LENGTHS = """
     SELECT side, lengths, input_length, output_length, count(*)
@@ -163,15 +160,9 @@ class Read(NamedTuple):
 def make_base(connection: duckdb.DuckDBPyConnection, sides: Sequence[Sequence[str]]) -> None:
     """Make `measured_base` of every measured setting, or of the runs of each side by their content keys."""
     connection.execute(_EMPTY)
-    if not sides:
-        connection.execute(MADE_BASE, {"side": 0})
-    for number, keys in enumerate(sides):
-        put_temporary(connection, "side_run", [("key", "VARCHAR")], [(key,) for key in keys])
-        connection.execute(_OF_SIDE)
-        try:
+    for number, keys in enumerate(sides or [None]):
+        with runs_meet(connection, keys):
             connection.execute(MADE_BASE, {"side": number})
-        finally:
-            connection.execute("DROP TABLE temp.measurement")
 
 
 def read_ladders(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> Read:
@@ -228,22 +219,9 @@ def _name_servers(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> 
 
 def _join_lengths(connection: duckdb.DuckDBPyConnection) -> list[tuple[float | None, float | None]]:
     """Write down which lengths are nearly the same: the pair that most settings have stands for those near it."""
-    import numpy as np
-
     rows = connection.execute(_LENGTHS).fetchall()
-    pairs = np.array([(row[2], row[3]) for row in rows], dtype=np.float64).reshape(-1, 2)
-    logs = np.log(np.maximum(pairs, 1.0))  # of an unknown length not a number
-    left = np.ones(len(rows), dtype=bool)
-    places = np.zeros(len(rows), dtype=np.int64)
-    centres: list[tuple[float | None, float | None]] = []
-    while left.any():
-        first = int(np.argmax(left))
-        apart = np.abs(logs - logs[first])
-        alike = (apart <= np.log1p(NEAR_LENGTHS)) | (np.isnan(logs) & np.isnan(logs[first]))
-        of_it = left & alike.all(axis=1)
-        places[of_it] = len(centres)
-        centres.append((rows[first][2], rows[first][3]))
-        left &= ~of_it
-    put_temporary(connection, "measured_length", _LENGTH_COLUMNS,
-            [(side, number, int(place)) for (side, number, *_), place in zip(rows, places, strict=True)])  # fmt: skip
-    return centres
+    places = joined([(row[2], row[3]) for row in rows], NEAR_LENGTHS)
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    made = [(side, number, numbers[place]) for (side, number, *_), place in zip(rows, places, strict=True)]
+    put_temporary(connection, "measured_length", _LENGTH_COLUMNS, made)
+    return [(rows[place][2], rows[place][3]) for place in numbers]

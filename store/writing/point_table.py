@@ -101,7 +101,8 @@ def in_order_of_keys(places: Mapping[str, int]) -> list[int]:
 
     digits = np.frombuffer("".join(places).encode(), dtype=f">u{_DIGITS}")
     order = np.argsort(digits[:: _OF_A_KEY // _DIGITS])  # those of equal first digits may come in any order
-    return np.fromiter(places.values(), np.int64, len(places))[order].tolist()
+    there = np.fromiter(places.values(), np.int64, len(places))
+    return [int(place) for place in there[order]]
 
 
 _MANY = 10_000  # keys, from which on their order is made of their first digits
