@@ -61,6 +61,8 @@ def _hint(text: str, keyword: str, unit: str) -> str | None:
 
 
 def _unit(keyword: str) -> str:
+    if keyword.endswith("_gb_per_s"):
+        return "GB/s"
     from sweepdb.asking import option_table
     from sweepdb.evaluating import options_by_keyword
     from sweepdb.planning import plan_options

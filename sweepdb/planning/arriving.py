@@ -99,7 +99,10 @@ class RatePlan(Framed):
             " question (`concurrency`)."
         )
         if "e2e_limit" in self.limits:
-            yield "Prefill and decode apart were not looked at: no end-to-end time of theirs is known at a rate."
+            yield (
+                "Disaggregated deployments were left out: their pools are simulated one by one, so no request's"
+                " end-to-end time is known. `ttft_limit` and `tpot_limit` include them."
+            )
         yield from self._without_engine()
         yield from self._attained(best)
         yield from self._runner_up(best, published)

@@ -38,6 +38,12 @@ from sweepdb.planning.ranking import RANKINGS, number_of
 # Options of questions that a plan has beside limits, under their headings.
 HEADINGS_OF_ASKED = {"kv_transfer_gb_per_s": "Devices", "price_date": "Devices", "as_predicted": "The run"}
 REPORT, REPORT_OF_RATES = "deployments", "capacity"
+_MEANT = {  # what people call rankings
+    **dict.fromkeys(("qps", "requests-per-s", "throughput", "tokens-per-s"), "rate"),
+    **dict.fromkeys(("money", "price", "usd"), "cost"),
+    **dict.fromkeys(("e2e", "ttft", "tpot"), "latency"),
+    "gpus": "devices",
+}
 _LONGER_BY = 1.25  # limits on times, in the question after the one that was asked
 _EVERY = 1000  # rows: more than configurations compete
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
@@ -78,7 +84,7 @@ class PlanOptions:
         "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e of"
         " `concurrency` users within `total_devices`) [default: cost of a rate or of users where prices are stored,"
         " else its devices; rate without either]",
-        check=one_of(*RANKINGS),
+        check=one_of(*RANKINGS, meant=_MEANT),
         heading="Devices",
     )
 

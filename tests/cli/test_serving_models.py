@@ -51,7 +51,7 @@ def test_serving_models_are_scenarios_of_their_own_and_never_ranked_together(ser
     assert len({row["scenario"] for row in found}) == len({row["subject"] for row in found}) == len(list_engines()) + 2
     assert [row["serving_model"] for row in rows("best --top 9 --serving-model vllm", url)] == ["vllm"]
     table = sweepdb("query best --all --top 1", url).out
-    assert all(f"physical · {model}" in table for model in (*list_engines(), label))
+    assert all(f"BF16 · {model}" in table for model in (*list_engines(), label))
 
 
 def test_kernels_are_the_same_and_latencies_the_engines(served):
