@@ -55,7 +55,7 @@ def _hint(text: str, keyword: str, unit: str) -> str | None:
         return f"It takes one value. Ask once for each{again}."
     if re.fullmatch(r"[0-9.]+[kKmM]", text):
         return "Write the number out, such as 4000 or 4096."
-    if unit in _SCALES and unit not in {"none", "ratio"}:
+    if unit not in {"none", "ratio"}:
         return f"Such as 50, which is in {unit}{', or 50ms or 0.05s' if unit == 'ms' else ''}."
     return None
 

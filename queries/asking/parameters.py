@@ -32,7 +32,7 @@ PAIR_OBJECTIVES = (
 )
 _NO_PAIRS = (
     "disaggregated deployments are left out: each pool is simulated by itself, so no end-to-end time of a request is"
-    " known; limits on TTFT and TPOT include them"
+    " known; TTFT and TPOT bound it, too"
 )
 _FEW_TAKERS = 8  # reports that a hint names
 

@@ -21,6 +21,7 @@ from sweepdb.planning.held_back import crosses_nodes, holds_of
 from sweepdb.planning.planning_options import REPORT, Asked, asked_of, longer_limits, plan_options
 from sweepdb.planning.ranking import number_of, ranked
 from sweepdb.planning.stored_sweeps import stored_sweep
+from sweepdb.prices import check_priced
 from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def _found(
 ) -> DeploymentPlan | RatePlan:
     built, rated = about.built, asked.own.rate is not None
     check_reserve(asked.question.get("reserved_memory_gb"), built.parts)
+    if asked.own.rank_by == "cost":
+        check_priced(list(dict.fromkeys(device.name for part in built.parts for device in part.devices)), store)
     on_notes(asked.notes)
     waiting = replace(built, arrivals=None) if rated else built
     sweep, evaluated = stored_or_evaluated(

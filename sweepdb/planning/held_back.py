@@ -45,7 +45,9 @@ def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         carried, had = f"carries {rate / before:.1f} x the requests/s", f"{before:.3g} requests/s"
         if narrow["users"] is not None and wide["users"] is not None:
             users, before = number_of(narrow["users"]), number_of(wide["users"])
-            carried = f"carries {users:,.0f} users, {users / before:.1f} x as many, and{carried.removeprefix('carries')}"
+            carried = (
+                f"carries {users:,.0f} users, {users / before:.1f} x as many, and{carried.removeprefix('carries')}"
+            )
             had = f"{before:,.0f} users, {had}"
     if wide["rank"] != 1:
         yield f"The best as published is {described(wide)}: {had}."

@@ -64,8 +64,8 @@ class ServerPlan(Framed):
             f"Its KV cache holds about {room.tokens:,} tokens, {room.requests:,} requests of {room.request_tokens:,}."
             f" That is with {room.share:g} of a device's memory{own}; CUDA graphs are not counted."
         )
-        own = [row for row in self.dicts() if row["deployment"] == STARTED]
-        yield from (self._does(row) for row in own if len(own) == 1 or self._says_more(row))
+        ladder = [row for row in self.dicts() if row["deployment"] == STARTED]
+        yield from (self._does(row) for row in ladder if len(ladder) == 1 or self._says_more(row))
         yield from self._change()
 
     def next_commands(self) -> Iterator[NextCommand]:

@@ -1,4 +1,4 @@
-"""`schedule`: replicas by hour for a day's rate, from stored loads; the winner is played through."""
+"""`schedule`: replicas by hour for a day's rate, from stored loads; the winner is simulated."""
 
 from __future__ import annotations
 

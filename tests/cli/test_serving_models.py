@@ -154,7 +154,7 @@ def test_settings_worth_measuring_are_stored_ones_of_one_engine_and_come_as_a_ta
     url, _ = served
     several = sweepdb("measurements suggest", url)
     assert several.code == 2
-    assert "--serving-model" in several.err
+    assert "--engine" in several.err
     outcome = sweepdb("measurements suggest --serving-model vllm --count 4 --format csv", url)
     assert outcome.code == 0, outcome.err
     assert "sweepdb calibrate --serving vllm" in outcome.err
@@ -244,7 +244,7 @@ def test_an_engine_serves_a_file_of_length_bins(tmp_path):
     [
         ("--convention upstream", "vllm has no upstream convention"),
         ("--serving-model nobody@12345678", "No engine profile 'nobody@12345678' in this store"),
-        ("--serving-model oracle", "--serving-model oracle is not one of waves, seed002"),
+        ("--serving-model oracle", "--engine oracle is not one of waves, seed002"),
         ("--serving-model {missing}", "cannot be read"),
         ("--serving-model {broken}", "unknown key 'step'"),
         ("--serving-model {negative}", "step_ms must be a number from 0 to 1e+06, not -1"),
