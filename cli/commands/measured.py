@@ -43,7 +43,9 @@ _Learn = Annotated[
     bool | None, typer.Option("--learn/--no-learn", help="set: whether points correct answers about their server")
 ]
 _Count = Annotated[int | None, typer.Option(min=1, help="suggest: how many settings to measure; 15 if not given")]
-_Engine = Annotated[str | None, typer.Option(help="suggest: the engine whose stored rows are meant")]
+_Engine = Annotated[
+    str | None, typer.Option("--engine", "--serving-model", help="suggest: the engine whose stored rows are meant")
+]
 _Rows = Annotated[str | None, typer.Option(help="export: measured (if not given), predicted or both")]
 _Sweep = Annotated[str | None, typer.Option(help="export: predictions of this sweep alone")]
 _Format = Annotated[
@@ -83,7 +85,7 @@ def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter
         _refuse_strays("export", {"--sweep": sweep, "--rows": rows})
     if action == "suggest" and not points and source is None and not set_:
         return _suggest({"model": model, "device": device, "engine": serving_model}, count, format_, output, store)
-    _refuse_strays("suggest", {"--count": count, "--serving-model": serving_model})
+    _refuse_strays("suggest", {"--count": count, "--engine": serving_model})
     _check(action, points, filters, set_ or [])
     _check_marks(action, tagged=bool(tag), corrected=bool(set_), learn=learn)
     if action == "export":

@@ -113,7 +113,7 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
     """Text of lengths may name a file, a blend has shares, names have no keys."""
     from sweepdb.asking import old_name_note, question_of, question_report
 
-    if (note := old_name_note(report)) is not None:
+    if (note := old_name_note(report, options.get("rank_by"))) is not None:
         say(f"note: {as_typed(note)}")
     given = typed_keywords(options, store)
     named = question_report(report).names

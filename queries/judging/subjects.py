@@ -22,6 +22,7 @@ KEY_LENGTH = 8  # of the scenario in a probe's reference
 NO_KEY = ""  # of a measured row, which is of no scenario
 _OF_ENGINES = "engine "  # before the names of engine profiles, among the calibrations of devices
 _AFTER_HEX = "g"
+SERVING: Mapping[str, str] = {"aggregated": "Aggregated serving", "pd": "Disaggregated serving"}
 # A decode instance of a deployment whose sides are apart is one; its rate is of both sides, and so are first tokens.
 _PHASES = {"prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode"}
 _METRICS: Mapping[str, Mapping[str, str]] = {

@@ -73,10 +73,10 @@ def check_rows(question: Question) -> None:
 def check_pairs(question: Question, phases: frozenset[str]) -> None:
     if question.options.rows != MEASURED or report(question.report).verdict != "deployments":
         return
-    for phase, name in (("pd", "prefill and decode apart"), ("aggregated", "both in one instance")):
+    for phase, name in (("pd", "disaggregated serving"), ("aggregated", "aggregated serving")):
         if phase not in phases:
             raise InputError(
-                f"report {question.report} needs settings of both kinds, and none with {name} was measured here",
+                f"report {question.report} needs settings of both kinds, and none of {name} was measured here",
                 hint="ask best or pareto, or `rows=both` beside predictions",
             )
 

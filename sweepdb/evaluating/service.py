@@ -68,6 +68,7 @@ def find_serving(name: str, store_url: str | None) -> Serving:
         f"`serving_model={name}` is not one of {', '.join(list_serving_models())}.",
         hint="\n".join(
             (
+                "Engines and formulas:",
                 *(
                     f"{each}: {fitted_engine(each).note.replace(',', ':').partition(':')[0].rstrip('.')}."
                     for each in list_engines()

@@ -398,7 +398,7 @@ def test_replicas_behind_one_address_share_the_users():
 
 def test_a_server_that_may_be_two_sides_is_not_predicted():
     """A router that only counts its workers."""
-    assert rule_of(record(mode=None)) == "not known whether prefill and decode are apart"
+    assert rule_of(record(mode=None)) == "not known whether it is disaggregated"
 
 
 @pytest.mark.parametrize(("kv", "mixers"), [(None, "BF16"), ("fp8", None)])

@@ -123,7 +123,7 @@ def _beyond(scenario: Scenario) -> Iterator[str]:
         yield f"serving model {scenario.serving_model}"
     yield from _beyond_in_workload(scenario)
     if scenario.drafting and (compiled or scenario.workload.mtp_tokens > 1 or scenario.phase == "aggregated"):
-        yield "drafts other than one a step, eager and with prefill and decode apart"
+        yield "drafts other than one a step, eager and disaggregated"
     yield from _beyond_in_formats(scenario)
 
 
