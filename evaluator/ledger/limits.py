@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 TOO_MANY_BYTES = "faster than the data sheet's memory reads the weights and keys of a step"
 TOO_MANY_OPERATIONS = "more operations than the data sheet's peak"
 TOO_FAST_PROMPTS = "prompts faster than the data sheet's peak"
+TOO_LARGE = "weights that leave less than a twentieth of the devices' memory"
+LARGEST_WEIGHTS = 0.95  # of memory: a runtime's context, its buffers for collectives and activations take the rest
 
 
 def impossible(deployment: Deployment, metrics: Mapping[str, float]) -> str | None:
     """The rule by which no server can have measured these values (ms, tokens/s, by name without statistic), or None."""
+    weights = _weight_bytes(deployment.model, deployment.precision, deployment.plan)
+    if weights > LARGEST_WEIGHTS * deployment.device.memory_bytes:
+        return TOO_LARGE
     step = metrics.get("tpot_exclusive_ms", metrics.get("decode_step_ms"))
     if step is not None and 1e-3 * step < least_step_s(deployment):
         return TOO_MANY_BYTES
@@ -115,7 +120,9 @@ def _rate(device: DeviceProfile, name: str) -> float:
     return rates.get(linear_format(name).compute) or rates.get("fp16") or rates["bf16"]
 
 
-FREE_SHARE = 0.9  # of what weights leave, for keys and values: the engines' default
+# The engines' default: the share of what weights leave that keys and values take (TensorRT-LLM's
+# `free_gpu_memory_fraction`); under vLLM the share of all memory that both take (`gpu_memory_utilization`).
+MEMORY_SHARE = 0.9
 LARGEST_PLANNED_BATCH = 2048  # of one replica: the largest that trtllm-bench plans for
 HALF_BYTES = 2.0
 
@@ -124,7 +131,8 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
     """Requests in flight on all replicas where each reserves `tokens` of keys and values to its end.
 
     Left out: activations, the runtime's own memory, blocks that are not full."""
-    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, _held(model, device, precision, plan, tokens)))
+    free = MEMORY_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
+    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, _held(model, precision, plan, free, tokens)))
 
 
 def seats_in_memory(deployment: Deployment) -> int | None:
@@ -135,20 +143,17 @@ def seats_in_memory(deployment: Deployment) -> int | None:
     narrow keys that rows do not state."""
     if (deployment.engine or "").startswith("trtllm"):
         return None
+    model, precision, plan = deployment.model, deployment.precision, deployment.plan
+    memory, weights = deployment.device.memory_bytes, _weight_bytes(model, precision, plan)
+    vllm = (deployment.engine or "vllm").startswith("vllm")
+    free = MEMORY_SHARE * memory - weights if vllm else MEMORY_SHARE * (memory - weights)
     grown = deployment.output_length * (1.0 if deployment.batched else 0.5)
-    held = _held(
-        deployment.model,
-        deployment.device,
-        deployment.precision,
-        deployment.plan,
-        deployment.input_length + grown,
-    )
+    held = _held(model, precision, plan, free, deployment.input_length + grown)
     return held if 0 < held < deployment.users_of_replica else None
 
 
-def _held(model: ModelSpec, device: DeviceProfile, precision: Precision, plan: Plan, tokens: float) -> int:
-    """Requests of so many tokens in what weights leave to one replica; below 1 where they leave too little."""
-    free = FREE_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
+def _held(model: ModelSpec, precision: Precision, plan: Plan, free: float, tokens: float) -> int:
+    """Requests of so many tokens in the free bytes of the devices of one replica; below 1 where they are too few."""
     one = sum(group.count * layer_bytes(group, kv_cache_bits(precision), plan.tp, tokens) for group in model.layers)
     return int(free / (one / plan.pp)) if one else LARGEST_PLANNED_BATCH
 
