@@ -198,12 +198,13 @@ def test_two_sides_with_known_instances():
     assert found.users_of_replica == 32  # 64 users on two decode instances
 
 
-def test_seats_are_known_of_instances_that_decode_alone():
+@pytest.mark.parametrize(("answer", "users", "seats"), [(1024, 84, 16), (8192, 36, 8)])
+def test_seats_are_known_of_instances_that_decode_alone(answer, users, seats):
     server = {"device": "gb300", "engine": "Dynamo-TRTLLM", "precision": "fp8", "model": "deepseek-ai/DeepSeek-R1"}
-    said = Circumstances(point_id="dsr1_gb300_trtllm_fp8_disagg_1024x1024_c84_cfg392")
-    lengths = {"input_length": 1024.0, "output_length": 1024.0, "concurrency": 84.0, "said": said}
+    said = Circumstances(point_id=f"dsr1_gb300_trtllm_fp8_disagg_1024x{answer}_c{users}_cfg392")
+    lengths = {"input_length": 1024.0, "output_length": answer, "concurrency": users, "said": said}
     sides = {"prefill": SideRecord(instances=1, tp=1, dp=4, ep=4), "decode": SideRecord(instances=4, tp=8, ep=8)}
-    assert deployment_of(record(mode="disaggregated", **server, **lengths, **sides)).decode_seats == 16
+    assert deployment_of(record(mode="disaggregated", **server, **lengths, **sides)).decode_seats == seats
     assert deployment_of(record(**server, **lengths, decode=SideRecord(tp=8, ep=8))).decode_seats is None
 
 

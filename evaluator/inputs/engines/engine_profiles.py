@@ -87,6 +87,7 @@ class EngineProfile:
     reply_steps: int = 0  # that run between an answer and the next request of its user, who is answered by then
     whole_prompts: int = 0  # 1: beside decodes prompts run whole, and are cut only where none fits into a step
     expert_rows: int = 0  # that each expert is padded to: of block-scaled 8-bit weights, on Hopper, below tp 8
+    exchange_once: int = 0  # 1: a token goes once to each device that holds some of its experts, as they read it
     handover_ms: float = HANDOVER_MS  # beside `request_ms`, where one instance takes prompts and another generates
     client: Client = field(default_factory=Client)
     near: tuple[Nearby, ...] = field(default=(), metadata={IF_SET: True})  # what one's own points said besides
@@ -114,6 +115,7 @@ _CAME_LATER: Mapping[str, object] = {
     "reply_steps": 0,
     "whole_prompts": 0,
     "expert_rows": 0,
+    "exchange_once": 0,
     "handover_ms": HANDOVER_MS,
     "near": (),
 }

@@ -133,6 +133,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         node_devices=scenario.device.grid[-1],
         windows=windows,
         replicas=scenario.plan.groups,
+        once=bool(engine.exchange_once),
         encoding_s=prompt_encoding_s(run),
     )
     loads = with_loads(scenario, kernels, kinds, engine.token_budget, engine.prefill_factor)
