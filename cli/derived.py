@@ -15,7 +15,12 @@ _NAMED = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]*))?`")
 OLD_FLAGS: dict[str, str] = {}  # of the commands that were built, with what each is called today
 _Signed = Callable[[Mapping[str, "Declared"]], Callable[..., Any]]
 _SIGNED: dict[Callable[..., Any], tuple[Mapping[str, Declared], _Signed]] = {}  # commands with declared options
-_FLAGS = {"compile=True": "--compile", "compile=False": "--eager", "during=None": "--for"}  # as no keyword is spelled
+_FLAGS = {
+    "serving_model": "--engine",
+    "compile=True": "--compile",
+    "compile=False": "--eager",
+    "during=None": "--for",
+}  # as no keyword is spelled
 
 
 def spelled(keyword: str) -> str:
@@ -27,7 +32,8 @@ def as_typed(text: str) -> str:
 
     def option(match: re.Match[str]) -> str:
         keyword, value = match.groups()
-        return _FLAGS.get(f"{keyword}={value}") or spelled(keyword) + (f" {value}" if value else "")
+        named = _FLAGS.get(f"{keyword}={value}")
+        return named or _FLAGS.get(keyword, spelled(keyword)) + (f" {value}" if value else "")
 
     # Text without keywords stays the piece that it is: a terminal draws tables in its own way.
     return _NAMED.sub(option, text) if _NAMED.search(text) else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -61,7 +62,7 @@ def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tup
     known = _options(context.command)
     for meant in (word, *WORDS.get(word, ())):
         if meant in known and meant != word:
-            return wrong, f"Type --{meant} in its place ({known[meant]})."
+            return wrong, f"Type --{meant} in its place ({re.split('[:;]', known[meant])[0]})."
     elsewhere = [
         f"sweepdb {name} has {_newest(commands[name], meant)}"
         for name in _ASKING

@@ -34,7 +34,7 @@ SUMMARIES = {
     "evaluate": "Evaluate every plan and batch size, and store every point.",
     "query": "Answer a question from the stored rows, evaluating nothing.",
     "plan": "The best whole deployments for a question: evaluate what is missing, then answer.",
-    "schedule": "How many replicas to run in each hour of a day, played through.",
+    "schedule": "How many replicas to run in each hour of a day, simulated with its requests.",
     "decide": "What to deploy, how sure that is, and the next run that is worth most.",
     "report": "Write an answer as one file to send.",
     "launch": "Write the files that start a stored row.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import get_args
 
 from evaluator.inputs.devices.device import DeviceProfile
@@ -17,6 +17,7 @@ from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, usual_routing
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import FORMULAS, SHARES, Convention, Phase
 
 Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at

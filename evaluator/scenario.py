@@ -5,7 +5,7 @@ Defaults serve the buyer of a real device; upstream's convention keeps its own."
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines
@@ -17,6 +17,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import SearchRule
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
+from store.light_dataclass import dataclass
 from store.schema import FORMULAS, Convention, Phase
 
 SERVED_ROUTING: Routing = "power_law_1.2"  # the skew that tools of the field assume for real prompts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from evaluator.calibration.forms import Inputs, Parts
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_error
@@ -35,6 +35,7 @@ from evaluator.pricing.calibrated import CalibratedCost
 from evaluator.pricing.occurrence import operator_seconds
 from evaluator.scenario import Scenario, usual_precision
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 _WORKLOAD = Workload(input_length=1024, output_length=128.0)
 

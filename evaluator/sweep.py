@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
@@ -33,6 +33,7 @@ from evaluator.together import (
     wanted_captures,
 )
 from store.errors import InputError, SweepdbError
+from store.light_dataclass import dataclass
 from store.opening import Store
 from store.records import BlockRecord, ScenarioRef, SweepRecord
 from store.sealing import HeldRows, seal, seal_held

@@ -40,13 +40,13 @@ from store.sealing import (
     create_load_relation,
     create_table,
     damage_named,
-    insert_repeating,
     insert_rows,
     list_parts,
     load_snapshot,
     load_unsealed,
     not_within,
     parts_with,
+    put_repeating,
     unsealed_select,
     worth_pruning,
 )
@@ -62,8 +62,11 @@ _COLUMNS = ", ".join(column.name for column in PROBE_COLUMNS)
 _WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
-# Of measured points; their other columns repeat.
-_OF_POINTS = frozenset(("id", "key", "source", "metrics", "extra", "measured_at", "read_as", "concurrency"))
+_POINTS = "measurement"
+_EVERY_COLUMN = frozenset(column.name for column in _TABLES[_POINTS].columns)
+# Of measured points names and sizes repeat, but for these. A text loses digits of other numbers, and zones of times.
+_REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
+_OF_POINTS = frozenset(("id", "key", "source", "metrics", "extra", "read_as"))
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
 
 
@@ -84,6 +87,7 @@ class StoreConnection:
         self.parts_elsewhere: tuple[str, ...] = ()  # folders of parts that another database has claimed
         self.unsealed_probes = 0
         self.loaded = 0  # how often the store was read: what is made of its rows is of one time
+        self._points_by = frozenset[str]()  # columns of measured points that are there
         self._made: set[str] = set()  # raw relations that may be there
         self._load_files: dict[str, tuple[Path, ...]] = {}
         self._part_files: tuple[Path, ...] = ()  # that stand in place of rows
@@ -149,12 +153,16 @@ class StoreConnection:
                 self._made.add(name)
             self._create(files_for(vocabulary()))
 
-    def provide(self, names: Iterable[str]) -> None:
+    def provide(self, names: Iterable[str], *, points_by: frozenset[str] = _EVERY_COLUMN) -> None:
+        """Bring in public and raw names, and of measured points at least the columns `points_by`."""
         names = frozenset(names)
         files = files_for(names)
         raw = (names & RAW_NAMES).union(*(file.raw for file in files))
+        lacking = _POINTS in raw and not points_by & _EVERY_COLUMN <= self._points_by
         # A name can be both: `scenario` is a public view over raw.scenario.
-        if not raw <= self._raw or (STORED_PROBE in raw and not self._is_bound()):
+        if lacking or not raw <= self._raw or (STORED_PROBE in raw and not self._is_bound()):
+            if lacking:
+                self._points_by = points_by
             self._load(self._raw | raw)
         self._create(files)
 
@@ -252,12 +260,26 @@ class StoreConnection:
             counts = None if self._straight is not None else self._load_counts
             self._load_files[name] = create_load_relation(self.duckdb, transaction, self.location, name, counts)
             return
+        if name == _POINTS:
+            self._load_points(transaction)
+            return
         create_table(self.duckdb, f"raw.{name}", table.typed_names)
         rows = transaction.cells(table.statement)
         if name == "sweep":
             rows = self._of_now(transaction, rows, [column.name for column in table.columns])
-        insert = partial(insert_repeating, own=_OF_POINTS) if name == "measurement" else insert_rows
-        insert(self.duckdb, f"raw.{name}", table.typed_names, rows)
+        insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
+
+    def _load_points(self, transaction: ReadTransaction) -> None:
+        """Read measured points, whose names and sizes repeat: these come as one text, since cells take long."""
+        columns = _TABLES[_POINTS].typed_names
+        wanted = [one for one in columns if one[0] in self._points_by]
+        own = [one for one in wanted if one[0] in _OF_POINTS or one[1] not in _REPEATING]
+        others = [one for one in wanted if one not in own]
+        listed = f"CAST({transaction.json_list}({', '.join(name for name, _ in others)}) AS TEXT)"
+        rows = transaction.cells(f"SELECT {', '.join((*(name for name, _ in own), listed))} FROM {_POINTS}")  # noqa: S608 - our names
+        read = put_repeating(self.duckdb, f"raw.{_POINTS}", own, others, rows)
+        selected = ", ".join(name if (name, type_) in wanted else f"NULL::{type_} AS {name}" for name, type_ in columns)
+        self.duckdb.execute(f"CREATE VIEW raw.{_POINTS} AS SELECT {selected} FROM {read}")  # noqa: S608 - our names
 
     def _of_now(self, transaction: ReadTransaction, rows: Iterable[Cells], names: Sequence[str]) -> Iterator[Cells]:
         gone = {sweep.id for sweep in abandoned_sweeps(self.location, transaction)}

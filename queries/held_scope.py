@@ -13,7 +13,15 @@ from queries.judging.ladders import LOADED
 from queries.judging.verdicts import read_with_confidence
 from queries.learning.own_points import PointReader
 from queries.learning.session_runs import SessionRuns
-from queries.measured_rows import MEASURED, PREDICTED, ServerNamer, brought_in, predicted_scope, unread
+from queries.measured_rows import (
+    MEASURED,
+    PREDICTED,
+    ServerNamer,
+    brought_in,
+    predicted_scope,
+    unread,
+    words_of_settings,
+)
 from queries.narrow.scope_tables import STORED, ScopeTables
 from queries.scoping.question_scope import Pinned, phases_kept
 from queries.scoping.scope import ResolvedScope
@@ -83,7 +91,7 @@ class HeldScope:
             winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
         )
         needed |= LOADED if asked.of_loads else set()
-        self._connection.provide(needed - unread(question))
+        self._connection.provide(needed - unread(question), points_by=words_of_settings())
         source = self.runs.learn(self._connection.duckdb, lessons) or STORED
         if options.rows != PREDICTED:
             with read_transaction(self._connection.location) as transaction:

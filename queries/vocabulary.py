@@ -13,6 +13,7 @@ VIEWS = Path(__file__).parent / "views"
 _CREATED = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:VIEW|MACRO|FUNCTION)\s+(\w+)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _RAW = re.compile(r"\braw\.(\w+)", re.IGNORECASE)
+_WORD = re.compile(r"\b[a-z]\w*")
 _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?!\s*\.)\b|\b(\w+)\s*\(", re.IGNORECASE)
 
 
@@ -27,6 +28,10 @@ class VocabularyFile:
     @cached_property  # a question needs two files of forty
     def sql(self) -> str:
         return filled(self._text)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(_bare(self.sql)))
 
     @cached_property
     def public(self) -> frozenset[str]:

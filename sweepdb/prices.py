@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from sqlalchemy import select
 
 from evaluator.inputs import resolve, shortened
-from store.errors import InputError
+from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
@@ -27,6 +27,19 @@ def listed_prices(store_url: str | None) -> list[list[object]]:
             [item.device_name, item.effective_from, item.usd_per_device_hour, item.watts_per_device, item.source]
             for item in get_prices(store)
         ]
+
+
+def check_priced(devices: Collection[str], store_url: str | None) -> None:
+    """Refuse a ranking by cost of devices without any price."""
+    try:
+        known = {device for device, _, usd, *_ in listed_prices(store_url) if usd is not None}
+    except StoreError:
+        known = set()
+    if not known & set(devices):
+        raise InputError(
+            f"`rank_by=cost` needs a price, and none of {' or '.join(devices)} is stored",
+            hint=f"type the USD an hour first: sweepdb prices set {' '.join(f'{device} USD' for device in devices)}",
+        )
 
 
 def enter(records: list[PriceRecord], store_url: str | None) -> list[PriceRecord]:

@@ -76,7 +76,7 @@ def mcp(
 _Server = Annotated[
     list[str] | None,
     typer.Argument(
-        help="stored row (a1b2c3d4:19), two of prefill and decode apart, or folder of launch; default: the only one"
+        help="stored row (a1b2c3d4:19), both rows of a disaggregated server, or folder of launch; default: the only one"
     ),
 ]
 _Metrics = Annotated[

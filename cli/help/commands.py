@@ -265,7 +265,9 @@ def _brief(sections: Mapping[str, Sequence[tuple[str, str]]], order: Sequence[st
 def _first_clause(told: str, width: int) -> str:
     """Cut at a clause."""
     said = told.partition(" [")[0].partition("; ")[0].strip()
-    while len(said) > width and (ends := [place for mark in (", ", ": ", " (") if (place := said.rfind(mark)) > 0]):
+    if len(said) > width:
+        said = said.partition(": ")[0]
+    while len(said) > width and (ends := [place for mark in (", ", " (") if (place := said.rfind(mark)) > 0]):
         said = said[: max(ends)]
     if said.count("(") > said.count(")"):
         said = said[: said.rfind(" (")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.engine.tier_loads import load_seconds, reads_before, reads_first
 from evaluator.serving.interface import Run
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

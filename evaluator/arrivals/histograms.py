@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, exp
+from store.light_dataclass import dataclass
 from store.loads import PARTS_OF_A_BIN
 
 BINS_A_DECADE = 32

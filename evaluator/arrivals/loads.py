@@ -5,7 +5,7 @@ Pure."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf
 
 import numpy as np
@@ -54,6 +54,7 @@ from evaluator.serving.occupancy import kv_cache_bits, memory_bytes
 from evaluator.serving.pairs import receiving_ms
 from evaluator.serving.waves.wave_latencies import tokens_per_step
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 SEATS = 256
 RESERVED_BYTES = 10 * 2**30  # of a device, for what is neither weights nor keys: the default of questions, too

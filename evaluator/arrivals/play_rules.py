@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.inputs.engines.engine_profiles import Admission
+from store.light_dataclass import dataclass
 
 KvAdmission = Literal["current", "reserved"]
 Dispatch = Literal["random", "least"]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -17,6 +16,7 @@ from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRul
 from evaluator.arrivals.twin.play_state import PlayState
 from evaluator.arrivals.twin.replicas import Replica
 from evaluator.compiled import built_library, may_compile
+from store.light_dataclass import dataclass
 
 _INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _SERVING = ctypes.CFUNCTYPE(_INT, _INT, _INT, _INT)

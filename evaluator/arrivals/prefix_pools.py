@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Literal, Protocol
@@ -17,6 +16,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.streams import dealt_replicas
 from evaluator.inputs.workloads.arrival_times import BLOCK_TOKENS
+from store.light_dataclass import dataclass
 
 PrefillPolicy = Literal["random", "load", "cache", "mooncake"]
 _Seconds = Callable[[int, int], float]

@@ -99,6 +99,7 @@ def _table(run: Run, engine: EngineProfile, extents: TableExtents) -> StepTable:
         node_devices=run.scenario.device.grid[-1],
         windows=windows,
         replicas=run.scenario.plan.groups,
+        once=bool(engine.exchange_once),
     )
 
 

@@ -5,7 +5,6 @@ Rates divide the times, so all rates and plans see the same requests."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers, exp, log
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
+from store.light_dataclass import dataclass
 
 ArrivalKind = Literal["poisson", "constant", "gamma", "trace"]
 _LENGTHS, _REPLICAS, _SHORTENED = 1, 2, 3  # streams of random numbers beside that of arrivals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.loads import LoadRecord
 
 

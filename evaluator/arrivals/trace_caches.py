@@ -6,7 +6,7 @@ through, as in vLLM and SGLang. Left out: answers, until a later prompt hashes t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.engine.tier_loads import bytes_per_s, read_bytes, read_seconds
 from evaluator.serving.occupancy import kv_cache_bits
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import TierName
 
 _MANY_TOKENS = 1.0e6  # of one request, over which what its states take is nothing

@@ -8,7 +8,6 @@ moe.<format>.<gated|plain>.<routing>[.low_latency|.marlin]; expert_exchange.<ht|
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from evaluator.calibration.forms import Array
 from evaluator.calibration.forms.base import DeviceFigures
 from evaluator.calibration.lookup import FORMATS, format_name
 from evaluator.calibration.tables import KernelTable
+from store.light_dataclass import dataclass
 
 LEAST_ROWS = 8  # a kernel with fewer measurements is not fitted
 NARROW_GROUP, WIDE_GROUP = 16, 32  # query heads per KV head; beyond the second, decode kernels share nothing

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from evaluator.calibration.forms.base import DeviceFigures
 from evaluator.inputs.devices.calibration_record import Calibration
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

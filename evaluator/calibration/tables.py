@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.reading import in_memory
 
 # Kind -> column -> meaning. Every table also has `latency_us` (FLOAT, microseconds of one kernel). Other columns are

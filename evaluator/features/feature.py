@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from evaluator.inputs.yaml_file import parse_yaml
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet", "left out", "refused", "measured"]
 

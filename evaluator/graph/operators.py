@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.sums import BatchSums
+from store.light_dataclass import dataclass
 
 OperatorKind = Literal[
     "gemm",

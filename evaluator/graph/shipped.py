@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from zipfile import ZipFile
 
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from evaluator.graph.capture.capture_request import CaptureRequest

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 # How tokens fall on experts: a distribution that kernels were measured under, or load_F: the busiest device of a group
 # gets F times the tokens of the mean one.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
+from store.light_dataclass import dataclass
 
 Rule = Callable[[Plan, bool], bool]  # (plan, whether the model has routed experts)
 _SHARES = frozenset({"dcp", "redundant_experts", "pcp", "micro_batches", "encoder_devices"})

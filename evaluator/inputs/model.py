@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from evaluator.canonical import IF_SET, IN_NO_KEY
 from evaluator.inputs.vision.tower import VisionTower
+from store.light_dataclass import dataclass
 
 STATE_BITS = 32  # of a number of a linear state, as engines keep it unless told
 LATENT_INDEX_BITS, BLOCK_INDEX_BITS, ENTRY_INDEX_BITS = 8, 16, 4  # of a number of an index' keys, likewise

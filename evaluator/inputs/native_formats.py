@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from evaluator.inputs.yaml_file import shortened
+from store.light_dataclass import dataclass
 
 # ModelOpt's names of what it did. One that is not here is kept as it is: asking for NATIVE then names it in an error.
 _MODELOPT = {

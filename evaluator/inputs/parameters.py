@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from evaluator.inputs.formats import linear_format
 from evaluator.inputs.model import (
     CompressedAttention,
@@ -19,6 +17,7 @@ from evaluator.inputs.model import (
     TokenIndexer,
 )
 from evaluator.inputs.precision import Precision
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from store.light_dataclass import dataclass
 from store.schema import PlanRecord
 
 

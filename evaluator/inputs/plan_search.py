@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import product
 from typing import Literal
 
@@ -18,6 +18,7 @@ from evaluator.inputs.model import (
 )
 from evaluator.inputs.plan import Plan
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import SHARES, PlanRecord
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices

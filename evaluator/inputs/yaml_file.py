@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 DEEPEST = 32
 _SHOWN = 80
@@ -59,6 +59,14 @@ def parse_yaml(text: str, where: str) -> object:
         raise InputError(f"{where}: not a YAML file: {_problem(error)}") from error
     except ValueError as error:  # a date in month 13, a number of five thousand digits
         raise InputError(f"{where}: not a YAML file: {error}") from error
+
+
+def parse_mapping(text: str, where: str) -> dict[str, Any]:
+    """The content of a file that comes with the program; tests hold each to the declaration of such files."""
+    content = parse_yaml(text, where)
+    if not isinstance(content, dict):
+        raise TypeError(f"{where} is no mapping")
+    return content
 
 
 @dataclass(slots=True)

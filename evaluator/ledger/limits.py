@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 TOO_MANY_BYTES = "faster than the data sheet's memory reads the weights and keys of a step"
 TOO_MANY_OPERATIONS = "more operations than the data sheet's peak"
 TOO_FAST_PROMPTS = "prompts faster than the data sheet's peak"
+TOO_LARGE = "weights that leave less than a twentieth of the devices' memory"
+LARGEST_WEIGHTS = 0.95  # of memory: a runtime's context, its buffers for collectives and activations take the rest
 
 
 def impossible(deployment: Deployment, metrics: Mapping[str, float]) -> str | None:
     """The rule that excludes these values (ms, tokens/s, without statistic)."""
+    weights = _weight_bytes(deployment.model, deployment.precision, deployment.plan)
+    if weights > LARGEST_WEIGHTS * deployment.device.memory_bytes:
+        return TOO_LARGE
     step = metrics.get("tpot_exclusive_ms", metrics.get("decode_step_ms"))
     if step is not None and 1e-3 * step < least_step_s(deployment):
         return TOO_MANY_BYTES
@@ -113,7 +118,9 @@ def _rate(device: DeviceProfile, name: str) -> float:
     return rates.get(linear_format(name).compute) or rates.get("fp16") or rates["bf16"]
 
 
-FREE_SHARE = 0.9  # of what weights leave, for keys and values: the engines' default
+# The engines' default: the share of what weights leave that keys and values take (TensorRT-LLM's
+# `free_gpu_memory_fraction`); under vLLM the share of all memory that both take (`gpu_memory_utilization`).
+MEMORY_SHARE = 0.9
 LARGEST_PLANNED_BATCH = 2048  # of one replica: the largest that trtllm-bench plans for
 HALF_BYTES = 2.0
 
@@ -122,7 +129,8 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
     """Over all replicas, each reserving `tokens` to its end.
 
     Left out: activations, runtime memory, part-filled blocks."""
-    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, _held(model, device, precision, plan, tokens)))
+    free = MEMORY_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
+    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, _held(model, precision, plan, free, tokens)))
 
 
 def seats_in_memory(deployment: Deployment) -> int | None:
@@ -132,20 +140,17 @@ def seats_in_memory(deployment: Deployment) -> int | None:
     where weights do not fit, and for TensorRT-LLM, whose checkpoints bring narrow keys that rows do not state."""
     if (deployment.engine or "").startswith("trtllm"):
         return None
+    model, precision, plan = deployment.model, deployment.precision, deployment.plan
+    memory, weights = deployment.device.memory_bytes, _weight_bytes(model, precision, plan)
+    vllm = (deployment.engine or "vllm").startswith("vllm")
+    free = MEMORY_SHARE * memory - weights if vllm else MEMORY_SHARE * (memory - weights)
     grown = deployment.output_length * (1.0 if deployment.batched else 0.5)
-    held = _held(
-        deployment.model,
-        deployment.device,
-        deployment.precision,
-        deployment.plan,
-        deployment.input_length + grown,
-    )
+    held = _held(model, precision, plan, free, deployment.input_length + grown)
     return held if 0 < held < deployment.users_of_replica else None
 
 
-def _held(model: ModelSpec, device: DeviceProfile, precision: Precision, plan: Plan, tokens: float) -> int:
-    """In what weights leave to a replica; below 1: too little."""
-    free = FREE_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
+def _held(model: ModelSpec, precision: Precision, plan: Plan, free: float, tokens: float) -> int:
+    """In the free bytes of a replica; below 1: too few."""
     one = sum(group.count * layer_bytes(group, kv_cache_bits(precision), plan.tp, tokens) for group in model.layers)
     return int(free / (one / plan.pp)) if one else LARGEST_PLANNED_BATCH
 

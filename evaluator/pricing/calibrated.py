@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from evaluator.pricing.collectives import reach
 from evaluator.pricing.cost_model import KindSeconds
 from evaluator.pricing.mixer_work import chained, padding_of
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 HOPPER = frozenset({"h100_sxm", "h200_sxm"})  # whose kernels its devices have

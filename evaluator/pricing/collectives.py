@@ -5,7 +5,6 @@ contention between groups, and the ramp of small messages (calibrated devices me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log2, prod
 
 import numpy as np
@@ -14,6 +13,7 @@ from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import CollectiveExtents, OperatorKind
 from evaluator.inputs.devices.device import DeviceProfile, Link
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Operator
 from evaluator.graph.sums import BatchSums
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 KINDS = ("matrix", "vector", "memory", "communication", "overhead")

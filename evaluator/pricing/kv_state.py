@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
@@ -20,6 +18,7 @@ from evaluator.inputs.model import (
     Mixer,
     StateSpace,
 )
+from store.light_dataclass import dataclass
 
 BLOCK_TOKENS = 128
 STATE_NUMBER_BYTES = 4.0  # of tokens that are no entry yet

@@ -7,13 +7,13 @@ takes from products, and halving of layers without an exchange."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Operator
 from evaluator.graph.sums import BatchSums
+from store.light_dataclass import dataclass
 
 LEAST_TOKENS: Mapping[str, int] = {"prefill": 512, "decode": 32}  # of a step with prompts, of one without
 Parts = Sequence[tuple[Sequence[Operator], BatchSums]]

@@ -5,7 +5,7 @@ to experts 0, 1, 2 ..., and the device is rank 0, which at small batches holds a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from evaluator.graph.operators import Affine, ExpertExtents, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import Short
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
 from evaluator.pricing.micro_batches import LEAST_TOKENS, Parts, hidden, layers_of
 from evaluator.pricing.occurrence import operator_seconds
+from store.light_dataclass import dataclass
 
 _ELEMENTS_AT_ONCE = 16_384  # what stays in a core's cache while attention is priced
 _BATCHES_TOGETHER = 1_024  # up to here calls cost more than arithmetic

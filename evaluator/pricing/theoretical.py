@@ -6,7 +6,7 @@ contention."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.collectives import GroupLink, link_of_group, transfer_seconds
 from evaluator.pricing.cost_model import KINDS, KindSeconds
 from evaluator.pricing.occurrence import exchanged_share, touched_experts
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 # What a product in a missing dtype is widened to, narrowest first. Integers and floats of one width are not

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 
 from evaluator.evaluate import batch_source
@@ -11,6 +11,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths
+from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
 
 _MOST_PROBES = 16_384  # side by side: what stays in a core's cache

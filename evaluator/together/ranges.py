@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.interface import Run
 from evaluator.serving.occupancy import memory_bytes, seats_of
+from store.light_dataclass import dataclass
 
 LARGEST_BATCH = 8192  # of a replica
 LARGEST_WAVES = 64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from evaluator.evaluate import assumptions_of, capture_requests, unsupported
 from evaluator.graph.capture import CaptureRequest
@@ -16,6 +16,7 @@ from evaluator.together.grouping import likeness
 from evaluator.together.ranges import BatchRange
 from evaluator.together.side_evaluation import Ranged, batch_ranges
 from store.errors import SweepdbError
+from store.light_dataclass import dataclass
 from store.opening import Store
 from store.records import OperatorSetRecord, ScenarioRecord
 from store.schema import Status

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, moved_times, relaxed_to
     from queries.asking.options import (
         ATTAINMENT,
+        MOST_DEVICES,
         MOST_RATE,
         PARTS,
         PRESETS,

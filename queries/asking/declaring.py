@@ -83,6 +83,11 @@ def old_word_note(old: str, new: str) -> str:
     return f"`{old}` is an old name, gone with the next release: `{new}`"
 
 
+def objective_today(asked: str) -> str:
+    """An objective of `rank_by` that is spelled as a column, or by its old word."""
+    return asked.replace("_", "-").replace("qps", "requests-per-s")
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """`told` says what is expected of a number below the range."""
@@ -130,15 +135,21 @@ def shown(value: object) -> str:
 
 
 class OneOf:
-    def __init__(self, known: tuple[str, ...]) -> None:
-        self.known = known
+    """The check of a word. `meant` has what other words for it are."""
+
+    def __init__(self, known: tuple[str, ...], meant: Mapping[str, str]) -> None:
+        self.known, self.meant = known, meant
 
     def __call__(self, value: object) -> str | None:
-        return None if value in self.known else f"{value} is not one of {', '.join(self.known)}"
+        if value in self.known:
+            return None
+        typed = str(value).lower()
+        near = typed if typed in self.known else self.meant.get(typed.replace("_", "-"))
+        return f"{value} is not one of {', '.join(self.known)}" + (f": did you mean {near}?" if near else "")
 
 
-def one_of(*known: str) -> OneOf:
-    return OneOf(known)
+def one_of(*known: str, meant: Mapping[str, str] | None = None) -> OneOf:
+    return OneOf(known, meant or {})
 
 
 def iso_date(value: str) -> str | None:

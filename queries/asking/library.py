@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from queries.asking.declaring import Declared, declared
+from queries.asking.declaring import Declared, declared, objective_today, old_word_note
 from queries.asking.headers import FOLDER, VARIANTS, Report, read_forms
 from queries.asking.limits import limit_table
 from queries.asking.macros import macros_of, names_in, variables_of
@@ -126,10 +126,13 @@ def asked_instead(name: str, given: Collection[str]) -> str:
     return name
 
 
-def old_name_note(name: str) -> str | None:
-    if name not in OLD_NAMES:
-        return None
-    return f"{name} is an old name, gone with the next release: ask {OLD_NAMES[name]} with `by=goodput`"
+def old_name_note(name: str, rank_by: object = None) -> str | None:
+    """A line about an old name of a report, or of what ranks it."""
+    if name in OLD_NAMES:
+        return f"{name} is an old name, gone with the next release: ask {OLD_NAMES[name]} with `by=goodput`"
+    if isinstance(rank_by, str) and "qps" in rank_by:
+        return old_word_note(f"rank_by={rank_by}", f"rank_by={objective_today(rank_by)}")
+    return None
 
 
 def question_report(name: str) -> Report:

@@ -147,7 +147,7 @@ class Limits:
         keyword="reserved_memory_gb", variable="reserved_gib", unit="GiB", default=10.0, check=not_negative(MOST_GIB),
     )  # fmt: skip
     confidence: float | None = option(
-        None, "limits are of measured values, kept with this probability each, such as 0.8",
+        None, "keep each limit with this probability, such as 0.8; limits are of measured values then",
         check=within(LEVELS[0], LEVELS[-1]),
     )  # fmt: skip
     tuned_servers: bool = option(

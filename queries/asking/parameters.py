@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from queries.asking.declaring import declared
+from queries.asking.declaring import declared, objective_today
 from queries.asking.library import asked_instead, is_timed, report, takes
 from queries.asking.limits import limit_named, predicted_limits, row_limits
 from queries.asking.question import Question
@@ -31,8 +31,8 @@ PAIR_OBJECTIVES = (
     "requests-per-s-per-device-bound",
 )
 _NO_PAIRS = (
-    "prefill and decode apart are left out: two simulations do not say which of their requests are one, so that a pair"
-    " has no end-to-end time"
+    "disaggregated deployments are left out: each pool is simulated by itself, so no end-to-end time of a request is"
+    " known; TTFT and TPOT bound it, too"
 )
 _FEW_TAKERS = 8  # reports that a hint names
 
@@ -199,7 +199,7 @@ def objective_of(question: Question, phases: Collection[str], *, served: bool = 
 def _asked_objective(question: Question) -> str | None:
     """Also as its column is spelled, or by its old word."""
     asked = question.options.rank_by
-    return None if asked is None else asked.replace("_", "-").replace("qps", "requests-per-s")
+    return None if asked is None else objective_today(asked)
 
 
 def _pair_objective(question: Question, *, served: bool) -> str:

@@ -24,7 +24,7 @@ from queries.errors.spreads import (
     shipped_spreads,
 )
 from store.light_dataclass import dataclass
-from store.schema import FORMULA_MODELS, FORMULAS
+from store.schema import FORMULA_MODELS, FORMULAS, USUAL_CONVENTION
 
 LEAST_POINTS = 5  # fewer say nothing of a region
 NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth naming
@@ -187,7 +187,7 @@ def unknowns_of(subject: Subject) -> dict[str, int]:
 def _stated_of(subject: Subject, metric: str, servers: str, tuned: ExpectedError | None) -> ExpectedError:
     """Where no region states one. Never narrower on others' servers than on tuned ones."""
     spreads, model = shipped_spreads(), ENGINE if subject.engine else FORMULAS
-    found = (spreads.get((servers, one, model, metric)) for one in (subject.convention, "physical"))
+    found = (spreads.get((servers, one, model, metric)) for one in (subject.convention, USUAL_CONVENTION))
     spread = next(one for one in found if one is not None)
     unknowns = unknowns_of(subject)
     least = None if tuned is None else tuned.quantiles
@@ -273,7 +273,7 @@ def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
 def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
     device = row["device"] if row["reach"] == "device" else f"{row['device']} and devices that carry its calibration"
     kind = "dense and moe" if row["kind"] == ANY else row["kind"]
-    unusual = [value for value in (row["family"], row["convention"]) if value not in {"calibrated", "physical"}]
+    unusual = [value for value in (row["family"], row["convention"]) if value not in {"calibrated", USUAL_CONVENTION}]
     quantiles = tuple(map(float, row["quantiles"].split()))
     common, rest = parts_of(quantiles, _rest_share(row))
     return ExpectedError(
@@ -295,7 +295,7 @@ def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
 
 def _rest_share(row: Mapping[str, str]) -> float:
     """Variance that points of a pair do not share, over all pairs of the metric."""
-    places = ((TUNED, one, row["serving_model"], row["metric"]) for one in (row["convention"], "physical"))
+    places = ((TUNED, one, row["serving_model"], row["metric"]) for one in (row["convention"], USUAL_CONVENTION))
     return next(shipped_spreads()[place].rest_share for place in places if place in shipped_spreads())
 
 
@@ -338,7 +338,7 @@ def _note(subject: Subject, *more: str) -> str | None:
 def _own(subject: Subject, metric: str, own: Sequence[OwnError], *, engine: str | None) -> Iterator[ExpectedError]:
     """At the subject's place: of one engine, or of any by another serving model."""
     errors = [one for one in own if engine in {None, one.engine}]
-    if len(errors) < LEAST_POINTS or subject.convention != "physical":
+    if len(errors) < LEAST_POINTS or subject.convention != USUAL_CONVENTION:
         return
     engines = ", ".join(sorted({one.engine for one in errors}))
     other = () if engine is not None else (f"by the closed loop of {engines}, not {subject.serving_model}",)
@@ -363,7 +363,7 @@ def _of_figures(subject: Subject, metric: str, figures: ErrorFigures, region: st
 def _held_out(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
     """Closed loops, so aggregated instances only."""
     found = stored.held_out.get((subject.serving_model, metric))
-    if found is None or subject.phase != "aggregated" or subject.convention != "physical":
+    if found is None or subject.phase != "aggregated" or subject.convention != USUAL_CONVENTION:
         return
     elsewhere = () if subject.device in found.devices else (f"measured on {', '.join(found.devices)}",)
     said = [*elsewhere, *(f"no measured point has {what}" for what in subject.unmeasured)]

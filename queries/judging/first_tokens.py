@@ -45,9 +45,8 @@ class TtftInterval:
         least, most, whole = map(four_figures, (self.least_ms, self.most_ms, self.e2e_ms))
         parted = f" (the limit of {limit_ms:g} ms lies between)" if self.parted_by(limit_ms) else ""
         return (
-            f"note: TTFT of {self.probe} is {least} to {most} ms, by whether users of equal"
-            f" lengths stay in step or drift apart{parted};"
-            f" end to end {whole} ms, {self.output_tokens_per_s:,.0f} output tokens/s an instance"
+            f"note: TTFT of {self.probe} is {least} to {most} ms: less if users drift apart, more if they stay in"
+            f" step{parted}; end to end {whole} ms, {self.output_tokens_per_s:,.0f} output tokens/s an instance"
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from queries.errors.expected import ExpectedError, Stored, Subject, expected_errors, in_pairs
 from queries.judging.confidence import Factors, factors_of
 from queries.judging.subjects import (
+    NO_KEY,
     StoredSubject,
     keys_of,
     scenarios_of_keys,
@@ -72,7 +73,7 @@ class KnownSubjects:
         if not keys:
             return self.of_scenarios(scenario_ids, rule)
         known = self._by_key.setdefault(rule, {})
-        if missing := [key for key in keys if key not in known]:
+        if missing := [key for key in keys if key not in known and key != NO_KEY]:
             with read_transaction(self._location) as transaction:
                 numbers = scenarios_of_keys(transaction, missing)
                 known.update({one.key: one for one in self._read(transaction, numbers, rule)})

@@ -301,6 +301,8 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
 
 def failed_notes(answer: Answer, failed: Mapping[str, FailedStart]) -> Iterator[str]:
     """A note for each shown plan whose server did not start."""
+    if not failed:
+        return
     by_key = {key[:KEY_LENGTH]: one for key, one in failed.items()}
     shown = dict.fromkeys(reference[:KEY_LENGTH] for reference in _references(answer))
     told: dict[str, list[str]] = defaultdict(list)

@@ -19,8 +19,10 @@ from store.schema import FORMULAS, SCENARIO_TABLES, with_scenarios, words_sql
 _T = TypeVar("_T")
 _AT_ONCE = 200  # conditions of one statement
 KEY_LENGTH = 8  # of the scenario in a probe's reference
+NO_KEY = ""  # of a measured row, which is of no scenario
 _OF_ENGINES = "engine "  # before the names of engine profiles, among the calibrations of devices
 _AFTER_HEX = "g"
+SERVING: Mapping[str, str] = {"aggregated": "Aggregated serving", "pd": "Disaggregated serving"}
 # A decode instance of a deployment whose sides are apart is one; its rate is of both sides, and so are first tokens.
 _PHASES = {"prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode"}
 _METRICS: Mapping[str, Mapping[str, str]] = {
@@ -124,9 +126,10 @@ def subjects_of_scenarios(
 
 
 def keys_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Beginnings of the keys of scenarios that rows name, and NO_KEY where some name what was measured."""
     places = [index for index, name in enumerate(columns) if name == "probe" or name.endswith("_probe")]
     references = (str(row[place]) for row in rows for place in places if row[place] is not None)
-    return list(dict.fromkeys(reference[:KEY_LENGTH] for reference in references))
+    return list(dict.fromkeys(reference[:KEY_LENGTH] if ":" in reference else NO_KEY for reference in references))
 
 
 def _portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from queries.asking.limit_sql import with_limits
@@ -79,10 +79,11 @@ def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
     places = [answer.columns.index(name) for name in ("device", "prefill_device") if name in answer.columns]
     probes = [place for place, name in enumerate(answer.columns) if name.endswith("probe")]
     least = cache(lambda *devices: _least_known([bases.get(str(device)) for device in devices]))
-    rows = tuple(
-        (*row, OWN if any(is_measured(row[place]) for place in probes) else least(*[row[place] for place in places]))
-        for row in answer.rows
-    )
+    told = list(zip(*answer.rows, strict=True)) or [()] * len(answer.columns)
+    known = map(least, *(told[place] for place in places))
+    own = map(any, zip(*(map(is_measured, told[place]) for place in probes), strict=True)) if probes else repeat(False)
+    added = [(OWN if measured else one,) for one, measured in zip(known, own, strict=False)]
+    rows = tuple(map(operator.add, answer.rows, added))
     answer = replace(answer, columns=(*answer.columns, BASIS), rows=rows)
     return replace(answer, notes=(*answer.notes, *_on_data_sheets(answer)))
 
@@ -123,7 +124,7 @@ def _predicted(
     own = [str(one.metric) for one in predicted_limits()]  # what limits are about
     if named == {"probe"} and set(own) <= set(answer.columns) and not answer.nearest:
         places = [answer.columns.index(name) for name in ("probe", *own)]
-        told = map(itemgetter(*places), answer.rows)
+        told = map(operator.itemgetter(*places), answer.rows)
         return {str(probe): tuple(map(number_or_none, measures)) for probe, *measures in told}
     numbers = {one.key: one.scenario_id for one in subjects}
     references = {

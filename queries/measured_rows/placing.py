@@ -17,8 +17,9 @@ from queries.asking.question import Question
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED, check_pairs
 from queries.measured_rows.kept_base import KeptBase
+from queries.measured_rows.near_lengths import runs_meet
 from queries.measured_rows.predicted import groups_of, subjects_of
-from queries.measured_rows.relation import BASE, MADE_BASE, RELATIONS, Ladder, join_predicted, make_base, read_ladders
+from queries.measured_rows.relation import BASE, MADE_BY, RELATIONS, Ladder, join_predicted, make_base, read_ladders
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of
 from queries.scoping.names import unknown
@@ -82,7 +83,7 @@ class MeasuredRows:
         self._ladders: tuple[Ladder, ...] = ()
         self._left_out = 0
         self._read_at: object = None
-        self._kept = KeptBase(connection.duckdb, connection.location, read_store_id(connection.location), MADE_BASE)
+        self._kept = KeptBase(connection.duckdb, connection.location, read_store_id(connection.location), MADE_BY)
         self._state: list[object] | None = None  # of the store, before its settings were read
         self._sides_read: tuple[tuple[str, ...], ...] = ()  # keys of the runs that each side of a question has
         self._loaded: list[object] | None = None  # of the store, when what was loaded of it was kept
@@ -126,8 +127,9 @@ class MeasuredRows:
         ladders = [row.scenario_id for row in scope.rows if row.scenario_id < 0]
         keys = [key for side in self._sides_read for key in side]
         asked = {"keys": keys} if keys else {"ladders": ladders}
-        told = self._connection.duckdb.execute(_POINTS.format(among=_OF_KEYS if keys else _OF_LADDERS), asked)
-        return [(key, hashlib.sha256(said.encode()).hexdigest()[:32]) for key, said in told.fetchall()]
+        with runs_meet(self._connection.duckdb):
+            told = self._connection.duckdb.execute(_POINTS.format(among=_OF_KEYS if keys else _OF_LADDERS), asked)
+            return [(key, hashlib.sha256(said.encode()).hexdigest()[:32]) for key, said in told.fetchall()]
 
     def read_as_they_are(self) -> None:
         self._connection.duckdb.execute(_AS_THEY_ARE)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.schema import FORMULAS, SERVICE, TITLES, Served
+from store.schema import FORMULAS, SERVICE, TITLES, USUAL_CONVENTION, Served
 
 if TYPE_CHECKING:
     from store.records import PrecisionRecord
@@ -160,7 +160,7 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
         row.model,
         workload,
         formats_title(row),
-        row.convention,
+        "" if row.convention == USUAL_CONVENTION else row.convention,
         "" if row.serving_model == FORMULAS else row.serving_model,
         "" if row.compile else "eager",
         f"serving cost {row.serving_cost_ms:g} ms" if row.serving_cost_ms else "",

@@ -56,6 +56,11 @@ def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
                 hint="`all` asks about what they evaluated; sweepdb evaluate adds a request",
             )
         return sweep_id, kind
+    for _ in transaction.values(int, "SELECT id FROM measurement LIMIT 1"):
+        raise InputError(
+            "this store holds measured points and no predictions",
+            hint="`rows=measured` asks about the points; sweepdb evaluate adds predictions",
+        )
     raise InputError(
         "this store holds no probes yet",
         hint="fill it with: sweepdb evaluate Qwen/Qwen3-32B `device=TEST_DEVICE` `num_devices=8`"

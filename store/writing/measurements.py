@@ -15,7 +15,7 @@ from store.records import MeasurementRecord, ValidationRecord
 from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
 from store.writing.point_rows import OF_RUN, insert_points, point_of_row, row_of_point
-from store.writing.point_table import PointTable, beside_key, keys_of, read_as
+from store.writing.point_table import PointTable, beside_key, in_order_of_keys, keys_of, read_as
 from store.writing.statements import chunks, insert_missing, insert_or_update, utc_now
 
 CORRECTED = "corrected"  # of `extra`: what a person has corrected, as it was before
@@ -68,7 +68,7 @@ def put_files(
                 kept += 1
             else:
                 gone.add(row.key)
-        new = [coming[key] for key in sorted(coming.keys() - known)]
+        new = in_order_of_keys({key: place for key, place in coming.items() if key not in known} if known else coming)
         insert_points(connection, records, new)
         _delete(connection, gone)
         _put_requests(connection, {key: log for key, log in (requests or {}).items() if key in coming})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, overload
@@ -91,6 +91,22 @@ def beside_key(records: Sequence[MeasurementRecord], place: int) -> BesideKey:
 
 def keys_of(records: Sequence[MeasurementRecord]) -> Collection[str]:
     return records.keys if isinstance(records, PointTable) else [one.key for one in records]
+
+
+def in_order_of_keys(places: Mapping[str, int]) -> list[int]:
+    """Places by their keys, which are digests: a database appends rows that come in the order of an index."""
+    if len(places) < _MANY:
+        return [places[key] for key in sorted(places)]
+    import numpy as np
+
+    digits = np.frombuffer("".join(places).encode(), dtype=f">u{_DIGITS}")
+    order = np.argsort(digits[:: _OF_A_KEY // _DIGITS])  # those of equal first digits may come in any order
+    there = np.fromiter(places.values(), np.int64, len(places))
+    return [int(place) for place in there[order]]
+
+
+_MANY = 10_000  # keys, from which on their order is made of their first digits
+_OF_A_KEY, _DIGITS = 64, 8  # characters of a key, and those that are compared
 
 
 def read_as(records: Sequence[MeasurementRecord]) -> dict[str, str]:

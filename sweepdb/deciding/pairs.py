@@ -19,7 +19,11 @@ from evaluator.serving import (
     DecodeSide,
     PairLoad,
     PrefillSide,
+    burst_ms,
+    first_token_ms,
+    left_over_ms,
     moving_bytes_per_s,
+    others_load,
     pair_of_users,
     pair_times,
     queueing_ms,
@@ -209,9 +213,8 @@ class PairsInWorlds:
             high = np.where(too_many, middle, high)
             low = np.where(too_many, low, middle)
         users, ttft, tpot = self._at(low, longer, slower)
-        # Where prompts keep the prefill side busy, the users left over wait before it, too (`pair_of_users`).
         rate = np.maximum(low / (self._tokens * tpot), 1e-12)
-        return ttft + (1.0 - self._first) * np.maximum(self._users - users, 0.0) / rate, tpot
+        return ttft + (1.0 - self._first) * left_over_ms(self._users, users, rate), tpot
 
     def _at(self, decoding: Floats, longer: Floats, slower: Floats) -> tuple[Floats, Floats, Floats]:
         """Infinite where prefill cannot keep up; and their times."""
@@ -220,12 +223,11 @@ class PairsInWorlds:
         rate = decoding / answer
         offered = rate * service / self._servers
         unqueued = self._alone * longer + self._transfer + self._slot * tpot
-        there = np.maximum(rate * (unqueued + answer), 1e-12)
-        load = np.minimum(np.maximum(there - 1.0, 0.0) / there * offered, 1.0 - 1e-9)
-        wait = queueing_ms(load, service)
+        load = others_load(rate, unqueued + answer, service, self._servers)
+        wait = queueing_ms(np.minimum(load, 1.0 - 1e-9), service)
         users = np.where(offered < 1.0, rate * (unqueued + wait + answer), np.inf)
-        burst = service * np.maximum(0.5 * (self._users / self._servers - 1.0), 0.0)
-        return users, unqueued + (1.0 - self._first) * wait + self._first * burst, tpot
+        burst = burst_ms(self._users, service, self._servers)
+        return users, first_token_ms(unqueued, wait, burst, self._first), tpot
 
 
 def _slope(pair: Pair, tpot_ms: float) -> float:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats, widened_formats
+from evaluator.inputs import (
+    Speculation,
+    choices_of_sizes,
+    engine_profile,
+    launchable_by,
+    list_engines,
+    slow_formats,
+    widened_formats,
+)
 from evaluator.request import SweepRequest
 from store.schema import FORMULAS
 from sweepdb.evaluating.sweep_options import SweepOptions
+
+_SPREAD = 0.95  # of the lengths, the shortest of a client whose means are worth a word
 
 
 def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tuple[str, ...]:
@@ -41,6 +51,10 @@ def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
         yield f"{' and '.join(precision.weights)} weights as published{cache}"
     if options.pp_sizes is None and part.search.pp_sizes is not None:
         yield "pipeline stages too, as the weights do not fit one node"
+    if options.client_lengths is None and part.serving_model in list_engines():
+        least = engine_profile(part.serving_model).client.shortest
+        if least <= _SPREAD:
+            yield f"lengths {least:g} to 1 of these (`client_lengths`)"
     engine = part.search.engine
     if options.search is None and not (engine and _launches_none(part, engine)):
         yield f"plans that {engine} launches as one server" if engine else "every legal plan"

@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from evaluator.inputs import (
 from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
 from evaluator.scenario import usual_precision, usual_search, usual_serving_model
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
 from sweepdb.evaluating.possible import check_possible, check_search, no_device

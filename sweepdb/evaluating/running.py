@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -18,6 +18,7 @@ from evaluator.request import SweepRequest, parts_of, planned_scenarios
 from evaluator.serving import keep_engine
 from evaluator.sweep import Progress, Rounds, SweepReport, count_probes, run_sweep, wanted_operators
 from store.errors import InputError, StoreError
+from store.light_dataclass import dataclass
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store

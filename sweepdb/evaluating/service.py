@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from evaluator.inputs import (
@@ -24,6 +24,7 @@ from evaluator.inputs import (
 from evaluator.serving import list_serving_models
 from queries.asking import declared, sides_of
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from sweepdb.evaluating.sweep_options import SweepOptions
 
 LARGEST_COUNT = 1_000_000  # of seats and of waited steps
@@ -67,6 +68,7 @@ def find_serving(name: str, store_url: str | None) -> Serving:
         f"`serving_model={name}` is not one of {', '.join(list_serving_models())}.",
         hint="\n".join(
             (
+                "Engines and formulas:",
                 *(
                     f"{each}: {fitted_engine(each).note.replace(',', ':').partition(':')[0].rstrip('.')}."
                     for each in list_engines()

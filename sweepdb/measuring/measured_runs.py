@@ -9,6 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evaluator.ledger import central_metrics
+from queries.measured_rows import met
 from store.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ def measured_runs(connection: StoreConnection, model: str | None, device: str | 
     """The oldest first; texts are parts of names."""
     answer = connection.execute(_RUNS, {"model": model, "device": device})
     names = [column[0] for column in answer.description]
-    return [_run(dict(zip(names, row, strict=True))) for row in answer.fetchall()]
+    rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+    meant = met((row["input_length"], row["output_length"]) for row in rows)
+    return [_run({**row, "input_length": prompt, "output_length": answer_length})
+            for row, (prompt, answer_length) in zip(rows, meant, strict=True)]  # fmt: skip
 
 
 def no_runs() -> InputError:

@@ -25,6 +25,7 @@ from evaluator.ledger import (
     with_stated,
 )
 from queries.connect import connect
+from queries.measured_rows import runs_meet
 from store.errors import InputError
 from store.loads import MeasuredRequests
 from store.location import parse_url
@@ -37,11 +38,11 @@ from sweepdb.launching import launched_as, results_of
 
 MEASUREMENT_COLUMNS = (
     "measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
-    "output_length", "concurrency", "metrics", "source", "source_format",
+    "output_length", "concurrency", "request_rate", "metrics", "source", "source_format",
 )  # fmt: skip
 _LISTED = """
     SELECT left(key, 12) AS measurement, family, model, device, engine, mode, precision, num_devices, input_length,
-        output_length, concurrency, metrics, source, source_format, count(*) OVER () AS points
+        output_length, concurrency, request_rate, metrics, source, source_format, count(*) OVER () AS points
     FROM measurement
     WHERE ($model IS NULL OR contains(lower(model), lower($model)))
         AND ($device IS NULL OR contains(lower(device), lower($device)))
@@ -306,7 +307,9 @@ def measured_settings(
 ) -> tuple[list[tuple[object, ...]], int]:
     """As SETTING_COLUMNS: medians and spreads of runs; and how many."""
     with connect(store_url) as connection:
-        rows = connection.execute(_SETTINGS, {"model": model, "device": device, "most": most}).fetchall()
+        connection.provide({"measured_setting"})
+        with runs_meet(connection.duckdb):
+            rows = connection.execute(_SETTINGS, {"model": model, "device": device, "most": most}).fetchall()
     return [row[:-1] for row in rows], int(rows[0][-1]) if rows else 0
 
 

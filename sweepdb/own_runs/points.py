@@ -101,7 +101,7 @@ def _taught_apart(record: MeasurementRecord, one: Deployment, taught: Mapping[st
     _, output = lengths_of(one, "asked")
     ttft, tpot = (taught.get(name) for name in ("ttft_ms", "tpot_exclusive_ms"))
     if not ttft or not tpot or one.prefill_plan is None:
-        return "sides apart, and not both TTFT and TPOT were measured"
+        return "disaggregated, and not both TTFT and TPOT were measured"
     answer = max(output - 1.0, 0.0) * tpot
     rate = one.users / (ttft + answer)
     plan = one.plan

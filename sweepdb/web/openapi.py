@@ -53,7 +53,7 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
 def _decided() -> list[dict[str, object]]:
     own = (
         Keyword(name="budget", hint=int, default=BUDGET, help="starts of a server to plan for"),
-        Keyword(name="mode", hint=Mode, default=MODE, help="servers to decide among; pd: prefill and decode apart"),
+        Keyword(name="mode", hint=Mode, default=MODE, help="servers to decide among; pd: disaggregated"),
         Keyword(name="gain", hint=float, default=GAIN, help="share of the answer below which a run is not worth it"),
     )
     return [*map(parameter_of, keywords_of(asked_reports()[REPORT])), *map(parameter_of, own)]

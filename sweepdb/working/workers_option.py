@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 FORMS = "dask://HOST:PORT, dask:N, processes:N or shard:I/M"
 _MOST = 4096

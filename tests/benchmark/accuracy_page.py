@@ -24,7 +24,7 @@ DEVICES = {
     name.upper().removesuffix("_SXM"): name
     for name in ("b200_sxm", "b300_sxm", "gb200", "gb300", "h100_sxm", "h200_sxm")
 }
-MODES = {"all": "all", "aggregated": "aggregated", "prefill and decode apart": "disaggregated"}
+MODES = {"all": "all", "aggregated": "aggregated", "disaggregated": "disaggregated"}
 ASKED, KNOWN = "serving.csv As asked", "serving.csv As known"
 PUBLISHED = ("published.csv As asked", "published.csv As known")
 TAU = re.compile(r"Kendall tau of tokens/s/device: (\S+), mean of (\d+) groups")

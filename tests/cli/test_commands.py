@@ -49,7 +49,7 @@ def test_best_explains_its_rules_in_the_header(example_store):
     assert outcome.code == 0
     assert "limits: tpot <= 50 ms, 10 GiB reserved" in outcome.out
     assert "rules: tpot inclusive, prefill rate capacity, decode rate minus-one" in outcome.out
-    assert "Qwen/Qwen3-32B · 3500/1500 · W8A8_DYNAMIC · physical" in outcome.out
+    assert "Qwen/Qwen3-32B · 3500/1500 · W8A8_DYNAMIC" in outcome.out
 
 
 def test_json_rows_are_numbers_and_nulls_and_obey_the_limits(example_store):

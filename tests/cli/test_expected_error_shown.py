@@ -79,7 +79,7 @@ def test_three_lines_are_shown_and_the_others_counted():
     many = [error(subject=name, region=name) for name in "abcde"]
     shown = lines(*many)
     assert [line[-1] for line in shown[:3]] == ["a", "b", "c"]
-    assert shown[3:] == ["2 more regions; --format json-full lists them"]
+    assert shown[3:] == ["2 more groups: --format json-full"]
     assert len(lines(*many[:3])) == 3
 
 

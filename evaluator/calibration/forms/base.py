@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from evaluator.arithmetic import power
 from evaluator.inputs.devices.device import DeviceProfile
+from store.light_dataclass import dataclass
 
 # What a device computes in when it lacks a dtype: the next wider one it has.
 WIDER = {"fp4": "fp8", "fp8": "bf16", "int8": "bf16", "fp16": "bf16", "bf16": "fp16"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from evaluator.canonical import IF_SET, keyed
@@ -14,6 +14,7 @@ from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
 from evaluator.inputs.vision.tower import VisionTower
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 CAPTURE_VERSION = 4  # raised by hand when the blocks or the formulas of operators change

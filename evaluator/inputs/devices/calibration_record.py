@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, cast
 
 from evaluator.inputs.yaml_file import is_finite, shortened
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 VERSION = 1  # of the kernel forms: coefficients of another version mean something else
 

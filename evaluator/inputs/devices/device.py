@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from evaluator.canonical import IF_SET
+from store.light_dataclass import dataclass
 from store.schema import Family
 
 

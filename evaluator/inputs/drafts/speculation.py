@@ -6,7 +6,7 @@ import difflib
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from evaluator.inputs.models import is_catalogued, load_model
 from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from evaluator.inputs.drafts.draft_file import DraftKeys

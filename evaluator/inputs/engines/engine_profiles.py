@@ -8,7 +8,7 @@ import difflib
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -20,8 +20,9 @@ from evaluator.canonical import IF_SET, content_key
 from evaluator.inputs.engines.engine_numbers import number_in_range
 from evaluator.inputs.launch import Client
 from evaluator.inputs.yaml_checking import checked_yaml
-from evaluator.inputs.yaml_file import parse_yaml, read_text
+from evaluator.inputs.yaml_file import parse_mapping, read_text
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 DOUBLINGS = 2.0  # so many doublings away, of users, a length or devices, a point counts 0.61 times as much
 PLACE = ("users", "input_length", "output_length", "devices")
@@ -86,6 +87,7 @@ class EngineProfile:
     reply_steps: int = 0  # that run between an answer and the next request of its user, who is answered by then
     whole_prompts: int = 0  # 1: beside decodes prompts run whole, and are cut only where none fits into a step
     expert_rows: int = 0  # that each expert is padded to: of block-scaled 8-bit weights, on Hopper, below tp 8
+    exchange_once: int = 0  # 1: a token goes once to each device that holds some of its experts, as they read it
     handover_ms: float = HANDOVER_MS  # beside `request_ms`, where one instance takes prompts and another generates
     client: Client = field(default_factory=Client)
     near: tuple[Nearby, ...] = field(default=(), metadata={IF_SET: True})  # what one's own points said besides
@@ -113,6 +115,7 @@ _CAME_LATER: Mapping[str, object] = {
     "reply_steps": 0,
     "whole_prompts": 0,
     "expert_rows": 0,
+    "exchange_once": 0,
     "handover_ms": HANDOVER_MS,
     "near": (),
 }
@@ -211,7 +214,7 @@ def fitted_engine(name: str) -> FittedEngine:
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
         raise InputError(f"unknown engine {name!r}", hint=f"known: {', '.join(nearest or known)}")
     file = resources.files("evaluator") / ENGINES_FOLDER / f"{name}.yaml"
-    return engine_from_mapping(_shipped(file.read_text(encoding="utf-8"), file.name))
+    return engine_from_mapping(parse_mapping(file.read_text(encoding="utf-8"), file.name))
 
 
 @functools.cache
@@ -305,11 +308,3 @@ def _checked(content: Mapping[str, Any]) -> dict[str, Any]:
         except InputError as error:
             raise InputError(f"{key} {error.message}") from None
     return checked
-
-
-def _shipped(text: str, where: str) -> dict[str, Any]:
-    """Tests check these files against their declaration."""
-    content = parse_yaml(text, where)
-    if not isinstance(content, dict):
-        raise TypeError(f"{where} is no mapping")
-    return content

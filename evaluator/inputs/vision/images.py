@@ -6,12 +6,13 @@ and custom processor settings."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from evaluator.canonical import IF_SET
 from evaluator.inputs.vision.tower import Resizing, VisionTower
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 LARGEST_SIDE = 65_536  # pixels
 MOST_IMAGES = 10_000

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from evaluator.canonical import IF_SET, IN_NO_KEY
+from store.light_dataclass import dataclass
 
 ResizeRule = Literal["nearest_multiple", "padded", "within_budget", "fixed", "tiles", "views"]
 

@@ -8,7 +8,6 @@ import io
 import math
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -19,6 +18,7 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.inputs.workloads.traces import INPUT_NAMES, OUTPUT_NAMES, lines_of, named_field, whole_tokens
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 _TIME_NAMES = ("timestamp", "arrival_time", "arrived_at", "arrival", "queued_ts", "start_time", "time")
 LARGEST_PROMPT = 1_000_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from evaluator.inputs.workloads.workload import LARGEST_BIN_COUNT, LengthBin
 from evaluator.inputs.yaml_checking import checked_yaml, line_of
 from evaluator.inputs.yaml_file import read_text
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from evaluator.inputs.workloads.length_file import LengthKeys

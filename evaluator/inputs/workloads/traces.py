@@ -8,7 +8,6 @@ import io
 import itertools
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from evaluator.inputs.workloads.lengths import normalised
 from evaluator.inputs.workloads.workload import LARGEST_BIN_COUNT, LARGEST_LENGTH, LengthBin
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 LARGEST_FILE_BYTES = 1 << 30
 LARGEST_LINE_BYTES = 1 << 22

@@ -267,7 +267,7 @@ def _objects(texts: Mapping[str, str], comma: str, colon: str, *, all_there: boo
 def _numbers(column: Sequence[str]) -> Floats:
     """NaN: none; infinity: the other reader says what is wrong."""
     try:
-        return np.array(list(map(float, column)))
+        return np.fromiter(map(float, column), np.float64, len(column))
     except ValueError:
         return np.array([_number(cell) for cell in column])
 
