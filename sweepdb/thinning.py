@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +22,7 @@ from store.sealing import copy_rows, digest_of, quoted, rows_written
 if TYPE_CHECKING:
     import duckdb
 
-_MEMORY = "2GB"
+_MEMORY = 2 * 10**9
 _COLUMNS = ", ".join(f"f.{name}" for name in ("scenario_id", "batch_size", *(column.name for column in MEASURES)))
 
 
@@ -78,9 +78,7 @@ def winners_of(
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
     """A DuckDB and the SQL of the rows of a part that can win, in the order they have there."""
     checked_path(location, part)
-    with in_memory() as connection, read_transaction(location) as transaction:
-        connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
-        connection.execute("SET temp_directory = $folder", {"folder": str(scratch / ".thinning")})
+    with in_memory(_MEMORY, scratch / ".thinning") as connection, read_transaction(location) as transaction:
         ranges = tuple(
             transaction.rows(
                 _Range, "SELECT first_block, last_block FROM part_block WHERE part_id = ? ORDER BY 1", (part.id,)
@@ -109,7 +107,7 @@ def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> Thinn
                 hint="Check the disk; the parts are as they were.",
             )
         put = put_in_place(shelf, temporary, name)
-    return ThinnedFile(folder=shelf.address, name=name, **put._asdict(), row_count=rows, rules=RULES)
+    return ThinnedFile(**asdict(put), row_count=rows, rules=RULES)
 
 
 def winner_faults(location: StoreLocation) -> Iterator[str]:

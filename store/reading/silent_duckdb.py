@@ -33,16 +33,16 @@ def machine_memory() -> int:
     return min(physical, int(given)) if given.isdecimal() else physical
 
 
-def in_memory(most_bytes: int | None = None) -> duckdb.DuckDBPyConnection:
+def in_memory(most_bytes: int | None = None, folder: Path | None = None) -> duckdb.DuckDBPyConnection:
     """An empty DuckDB that prints nothing: where no script is run, as in `python -c`, it would draw a progress bar.
 
-    With `most_bytes` it refuses what takes more, and lays nothing down on a disk instead."""
+    With `most_bytes` it lays what takes more down in `folder`, and refuses it where none is named."""
     from store.reading.duckdb_core import duckdb
 
     connection = duckdb.connect()
     if most_bytes is not None:
         connection.execute("SET memory_limit = $limit", {"limit": f"{most_bytes} bytes"})
-        connection.execute("SET temp_directory = ''")
+        connection.execute("SET temp_directory = $folder", {"folder": "" if folder is None else str(folder)})
     for statement in _SILENCED:
         with suppress(duckdb.InvalidInputException):
             connection.execute(statement)
