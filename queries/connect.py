@@ -25,8 +25,8 @@ from store.running_lock import abandoned_sweeps
 from store.schema import (
     ALIASES,
     PROBE_COLUMNS,
+    RAW_BY_NAME,
     RAW_NAMES,
-    RAW_TABLES,
     SCENARIO,
     SCENARIO_REFERENCES,
     STORED_PROBE,
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]
 
-_TABLES = {table.name: table for table in RAW_TABLES}
 _COLUMNS = ", ".join(column.name for column in PROBE_COLUMNS)
 _WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
@@ -247,7 +246,7 @@ class StoreConnection:
         return True
 
     def _load_table(self, transaction: ReadTransaction, name: str) -> None:
-        table = _TABLES[name]
+        table = RAW_BY_NAME[name]
         self._drop(name)
         if table is SCENARIO:
             load_scenarios(self.duckdb, transaction)
@@ -336,7 +335,7 @@ class StoreConnection:
 
 
 def create_shape(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    columns = _WIDE if name == STORED_PROBE else _TABLES[name].typed_names
+    columns = _WIDE if name == STORED_PROBE else RAW_BY_NAME[name].typed_names
     empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
     connection.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 

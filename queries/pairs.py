@@ -49,20 +49,20 @@ def verdicts(answer: Answer, surely: Answer | None = None) -> Iterator[str]:
         read = None if surely is None else _Read(best=_winner(sure.get(group, {})))
         if len(modes) < 2:
             (only,) = modes
-            yield f"{_NAMES[str(only)]} alone satisfies the limits{where}{_alone(str(only), read)}"
+            yield f"{MODES[str(only)]} alone satisfies the limits{where}{_alone(str(only), read)}"
             continue
         winner, gain = _winner(modes) or ("", 0.0)
         other = "aggregated" if winner == "pd" else "pd"
         found = {phase: _median(_of_phase(answer.expected_error, phase)) for phase in _ERRORS}
         yield (
-            f"{_NAMES[winner]} carries {gain:.2f} x the requests/s per device of {_NAMES[other].lower()}{where}:"
+            f"{MODES[winner]} carries {gain:.2f} x the requests/s per device of {MODES[other].lower()}{where}:"
             f" {judged(gain, found)}{_at_limits(winner, read)}"
         )
 
 
 _MIDDLE_HALF = (0.25, 0.75)
 SURELY = 0.8  # confidence at which limits are read once more
-_NAMES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
+MODES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
 _Modes = Mapping[object, Mapping[str, object]]
 _Winner = tuple[str, float | None]
 
@@ -108,7 +108,7 @@ def _at_limits(winner: str, read: _Read | None) -> str:
     name, gain = read.best
     if name != winner:
         how = "alone satisfies them" if gain is None else f"carries {gain:.2f} x"
-        return f"; {at} {_NAMES[name].lower()} {how}, which leaves it open"
+        return f"; {at} {MODES[name].lower()} {how}, which leaves it open"
     return f"; {at} it alone satisfies them" if gain is None else f"; {at} it carries {gain:.2f} x"
 
 

@@ -25,9 +25,8 @@ from sweepdb.asking import (
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30
 _PLANS = ("plan", "prefill_plan", "decode_plan")
-_PROBES = ("probe", "prefill_probe", "decode_probe")
 _PAIRED = frozenset({
-    *_PLANS, *_PROBES, "instances", "prefill_instances", "decode_instances",
+    *_PLANS, *HELD, "instances", "prefill_instances", "decode_instances",
 })  # fmt: skip  # said by the deployment and its probes
 _CLOSE = 0.1  # of a limit: a decimal tells more there
 _LEFT_OUT = ": --top N shows more of them"
@@ -324,7 +323,7 @@ def _beside(
     if {"prefill_plan", "decode_plan"} <= set(chosen):
         found["deployment"] = [_deployment(row) for row in rows]
         found["probes"] = [
-            " ".join(str(row[name]) for name in _PROBES if row.get(name) is not None and name in chosen) for row in rows
+            " ".join(str(row[name]) for name in HELD if row.get(name) is not None and name in chosen) for row in rows
         ]
     slacks = [_slack(row, limits) for row in rows]
     return {**found, "slack": slacks} if any(slacks) else found

@@ -11,9 +11,9 @@ from typing import Protocol, runtime_checkable
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Operator
 from evaluator.graph.sums import BatchSums
-from store.schema import Convention
+from store.schema import STEP_KINDS, Convention
 
-KINDS = ("matrix", "vector", "memory", "communication", "overhead")
+KINDS = STEP_KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,8 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from queries.pairs import MODES
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -120,17 +122,14 @@ def goodput_verdicts(answer: Answer) -> Iterator[str]:
         where = f" ({answer.scope[number]})" if len(groups) > 1 and number < len(answer.scope) else ""
         if len(modes) < 2:
             (only,) = modes
-            yield f"{_NAMES[str(only)]} alone carries requests within the limits{where}"
+            yield f"{MODES[str(only)]} alone carries requests within the limits{where}"
             continue
         gain = _number(modes["pd"]["system_goodput"]) / _number(modes["aggregated"]["system_goodput"])
         winner, other = ("pd", "aggregated") if gain >= 1 else ("aggregated", "pd")
         yield (
-            f"{_NAMES[winner]} carries {max(gain, 1 / gain):.2f} x the requests/s within the limits of"
-            f" {_NAMES[other].lower()}{where}: {_in_spite(modes, winner)}"
+            f"{MODES[winner]} carries {max(gain, 1 / gain):.2f} x the requests/s within the limits of"
+            f" {MODES[other].lower()}{where}: {_in_spite(modes, winner)}"
         )
-
-
-_NAMES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
 
 
 def _in_spite(modes: Mapping[object, _Row], winner: str) -> str:

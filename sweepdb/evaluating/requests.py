@@ -33,10 +33,10 @@ from evaluator.inputs import (
     with_parts,
     workload_of,
 )
-from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
+from evaluator.request import NamedModel, SweepRequest, workloads_of
 from evaluator.scenario import usual_precision, usual_search, usual_serving_model
 from store.errors import InputError
-from store.schema import Convention
+from store.schema import PHASES, Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
 from sweepdb.evaluating.possible import check_possible, check_search, no_device
 from sweepdb.evaluating.request_notes import said_of_defaults, said_of_drafts, warnings_of

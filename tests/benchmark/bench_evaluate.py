@@ -28,8 +28,9 @@ from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.lengths import load_distribution, mean_input_length
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
-from evaluator.request import PHASES, NamedModel, SweepRequest
+from evaluator.request import NamedModel, SweepRequest
 from evaluator.serving.sources import mixed_lengths
+from store.schema import PHASES
 
 ROOT = Path(__file__).parents[2]
 MIB_OF_KIB = 1024
