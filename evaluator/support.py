@@ -9,9 +9,9 @@ from evaluator.calibration.forms import Inputs, Parts
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_error
 from evaluator.evaluate import capture_requests, cost_model
 from evaluator.features import FEATURES
-from evaluator.features.draft_ways import drafts_by
 from evaluator.features.feature import PlanWay, State, SupportPart, refused
 from evaluator.features.published_parts import published_model
+from evaluator.features.workload_ways import drafts_by
 from evaluator.graph import OperatorSet, operators_of_request
 from evaluator.graph.operators import COLLECTIVE_KINDS
 from evaluator.graph.sums import repeated, request_sums

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
-from evaluator.arrivals.twin.play_state import PlayState
-from evaluator.arrivals.twin.replicas import Replica
+from evaluator.arrivals.play_state import PlayState
+from evaluator.arrivals.replicas import Replica
 from evaluator.compiled import built_library, may_compile
 
 _INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p

@@ -96,7 +96,7 @@ def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
 @contextmanager
 def unfinished(shelf: Shelf, name: str) -> Iterator[Path]:
     """The path to write a file of a shelf at. What was not put on the shelf goes."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     temporary = shelf.scratch / f".{name}"
     try:

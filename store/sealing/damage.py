@@ -33,7 +33,7 @@ class _Digest(NamedTuple):
 @contextmanager
 def damage_named(location: StoreLocation, files: Callable[[], Sequence[Path]]) -> Iterator[None]:
     """Name the first damaged file among those that are read inside, where DuckDB could not read one."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     try:
         yield
@@ -46,7 +46,7 @@ def damage_named(location: StoreLocation, files: Callable[[], Sequence[Path]]) -
 
 def _may_be_damage(error: duckdb.Error) -> bool:
     """Whether reading a damaged file raises such an error: never one in a statement, so that nothing is hashed then."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     kinds = (
         duckdb.IOException,

@@ -46,7 +46,7 @@ def known_footers(
 
 def _footers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[str, Footer]:
     """Read the footers of several files at once, or one by one where a file among them has none."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     if not paths:
         return {}

@@ -293,7 +293,7 @@ def _open_lock(directories: Sequence[Path]) -> tuple[Path, TextIOWrapper]:
 
 @contextmanager
 def _disk_faults(directory: Path) -> Iterator[None]:
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     try:
         yield

@@ -100,7 +100,7 @@ def load_unsealed(
 
     Probes that are rows come into memory, but for blocks that are `held` there already, by id, which come first; those
     of parts that stand in place of rows stay in their files: `placed` may name others for them."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     try:
         places = placed(places_of(transaction, ranges))
@@ -149,7 +149,7 @@ def _loaded(
 def _with_parts(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, places: Sequence[Place], schema: str
 ) -> tuple[Path, ...]:
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     paths = paths_of(transaction, places)
     create_table(connection, f"{schema}.unsealed_place", _PLACE)
