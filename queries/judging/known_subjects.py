@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class KnownErrors:
-    """What is worked out of the errors that a store holds, once for each subject."""
+    """Figures that follow from the errors of a store, worked out once for each subject."""
 
     def __init__(self, stored: Stored) -> None:
         self.expected = cache(lambda subject: expected_errors([subject], stored))

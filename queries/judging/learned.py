@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import exp, log
@@ -277,16 +277,22 @@ def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
     told = replace(answer, own_runs=found.said())
     if not found.standings or not HELD.keys() & set(answer.columns):
         return told
-    words = map(found.word, answer.dicts())
-    if BASIS in answer.columns:
-        basis = answer.columns.index(BASIS)
-        rows = tuple(
-            (*row[:basis], word or _unrun(row[basis]), *row[basis + 1 :])
-            for row, word in zip(answer.rows, words, strict=True)
-        )
-        return replace(told, rows=rows)
-    rows = tuple((*row, word or PREDICTED) for row, word in zip(answer.rows, words, strict=True))
-    return replace(told, columns=(*answer.columns, BASIS), rows=rows)
+    return with_words(told, map(found.word, answer.dicts()), _unrun)
+
+
+def with_words(
+    answer: Answer, words: Iterable[str | None], beside: Callable[[object], object] = lambda one: one
+) -> Answer:
+    """An answer whose `basis` says how each row stands to runs; without a word it is what `beside` makes of it."""
+    if BASIS not in answer.columns:
+        rows = tuple((*row, word or PREDICTED) for row, word in zip(answer.rows, words, strict=True))
+        return replace(answer, columns=(*answer.columns, BASIS), rows=rows)
+    basis = answer.columns.index(BASIS)
+    rows = tuple(
+        (*row[:basis], word or beside(row[basis]), *row[basis + 1 :])
+        for row, word in zip(answer.rows, words, strict=True)
+    )
+    return replace(answer, rows=rows)
 
 
 def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from queries.errors.basis import BASIS
 from queries.judging.learned import (
     MEASURED,
-    PREDICTED,
     OwnRuns,
     elsewhere_notes,
     failed_notes,
     near_runs,
     silent_notes,
+    with_words,
 )
 from queries.judging.subjects import KEY_LENGTH
 
@@ -54,20 +53,8 @@ def _with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
         shown=len(found),
     )  # fmt: skip
     answer = replace(answer, own_runs=said)
-    return _with_words(answer, [_word(one) for one in found]) if places else answer
+    return with_words(answer, map(_word, found)) if places else answer
 
 
-def _with_words(answer: Answer, words: Sequence[str]) -> Answer:
-    if BASIS not in answer.columns:
-        rows = tuple((*row, word) for row, word in zip(answer.rows, words, strict=True))
-        return replace(answer, columns=(*answer.columns, BASIS), rows=rows)
-    basis = answer.columns.index(BASIS)
-    rows = tuple(
-        (*row[:basis], row[basis] if word == PREDICTED else word, *row[basis + 1 :])
-        for row, word in zip(answer.rows, words, strict=True)
-    )
-    return replace(answer, rows=rows)
-
-
-def _word(one: LongerSteps | None) -> str:
-    return PREDICTED if one is None else MEASURED if one.measured else near_runs(one.near, one.runs)
+def _word(one: LongerSteps | None) -> str | None:
+    return None if one is None else MEASURED if one.measured else near_runs(one.near, one.runs)

@@ -57,7 +57,7 @@ def _made(statements: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _read(text: str) -> set[tuple[bool, str]]:
-    """The names of macros that a statement calls, and of tables and views that it reads; whether each is a macro's."""
+    """Names that a statement calls or reads; each with whether it is called, as a macro is."""
     tokens = tokens_of(text)
     return {
         (called, token.text)
