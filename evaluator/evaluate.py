@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.features import refusal, said, said_of_cost
 from evaluator.graph.capture.capture_request import CaptureRequest, Trace
-from evaluator.graph.operators import OperatorSet
-from evaluator.graph.same_objects import SameObjects
+from evaluator.graph.operators import OperatorSet, SameObjects
 from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.formats import linear_format
-from evaluator.inputs.launch import LOAD, Routing, busiest_load
+from evaluator.inputs.formats import Precision, linear_format
+from evaluator.inputs.launch import LOAD, Plan, Routing, busiest_load
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.cost_model import CostModel

@@ -22,13 +22,12 @@ from evaluator.inputs.devices.device_profiles import resolve as resolve_device
 from evaluator.inputs.devices.shipped_calibrations import fit_of
 from evaluator.inputs.drafts.speculation import list_acceptance
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
-from evaluator.inputs.formats import check_precision
+from evaluator.inputs.formats import Precision, check_precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import LAUNCHERS, launches, rule_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.models import list_models, load_model
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.yaml_file import shortened
 from evaluator.pricing.calibrated import CalibratedCost

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from queries.errors.spreads import OTHERS, WHOSE
-from queries.judging.confidence import ratio_at
+from queries.judging.confidence import MODES, ratio_at
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
@@ -62,7 +62,6 @@ def verdicts(answer: Answer, surely: Answer | None = None) -> Iterator[str]:
 
 _MIDDLE_HALF = (0.25, 0.75)
 SURELY = 0.8  # confidence at which limits are read once more
-MODES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
 _Modes = Mapping[object, Mapping[str, object]]
 _Winner = tuple[str, float | None]
 

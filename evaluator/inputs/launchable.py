@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan import Plan
 
 Rule = Callable[[Plan, bool], bool]  # (plan, whether the model has routed experts)
 _SHARES = frozenset({"dcp", "redundant_experts", "pcp", "micro_batches", "encoder_devices"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evaluator.inputs.formats import linear_format
+from evaluator.inputs.formats import Precision, linear_format
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
@@ -18,7 +18,6 @@ from evaluator.inputs.model import (
     StateSpace,
     TokenIndexer,
 )
-from evaluator.inputs.precision import Precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

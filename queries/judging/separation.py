@@ -8,7 +8,7 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.pairs import MODES
+from queries.judging.confidence import MODES
 
 if TYPE_CHECKING:
     import duckdb

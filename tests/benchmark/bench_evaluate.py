@@ -22,9 +22,8 @@ from figures import say
 
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device_profiles import WantedFamily, load_device
-from evaluator.inputs.formats import check_precision
+from evaluator.inputs.formats import Precision, check_precision
 from evaluator.inputs.models import load_model
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.lengths import load_distribution, mean_input_length
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
