@@ -169,7 +169,7 @@ class Answer(Framed):
         return ", ".join(f"{rule} ({', '.join(names)})" for rule, names in sorted(by_rule.items()))
 
     def version(self, name: str) -> str:
-        """What the rows are of, such as the serving models that predicted them."""
+        """A version of the rows by its name, such as the serving models that predicted them."""
         values = self.versions.get(name)
         return ", ".join(map(str, values)) if isinstance(values, list) else str(values)
 

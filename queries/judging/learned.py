@@ -286,7 +286,7 @@ def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
 def with_words(
     answer: Answer, words: Iterable[str | None], beside: Callable[[object], object] = lambda one: one
 ) -> Answer:
-    """An answer whose `basis` says how each row stands to runs; without a word it is what `beside` makes of it."""
+    """An answer whose `basis` says how each row stands to runs. Where no word is known, `beside` makes it."""
     if BASIS not in answer.columns:
         rows = tuple((*row, word or PREDICTED) for row, word in zip(answer.rows, words, strict=True))
         return replace(answer, columns=(*answer.columns, BASIS), rows=rows)
