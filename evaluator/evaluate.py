@@ -5,22 +5,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.features import refusal, said, said_of_cost
-from evaluator.graph.capture.capture_request import CaptureRequest
-from evaluator.graph.operators import OperatorSet
-from evaluator.graph.same_objects import SameObjects
+from evaluator.graph.capture.capture_request import CaptureRequest, Trace
+from evaluator.graph.operators import OperatorSet, SameObjects
 from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.formats import linear_format
-from evaluator.inputs.launch import LOAD, Routing, busiest_load
+from evaluator.inputs.formats import Precision, linear_format
+from evaluator.inputs.launch import LOAD, Plan, Routing, busiest_load
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.cost_model import CostModel
@@ -38,7 +35,6 @@ from store.errors import InputError
 from store.schema import MEASURES, Convention, Phase
 
 LEAST_UNPADDED_TP = 8  # from which vLLM takes another kernel for experts by itself (its pull request 29346)
-Trace = Literal["prefill", "decode", "encoder"]
 Columns = dict[str, NDArray[Any]]
 _TRACES: Mapping[Phase, tuple[Trace, ...]] = {
     "prefill": ("prefill",),

@@ -7,16 +7,15 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypedDict
 
 from evaluator.canonical import canonical, content_key, key_of_texts, keyed, scalar_text
-from evaluator.graph.same_objects import SameObjects
+from evaluator.graph.operators import SameObjects
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import effective_rate
 from evaluator.inputs.engines.engine_profiles import key_of_engine
-from evaluator.inputs.launch import Launch, busiest_load
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Launch, Plan, busiest_load
 from evaluator.inputs.launchable import launchable_by
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.parameters import parameter_count
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import TIERS, Workload, hit_rate_of
 from evaluator.inputs.workloads.workload_labels import label_of
 from evaluator.scenario import Scenario, default_routing

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from typing import get_args
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import check_device_count
 from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Client, Launch, Routing
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import PlanChoice, PlanSearch, choices_of_sizes, searched_by
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, usual_routing
 from store.errors import InputError
 from store.light_dataclass import dataclass
-from store.schema import FORMULAS, SHARES, Convention, Phase
+from store.schema import FORMULAS, PHASES, SHARES, Convention, Phase
 
 Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at
-PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,12 @@ from dataclasses import field
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines
-from evaluator.inputs.launch import Client, Launch, Routing
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Launch, Plan, Routing
 from evaluator.inputs.launchable import rule_of
 from evaluator.inputs.model import LatentAttention, ModelSpec
 from evaluator.inputs.models import published_precision
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import SearchRule
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from store.light_dataclass import dataclass
 from store.schema import FORMULAS, Convention, Phase

@@ -9,9 +9,9 @@ from evaluator.calibration.forms import Inputs, Parts
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_error
 from evaluator.evaluate import capture_requests, cost_model
 from evaluator.features import FEATURES
-from evaluator.features.draft_ways import drafts_by
 from evaluator.features.feature import PlanWay, State, SupportPart, refused
 from evaluator.features.published_parts import published_model
+from evaluator.features.workload_ways import drafts_by
 from evaluator.graph import OperatorSet, operators_of_request
 from evaluator.graph.operators import COLLECTIVE_KINDS
 from evaluator.graph.sums import repeated, request_sums
@@ -22,13 +22,12 @@ from evaluator.inputs.devices.device_profiles import resolve as resolve_device
 from evaluator.inputs.devices.shipped_calibrations import fit_of
 from evaluator.inputs.drafts.speculation import list_acceptance
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
-from evaluator.inputs.formats import check_precision
+from evaluator.inputs.formats import Precision, check_precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import LAUNCHERS, launches, rule_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.models import list_models, load_model
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.yaml_file import shortened
 from evaluator.pricing.calibrated import CalibratedCost

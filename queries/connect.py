@@ -23,8 +23,8 @@ from store.running_lock import abandoned_sweeps
 from store.schema import (
     ALIASES,
     PROBE_COLUMNS,
+    RAW_BY_NAME,
     RAW_NAMES,
-    RAW_TABLES,
     SCENARIO,
     SCENARIO_REFERENCES,
     STORED_PROBE,
@@ -57,13 +57,12 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]
 
-_TABLES = {table.name: table for table in RAW_TABLES}
 _COLUMNS = ", ".join(column.name for column in PROBE_COLUMNS)
 _WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
 _POINTS = "measurement"
-_EVERY_COLUMN = frozenset(column.name for column in _TABLES[_POINTS].columns)
+_EVERY_COLUMN = frozenset(column.name for column in RAW_BY_NAME[_POINTS].columns)
 # Of measured points names and sizes repeat, but for these. A text loses digits of other numbers, and zones of times.
 _REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
 _OF_POINTS = frozenset(("id", "key", "source", "metrics", "extra", "read_as"))
@@ -251,7 +250,7 @@ class StoreConnection:
         return True
 
     def _load_table(self, transaction: ReadTransaction, name: str) -> None:
-        table = _TABLES[name]
+        table = RAW_BY_NAME[name]
         self._drop(name)
         if table is SCENARIO:
             load_scenarios(self.duckdb, transaction)
@@ -271,7 +270,7 @@ class StoreConnection:
 
     def _load_points(self, transaction: ReadTransaction) -> None:
         """Read measured points, whose names and sizes repeat: these come as one text, since cells take long."""
-        columns = _TABLES[_POINTS].typed_names
+        columns = RAW_BY_NAME[_POINTS].typed_names
         wanted = [one for one in columns if one[0] in self._points_by]
         own = [one for one in wanted if one[0] in _OF_POINTS or one[1] not in _REPEATING]
         others = [one for one in wanted if one not in own]
@@ -354,7 +353,7 @@ class StoreConnection:
 
 
 def create_shape(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    columns = _WIDE if name == STORED_PROBE else _TABLES[name].typed_names
+    columns = _WIDE if name == STORED_PROBE else RAW_BY_NAME[name].typed_names
     empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
     connection.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 

@@ -20,7 +20,7 @@ from queries.asking.question import Answer, Question
 from queries.connect import StoreConnection, elsewhere_note
 from queries.held_scope import HeldScope
 from queries.judging.ladders import Ladders
-from queries.judging.learned_loads import with_notes_of_runs
+from queries.judging.learned import with_notes_of_runs
 from queries.judging.separation import goodput_verdicts, separation_lines
 from queries.judging.verdicts import with_expected_errors
 from queries.learning.own_points import PointReader, no_points

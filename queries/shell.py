@@ -12,7 +12,7 @@ from queries.asking.variables import literal, settings
 from queries.bundles.format import LOAD_FILES
 from queries.judging.ladders import LOADED
 from queries.vocabulary import files_for
-from store.schema import RAW_TABLES, STORED_PROBE
+from store.schema import RAW_BY_NAME, STORED_PROBE
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,7 +32,6 @@ _PLACES = {  # in a line of scenarios.jsonl, by the letters that statements call
     "pr": "subject.precision.", "w": "subject.workload.",
 }  # fmt: skip
 _BETWEEN = ",\n    "
-_RAW = {table.name: table for table in RAW_TABLES}
 
 
 def shell_statements(
@@ -77,7 +76,9 @@ def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
     if name in LOAD_FILES:
         return f"CREATE OR REPLACE VIEW raw.{name} AS\n{_PROBES.replace('probes.', f'{name}.')};"
     if name == "device":
-        columns = _BETWEEN.join(_read(f"d.{column.name}", column.type, column.name) for column in _RAW[name].columns)
+        columns = _BETWEEN.join(
+            _read(f"d.{column.name}", column.type, column.name) for column in RAW_BY_NAME[name].columns
+        )
         return f"CREATE OR REPLACE VIEW raw.{name} AS\nSELECT DISTINCT\n    {columns}\n{_SCENARIOS};"
     if name == "scenario":
         devices = " * ".join(f"(json->>'$.subject.plan.{name}')::INTEGER" for name in ("tp", "pp", "dp"))
@@ -87,7 +88,8 @@ def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
             "voided": "FALSE AS voided",  # those of a scope are not
         }
         columns = _BETWEEN.join(
-            known.get(column.name) or _read(column.source, column.type, column.name) for column in _RAW[name].columns
+            known.get(column.name) or _read(column.source, column.type, column.name)
+            for column in RAW_BY_NAME[name].columns
         )
         joined = "JOIN raw.numbered AS numbered ON numbered.scenario = (json->>'$.key')"
         return f"CREATE OR REPLACE VIEW raw.{name} AS\nSELECT\n    {columns}\n{_SCENARIOS}\n{joined};"

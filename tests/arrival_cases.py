@@ -11,8 +11,8 @@ from evaluator.arrivals.loads import LoadPlayer, PlaySettings
 from evaluator.arrivals.play_rules import AskedRequests, StepPrices
 from evaluator.evaluate import cost_model
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run

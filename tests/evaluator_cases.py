@@ -9,9 +9,9 @@ from restated import rows
 
 from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.inputs.devices.device import DeviceProfile, Link
+from evaluator.inputs.formats import Format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Format
 
 BF16 = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 W8A8 = Format(name="W8A8_DYNAMIC", compute="int8", weight_bits=8, activation_bits=8, dynamic=True)

@@ -28,7 +28,7 @@ from evaluator.graph.capture import capture_operators
 from evaluator.graph.operators import Affine, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums, repeated, request_sums
 from evaluator.inputs import Launch, Precision, Workload, check_precision, load_distribution, load_model, workload_of
-from evaluator.inputs.plan import Plan
+from evaluator.inputs.launch import Plan
 from evaluator.pricing.kv_state import kv_states
 from evaluator.pricing.memory import activation_bytes, weight_bytes
 from evaluator.pricing.step import draft_seconds, step_seconds

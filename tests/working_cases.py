@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evaluator_cases import OPT_125M, TEST_DEVICE
 
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest
 from queries.connect import connect

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.output import check_format, say, write_rows
-from cli.shared_options import FormatOption, OutputOption, StoreOption, parse_rates
+from cli.shared_options import FormatOption, OutputOption, StoreOption, parse_numbers
 from store.errors import InputError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def workloads(  # noqa: PLR0917  one parameter an option
             prefix_cache_hit_rate=prefix_cache_hit_rate,
             max_batched_tokens=max_num_batched_tokens,
             mtp_tokens=num_mtp_tokens,
-            mtp_acceptance=parse_rates(mtp_acceptance_rate, "--mtp-acceptance-rate"),
+            mtp_acceptance=parse_numbers(mtp_acceptance_rate, "--mtp-acceptance-rate", float),
         )
         say(said)
         return 0

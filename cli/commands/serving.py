@@ -144,7 +144,7 @@ def watch(  # noqa: PLR0917  one parameter an option
 
 def _write_watched(found: Watched, format_: str, output: Path | None) -> None:
     if format_ == "table":
-        from cli.render.watched import watched_lines
+        from cli.render.decisions import watched_lines
 
         write_text(map(as_typed, watched_lines(found)), output)
         return

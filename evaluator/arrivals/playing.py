@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
-from evaluator.arrivals.twin.play_state import PlayState
-from evaluator.arrivals.twin.replicas import Replica
+from evaluator.arrivals.play_state import PlayState
+from evaluator.arrivals.replicas import Replica
 from evaluator.compiled import built_library, may_compile
 from store.light_dataclass import dataclass
 
@@ -24,13 +24,18 @@ _SERVING = ctypes.CFUNCTYPE(_INT, _INT, _INT, _INT)
 _Array = FloatArray | Integers | NDArray[np.int8]
 
 
+# Rules and prices as `play.c` reads them, in its order.
+_WHOLE_RULES = (
+    "token_budget", "seats", "poll_steps", "ahead_steps", "whole_prompts", "tokens_per_decode", "replicas",
+)  # fmt: skip
+_OTHER_RULES = ("tokens_per_step", "kv_tokens", "reject_s", "reject_tbt_s", "images_a_step")
+_OTHER_PRICES = ("step_s", "prompt_step_s", "per_prompt_s", "per_decode_s", "prefill_factor", "decode_factor")
+
+
 class _Shared(ctypes.Structure):
     _fields_ = [
-        *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll")),
-        *((name, _INT) for name in ("ahead", "whole", "each", "replicas")),
-        *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "reject_tbt_s", "images_a_step")),
-        *((name, _DOUBLE) for name in ("step_s", "prompt_step_s", "per_prompt_s")),
-        *((name, _DOUBLE) for name in ("per_decode_s", "prefill_factor", "decode_factor")),
+        *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", *_WHOLE_RULES)),
+        *((name, _DOUBLE) for name in (*_OTHER_RULES, *_OTHER_PRICES)),
         *((name, _INT) for name in ("spacing", "linear_last", "stretches", "bins", "encoder_last")),
         *((name, _POINTER) for name in ("linear", "attention", "own", "own_key", "decode", "decode_key", "edges")),
         ("encoder", _POINTER),
@@ -89,30 +94,11 @@ def play_compiled(
         arrays |= {**kept, "preemptions": np.zeros(count, dtype=np.int64)}
     shared = _Shared(
         mixed=rules.admission == "mixed",
-        prefilled=rules.prefilled,
         least=rules.dispatch == "least",
         reserved_rule=rules.kv_admission == "reserved",
-        budget=rules.token_budget,
-        seats=rules.seats,
-        poll=rules.poll_steps,
-        ahead=rules.ahead_steps,
-        whole=rules.whole_prompts,
-        each=rules.tokens_per_decode,
-        replicas=rules.replicas,
-        gain=rules.tokens_per_step,
-        kv_tokens=rules.kv_tokens,
-        reject_s=rules.reject_s,
-        reject_tbt_s=rules.reject_tbt_s,
-        images_a_step=rules.images_a_step,
-        step_s=prices.step_s,
-        prompt_step_s=prices.prompt_step_s,
-        per_prompt_s=prices.per_prompt_s,
-        per_decode_s=prices.per_decode_s,
-        prefill_factor=prices.prefill_factor,
-        decode_factor=prices.decode_factor,
-        spacing=prices.spacing,
+        **{name: getattr(rules, name) for name in ("prefilled", *_WHOLE_RULES, *_OTHER_RULES)},
+        **{name: getattr(prices, name) for name in (*_OTHER_PRICES, "spacing", "stretches")},
         linear_last=prices.linear.size - 1,
-        stretches=prices.stretches,
         bins=edges.size - 1,
         encoder_last=prices.encoder_s.size - 1,
         count=count,

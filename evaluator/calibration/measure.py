@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +17,8 @@ from evaluator.inputs.devices.device import DeviceProfile, Link
 from store.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluator.calibration.bench import Bench, Heads
+    from evaluator.calibration.bench import Bench, Heads, Kind
 
-Kind = Literal["cpu", "cuda"]
 Progress = Callable[[float, str], None]
 Row = dict[str, float | str]
 

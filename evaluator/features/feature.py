@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.yaml_file import parse_yaml
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario

@@ -5,13 +5,56 @@ from __future__ import annotations
 import csv
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from evaluator.canonical import IF_SET
 from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.precision import Format, Precision
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import Convention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One quantisation of a linear (or expert) by name.
+
+    `compute` is a dtype name of a device profile: bf16, fp16, int8, fp8, fp4. `weight_bits` includes no scales;
+    `scale_bits_per_weight` are the scales' share. `activation_bits` below 16 means activations are quantised before the
+    product; `dynamic` means their scales are computed on the fly."""
+
+    name: str
+    compute: str
+    weight_bits: float
+    activation_bits: int
+    scale_bits_per_weight: float = 0.0
+    dynamic: bool = False
+    dequantise_weight: bool = False  # weights are widened on the vector unit before the product
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """The formats that one scenario computes in, by part; `attention` is the KV cache's.
+
+    `linear` is that of dense MLPs and shared experts, and of `mixers`, the products of what mixes tokens, unless they
+    have their own. `drafts` is that of layers that draft."""
+
+    linear: str = "BF16"
+    experts: str | None = None  # None: as linear
+    attention: str = "DISABLED"
+    mxfp4_group_size: int = 32
+    mixers: str | None = field(default=None, metadata={IF_SET: True})  # None: as linear
+    head: str | None = field(default=None, metadata={IF_SET: True})  # of the vocabulary; None: 16 bits
+    drafts: str | None = field(default=None, metadata={IF_SET: True})  # None: as the model's layers
+
+    @property
+    def cache(self) -> str:
+        return self.attention.partition("+")[0]
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        named = (self.linear, self.experts, self.mixers, self.head, self.drafts)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
 
 
 def _format(line: Mapping[str, str]) -> Format:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import gcd
 
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan import Plan
 from store.light_dataclass import dataclass
 
 Rule = Callable[[Plan, bool], bool]  # (plan, whether the model has routed experts)

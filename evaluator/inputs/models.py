@@ -14,7 +14,7 @@ from typing import Any
 
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.architectures.towers import catalogued_tower
-from evaluator.inputs.formats import LINEAR_NAMES
+from evaluator.inputs.formats import LINEAR_NAMES, Precision
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
@@ -30,7 +30,6 @@ from evaluator.inputs.model import (
 )
 from evaluator.inputs.native_formats import BY_NAME, named_format
 from evaluator.inputs.parameters import bytes_of_weights
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
 from store.texts import checked_name

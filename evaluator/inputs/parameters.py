@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evaluator.inputs.formats import linear_format
+from evaluator.inputs.formats import Precision, linear_format
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
@@ -16,7 +16,6 @@ from evaluator.inputs.model import (
     StateSpace,
     TokenIndexer,
 )
-from evaluator.inputs.precision import Precision
 from store.light_dataclass import dataclass
 
 

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Literal
 
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import launchable_by, smaller_servers
 from evaluator.inputs.model import (
     DenseMlp,
@@ -16,7 +17,6 @@ from evaluator.inputs.model import (
     ModelSpec,
     MoeMlp,
 )
-from evaluator.inputs.plan import Plan
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import SHARES, PlanRecord

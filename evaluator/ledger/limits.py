@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.formats import linear_format
+from evaluator.inputs.formats import Precision, linear_format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.parameters import attention_parameters, parameter_count
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.pricing.kv_state import layer_bytes
 from evaluator.serving.occupancy import kv_cache_bits
 

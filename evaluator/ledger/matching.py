@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.models import list_models, load_model
-from evaluator.inputs.precision import Precision
 
 # Names of models whose shapes the catalogue holds under another one.
 SAME_SHAPES: Mapping[str, str] = {

@@ -7,8 +7,7 @@ from typing import Literal
 
 from evaluator.inputs.devices.shipped_calibrations import with_kernels_of
 from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile, label_of_engine
-from evaluator.inputs.launch import Client, Launch
-from evaluator.inputs.plan import Plan
+from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.limits import seats_in_memory

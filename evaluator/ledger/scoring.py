@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.canonical import content_key
-from evaluator.inputs.plan import Plan
+from evaluator.inputs.launch import Plan
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.readers.building import circumstances_of
 from evaluator.ledger.readers.documents import failure_of

@@ -8,8 +8,7 @@ from math import inf
 from typing import Protocol
 
 from evaluator.inputs.engines.engine_profiles import EngineProfile
-from evaluator.inputs.launch import Client
-from evaluator.inputs.plan import Plan
+from evaluator.inputs.launch import Client, Plan
 from evaluator.ledger.deployments import Deployment
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.scenario import Scenario

@@ -9,9 +9,9 @@ from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Operator
 from evaluator.graph.sums import BatchSums
 from store.light_dataclass import dataclass
-from store.schema import Convention
+from store.schema import STEP_KINDS, Convention
 
-KINDS = ("matrix", "vector", "memory", "communication", "overhead")
+KINDS = STEP_KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.graph.same_objects import SameObjects
+from evaluator.graph.operators import SameObjects
 from evaluator.inputs.cache_parts import index_bytes
 from evaluator.inputs.model import (
     BLOCK_INDEX_BITS,

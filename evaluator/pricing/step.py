@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray
-from evaluator.graph.operators import Operator, OperatorSet
-from evaluator.graph.same_objects import SameObjects
+from evaluator.graph.operators import Operator, OperatorSet, SameObjects
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
 from evaluator.pricing.micro_batches import LEAST_TOKENS, Parts, hidden, layers_of

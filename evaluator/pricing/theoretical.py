@@ -11,8 +11,7 @@ from dataclasses import field
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.graph.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator
-from evaluator.graph.same_objects import SameObjects
+from evaluator.graph.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator, SameObjects
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.collectives import GroupLink, link_of_group, transfer_seconds

@@ -10,7 +10,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.sums import BatchSums, repeated
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths, WaveStage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from evaluator.graph.same_objects import SameObjects
+from evaluator.graph.operators import SameObjects
 from evaluator.inputs.model import ModelSpec, Span
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario

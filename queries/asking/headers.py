@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from queries.asking.limit_sql import with_limits
+from queries.asking.macros import without_comments
 from queries.asking.variables import literal
 from store.light_dataclass import dataclass
 from store.schema import filled
@@ -47,7 +48,6 @@ VARIANTS = frozenset(("split", "served", "scale", "vary_second"))  # values of v
 FOLDER = Path(__file__).parents[1] / "reports"
 _LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
 _FORM = re.compile(r"(?<=;\n\n)(?=-- when: )")
-_COMMENT = re.compile(r"--[^\n]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +125,8 @@ class Report:
 
     @property
     def public_names(self) -> frozenset[str]:
-        """Words of the SQL, its views among them."""
-        return frozenset(re.findall(r"(?:FROM|JOIN)\s+([a-z_]+)", _COMMENT.sub("", self.sql)))
+        """Words of the SQL, among which are the views it is built on."""
+        return frozenset(re.findall(r"(?:FROM|JOIN)\s+([a-z_]+)", without_comments(self.sql)))
 
 
 def read_header(path: Path) -> Report:

@@ -249,7 +249,8 @@ class ReportOptions:
     probes: tuple[str, ...] = ()  # why A B
     sweeps: tuple[str, ...] = ()  # diff SWEEP SWEEP
     vary: tuple[str, ...] = option(
-        (), f"limits that sensitivity moves: one or two of {', '.join(_VARIED)}", variable="vary", variable_type="VARCHAR",
+        (), f"limits that sensitivity moves: one or two of {', '.join(_VARIED)}",
+        variable="vary", variable_type="VARCHAR",
         without=f"never NULL: {listed_limits()} (the reserve); its own limit is left out",
     )  # fmt: skip
     steps: int = option(
@@ -281,9 +282,7 @@ class ReportOptions:
         without="no rate",
         check=above_zero(MOST_RATE),
     )  # fmt: skip
-    by: str | None = option(
-        None, "goodput: of requests that arrive, not of probes", check=one_of("goodput")
-    )
+    by: str | None = option(None, "goodput: of requests that arrive, not of probes", check=one_of("goodput"))
     scale: bool = option(
         False, "attainment: over a common factor of the limits", flag="--scale", variable="scale",
         without="never NULL: whether limits get tighter and looser by one factor",

@@ -166,6 +166,11 @@ class Answer(Framed):
             return next(iter(by_rule))
         return ", ".join(f"{rule} ({', '.join(names)})" for rule, names in sorted(by_rule.items()))
 
+    def version(self, name: str) -> str:
+        """A version of the rows by its name, such as the serving models that predicted them."""
+        values = self.versions.get(name)
+        return ", ".join(map(str, values)) if isinstance(values, list) else str(values)
+
     @property
     def stated_errors(self) -> tuple[ExpectedError, ...]:
         """Expected errors on the servers that limits are read for, or on the user's own where points tell them."""

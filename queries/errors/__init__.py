@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         ENGINE,
         KNOWN_NAMES,
         LEVELS,
+        METRIC_NAMES,
         OTHERS,
         OWN,
         QUANTILE_DIGITS,

@@ -65,6 +65,9 @@ ENGINE: Final = "engine"  # serving model of what ships: the engine that served 
 TUNED: Final = "tuned"  # like the servers of the laboratories that the engines were fitted to
 OTHERS: Final = "others"
 OWN: Final = "own"  # points of the user's own servers
+METRIC_NAMES: Final = {
+    "ttft_ms": "TTFT", "tpot_exclusive_ms": "TPOT", "tpot_inclusive_ms": "TPOT", "output_tokens_per_s": "tokens/s",
+}  # fmt: skip
 WHOSE: Final = {TUNED: "on servers tuned like the benchmarks'", OTHERS: "on others'", OWN: "on your own servers"}
 # How much wider a statement is for a step of what is not known. Fixed: few sources do not tell it. A device whose
 # kernels were carried from another is one step; a data sheet, an engine or a family of models never measured is two.

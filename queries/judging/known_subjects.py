@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
-from queries.errors.expected import ExpectedError, Stored, Subject, expected_errors, in_pairs
-from queries.judging.confidence import Factors, factors_of
+from queries.errors.expected import Stored, Subject, expected_errors, in_pairs
+from queries.judging.confidence import factors_of
 from queries.judging.subjects import (
     NO_KEY,
     StoredSubject,
@@ -26,30 +27,12 @@ if TYPE_CHECKING:
 
 
 class KnownErrors:
+    """Figures that follow from the errors of a store, worked out once for each subject."""
+
     def __init__(self, stored: Stored) -> None:
-        self._stored = stored
-        self._expected: dict[Subject, tuple[ExpectedError, ...]] = {}
-        self._in_pairs: dict[Subject, Subject] = {}
-        self._factors: dict[tuple[Subject, float, str], Factors] = {}
-
-    def expected(self, subject: Subject) -> tuple[ExpectedError, ...]:
-        found = self._expected.get(subject)
-        if found is None:
-            found = self._expected[subject] = expected_errors([subject], self._stored)
-        return found
-
-    def in_pairs(self, subject: Subject) -> Subject:
-        found = self._in_pairs.get(subject)
-        if found is None:
-            found = self._in_pairs[subject] = in_pairs(subject, self._stored)
-        return found
-
-    def factors(self, subject: Subject, probability: float, servers: str) -> Factors:
-        found = self._factors.get((subject, probability, servers))
-        if found is None:
-            found = factors_of(subject, self._stored, probability, servers)
-            self._factors[subject, probability, servers] = found
-        return found
+        self.expected = cache(lambda subject: expected_errors([subject], stored))
+        self.in_pairs = cache(lambda subject: in_pairs(subject, stored))
+        self.factors = cache(lambda subject, probability, servers: factors_of(subject, stored, probability, servers))
 
 
 class KnownSubjects:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import exp, log
@@ -19,9 +19,12 @@ from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer
+    from queries.learning.at_rates import LongerSteps, RateLessons
     from queries.learning.conditioning import Learned
     from queries.learning.own_points import FailedStart, OwnPoint, Server
     from queries.learning.process import Posterior, Setting
+    from queries.learning.session_runs import SessionRuns
+
 
 MEASURED, PREDICTED = "measured", "predicted"  # words of `basis`, beside `near 3 runs`
 _LOOKED_AT = (*(round(2 ** (half / 2)) for half in range(41)), 2**31 - 2)  # batch sizes
@@ -275,16 +278,22 @@ def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
     told = replace(answer, own_runs=found.said())
     if not found.standings or not HELD.keys() & set(answer.columns):
         return told
-    words = map(found.word, answer.dicts())
-    if BASIS in answer.columns:
-        basis = answer.columns.index(BASIS)
-        rows = tuple(
-            (*row[:basis], word or _unrun(row[basis]), *row[basis + 1 :])
-            for row, word in zip(answer.rows, words, strict=True)
-        )
-        return replace(told, rows=rows)
-    rows = tuple((*row, word or PREDICTED) for row, word in zip(answer.rows, words, strict=True))
-    return replace(told, columns=(*answer.columns, BASIS), rows=rows)
+    return with_words(told, map(found.word, answer.dicts()), _unrun)
+
+
+def with_words(
+    answer: Answer, words: Iterable[str | None], beside: Callable[[object], object] = lambda one: one
+) -> Answer:
+    """An answer whose `basis` says how each row stands to runs. Where no word is known, `beside` makes it."""
+    if BASIS not in answer.columns:
+        rows = tuple((*row, word or PREDICTED) for row, word in zip(answer.rows, words, strict=True))
+        return replace(answer, columns=(*answer.columns, BASIS), rows=rows)
+    basis = answer.columns.index(BASIS)
+    rows = tuple(
+        (*row[:basis], word or beside(row[basis]), *row[basis + 1 :])
+        for row, word in zip(answer.rows, words, strict=True)
+    )
+    return replace(answer, rows=rows)
 
 
 def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
@@ -322,3 +331,41 @@ def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
         f" `quantization={server.linear}` evaluate such rows and ask about them"
         for server, count in by_server.most_common(1)
     )
+
+
+_TPOT = "tpot_exclusive_ms"
+
+
+def with_notes_of_runs(answer: Answer, runs: SessionRuns, scenarios: Iterable[int]) -> Answer:
+    """An answer with what runs at rates say, and notes of runs that say nothing and of failed starts."""
+    if runs.at_rates is not None:
+        answer = _with_runs_at_rates(answer, runs.at_rates)
+    failed = failed_notes(answer, runs.failed(scenarios))
+    return replace(answer, notes=(*answer.notes, *elsewhere_notes(runs.elsewhere), *failed))
+
+
+def _with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
+    """An answer that says how each row stands to runs at rates, and in its header what they changed."""
+    answer = replace(answer, notes=(*answer.notes, *silent_notes(lessons.unpredicted)))
+    by_key = {one.scenario[:KEY_LENGTH]: one for one in lessons.steps.values()}
+    places = [place for place, name in enumerate(answer.columns) if name == "scenario"]
+    found = [by_key.get(str(row[place])[:KEY_LENGTH]) for row in answer.rows for place in places]
+    told = [one for one in found if one is not None] or list(by_key.values())
+    if not told:
+        return answer
+    from statistics import median
+
+    keys = sorted(frozenset[str]().union(*(one.keys for one in told)))
+    error, bare = (100 * median(getattr(one, name) for one in told) for name in ("error", "bare_error"))
+    runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
+    said = OwnRuns(
+        lines=(f"steps +-{error:.0f} %, from {runs} of yours at a rate; +-{bare:.0f} % without",), points=tuple(keys),
+        percent={_TPOT: error}, corrected=sum(one is not None for one in found),
+        shown=len(found),
+    )  # fmt: skip
+    answer = replace(answer, own_runs=said)
+    return with_words(answer, map(_word, found)) if places else answer
+
+
+def _word(one: LongerSteps | None) -> str | None:
+    return None if one is None else MEASURED if one.measured else near_runs(one.near, one.runs)

@@ -41,6 +41,21 @@ def tokens_of(sql: str) -> list[Token]:
     return found
 
 
+def statements_of(tokens: Tokens) -> Iterator[Tokens]:
+    """The statements of a text, which semicolons end."""
+    start = 0
+    for place, token in enumerate(tokens):
+        if token.text == ";":
+            yield tokens[start:place]
+            start = place + 1
+    if start < len(tokens):
+        yield tokens[start:]
+
+
+def text_of(tokens: Tokens) -> str:
+    return "".join(map("".join, tokens)).strip()
+
+
 def text_at(tokens: Tokens, place: int) -> str:
     """Empty beyond either end."""
     return tokens[place].text if 0 <= place < len(tokens) else ""
@@ -56,7 +71,7 @@ def end_of_brackets(tokens: Tokens, start: int) -> int:
             depth -= 1
             if not depth:
                 return place
-    raise ValueError(f"a bracket without an end: {''.join(map(''.join, tokens[start : start + 20]))}")
+    raise ValueError(f"a bracket without an end: {text_of(tokens[start : start + 20])}")
 
 
 def listed(tokens: Tokens) -> Iterator[Tokens]:

@@ -19,7 +19,7 @@ from queries.publishing.public_tables import (
     published_relations,
 )
 from queries.publishing.row_targets import PostgresqlTarget, SqliteTarget
-from queries.publishing.targets import BLOCKS, Blocks, Target
+from queries.publishing.targets import BLOCK_COLUMNS, BLOCKS, Blocks, Target
 from store.errors import InputError
 from store.location import StoreLocation
 from store.reading import read_store_id
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import duckdb
 
 _VIEWS = ("probe", "scenario", "sweep", "model", "device", "price", "measurement", "validation", "sweep_interval")
-_CHANGED = [("scenario_id", "BIGINT"), ("block_id", "BIGINT")]
 # Rows of a block never change; voiding hides some or all of them, which moves these figures.
 _STORED_BLOCKS = BLOCKS.format(probes="probe")
 _PROBES = "SELECT shown.* FROM ({select}) AS shown SEMI JOIN changed USING (scenario_id, block_id)"
@@ -80,7 +79,7 @@ def _refreshed(duckdb: duckdb.DuckDBPyConnection, target: Target, known: Blocks,
     came = [place for place, figures in stored.items() if known.get(place) != figures]
     probes = published_relations()[0]
     target.remove(gone)
-    put_temporary(duckdb, "changed", _CHANGED, came)
+    put_temporary(duckdb, "changed", BLOCK_COLUMNS, came)
     if came:
         target.append([(column.name, column.type) for column in probes.columns], _PROBES.format(select=probes.select))
     for relation in published_relations()[1:]:

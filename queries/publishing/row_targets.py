@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from queries.asking.variables import literal
 from queries.publishing.public_tables import PROBES, commented, quoted
 from queries.publishing.targets import BLOCKS, STAMP, STAMP_COLUMNS, Block, Blocks, Published, Target, Typed, not_ours
 from store.errors import InputError
@@ -166,16 +167,12 @@ class PostgresqlTarget(_RowTarget):
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
         for relation in relations:
-            self._connection.execute(f"COMMENT ON TABLE {relation.name} IS {_text(relation.meaning)}")
+            self._connection.execute(f"COMMENT ON TABLE {relation.name} IS {literal(relation.meaning)}")
             for column in relation.columns:
                 place = f"{relation.name}.{quoted(column.name)}"
-                self._connection.execute(f"COMMENT ON COLUMN {place} IS {_text(commented(column))}")
+                self._connection.execute(f"COMMENT ON COLUMN {place} IS {literal(commented(column))}")
 
     def _insert(self, name: str, columns: Typed, select: str) -> None:
         with self._connection.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN") as copy:
             for row in self._rows(columns, select):
                 copy.write_row(row)
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from queries.publishing.public_tables import PublishedRelation
 
 Block = tuple[int, int]  # scenario and block
+BLOCK_COLUMNS = (("scenario_id", "BIGINT"), ("block_id", "BIGINT"))
 Blocks = Mapping[Block, tuple[int, ...]]  # with figures that change when a row is hidden or shown again
 Typed = Sequence[tuple[str, str]]
 STAMP = "publication"

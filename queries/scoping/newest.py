@@ -6,25 +6,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from queries.scoping.groups import COLUMNS, Found, Grouping, base_of
 from queries.scoping.voided import read_hidden
 from store.errors import InputError
 from store.reading import ReadTransaction
-from store.schema import SCENARIO_TABLES, SERVICE, Phase, scenario_tables, with_scenarios
+from store.schema import PHASES, SCENARIO_TABLES, SERVICE, VOIDED_SWEEPS, scenario_tables, with_scenarios
 
-PHASES: tuple[Phase, ...] = get_args(Phase)
-_VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 _NEWEST = (
     "SELECT s.id, s.kind FROM sweep s"  # noqa: S608  our text
-    f" WHERE s.id NOT IN ({_VOIDED_SWEEPS})"
+    f" WHERE s.id NOT IN ({VOIDED_SWEEPS})"
     " AND EXISTS (SELECT 1 FROM sweep_interval i WHERE i.sweep_id = s.id AND i.first_batch_size > 0)"
     " ORDER BY CASE s.kind WHEN 'request' THEN 0 WHEN 'import' THEN 1 ELSE 2 END, s.id DESC LIMIT 1"
 )
 _ASKED_BY = (
     "EXISTS (SELECT 1 FROM sweep_interval i JOIN sweep s ON s.id = i.sweep_id WHERE i.scenario_id = sc.id"  # noqa: S608
-    f" AND s.kind = ? AND s.id NOT IN ({_VOIDED_SWEEPS}))"
+    f" AND s.kind = ? AND s.id NOT IN ({VOIDED_SWEEPS}))"
 )
 _SAME = ("sj.model_id", "sj.precision_id", "sj.convention", "sj.serving_model", "sj.compile", "sj.serving_cost_ms")
 _APART = ("sj.device_name", "sj.workload_id", "sj.phase", *_SAME, *(f"sj.{name}" for name in SERVICE))

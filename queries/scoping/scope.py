@@ -12,11 +12,11 @@ from queries.asking.options import Scope
 from queries.scoping.filters import Filter, add_filters, bound_devices, leave_out_voided, marks
 from queries.scoping.groups import COLUMNS, Found, Grouping
 from queries.scoping.names import find_sweep
-from queries.scoping.newest import PHASES, check_filled, left_out, like_newest, newest_request
+from queries.scoping.newest import check_filled, left_out, like_newest, newest_request
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction, flat_names
-from store.schema import SCENARIO_TABLES, scenario_tables
+from store.schema import PHASES, SCENARIO_TABLES, scenario_tables
 
 NO_LARGEST_BATCH = 2**31 - 1
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
+from store.schema import VOIDED_SWEEPS
 from store.sealing import LARGEST_KEY, Range, Ranges, complement, merged
 
 _EVERY_SIZE: Ranges = ((0, LARGEST_KEY),)
-_VOIDED = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ class _Interval(NamedTuple):
 def _without_askers(transaction: ReadTransaction) -> dict[int, Ranges]:
     statement = (
         f"SELECT i.scenario_id, i.first_batch_size, i.last_batch_size,"  # noqa: S608 - our text
-        f" CASE WHEN i.sweep_id IN ({_VOIDED}) THEN 1 ELSE 0 END FROM sweep_interval i WHERE i.scenario_id IN"
-        f" (SELECT scenario_id FROM sweep_interval WHERE sweep_id IN ({_VOIDED}))"
+        f" CASE WHEN i.sweep_id IN ({VOIDED_SWEEPS}) THEN 1 ELSE 0 END FROM sweep_interval i WHERE i.scenario_id IN"
+        f" (SELECT scenario_id FROM sweep_interval WHERE sweep_id IN ({VOIDED_SWEEPS}))"
     )
     asked: dict[int, tuple[list[Range], list[Range]]] = defaultdict(lambda: ([], []))
     for row in transaction.rows(_Interval, statement):

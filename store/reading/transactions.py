@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
@@ -13,6 +13,7 @@ from store.reading.connecting import IDENTITY, connect_postgresql, connect_sqlit
 from store.reading.typed_rows import Cells, OtherT, RowT, ValueT, typed_pairs, typed_rows, typed_values
 
 _FETCHED_AT_ONCE = 10_000
+_NAMED_AT_ONCE = 450  # SQLite of before takes 999 parameters
 
 
 class _Key(NamedTuple):
@@ -43,6 +44,13 @@ class ReadTransaction(ABC):
     def rows(self, row_type: type[RowT], statement: str, parameters: Sequence[object] = ()) -> Iterator[RowT]:
         """Yield the rows of a statement as NamedTuples, each column of the type that its field declares."""
         return typed_rows(row_type, self._chunks(self._before + statement, parameters))
+
+    def rows_of(self, row_type: type[RowT], statement: str, names: Iterable[str]) -> Iterator[RowT]:
+        """Yield the rows of a statement whose `{marks}` stand for names, however many these are."""
+        wanted = sorted(set(names))
+        for some in (wanted[start : start + _NAMED_AT_ONCE] for start in range(0, len(wanted), _NAMED_AT_ONCE)):
+            asked = statement.format(marks=", ".join("?" * len(some)))
+            yield from self.rows(row_type, asked, some * statement.count("{marks}"))
 
     def pairs(
         self, left: type[RowT], right: type[OtherT], statement: str, parameters: Sequence[object] = ()

@@ -135,16 +135,19 @@ def _insert_arrays(
         else:
             arrays[name] = np.array(values, dtype=_NUMERIC[type_])
             selected.append(name)
-    connection.register("handed_arrays", arrays)
-    try:
-        connection.execute(f"INSERT INTO {table} SELECT {', '.join(selected)} FROM handed_arrays")  # noqa: S608 - ours
-    finally:
-        connection.unregister("handed_arrays")
+    _insert_handed(connection, table, arrays, selected)
 
 
 def insert_arrays(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, arrays: Mapping[str, np.ndarray | None]
 ) -> None:
+    _insert_handed(connection, table, *handed_columns(columns, arrays))
+
+
+def handed_columns(
+    columns: Columns, arrays: Mapping[str, np.ndarray | None]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Arrays as DuckDB reads them, and what to select of them; a number that is none is missing there."""
     import numpy as np
 
     handed: dict[str, np.ndarray] = {}
@@ -152,7 +155,7 @@ def insert_arrays(
     for name, type_ in columns:
         values = arrays[name]
         if values is None:
-            selected.append(f"NULL::{type_}")
+            selected.append(f"NULL::{type_} AS {name}")
             continue
         missing = np.isnan(values)
         gaps = bool(missing.any())
@@ -161,8 +164,18 @@ def insert_arrays(
         handed[name] = values
         if gaps:
             handed[f"{name}_is_missing"] = missing
-        selected.append(f"CASE WHEN {name}_is_missing THEN NULL ELSE {name} END" if gaps else name)
-    connection.register("handed_arrays", handed)
+        selected.append(
+            f"CASE WHEN {name}_is_missing THEN NULL ELSE {name}::{type_} END AS {name}"
+            if gaps
+            else f"{name}::{type_} AS {name}"
+        )
+    return handed, selected
+
+
+def _insert_handed(
+    connection: duckdb.DuckDBPyConnection, table: str, arrays: Mapping[str, np.ndarray], selected: Sequence[str]
+) -> None:
+    connection.register("handed_arrays", arrays)
     try:
         connection.execute(f"INSERT INTO {table} SELECT {', '.join(selected)} FROM handed_arrays")  # noqa: S608 - ours
     finally:

@@ -33,16 +33,15 @@ from evaluator.inputs import (
     with_parts,
     workload_of,
 )
-from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
+from evaluator.request import NamedModel, SweepRequest, workloads_of
 from evaluator.scenario import usual_precision, usual_search, usual_serving_model
 from store.errors import InputError
 from store.light_dataclass import dataclass
-from store.schema import Convention
+from store.schema import PHASES, Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
-from sweepdb.evaluating.possible import check_possible, check_search, no_device
+from sweepdb.evaluating.possible import check_possible, check_search, no_device, staged_by_itself
 from sweepdb.evaluating.request_notes import said_of_defaults, said_of_drafts, warnings_of
 from sweepdb.evaluating.service import Serving, client_of, find_serving, images_asked, launch_of, routing_of
-from sweepdb.evaluating.staging import staged_by_itself
 from sweepdb.evaluating.sweep_file import read_sweep_file
 from sweepdb.evaluating.sweep_options import SweepOptions
 

@@ -15,7 +15,6 @@ from sweepdb.launching.server_command import (
     Role,
     ServerCommand,
     Settings,
-    assumed_of,
     caches_prompts,
     check_launchable,
     kv_format,
@@ -79,7 +78,6 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         settings=flags.settings,
         of_nodes=_of_nodes(instance, flags),
         devices=f"{product} x pipeline {plan.pp} = {plan.language_devices}{encoders}",
-        not_set=assumed_of(instance),
     )
 
 

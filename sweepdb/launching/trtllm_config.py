@@ -12,7 +12,6 @@ from sweepdb.launching.server_command import (
     PORTS,
     Role,
     ServerCommand,
-    assumed_of,
     caches_prompts,
     check_launchable,
     kv_format,
@@ -73,7 +72,6 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         settings={"--port": str(PORTS[role]), "--extra_llm_api_options": f"{role}-{CONFIG_FILE}"},
         config=config,
         devices=f"tensor {plan.tp} x attention replicas {plan.dp} x pipeline {plan.pp} = {instance.devices}",
-        not_set=assumed_of(instance),
     )
 
 

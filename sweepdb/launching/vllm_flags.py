@@ -16,7 +16,6 @@ from sweepdb.launching.server_command import (
     Role,
     ServerCommand,
     Settings,
-    assumed_of,
     caches_prompts,
     check_launchable,
     kv_format,
@@ -73,7 +72,6 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         settings=flags.settings,
         of_nodes=_of_nodes(instance, flags),
         devices=f"tensor {plan.tp} x {prompts}pipeline {plan.pp} x data {plan.dp} = {instance.devices}",
-        not_set=assumed_of(instance),
     )
 
 

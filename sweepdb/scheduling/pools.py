@@ -15,11 +15,10 @@ from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from sweepdb.planning.ranking import number_of
 from sweepdb.scheduling.candidates import candidates_of
-from sweepdb.scheduling.day_schedule import Candidate
+from sweepdb.scheduling.day_schedule import USUAL, Candidate
 from sweepdb.scheduling.pool_program import Allotted, Choice, Pool, allotted
 from sweepdb.scheduling.pool_schedule import Pooled, PoolSchedule
 from sweepdb.scheduling.scheduled import AskedDay, check_counts, day_of, shares_of
-from sweepdb.scheduling.usual import USUAL
 
 if TYPE_CHECKING:
     from evaluator.arithmetic import FloatArray, Integers

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from sweepdb.scheduling.candidates import by_cost, candidates_of, scaled_by
-from sweepdb.scheduling.day_schedule import Candidate, DaySchedule
-from sweepdb.scheduling.usual import USUAL
+from sweepdb.scheduling.day_schedule import USUAL, Candidate, DaySchedule
 
 if TYPE_CHECKING:
     from evaluator.arithmetic import FloatArray, Integers

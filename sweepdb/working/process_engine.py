@@ -35,7 +35,7 @@ def dask_setup(_worker: object) -> None:
 # What a shard imports, by the process that workers are forked from: they find it imported.
 IMPORTED_ONCE = (
     "sweepdb.working.tasks",
-    "store.reading.duckdb_core",
+    "store.reading.silent_duckdb",
     "numpy.ma",
     "evaluator.inputs.devices.shipped_calibrations",
     "evaluator.serving.columns",

@@ -22,8 +22,8 @@ from evaluator.arrivals.playing import play, play_in_python
 from evaluator.arrivals.streams import ArrivalProcess, unit_times
 from evaluator.evaluate import cost_model, traces_of
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run

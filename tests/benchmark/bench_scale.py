@@ -26,7 +26,7 @@ from evaluator_cases import QWEN3_32B, TEST_DEVICE
 from figures import cpu_s, say
 from generator import block, scenarios, sweep_record
 
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest
 from evaluator.sweep import run_sweep

@@ -17,10 +17,9 @@ from figures import least_s, say
 from evaluator.evaluate import evaluate_scenario
 from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.graph.sums import repeated, request_sums
-from evaluator.inputs.formats import linear_format
+from evaluator.inputs.formats import Precision, linear_format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import list_models, load_model
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.step import step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost

@@ -26,7 +26,7 @@ from queries.session import Session
 from store.location import parse_url
 from store.placing import parts_in_use, thinned_in_use
 from store.reading import read_transaction
-from sweepdb.thinning import thin_parts
+from sweepdb.upkeep import thin_parts
 
 SHARE = 0.25  # of a session's memory, as sweepdb.web.pool gives
 MOST_POINTS = 400  # of a frontier, as the page asks

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from evaluator.inputs.devices.device_profiles import list_shipped, load_device
 from evaluator.inputs.engines.engine_profiles import engine_profile
-from evaluator.inputs.launch import Launch
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Launch, Plan
 from evaluator.request import planned_scenarios
 from store.errors import InputError
 from sweepdb.evaluating.requests import build_request

@@ -11,9 +11,8 @@ import pytest
 from measured_points import closed_loop
 from shared_data import shared_data
 
-from evaluator.inputs.launch import Client
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Plan
 from evaluator.ledger.deployments import TWICE, deployment_of, repaired
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.readers import read_measurements

@@ -54,15 +54,15 @@ def fitted(points: Sequence[Point], values: Sequence[Rational], what: str) -> Af
     constant = first - above_constant(base)
     if constant + above_constant(points[5]) != values[5]:
         raise NotAffineError(f"{what} is not affine in tokens, sequences, pairs and keys")
-    return Affine(_whole(constant), tokens, sequences, pairs, keys)
+    return Affine(as_whole(constant), tokens, sequences, pairs, keys)
 
 
 def _quotient(difference: Rational, step: int) -> Rational:
     # Integers stay integers: fractions cost tens of times more, and most slopes are whole.
     if isinstance(difference, int) and difference % step == 0:
         return difference // step
-    return _whole(Fraction(difference) / step)
+    return as_whole(Fraction(difference) / step)
 
 
-def _whole(value: Rational) -> Rational:
+def as_whole(value: Rational) -> Rational:
     return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value

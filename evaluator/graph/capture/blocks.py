@@ -11,9 +11,9 @@ from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.recorder import Recorder
 from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
+from evaluator.inputs.formats import Format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp, ModelSpec
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Format
 
 HALF = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 

@@ -9,10 +9,10 @@ from dataclasses import field, replace
 from typing import Any, Literal
 
 from evaluator.canonical import IF_SET, keyed
-from evaluator.graph.same_objects import SameObjects
+from evaluator.graph.operators import SameObjects
+from evaluator.inputs.formats import Format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import ModelSpec, MoeMlp
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Format
 from evaluator.inputs.vision.tower import VisionTower
 from store.light_dataclass import dataclass
 from store.schema import Convention

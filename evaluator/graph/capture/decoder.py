@@ -28,6 +28,7 @@ from evaluator.graph.capture.mixers.residuals import collapsed, expanded, held_s
 from evaluator.graph.capture.mixers.sparse_latent import choose_blocks
 from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
 from evaluator.graph.capture.upstream_experts import upstream_mixture
+from evaluator.inputs.formats import Format
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
@@ -40,7 +41,6 @@ from evaluator.inputs.model import (
     MoeMlp,
     StateSpace,
 )
-from evaluator.inputs.precision import Format
 
 
 def trace_step(step: Step) -> None:

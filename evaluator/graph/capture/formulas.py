@@ -11,7 +11,7 @@ from typing import Any
 
 from evaluator.graph.capture.shapes import Tensor
 from evaluator.graph.operators import AttentionExtents, ExpertRole, OperatorKind, Rational
-from evaluator.inputs.precision import Format
+from evaluator.inputs.formats import Format
 from store.schema import Convention
 
 HALF_BITS = 16

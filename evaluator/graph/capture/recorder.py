@@ -14,7 +14,7 @@ from evaluator.graph.capture.formulas import FORMULAS, Call, Work
 from evaluator.graph.capture.library import taking
 from evaluator.graph.capture.shapes import Tensor
 from evaluator.graph.operators import ExpertExtents, RequestsOfLength
-from evaluator.inputs.precision import Format
+from evaluator.inputs.formats import Format
 from store.schema import Convention
 
 

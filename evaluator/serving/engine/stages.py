@@ -24,8 +24,8 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Operator, OperatorSet
 from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import Span
-from evaluator.inputs.plan import Plan
 from evaluator.pricing.cost_model import CostModel
 from evaluator.serving.engine.request_kinds import weights_of
 from evaluator.serving.engine.step_tables import SPACING, StepTable, TableExtents, step_table

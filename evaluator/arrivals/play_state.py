@@ -1,4 +1,9 @@
-"""The common part of a simulation's replicas."""
+"""Rules, prices and every request of a play, which its replicas have in common.
+
+Beside them stands the longest time between two tokens of each request, of one replica. The play in Python does what
+`play.c` does, statement by statement, equal to the last digit: for machines without a compiler, and for tests. State
+changes only when a request arrives, prompts run, or an answer ends; equal decode steps between are one sum.
+Source: the scheduler of evaluator.serving.engine.schedule, which plays the same steps without a clock."""
 
 from __future__ import annotations
 

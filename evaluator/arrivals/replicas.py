@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
 
-from evaluator.arrivals.twin.play_state import LongestGaps, PlayState
+from evaluator.arrivals.play_state import LongestGaps, PlayState
 
 _NUMBER_BITS = 31  # of a request's number, behind the step that it ends in
 
