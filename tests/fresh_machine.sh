@@ -15,7 +15,8 @@ done
 git clone --quiet "$(git rev-parse --show-toplevel)" "$folder/root/sweepdb"
 mount --bind /proc "$folder/proc"
 mount --bind /dev "$folder/dev"
-trap 'umount "$folder/proc" "$folder/dev"' EXIT
+mount --bind /dev/pts "$folder/dev/pts"
+trap 'umount "$folder/proc" "$folder/dev/pts" "$folder/dev"' EXIT
 timed() {
     start="$(date +%s)"
     status=0

@@ -189,6 +189,7 @@ def test_a_store_in_a_read_only_directory_is_read_and_refuses_to_be_written(tmp_
     path.chmod(0o444)
     program = """
 import os, sys
+import numpy  # which looking at rows imports
 sys.path[:0] = sys.argv[3:]
 from store.upkeep import check_store
 from store.errors import StoreError
