@@ -21,7 +21,7 @@ from sweepdb.planning.held_back import crosses_nodes, holds_of
 from sweepdb.planning.planning_options import REPORT, Asked, asked_of, longer_limits, plan_options
 from sweepdb.planning.ranking import ranked
 from sweepdb.planning.stored_sweeps import stored_sweep
-from sweepdb.sessions import open_session
+from sweepdb.sessions import asked_beside, open_session
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress
@@ -82,44 +82,56 @@ def _found(
         sizing = Sizing(asked=asked, about=about, store=store, closed=sweep, jobs=jobs, progress=called, say=on_notes)
         if (sized := sizing.planned(evaluated)) is not None:
             return sized
-    with open_session(store) as session:
-        found = _ranked(asked_plan(session, {**asked.question, "sweep": sweep}), asked, about)
+    question = {**asked.question, "sweep": sweep}
+    with (
+        open_session(store) as session,
+        asked_beside(store, lambda beside: tuple(_relaxed(beside, question))) as relaxed,
+    ):
+        answer = session.ask(question_of(REPORT, question))
+        found = replace(
+            _plan_of(session, question, _in_order(answer, asked, about)), rank_by=asked.own.rank_by, looked_at=about
+        )
         played = built.arrivals is not None and not rated
         goodput = tuple(_goodput(session, asked, found)) if played else ()
-        surely = _surely(session, asked, about, found)
-    notes = (*asked.notes, *built.notes)
+        surely = _surely(session, question, found)
+        longer = relaxed.result() if answer.rows else ()
     return replace(
-        found, sweep=sweep, probes_evaluated=evaluated, notes=notes, played=played, goodput=goodput, surely=surely
+        found,
+        probes_evaluated=evaluated,
+        notes=(*asked.notes, *built.notes),
+        played=played,
+        goodput=goodput,
+        surely=None if surely is None else _in_order(surely, asked, about),
+        relaxed=tuple(replace(one, answer=_in_order(one.answer, asked, about)) for one in longer),
     )
 
 
-def _ranked(found: DeploymentPlan, asked: Asked, about: LookedAt) -> DeploymentPlan:
-    def in_order(answer: Answer) -> Answer:
-        return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
-
-    relaxed_to = tuple(replace(one, answer=in_order(one.answer)) for one in found.relaxed)
-    return replace(found, answer=in_order(found.answer), relaxed=relaxed_to, rank_by=asked.own.rank_by, looked_at=about)
+def _in_order(answer: Answer, asked: Asked, about: LookedAt) -> Answer:
+    return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
 
 
-def _surely(session: Session, asked: Asked, about: LookedAt, found: DeploymentPlan) -> Answer | None:
+def _surely(session: Session, question: Mapping[str, object], found: DeploymentPlan) -> Answer | None:
     best, limits = found.best, found.answer.question.limits
     if best is None or limits.confidence is not None or holds_of(best, limits) != "no":
         return None
-    question = {**asked.question, "sweep": found.sweep or asked.question.get("sweep"), "confidence": SURELY}
-    answer = session.ask(question_of(REPORT, question))
-    return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
+    return session.ask(question_of(REPORT, {**question, "confidence": SURELY}))
 
 
 def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPlan:
     """Whole deployments of the rows that a question is about, and what longer limits bring. Evaluates nothing."""
     answer = session.ask(question_of(REPORT, question))
+    longer = tuple(_relaxed(session, question)) if answer.rows else ()
+    return replace(_plan_of(session, question, answer), relaxed=longer)
+
+
+def _plan_of(session: Session, question: Mapping[str, object], answer: Answer) -> DeploymentPlan:
     sweep = question.get("sweep")
     return DeploymentPlan(
         answer=answer,
         sweep=sweep if isinstance(sweep, str) else None,
         probes_evaluated=0,
         notes=(),
-        relaxed=tuple(_relaxed(session, question)) if answer.rows else (),
+        relaxed=(),
         goodput=(),
         played=False,
         store=session.location,
