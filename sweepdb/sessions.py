@@ -35,8 +35,8 @@ def open_session(url: str | None = None) -> Session:
 
 @contextmanager
 def asked_beside(url: str | None, ask: Callable[[Session], T]) -> Iterator[Future[T]]:
-    """What another thread asks of a session of its own meanwhile: DuckDB plans a question on one core, which takes
-    longer than to answer it where rows are few. It is given up where nobody waited for it."""
+    """Have another thread ask a session of its own meanwhile. DuckDB plans a question on one core, which takes longer
+    than to answer it where rows are few. An answer that nobody waited for is given up."""
     from concurrent.futures import ThreadPoolExecutor
 
     with session_at(parse_url(url), memory_share=0.5) as session, ThreadPoolExecutor(max_workers=1) as thread:
