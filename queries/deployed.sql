@@ -263,48 +263,83 @@ SELECT
     decode_scenario
 FROM engine_timed;
 
+-- Both sides of each size by formulas. Where none serves anything in the scope, a session has empty relations in place of
+-- `formula_enough` and `formula_deployments` (queries/narrow/engines_alone.sql).
+CREATE OR REPLACE TEMP MACRO sized_pairs() AS TABLE
+SELECT
+    p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
+    d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
+    d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_requests_per_s,
+    d.qps AS decode_requests_per_s, p.ttft_ms, d.tpot_ms, d.output_length AS answer_tokens,
+    d.input_length_mean AS prompt_tokens, d.prefix_cache_hit_rate,
+    least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes,
+    p.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS kv_transfer_ms
+FROM sized_sides() AS p
+JOIN sized_sides() AS d ON p.question_group = d.question_group
+WHERE p.phase = 'prefill' AND d.phase = 'decode';
+
+CREATE OR REPLACE TEMP MACRO formula_enough(target_qps) AS TABLE
+SELECT
+    question_group,
+    min(least_count(prefill_requests_per_s, target_qps) * prefill_size + least_count(decode_requests_per_s, target_qps) * decode_size) AS devices
+FROM sized_pairs()
+GROUP BY question_group;
+
+-- The best pair by formulas within each number of devices that is looked at.
+CREATE OR REPLACE TEMP MACRO formula_deployments(looked_at) AS TABLE
+WITH stops AS (
+    SELECT unnest(looked_at, recursive := TRUE)
+),
+pair_turns AS (
+    SELECT
+        pairs.*, devices AS within,
+        unnest(counts_around(devices, prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s), recursive := TRUE)
+    FROM sized_pairs() AS pairs
+    JOIN stops ON stops.question_group = pairs.question_group
+    WHERE prefill_size + decode_size <= devices
+),
+pair_counts AS (
+    SELECT
+        *, needed_prefills(prefills, decodes, prefill_requests_per_s, decode_requests_per_s) AS prefill_instances,
+        needed_decodes(prefills, decodes, prefill_requests_per_s, decode_requests_per_s) AS decode_instances,
+        prefill_instances * prefill_size + decode_instances * decode_size AS devices,
+        least(prefill_instances * prefill_requests_per_s, decode_instances * decode_requests_per_s) AS system_requests_per_s
+    FROM pair_turns
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, within
+        ORDER BY row(-system_requests_per_s, devices, prefill_instances, prefill_scenario, decode_scenario)
+    ) = 1
+)
+SELECT
+    question_group, devices, system_requests_per_s, prefill_instances, decode_instances, ttft_ms, tpot_ms, answer_tokens,
+    prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, kv_transfer_ms,
+    least(1, decode_instances * decode_requests_per_s / (prefill_instances * prefill_requests_per_s)) AS prefill_utilisation,
+    least(1, prefill_instances * prefill_requests_per_s / (decode_instances * decode_requests_per_s)) AS decode_utilisation,
+    prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, prefill_scenario, decode_scenario
+FROM pair_counts;
+
 -- The best deployments within numbers of devices, aggregated or split: those of `budgets`, what a target takes, and with
 -- `stepwise` every number up to 1,024 and beyond that 64 to each doubling; all up to the device budget, else to what the
 -- target needs of the one kind that needs less, or of each with `every_mode`. Of each size only the side with the most
 -- requests/s can matter; under an engine every decode row can, as prefill must keep up with it, and the prefill plans
 -- that no other of their size beats.
 CREATE OR REPLACE TEMP MACRO deployments(target_qps, target_users, every_mode, budgets, stepwise) AS TABLE
-WITH sides AS MATERIALIZED (
-    SELECT * FROM sized_sides()
-),
-aggregated_side AS (
+WITH aggregated_side AS (
     SELECT
         *, mean_length(shortest_length) * output_length AS answer_tokens,
         mean_length(shortest_length) * input_length_mean AS prompt_tokens
     FROM (
-        SELECT * FROM sides WHERE phase = 'aggregated'
+        SELECT * FROM sized_sides() WHERE phase = 'aggregated'
         UNION ALL BY NAME
         SELECT * FROM sides_of_users(target_users)
     )
-),
-pairs AS (
-    SELECT
-        p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
-        d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
-        d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_requests_per_s,
-        d.qps AS decode_requests_per_s, p.ttft_ms, d.tpot_ms, d.output_length AS answer_tokens,
-        d.input_length_mean AS prompt_tokens, d.prefix_cache_hit_rate,
-        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes,
-        p.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS kv_transfer_ms
-    FROM sides AS p
-    JOIN sides AS d ON p.question_group = d.question_group
-    WHERE p.phase = 'prefill' AND d.phase = 'decode'
 ),
 enough AS MATERIALIZED (
     SELECT question_group, 'aggregated' AS mode, min(least_count(qps, target_qps) * size) AS devices
     FROM aggregated_side
     GROUP BY question_group
     UNION ALL
-    SELECT
-        question_group, 'pd',
-        min(least_count(prefill_requests_per_s, target_qps) * prefill_size + least_count(decode_requests_per_s, target_qps) * decode_size)
-    FROM pairs
-    GROUP BY question_group
+    SELECT question_group, 'pd', devices FROM formula_enough(target_qps)
     UNION ALL
     SELECT question_group, 'pd', devices FROM engine_enough(target_qps)
 ),
@@ -358,26 +393,6 @@ aggregated_counts AS (
     ) AS counts
     JOIN aggregated_side AS s ON s.question_group = counts.question_group AND s.size = counts.size
     WHERE instances > 0
-),
-pair_turns AS (
-    SELECT
-        pairs.*, devices AS within,
-        unnest(counts_around(devices, prefill_size, decode_size, prefill_requests_per_s, decode_requests_per_s), recursive := TRUE)
-    FROM pairs
-    JOIN stops ON stops.question_group = pairs.question_group
-    WHERE prefill_size + decode_size <= devices
-),
-pair_counts AS (
-    SELECT
-        *, needed_prefills(prefills, decodes, prefill_requests_per_s, decode_requests_per_s) AS prefill_instances,
-        needed_decodes(prefills, decodes, prefill_requests_per_s, decode_requests_per_s) AS decode_instances,
-        prefill_instances * prefill_size + decode_instances * decode_size AS devices,
-        least(prefill_instances * prefill_requests_per_s, decode_instances * decode_requests_per_s) AS system_requests_per_s
-    FROM pair_turns
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, within
-        ORDER BY row(-system_requests_per_s, devices, prefill_instances, prefill_scenario, decode_scenario)
-    ) = 1
 )
 SELECT
     question_group, instances * size AS devices, instances * qps AS system_requests_per_s, 'aggregated' AS mode, instances,
@@ -390,13 +405,11 @@ SELECT
 FROM aggregated_counts
 UNION ALL
 SELECT
-    question_group, devices, system_requests_per_s, 'pd', NULL, prefill_instances,
-    decode_instances, ttft_ms, tpot_ms, NULL, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL,
-    kv_transfer_ms, NULL,
-    least(1, decode_instances * decode_requests_per_s / (prefill_instances * prefill_requests_per_s)),
-    least(1, prefill_instances * prefill_requests_per_s / (decode_instances * decode_requests_per_s)), NULL, NULL, NULL, prefill_probe,
-    prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, NULL, prefill_scenario, decode_scenario
-FROM pair_counts
+    question_group, devices, system_requests_per_s, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms, NULL,
+    answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL, kv_transfer_ms, NULL,
+    prefill_utilisation, decode_utilisation, NULL, NULL, NULL, prefill_probe, prefill_device, prefill_plan, decode_probe,
+    decode_device, decode_plan, NULL, prefill_scenario, decode_scenario
+FROM formula_deployments((SELECT list({'question_group': question_group, 'devices': devices}) FROM stops))
 UNION ALL
 SELECT
     question_group, devices, system_requests_per_s, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms, e2e_ms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from queries.asking.library import report
+from queries.asking.library import names_below, report
 from queries.asking.parameters import instance_budget, phases_wanted
 from queries.asking.question import Question
 from queries.judging.known_subjects import KnownSubjects
@@ -90,6 +90,7 @@ class HeldScope:
             (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),
             winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
         )
+        needed |= names_below(question.report)
         needed |= LOADED if asked.of_loads else set()
         self._connection.provide(needed - unread(question), points_by=words_of_settings())
         source = self.runs.learn(self._connection.duckdb, lessons) or STORED

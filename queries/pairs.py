@@ -15,6 +15,7 @@ from store.schema import FORMULA_MODELS
 if TYPE_CHECKING:
     from queries.asking.question import Answer
     from queries.errors.expected import ExpectedError
+    from queries.scoping.scope import ResolvedScope
 
 # What stands for the rate of each side: its throughput, and of a decode instance the time per token.
 _ERRORS = {"aggregated": "output_tokens_per_s", "decode": "tpot_exclusive_ms"}
@@ -22,6 +23,12 @@ _ERRORS = {"aggregated": "output_tokens_per_s", "decode": "tpot_exclusive_ms"}
 
 def by_engine(serving_models: Collection[str]) -> bool:
     return any(model not in FORMULA_MODELS for model in serving_models)
+
+
+def by_formula(scope: ResolvedScope) -> bool:
+    """Whether some rows may be paired by formulas: also those of an engine that lack a prompt's service."""
+    predicted = bool(scope.formula_versions) and not scope.of_measured
+    return not predicted or 1 in scope.formula_versions or bool({*FORMULA_MODELS} & {*scope.serving_models})
 
 
 def values_of_best(report: str, best: Answer) -> dict[str, object]:

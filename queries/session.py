@@ -34,7 +34,7 @@ from queries.measured_rows import (
     unread,
 )
 from queries.narrow.scope_tables import AskedOf, ScopeTables
-from queries.pairs import SURELY, by_engine, values_of_best, verdicts
+from queries.pairs import SURELY, by_engine, by_formula, values_of_best, verdicts
 from queries.scoping.question_scope import (
     Pinned,
     check_serving_models,
@@ -251,7 +251,8 @@ class Session:
         parameters = self._set(asked, values)
         self._ran = asked
         choosing = self._ladders.choosing(asked)
-        asked_of = AskedOf(phases=phases, served=by_engine(scope.serving_models), again=self._held.again)
+        served = by_engine(scope.serving_models)
+        asked_of = AskedOf(phases=phases, served=served, formulas=by_formula(scope), again=self._held.again)
         self._tables.look_at(asked, question.definitions, values, asked_of)
         if choosing:
             self._connection.duckdb.execute(self._tables.ready(choosing))
@@ -294,7 +295,7 @@ class Session:
             served = by_engine(self._scope.serving_models if self._scope is not None else ())
             values = {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase}
             self._set(nearest, values)
-            asked_of = AskedOf(phases=(phase,), served=served, again=self._held.again)
+            asked_of = AskedOf(phases=(phase,), served=served, formulas=True, again=self._held.again)
             self._tables.look_at(nearest, answer.question.definitions, values, asked_of)
             cursor = self._connection.duckdb.execute(self._tables.ready(nearest.sql))
             columns = tuple(str(item[0]) for item in cursor.description or ())

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
 from queries.measured_rows import NamedServer, StatedServer
 from queries.session import Session
 from store.location import StoreLocation, parse_url
 from sweepdb.own_runs import own_points
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+T = TypeVar("T")
 
 
 def server_named(one: StatedServer) -> NamedServer:
@@ -22,3 +31,16 @@ def session_at(location: StoreLocation, *, memory_share: float = 1.0) -> Session
 def open_session(url: str | None = None) -> Session:
     """At `url`, SWEEPDB_STORE, or sweepdb.sqlite here."""
     return session_at(parse_url(url))
+
+
+@contextmanager
+def asked_beside(url: str | None, ask: Callable[[Session], T]) -> Iterator[Future[T]]:
+    """Have another thread ask a session of its own meanwhile. DuckDB plans a question on one core, which takes longer
+    than to answer it where rows are few. An answer that nobody waited for is given up."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with session_at(parse_url(url), memory_share=0.5) as session, ThreadPoolExecutor(max_workers=1) as thread:
+        try:
+            yield thread.submit(ask, session)
+        finally:
+            session.interrupt()

@@ -171,17 +171,24 @@ def _why(error: OSError) -> str:
     return str(getattr(reason, "strerror", None) or reason)
 
 
+_ID = re.compile(r"^([\w./-]+):", re.MULTILINE)
+
+
 @functools.cache
-def _catalogue() -> Mapping[str, Mapping[str, Any]]:
+def _catalogue() -> Mapping[str, str]:
+    """The text that each id stands in: one file of twenty is parsed for a question."""
+    folder = resources.files("evaluator") / "inputs" / "catalogue"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name)
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    return {name: text for text in texts for name in _ID.findall(text)}
+
+
+@functools.cache
+def _entries(text: str) -> Mapping[str, Mapping[str, Any]]:
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    entries: dict[str, Mapping[str, Any]] = {}
-    folder = resources.files("evaluator") / "inputs" / "catalogue"
-    for file in sorted(folder.iterdir(), key=lambda item: item.name):
-        if file.name.endswith(".yaml"):
-            entries |= yaml.load(file.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506  both are safe loaders
-    return entries
+    found: dict[str, Mapping[str, Any]] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+    return found
 
 
 @functools.cache
@@ -189,11 +196,15 @@ def _names() -> tuple[str, ...]:
     return tuple(sorted(_catalogue(), key=str.lower))
 
 
+def _written(name: str) -> Mapping[str, Any]:
+    return _entries(_catalogue()[name])[name]
+
+
 @functools.cache
 def _entry(name: str) -> ModelSpec:
-    entry = dict(_catalogue()[name])
+    entry = dict(_written(name))
     if "same_as" in entry:
-        base = dict(_catalogue()[entry.pop("same_as")])
+        base = dict(_written(entry.pop("same_as")))
         entry = {**base, **entry}
     attention = entry.pop("attention")
     layers = tuple(_group(group, attention) for group in entry.pop("layers"))

@@ -28,6 +28,7 @@ class Look(NamedTuple):
 
     of_loads: bool = False  # points are loads rather than probes
     served: bool = True  # engines serve some of the scope
+    formulas: bool = True  # and formulas some
     measured: bool = False  # measured settings are among the rows
     narrow: bool = False  # judged rows come from a narrow table
     confident: bool = False  # limits are compared with bounds of measured values, by the table `factors`
@@ -105,6 +106,8 @@ def _macros(look: Look) -> Mapping[str, Macro]:
     known = dict(macros(of_loads=look.of_loads))
     if not look.served:
         known |= _read("unserved.sql")
+    if not look.formulas:
+        known |= _read("engines_alone.sql")
     if look.measured:
         known |= {f"predicted_{name}": known[name] for name in SERVED}  # that measured ones stand in place of
         known |= _read("measured.sql")

@@ -54,6 +54,7 @@ class AskedOf:
 
     phases: tuple[str, ...]
     served: bool  # whether engines serve some of it
+    formulas: bool  # and formulas
     again: bool
 
 
@@ -76,7 +77,7 @@ class ScopeTables:
         self._of_probes = False
         self._of_loads = False  # whether points are loads
         self._relations: dict[str, str] = {}  # views by name, with the statement that each was last made by
-        self._served = True
+        self._served = self._formulas = True
         self._seen = _Seen()
         self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._confident = False
@@ -129,8 +130,8 @@ class ScopeTables:
     def look_at(self, asked: Report, definitions: Definitions, values: Mapping[str, object], asked_of: AskedOf) -> None:
         """Asked again, a report reads memory: rows that can win, and narrow columns, where its header allows.
 
-        Which rows can win rests on one error factor a scenario; own runs leave one a batch size."""
-        self._served, self._of_loads = asked_of.served, asked.of_loads
+        Which rows can win rests on one factor of errors a scenario. Own runs leave one for each batch size."""
+        self._served, self._formulas, self._of_loads = asked_of.served, asked_of.formulas, asked.of_loads
         again = asked_of.again and self._is_kept()
         sufficient = suffices(asked, values) and not (self._confident and self._source != STORED)
         rows = Rows.WINNERS if again and sufficient else self._every_row()
@@ -186,6 +187,7 @@ class ScopeTables:
         return Look(
             of_loads=self._of_loads,
             served=self._served,
+            formulas=self._formulas,
             measured=self._measured,
             narrow=self._seen.narrow,
             confident=self._seen.confident,

@@ -22,7 +22,7 @@ from sweepdb.planning.planning_options import REPORT, Asked, asked_of, longer_li
 from sweepdb.planning.ranking import number_of, ranked
 from sweepdb.planning.stored_sweeps import stored_sweep
 from sweepdb.prices import check_priced
-from sweepdb.sessions import open_session
+from sweepdb.sessions import asked_beside, open_session
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress
@@ -85,35 +85,44 @@ def _found(
         sizing = Sizing(asked=asked, about=about, store=store, closed=sweep, jobs=jobs, progress=called, say=on_notes)
         if (sized := sizing.planned(evaluated)) is not None:
             return sized
-    with open_session(store) as session:
-        found = _ranked(asked_plan(session, {**asked.question, "sweep": sweep}), asked, about)
+    question = {**asked.question, "sweep": sweep}
+    with (
+        open_session(store) as session,
+        asked_beside(store, lambda beside: tuple(_relaxed(beside, question))) as relaxed,
+    ):
+        answer = session.ask(question_of(REPORT, question))
+        found = replace(
+            _plan_of(session, question, _in_order(answer, asked, about)), rank_by=asked.own.rank_by, looked_at=about
+        )
         played = built.arrivals is not None and not rated
         goodput = tuple(_goodput(session, asked, found)) if played else ()
-        surely = _surely(session, asked, about, found)
-        usual = _within_usual_limits(session, asked, about, found)
-    notes = (*asked.notes, *built.notes)
+        surely = _surely(session, question, found)
+        usual = _within_usual_limits(session, question, found)
+        longer = relaxed.result() if answer.rows else ()
     return replace(
-        found, sweep=sweep, probes_evaluated=evaluated, notes=notes, played=played, goodput=goodput, surely=surely,
-        usual=usual,
-    )  # fmt: skip
+        found,
+        probes_evaluated=evaluated,
+        notes=(*asked.notes, *built.notes),
+        played=played,
+        goodput=goodput,
+        surely=None if surely is None else _in_order(surely, asked, about),
+        usual=None if usual is None else _in_order(usual, asked, about),
+        relaxed=tuple(replace(one, answer=_in_order(one.answer, asked, about)) for one in longer),
+    )
 
 
-def _ranked(found: DeploymentPlan, asked: Asked, about: LookedAt) -> DeploymentPlan:
-    def in_order(answer: Answer) -> Answer:
-        return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
-
-    relaxed_to = tuple(replace(one, answer=in_order(one.answer)) for one in found.relaxed)
-    return replace(found, answer=in_order(found.answer), relaxed=relaxed_to, rank_by=asked.own.rank_by, looked_at=about)
+def _in_order(answer: Answer, asked: Asked, about: LookedAt) -> Answer:
+    return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
 
 
-def _surely(session: Session, asked: Asked, about: LookedAt, found: DeploymentPlan) -> Answer | None:
+def _surely(session: Session, question: Mapping[str, object], found: DeploymentPlan) -> Answer | None:
     best, limits = found.best, found.answer.question.limits
     if best is None or limits.confidence is not None or holds_of(best, limits) != "no":
         return None
-    return _asked_again(session, asked, about, found, {"confidence": SURELY})
+    return session.ask(question_of(REPORT, {**question, "confidence": SURELY}))
 
 
-def _within_usual_limits(session: Session, asked: Asked, about: LookedAt, found: DeploymentPlan) -> Answer | None:
+def _within_usual_limits(session: Session, question: Mapping[str, object], found: DeploymentPlan) -> Answer | None:
     """The answer within usual limits on times that nobody gave and the best exceeds; None where it exceeds none."""
     best, given = found.best, {one.name for one, _ in found.answer.question.limits.given}
     if best is None or given & {"e2e", "tokens_per_s_per_user"} or found.ranking == "latency":
@@ -124,27 +133,24 @@ def _within_usual_limits(session: Session, asked: Asked, about: LookedAt, found:
         if one.slider is not None and one.slider.usual is not None and one.name not in given
         and number_of(best[str(one.metric)]) > one.slider.usual
     }  # fmt: skip
-    return _asked_again(session, asked, about, found, over) if over else None
-
-
-def _asked_again(
-    session: Session, asked: Asked, about: LookedAt, found: DeploymentPlan, other: Mapping[str, object]
-) -> Answer:
-    sweep = found.sweep or asked.question.get("sweep")
-    answer = session.ask(question_of(REPORT, {**asked.question, "sweep": sweep, **other}))
-    return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
+    return session.ask(question_of(REPORT, {**question, **over})) if over else None
 
 
 def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPlan:
     """Whole deployments of the rows that a question is about, and what longer limits bring. Evaluates nothing."""
     answer = session.ask(question_of(REPORT, question))
+    longer = tuple(_relaxed(session, question)) if answer.rows else ()
+    return replace(_plan_of(session, question, answer), relaxed=longer)
+
+
+def _plan_of(session: Session, question: Mapping[str, object], answer: Answer) -> DeploymentPlan:
     sweep = question.get("sweep")
     return DeploymentPlan(
         answer=answer,
         sweep=sweep if isinstance(sweep, str) else None,
         probes_evaluated=0,
         notes=(),
-        relaxed=tuple(_relaxed(session, question)) if answer.rows else (),
+        relaxed=(),
         goodput=(),
         played=False,
         store=session.location,

@@ -78,7 +78,8 @@ def test_a_second_evaluation_needs_no_torch(example_copy):
     )
     again = arguments.replace("3500", "2000")
     asked = ([*arguments.split(), "--batch-range", "260"], [*again.split(), "--batch-range", "4"])
-    assert needless([[*words, "--store", example_copy] for words in asked], {"torch"}) == {}
+    # pydantic neither: a shipped device is read without its declaration, which took 0.1 s.
+    assert needless([[*words, "--store", example_copy] for words in asked], {"torch", "pydantic"}) == {}
 
 
 def test_reading_makes_no_records(example_store):

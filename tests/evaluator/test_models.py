@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib import resources
 from types import MappingProxyType
 
 import pytest
+import yaml
 from conftest_cli import sweepdb
 from restated import config_of, model_names
 
@@ -115,6 +117,15 @@ def test_files_of_gemma_3_say_only_what_differs_from_their_class(tmp_path, said,
 def test_every_catalogue_entry_loads():
     for name in list_models():
         assert load_model(name)[0] == name
+
+
+def test_every_entry_of_the_catalogue_is_listed():
+    """Ids are told by the beginnings of lines, since parsing every file would cost more than a question."""
+    folder = resources.files("evaluator") / "inputs" / "catalogue"
+    parsed = [
+        yaml.safe_load(file.read_text(encoding="utf-8")) for file in folder.iterdir() if file.name.endswith(".yaml")
+    ]
+    assert sorted(list_models()) == sorted(name for entries in parsed for name in entries)
 
 
 @pytest.mark.parametrize("name", [name for name in model_names() if name in list_models()])
