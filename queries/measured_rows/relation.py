@@ -37,7 +37,9 @@ _ALONE, _BESIDE_PREDICTED = "measured_rows", "every_row"
 RELATIONS = {MEASURED: _ALONE, BOTH: _BESIDE_PREDICTED}  # by what a question asks of
 _NAMED = ("experts_quantization", "moe_tp", "moe_dp")  # beside what the view of settings has
 _STATED = ", ".join(StatedServer._fields)
-_BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", "decode_instances", "last_imported_at")
+_SPREADS = ("ttft_spread", "tpot_spread", "output_spread")
+_BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", "decode_instances", "last_imported_at",
+           "runs", *_SPREADS)  # fmt: skip
 _OF_LADDERS = {"plan", "subject", "scenario"}  # which rows of one ladder share
 _TAKEN = (*sorted(MEASURED_COLUMNS - _OF_LADDERS), *_BESIDE)
 BASE = "measured_base"
