@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED
-from queries.measured_rows.near_lengths import SEEN, joined, runs_meet
+from queries.measured_rows.near_lengths import SEEN, runs_meet, standing_for
 from queries.measured_rows.servers import UNSTATED, NamedServer, ServerNamer, StatedServer
 from queries.narrow.scope_tables import STORED
 from store.schema import (
@@ -222,7 +222,7 @@ def _name_servers(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> 
 def _join_lengths(connection: duckdb.DuckDBPyConnection) -> list[tuple[float | None, float | None]]:
     """Write down which lengths are nearly the same: the pair that most settings have stands for those near it."""
     rows = connection.execute(_LENGTHS).fetchall()
-    places = joined([(row[2], row[3]) for row in rows], NEAR_LENGTHS)
+    places = standing_for([(row[2], row[3]) for row in rows], NEAR_LENGTHS)
     numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
     made = [(side, number, numbers[place]) for (side, number, *_), place in zip(rows, places, strict=True)]
     put_temporary(connection, "measured_length", _LENGTH_COLUMNS, made)
