@@ -49,13 +49,13 @@ def runs_meet(connection: duckdb.DuckDBPyConnection, keys: Sequence[str] | None 
 
 
 def counted_as(runs: Mapping[Lengths, int]) -> dict[Lengths, Lengths]:
-    """Meaning of counted lengths: whole ones near them, else the near ones that most runs have.
+    """The lengths that counted ones mean: whole ones near them, else the near ones that most runs have.
 
     Whole lengths were asked for and mean themselves, as all do that are not among these."""
     if not any(map(_is_counted, runs)):
         return {}
     ordered = sorted(runs, key=lambda pair: (_is_counted(pair), -runs[pair], *map(str, pair)))
-    found = joined(ordered, _COUNTED, whole=[not _is_counted(pair) for pair in ordered])
+    found = standing_for(ordered, _COUNTED, whole=[not _is_counted(pair) for pair in ordered])
     return {pair: ordered[place] for pair, place in zip(ordered, found, strict=True) if ordered[place] != pair}
 
 
@@ -63,7 +63,7 @@ def _is_counted(pair: Lengths) -> bool:
     return any(length is not None and not length.is_integer() for length in pair)
 
 
-def joined(pairs: Sequence[Lengths], near: float, *, whole: Iterable[bool] | None = None) -> list[int]:
+def standing_for(pairs: Sequence[Lengths], near: float, *, whole: Iterable[bool] | None = None) -> list[int]:
     """The place of the pair that stands for each: the first of those that differ by so little. `whole` ones stay."""
     import numpy as np
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED
-from queries.measured_rows.near_lengths import SEEN, joined, runs_meet
+from queries.measured_rows.near_lengths import SEEN, runs_meet, standing_for
 from queries.measured_rows.servers import UNSTATED, NamedServer, ServerNamer, StatedServer
 from queries.narrow.scope_tables import STORED
 from store.schema import (
@@ -37,7 +37,9 @@ _ALONE, _BESIDE_PREDICTED = "measured_rows", "every_row"
 RELATIONS = {MEASURED: _ALONE, BOTH: _BESIDE_PREDICTED}  # by what a question asks of
 _NAMED = ("experts_quantization", "moe_tp", "moe_dp")  # beside what the view of settings has
 _STATED = ", ".join(StatedServer._fields)
-_BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", "decode_instances", "last_imported_at")
+_SPREADS = ("ttft_spread", "tpot_spread", "output_spread")
+_BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", "decode_instances", "last_imported_at",
+           "runs", *_SPREADS)  # fmt: skip
 _OF_LADDERS = {"plan", "subject", "scenario"}  # which rows of one ladder share
 _TAKEN = (*sorted(MEASURED_COLUMNS - _OF_LADDERS), *_BESIDE)
 BASE = "measured_base"
@@ -220,7 +222,7 @@ def _name_servers(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> 
 def _join_lengths(connection: duckdb.DuckDBPyConnection) -> list[tuple[float | None, float | None]]:
     """Write down which lengths are nearly the same: the pair that most settings have stands for those near it."""
     rows = connection.execute(_LENGTHS).fetchall()
-    places = joined([(row[2], row[3]) for row in rows], NEAR_LENGTHS)
+    places = standing_for([(row[2], row[3]) for row in rows], NEAR_LENGTHS)
     numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
     made = [(side, number, numbers[place]) for (side, number, *_), place in zip(rows, places, strict=True)]
     put_temporary(connection, "measured_length", _LENGTH_COLUMNS, made)

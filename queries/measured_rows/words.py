@@ -24,6 +24,15 @@ _VALUES = with_limits("""
 """)
 
 
+_SPREAD = ("TTFT", "TPOT", "tokens/s")
+_RUNS = """
+    SELECT min(runs), max(runs), median(ttft_spread), median(tpot_spread), median(output_spread)
+    FROM measured_row
+    WHERE probe IN (SELECT unnest($probes::VARCHAR[]))
+"""
+_MOST_LOOKED_AT = 1_000  # rows, of which a note says how their runs spread
+
+
 def with_measured_words(
     answer: Answer, connection: duckdb.DuckDBPyConnection, ready: Callable[[str], str], notes: Sequence[str]
 ) -> Answer:
@@ -35,7 +44,7 @@ def with_measured_words(
         rows=tuple(told.rows(answer.columns, answer.rows)),
         nearest_columns=told.columns(answer.nearest_columns) if answer.nearest else answer.nearest_columns,
         nearest=tuple(told.rows(answer.nearest_columns, answer.nearest)),
-        notes=(*answer.notes, *notes),
+        notes=(*answer.notes, *_on_runs(answer, connection), *notes),
         counts="rows",
     )
 
@@ -46,17 +55,34 @@ def _values(
     """Measured values that limits are compared with, by the reference of a row."""
     if not answer.question.limits.on_times:
         return {}
-    probes = sorted({
-        str(row[place])
-        for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest))
-        for place in _places(columns, _references(columns))
-        for row in rows
-        if is_measured(row[place])
-    })  # fmt: skip
+    probes = _probes(((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)))
     if not probes:
         return {}
     asked = {"probes": probes, "tpot_rule": answer.question.definitions.tpot}
     return {probe: values for probe, *values in connection.execute(ready(_VALUES), asked).fetchall()}
+
+
+def _probes(tables: Iterable[tuple[Sequence[str], Iterable[Sequence[object]]]]) -> list[str]:
+    """The measured rows that tables name, each once."""
+    return sorted({
+        str(row[place])
+        for columns, rows in tables
+        for place in _places(columns, _references(columns))
+        for row in rows
+        if is_measured(row[place])
+    })  # fmt: skip
+
+
+def _on_runs(answer: Answer, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """A note of how many runs are behind the rows, and how far these spread; none where each has one."""
+    probes = _probes([(answer.columns, answer.rows[:_MOST_LOOKED_AT])])
+    if not probes:
+        return
+    ((least, most, *spreads),) = connection.execute(_RUNS, {"probes": probes}).fetchall()
+    said = [f"{100 * one:.1f} % in {name}" for name, one in zip(_SPREAD, spreads, strict=True) if one is not None]
+    if said:
+        count = f"{most}" if least == most else f"{least} to {most}"
+        yield f"note: measured rows are medians of {count} runs, which spread by {', '.join(said)} (standard deviation)"
 
 
 class _Told:

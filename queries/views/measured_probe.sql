@@ -8,6 +8,9 @@
 -- column: engine_version | none | version of the serving engine
 -- column: request_rate | requests/s | offered rate; NULL where users ask again
 -- column: runs | none | measured points of this setting
+-- column: ttft_spread | ratio | standard deviation of the runs over their mean; NULL of one run
+-- column: tpot_spread | ratio | standard deviation of the runs over their mean; NULL of one run
+-- column: output_spread | ratio | standard deviation of the runs over their mean; NULL of one run
 -- column: prefill_instances | instances | pd: instances that take prompts
 -- column: prefill_tp | devices | pd: tensor parallel size of these
 -- column: decode_instances | instances | instances of this plan
@@ -49,10 +52,11 @@ named AS (
         finished_per_s * input_length AS input_tokens_per_s, made_per_s AS output_tokens_per_s,
         made_per_s / num_devices AS output_tokens_per_s_per_device,
         1000.0 / nullif(tpot_exclusive_ms, 0) AS tokens_per_s_per_user,
-        engine_version, request_rate, runs, prefill_instances, prefill_tp, decode_instances, last_imported_at
+        engine_version, request_rate, runs, ttft_spread, tpot_spread, output_spread, prefill_instances, prefill_tp,
+        decode_instances, last_imported_at
     FROM loaded
 )
 SELECT
-    {measured_columns}, engine_version, request_rate, runs, prefill_instances, prefill_tp, decode_instances,
-    last_imported_at
+    {measured_columns}, engine_version, request_rate, runs, ttft_spread, tpot_spread, output_spread, prefill_instances,
+    prefill_tp, decode_instances, last_imported_at
 FROM named;

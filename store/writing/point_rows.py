@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, func, select
@@ -82,10 +82,8 @@ _OF_A_POINT = ("key", "source", "extra", "metrics", "measured_at")  # what point
 
 
 def _rows_of_table(table: PointTable, now: str) -> tuple[list[str], Callable[[Sequence[int]], Iterable[Row]]]:
-    shared = [
-        tuple(value for name, value in zip(_ALL_COLUMNS, _tuple(one, now), strict=True) if name not in _OF_A_POINT)
-        for one in table.shared
-    ]
+    of_setting = [name not in _OF_A_POINT for name in _ALL_COLUMNS]
+    shared = [tuple(compress(_tuple(one, now), of_setting)) for one in table.shared]
     names, facts = _said([name for name in _ALL_COLUMNS if name not in _OF_A_POINT], shared)
     moments = {at: None if at is None else _as_sqlite(as_utc(at)) for at in {*table.measured_at}}
 

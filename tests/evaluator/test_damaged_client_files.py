@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from copy import deepcopy
 
 import pytest
@@ -71,6 +73,26 @@ def test_a_latency_of_a_wrong_type_is_told(client, value, tmp_path):
     (said,) = refused(written(tmp_path, changed(client, value)))
     assert said.startswith(("run.json", str(tmp_path)))
     assert "is not a number" in said
+
+
+def leaves(document, path=()):
+    """The places of all that a document holds, other documents apart."""
+    if isinstance(document, dict | list) and document:
+        for step, value in document.items() if isinstance(document, dict) else enumerate(document):
+            yield from leaves(value, (*path, step))
+    else:
+        yield path
+
+
+@CLIENTS
+@pytest.mark.parametrize("value", ["fast", {"value": 1.0}, [], float("nan"), -1, 1e308, None], ids=str)
+def test_anything_else_anywhere_is_read_or_told(client, value, tmp_path):
+    document = FIRST_TOKEN[client][0]
+    for path in leaves(document):
+        damaged = deepcopy(document)
+        functools.reduce(operator.getitem, path[:-1], damaged)[path[-1]] = value
+        said = refused(written(tmp_path, damaged))
+        assert all(len(one) < 400 and one.startswith(("run.json", str(tmp_path))) for one in said), (path, said)
 
 
 @CLIENTS

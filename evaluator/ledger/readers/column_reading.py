@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import compress, repeat
 from pathlib import Path
@@ -28,10 +28,12 @@ from evaluator.ledger.readers.building import (
     written_extra,
 )
 from evaluator.ledger.readers.rows import Lines, RecordOf
+from store.records import MeasurementRecord
 from store.texts import from_text
 from store.writing import Point, PointTable
 
 _NO_EXTRA = (canonical("{}"), "{}")
+_LENGTHS = ("input_length", "output_length")
 _NEAR_THOUSAND, _NEAR_RUNS = 500.0, 1.9  # below the ratios that one line's reader refuses
 Floats = np.ndarray
 
@@ -88,6 +90,7 @@ class ColumnReader:
     _metrics: list[tuple[str, int]] = field(init=False)  # (our name, place of its column), by name
     _pick: dict[str, int] = field(init=False)
     _shared: dict[tuple[tuple[str, ...], int], _Shared] = field(default_factory=dict)
+    _but_lengths: dict[tuple[object, ...], MeasurementRecord] = field(default_factory=dict)
     _moments: dict[str, tuple[datetime | None, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -143,14 +146,32 @@ class ColumnReader:
         return [None if odd else one for one, odd in zip(found, chunk.odd, strict=True)]
 
     def _first(self, said: tuple[tuple[str, ...], int], line: int, row: Sequence[str]) -> None:
-        """Unless that line is wrong."""
-        try:
-            made = self.record_of(row, f"{self.path.name}:{line}")
-        except BadItem:
-            return
+        """Note what a setting's first line says of all its lines, unless that line is wrong."""
+        made = self._with_other_lengths(said, row)
+        if made is None:
+            try:
+                made = self.record_of(row, f"{self.path.name}:{line}")
+            except BadItem:
+                return
+            self._but_lengths[self._without_lengths(said)] = made
         first, *others = shared_parts(made)
         self._shared[said] = _Shared(len(self.records.shared), hashlib.sha256(first.encode()), tuple(others))
         self.records.shared.append(made)
+
+    def _without_lengths(self, said: tuple[tuple[str, ...], int]) -> tuple[object, ...]:
+        settings, present = said
+        cells = zip(self.columns.setting, settings, strict=True)
+        return present, *(cell for name, cell in cells if name not in _LENGTHS)
+
+    def _with_other_lengths(self, said: tuple[tuple[str, ...], int], row: Sequence[str]) -> MeasurementRecord | None:
+        """The setting as one that is known but for its lengths, which many clients count anew in every run."""
+        known = self._but_lengths.get(self._without_lengths(said))
+        found = {name: _number(from_text(row[self._pick[name]])) for name in _LENGTHS if name in self._pick}
+        if known is None or not all(0.0 < length < WHOLE for length in found.values()):
+            return None
+        metrics = {ours: float(row[place]) for ours, place in self._metrics if ours in known.metrics}
+        lengths: dict[str, Any] = {name: float(length) for name, length in found.items()}
+        return replace(known, metrics=metrics, **lengths)
 
     def _moment(self, cell: str) -> tuple[datetime | None, str] | None:
         """And its text in a key; None where it is none."""

@@ -55,7 +55,7 @@ def _of_engines(reading: Reading, engines: Sequence[Document]) -> None:
     by_role = {str(one.get("role") or "replica"): one for one in engines}
     apart = {"prefill", "decode"} <= by_role.keys()
     facts["mode"] = "disaggregated" if apart else "aggregated"
-    if not apart and first.get("role") in {"prefill", "decode"}:
+    if not apart and str(first.get("role")) in {"prefill", "decode"}:
         reading.guessed.append(f"aggregated: the only engine is called {first['role']}")
     for side in ("prefill", "decode"):
         one = by_role.get(side, first) if apart else first

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from evaluator.ledger.readers.building import Document, inner, number
+from evaluator.ledger.readers.building import BadItem, Document, inner, number, whole
 from evaluator.ledger.readers.clients.vllm import FACTS, LATENCIES, devices_of_sizes, lengths_of_totals, log_of_lists
 from evaluator.ledger.readers.declared import (
     E2E,
@@ -90,12 +90,15 @@ def _of_server(reading: Reading, info: Document, side: str) -> None:
         of_side = f"{side}{name}" if name in {"tp", "pp", "dp", "ep"} else name
         if value is None or str(value).lower() in {"none", "auto"}:
             continue
-        reading.facts[of_side] = int(value) if name in {"tp", "pp", "dp", "ep"} else str(value)
+        size = name in {"tp", "pp", "dp", "ep"}
+        reading.facts[of_side] = whole({of_side: value}, of_side) if size else str(value)
     tp, dp = reading.facts.get(f"{side}tp"), reading.facts.get(f"{side}dp")
     if info.get("enable_dp_attention") and tp and dp:
         # Attention data parallelism is inside tp: tp devices hold dp replicas of attention, experts over all of them.
-        reading.facts[f"{side}tp"] = tp // dp
         ep = reading.facts.get(f"{side}ep")
+        if tp % dp or (ep and tp % ep):
+            raise BadItem(f"{side}tp {tp} is not a multiple of dp {dp} and ep {ep}")
+        reading.facts[f"{side}tp"] = tp // dp
         reading.facts[f"{side}moe_tp"] = tp // ep if ep else None
     algorithm = info.get("speculative_algorithm")
     if algorithm:
