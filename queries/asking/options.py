@@ -282,9 +282,7 @@ class ReportOptions:
         without="no rate",
         check=above_zero(MOST_RATE),
     )  # fmt: skip
-    by: str | None = option(
-        None, "goodput: of requests that arrive, not of probes", check=one_of("goodput")
-    )
+    by: str | None = option(None, "goodput: of requests that arrive, not of probes", check=one_of("goodput"))
     scale: bool = option(
         False, "attainment: over a common factor of the limits", flag="--scale", variable="scale",
         without="never NULL: whether limits get tighter and looser by one factor",

@@ -78,12 +78,13 @@ def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
         return answer
     bases = {one.subject.device: basis_of(one.subject) for one in found}
     places = [answer.columns.index(name) for name in ("device", "prefill_device") if name in answer.columns]
-    probes = [place for place, name in enumerate(answer.columns) if name.endswith("probe")]
-    least = cache(lambda *devices: _least_known([bases.get(str(device)) for device in devices]))
-    rows = tuple(
-        (*row, OWN if any(is_measured(row[place]) for place in probes) else least(*[row[place] for place in places]))
-        for row in answer.rows
-    )
+    least = cache(lambda devices: _least_known([bases.get(str(device)) for device in devices]))
+    said = [least(devices) for devices in zip(*(map(itemgetter(place), answer.rows) for place in places), strict=True)]
+    if answer.question.options.rows != "predicted":
+        probes = [place for place, name in enumerate(answer.columns) if name.endswith("probe")]
+        measured = (any(is_measured(row[place]) for place in probes) for row in answer.rows)
+        said = [OWN if one else basis for one, basis in zip(measured, said, strict=True)]
+    rows = tuple((*row, basis) for row, basis in zip(answer.rows, said, strict=True))
     answer = replace(answer, columns=(*answer.columns, BASIS), rows=rows)
     return replace(answer, notes=(*answer.notes, *_on_data_sheets(answer)))
 
