@@ -170,8 +170,7 @@ class Answer(Framed):
 
     @property
     def given(self) -> frozenset[str]:
-        """What says which columns a person's table has: options that were given, and facts of the rows, such as an
-        engine's pairs, instances of several sizes, first tokens as intervals."""
+        """Options that were given, and facts of the rows: both say which columns a person's table has."""
         rows = self.dicts()
         facts = {
             "served": any(row.get("users") is not None for row in rows),
