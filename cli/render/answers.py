@@ -330,7 +330,7 @@ def _beside(
 
 
 def _deployment(row: Mapping[str, object]) -> str:
-    """The instances of a row and their plans: `2 x TP1 + 1 x TP2` where prefill and decode are apart."""
+    """The instances of a row and their plans: `2 x TP1 + 1 x TP2` of disaggregated serving."""
     from sweepdb.planning import short_plan
 
     sides = [(row.get(f"{side}instances"), row.get(f"{side}plan")) for side in ("prefill_", "decode_", "")]
