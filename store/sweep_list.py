@@ -67,6 +67,20 @@ class SweepSummary(NamedTuple):
     shard_failed: str | None  # why, of one that was given up
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The models that were asked for; none of a sweep that asked for none by name."""
+        return self._asked("models")
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that were asked for."""
+        return self._asked("devices")
+
+    def _asked(self, name: str) -> tuple[str, ...]:
+        found = (arguments_of(self.arguments) or {}).get(name)
+        return tuple(map(str, found)) if isinstance(found, list) else ()
+
+    @property
     def status_told(self) -> str:
         if self.status == "finished" or not self.shards:
             return self.status

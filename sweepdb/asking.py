@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         Report,
         asked_reports,
         declared,
-        given_options,
         instance_budget,
         keywords_of,
         old_name_note,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.revision import HEAD_REVISION
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
-    from store.texts import arguments_of, csv_line, escaped, plain
+    from store.texts import csv_line, escaped, plain
     from store.upkeep import CheckReport, repair_store, vacuum_store
     from store.waiting import wait_at_most
     from store.whole_files import (

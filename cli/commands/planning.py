@@ -56,7 +56,7 @@ def plan(
     store: StoreOption = None,
     **options: Any,  # noqa: ANN401  those that sweepdb.planning.planning_options declares
 ) -> int:
-    """The best whole deployments for a question, aggregated and with prefill and decode apart.
+    """The best whole deployments for a question, aggregated and disaggregated.
 
     Evaluates what the store lacks first; asked again with other limits, it evaluates nothing."""
     given = joined_numbers(options, plan_options())

@@ -11,7 +11,7 @@ from cli.render.rows import counted, table_lines
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sweepdb.stores import SweepDetail, SweepSummary
 
@@ -36,7 +36,10 @@ def sweeps(
 
 
 def _row(item: SweepSummary) -> list[object]:
-    return [*(getattr(item, _FIELDS.get(name, name)) for name in COLUMNS[:-1]), _asked(item.arguments)]
+    return [
+        *(getattr(item, _FIELDS.get(name, name)) for name in COLUMNS[:-1]),
+        f"{_some(item.models)} on {_some(item.devices)}",
+    ]
 
 
 def _told(item: SweepSummary) -> list[object]:
@@ -44,17 +47,8 @@ def _told(item: SweepSummary) -> list[object]:
     return [item.status_told if name == "status" else value for name, value in zip(COLUMNS, _row(item), strict=True)]
 
 
-def _asked(arguments: str) -> str:
-    from sweepdb.stores import arguments_of
-
-    asked = arguments_of(arguments) or {}
-    return f"{_some(asked.get('models'))} on {_some(asked.get('devices'))}"
-
-
-def _some(names: object) -> str:
-    """The first two, and whether there are more."""
-    shown = [str(one) for one in names] if isinstance(names, list) else []
-    return ", ".join(shown[:2]) + (" ..." if len(shown) > 2 else "")
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
 def show(

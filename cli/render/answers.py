@@ -15,7 +15,6 @@ from sweepdb.asking import (
     NEAREST,
     Answer,
     Limits,
-    given_options,
     instance_budget,
     relaxed_to,
     report,
@@ -323,7 +322,7 @@ def _beside(
 
 
 def _deployment(row: Mapping[str, object]) -> str:
-    """The instances of a row and their plans: `2 x TP1 + 1 x TP2` where prefill and decode are apart."""
+    """The instances of a row and their plans: `2 x TP1 + 1 x TP2` of disaggregated serving."""
     from sweepdb.planning import short_plan
 
     sides = [(row.get(f"{side}instances"), row.get(f"{side}plan")) for side in ("prefill_", "decode_", "")]
@@ -376,19 +375,9 @@ def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
 
 
 def shown_columns(answer: Answer) -> Sequence[str] | None:
-    columns = shown_names(report(answer.report), _given(answer))
+    columns = shown_names(report(answer.report), answer.given)
     return None if columns is None else with_holds(columns, answer)
 
 
 def nearest_columns(answer: Answer) -> Sequence[str]:
-    return with_holds(shown_names(report(NEAREST), _given(answer)) or answer.nearest_columns, answer)
-
-
-def _given(answer: Answer) -> frozenset[str]:
-    """Options that were given, and facts of the rows: an engine's pairs, instances of several sizes, first tokens as
-    intervals."""
-    rows = answer.dicts()
-    served = ("served",) if any(row.get("users") is not None for row in rows) else ()
-    sized = ("sized",) if any(str(row.get("ranked_by")).endswith("_per_device") for row in rows) else ()
-    spans = ("ttft_intervals",) if answer.ttft_intervals else ()
-    return given_options(answer.question).union(served, sized, spans)
+    return with_holds(shown_names(report(NEAREST), answer.given) or answer.nearest_columns, answer)

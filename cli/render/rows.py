@@ -19,6 +19,7 @@ from cli.visible import is_exact, visible
 from sweepdb.stores import csv_line, plain
 
 WIDEST_TEXT = 120
+_KEPT = "\N{NO-BREAK SPACE}"
 
 
 class Aside(str):
@@ -63,7 +64,9 @@ class Table(str):
 
 
 def filled(sentences: str, width: int, indent: str = "") -> str:
-    return textwrap.fill(sentences, width, subsequent_indent=indent, break_long_words=False) + "\n"
+    """Lines of a width. A number keeps its percent sign: no line ends between them."""
+    kept = sentences.replace(" %", f"{_KEPT}%")
+    return textwrap.fill(kept, width, subsequent_indent=indent, break_long_words=False).replace(_KEPT, " ") + "\n"
 
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         Scope,
         option_table,
     )
-    from queries.asking.parameters import check_question, given_options, instance_budget
+    from queries.asking.parameters import check_question, instance_budget
     from queries.asking.pictures import Json, picture_looks, picture_of, report_pictures
     from queries.asking.question import Answer, Question, question_of
     from queries.asking.report_keywords import Keyword, asked_reports, keywords_of

@@ -126,7 +126,7 @@ def check_question(question: Question) -> None:
 
 
 def check_options(question: Question) -> None:
-    asked, given = report(question.report), given_options(question)
+    asked, given = report(question.report), question.given
     scaled = [report(one.report) for one in asked.others if "scale" in one.when and question.options.scale]
     for told in (told for form in (asked, *scaled) for told in form.refuses):
         if told.message and set(told.options) & given:
@@ -150,10 +150,6 @@ def _lacks(question: Question, option: str) -> bool:
     if option in {"probes", "sweeps"}:
         return len(getattr(question.options, option)) != 2
     return option not in question.given or (option == "mix" and len(question.options.mix) < 2)
-
-
-def given_options(question: Question) -> frozenset[str]:
-    return question.given
 
 
 def check_used(question: Question) -> None:

@@ -172,6 +172,17 @@ class Answer(Framed):
         return ", ".join(map(str, values)) if isinstance(values, list) else str(values)
 
     @property
+    def given(self) -> frozenset[str]:
+        """Options that were given, and facts of the rows: both say which columns a person's table has."""
+        rows = self.dicts()
+        facts = {
+            "served": any(row.get("users") is not None for row in rows),
+            "sized": any(str(row.get("ranked_by")).endswith("_per_device") for row in rows),
+            "ttft_intervals": bool(self.ttft_intervals),
+        }
+        return self.question.given.union(name for name, holds in facts.items() if holds)
+
+    @property
     def stated_errors(self) -> tuple[ExpectedError, ...]:
         """Expected errors on the servers that limits are read for, or on the user's own where points tell them."""
         wanted = {self.question.limits.servers, OWN}
@@ -199,10 +210,9 @@ class Answer(Framed):
         from queries.asking.library import NEAREST, report
 
         said = element("p", repr(self)[1:-1])
-        given = self.question.given
         if not self.rows and self.nearest:
-            shown = shown_names(report(NEAREST), given)
+            shown = shown_names(report(NEAREST), self.given)
             nearest = html_table(self.nearest_columns, self.nearest, shown)
             told = element("p", "Nothing satisfies the limits. The nearest misses:")
             return str(html_of([said, told, nearest]))
-        return str(html_of([said, html_table(self.columns, self.rows, shown_names(report(self.report), given))]))
+        return str(html_of([said, html_table(self.columns, self.rows, shown_names(report(self.report), self.given))]))

@@ -607,8 +607,8 @@ class ReportMethods(ABC):
         sizes differ."""
 
     def deployments(self, **options: Unpack[DeploymentsKeywords]) -> Answer:
-        """The best whole deployment of each device, aggregated and split, within a budget or for a rate, with what it
-        costs."""
+        """The best whole deployment of each device, aggregated and disaggregated, within a budget or for a rate, with
+        what it costs."""
 
     def device_profiles(self, **options: Unpack[DeviceProfilesKeywords]) -> Answer:
         """The device profiles of the question's scope: effective rates, memory and interconnect."""
@@ -629,7 +629,8 @@ class ReportMethods(ABC):
         """The closest configurations when nothing satisfies the limits: which limit binds, and how far to relax it."""
 
     def pareto(self, **options: Unpack[ParetoKeywords]) -> Answer:
-        """Configurations that no other beats in both tokens/s/device and tokens/s/user, aggregated and split."""
+        """Configurations that no other beats in both tokens/s/device and tokens/s/user, aggregated and
+        disaggregated."""
 
     def pd_counts(self, **options: Unpack[PdCountsKeywords]) -> Answer:
         """Numbers of prefill and decode instances within the budget, for the best pair of plans, and what each carries:

@@ -71,18 +71,19 @@ def holds(row: Predicted, limits: Limits, tpot_rule: str, factors_at: Callable[[
     return _said_of(row, _levels(limits, tpot_rule, factors_at))
 
 
-_Check = tuple[int, float | None, float]  # the place of a value, its factor, and its limit
+_Check = tuple[int, float, float, bool]  # the place of a value, its factor, its limit, and whether that is the least
 _Level = tuple[str, list[_Check]]  # a word, and what is compared before it is said
 
 
 def _checks(limits: Limits, factors: Factors, tpot_rule: str) -> list[_Check]:
     """The same for every row of a subject."""
     asked = {one.name: limit for one, limit in limits.given}
-    return [
-        (place, None if (name := one.factor_by(tpot_rule)) is None else getattr(factors, name), asked[one.name])
+    known = [
+        (place, None if (name := one.factor_by(tpot_rule)) is None else getattr(factors, name), one)
         for place, one in enumerate(predicted_limits())
         if one.name in asked
     ]
+    return [(place, factor, asked[one.name], one.least) for place, factor, one in known if factor is not None]
 
 
 def _levels(limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factors]) -> tuple[_Level, ...]:
@@ -93,15 +94,14 @@ def _levels(limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factor
 
 def _said_of(values: Sequence[float | None], levels: Iterable[_Level]) -> str | None:
     """A metric that the row lacks limits nothing. Runs for thousands of rows."""
-    least = [one.least for one in predicted_limits()]
     for said, checks in levels:
         kept, looked_at = True, False
-        for place, factor, limit in checks:
+        for place, factor, limit, least in checks:
             value = values[place]
-            if value is None or factor is None:
+            if value is None:
                 continue
             looked_at = True
-            if not (value / factor >= limit if least[place] else value * factor <= limit):
+            if not (value / factor >= limit if least else value * factor <= limit):
                 kept = False
         if not looked_at:
             return None

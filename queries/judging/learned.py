@@ -327,7 +327,8 @@ def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
         by_server[one.server] += one.repeats
     return tuple(
         f"note: {'1 run' if count == 1 else f'{count:,} runs'} of yours on {server.device} under {server.engine} in"
-        f" {server.linear} correct no row here: none is of that engine and format. `serving_model={server.engine}`"
+        f" {server.linear} {'corrects' if count == 1 else 'correct'} no row here: none is of that engine and format."
+        f" `serving_model={server.engine}`"
         f" `quantization={server.linear}` evaluate such rows and ask about them"
         for server, count in by_server.most_common(1)
     )

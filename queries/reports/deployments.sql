@@ -1,4 +1,4 @@
--- summary: the best whole deployment of each device, aggregated and split, within a budget or for a rate, with what it costs
+-- summary: the best whole deployment of each device, aggregated and disaggregated, within a budget or for a rate, with what it costs
 -- scope: devices
 -- needs: prefill, decode
 -- needs: aggregated

@@ -1,4 +1,4 @@
--- summary: configurations that no other beats in both tokens/s/device and tokens/s/user, aggregated and split
+-- summary: configurations that no other beats in both tokens/s/device and tokens/s/user, aggregated and disaggregated
 -- needs: prefill, decode
 -- needs: aggregated
 -- layout: long

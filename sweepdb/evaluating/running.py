@@ -189,7 +189,8 @@ def check_outcome(report: SweepReport) -> None:
     if not report.fitting_scenarios:
         raise InputError(
             "the model does not fit the device memory at batch size 1 in any plan (the rows are stored all the same)",
-            hint="more devices an instance (`num_devices`), a larger device, or a smaller format (`quantization=FP8`)",
+            hint="more devices an instance (`num_devices`, or -tp of a server's line), a larger device, or a smaller"
+            " format (`quantization=FP8`)",
         )
 
 

@@ -40,7 +40,7 @@ def plan(
     on_notes: Callable[[Sequence[str]], None] = lambda _: None,
     **options: Unpack[PlanKeywords],
 ) -> DeploymentPlan | RatePlan:
-    """The best whole deployments of a model, aggregated and with prefill and decode apart, on each device.
+    """The best whole deployments of a model, aggregated and disaggregated, on each device.
 
     Evaluates every plan and batch size that the store lacks, then answers from rows: asked again, with other limits or
     prices, it evaluates nothing. With a `rate`, simulations of requests that arrive say what carries it: those that can

@@ -212,7 +212,8 @@ class RatePlan(Framed):
             return
         what = f"{_deployed(second)} on {second['device']}"
         more, unit = _compared(second, best)
-        yield f"Next comes {what}: {_devices(second)}, {more:.2f} x the {unit}."
+        same = "as much money" if unit == "money" else "as many"
+        yield f"Next comes {what}: {_devices(second)}, {same if abs(more - 1) < _SAME else f'{more:.2f} x the {unit}'}."
 
     def _longer(self, best: Row) -> Iterator[str]:
         for one in self.longer:

@@ -11,7 +11,6 @@ from queries.asking import (
     NEAREST,
     Answer,
     Report,
-    given_options,
     limits_told,
     picture_of,
     relaxed_to,
@@ -40,7 +39,7 @@ def answer_document(told: Told, *, picture: str | None = None, note: str | None 
         "summary": asked.summary,
         "state": told.state,
         "columns": column_meanings(asked, answer.columns),
-        "shown": shown_names(asked, _given(answer)),
+        "shown": shown_names(asked, answer.given),
         "rows": _cells(answer.rows[:MOST_ROWS]),
         "rows_left_out": max(0, len(answer.rows) - MOST_ROWS),
         "plans": _plans(answer),
@@ -72,12 +71,8 @@ def _nearest(answer: Answer) -> dict[str, object]:
         value = relaxed_to(row, answer.question.limits)
         rows.append([value if name == "relax_to" else row[name] for name in answer.nearest_columns])
     columns = column_meanings(report(NEAREST), answer.nearest_columns)
-    shown = shown_names(report(NEAREST), _given(answer))
+    shown = shown_names(report(NEAREST), answer.given)
     return {"columns": columns, "rows": _cells(rows), "shown": shown}
-
-
-def _given(answer: Answer) -> frozenset[str]:
-    return given_options(answer.question).union(("ttft_intervals",) if answer.ttft_intervals else ())
 
 
 def _plans(answer: Answer) -> dict[str, str]:

@@ -24,9 +24,14 @@ from sweepdb.sessions import open_session
 Picture: TypeAlias = dict[str, Any]  # Vega-Lite
 _PICTURES = Path(__file__).parent / "static" / "pictures"
 _MOST_SWEEPS = 200
-_SWEEP = ("key", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "label",
-          "program_version", "voided")  # fmt: skip
-_SWEEPS_SQL = """SELECT s.key, s.kind, s.started_at, s.status, s.probes_stored, s.probes_known, s.scenarios_failed,
+_SWEEP = ("key", "models", "devices", "kind", "started_at", "status", "probes_stored", "probes_known",
+          "scenarios_failed", "label", "program_version", "voided")  # fmt: skip
+_SWEEPS_SQL = """SELECT s.key,
+    CASE WHEN json_valid(s.arguments)
+        THEN array_to_string(from_json(s.arguments -> '$.models', '["VARCHAR"]'), ', ') END AS models,
+    CASE WHEN json_valid(s.arguments)
+        THEN array_to_string(from_json(s.arguments -> '$.devices', '["VARCHAR"]'), ', ') END AS devices,
+    s.kind, s.started_at, s.status, s.probes_stored, s.probes_known, s.scenarios_failed,
     s.label, s.program_version, max(t.reason) AS voided
 FROM sweep AS s
 LEFT JOIN raw.tombstone AS t ON t.sweep_id = s.id AND t.lifted_at IS NULL
@@ -51,7 +56,8 @@ class Listing:
 
 
 def sweeps_listing(location: StoreLocation) -> Listing:
-    rows = [[getattr(one, name) for name in _SWEEP] for one in list_sweeps(location, limit=_MOST_SWEEPS)]
+    found = ((getattr(one, name) for name in _SWEEP) for one in list_sweeps(location, limit=_MOST_SWEEPS))
+    rows = [[", ".join(cell) if isinstance(cell, tuple) else cell for cell in row] for row in found]
     picture = _drawn("sweeps", [dict(zip(_SWEEP, row, strict=True)) for row in rows]) if rows else None
     return Listing(columns=_SWEEP, rows=rows, sql=_SWEEPS_SQL, command="sweepdb sweeps", picture=picture)
 

@@ -559,6 +559,21 @@ def test_the_cheapest_device_comes_first_with_its_price_and_what_it_rests_on(pri
     assert "among measured ones aggregated serving on b200_sxm" in said
 
 
+def test_a_limit_that_nobody_gave_is_named_where_the_winner_is_slow(priced):
+    """Without limits the most requests/s wait for whole prompts of others: nobody would serve with that."""
+    asked = CHEAPEST.removesuffix(" --tpot-limit 20")
+    done = sweepdb(asked, priced[0])
+    best = next(row for row in columns_of(done) if row["rank"] == "1")
+    said = " ".join(done.out.split())
+    assert float(best["tpot_ms"]) > 50
+    assert "No limit on TTFT or TPOT was given, and it has TTFT " in said
+    within = "with --ttft-limit 2000 --tpot-limit 50 the best is aggregated serving on b200_sxm"
+    assert f"TPOT {best['tpot_ms']} ms: {within}" in said
+    limited = sweepdb(f"{asked} --ttft-limit 2000 --tpot-limit 50", priced[0])
+    assert "No limit on" not in limited.out
+    assert all(float(row["tpot_ms"]) <= 50 and float(row["ttft_ms"]) <= 2000 for row in columns_of(limited))
+
+
 def test_prices_are_in_the_first_answer_when_rates_rank(priced):
     done = sweepdb(CHEAPEST, priced[0])
     rates = [float(row["requests/s"]) for row in columns_of(done)]
@@ -727,6 +742,23 @@ def test_my_server_s_cache_is_that_of_its_log(server_answer):
     assert 0.96 * 2.03e6 < tokens < 2.03e6
     assert requests == tokens // 2300
     assert "with 0.92 of a device's memory, as the engine takes by itself" in said
+
+
+def test_changes_of_flags_are_of_as_many_users_and_make_more(server_answer):
+    """Four copies serve one user by one of them: its rate is that user's, not that of four."""
+    _, _, url = server_answer
+    line = "vllm serve Qwen/Qwen3-8B -tp 4"
+    told = sweepdb(
+        ["plan", "--from-deployment", line, *SERVED.split(), "--concurrency", "1,3,100", "--format", "json"], url
+    )
+    rows = json.loads(told.out)
+    for row in rows:
+        # Little's law, of the users that were asked about. Copies with one user more or less differ by a few percent.
+        assert row["requests_per_s"] * row["e2e_ms"] / 1000 == pytest.approx(row["concurrency"], rel=0.02)
+    started = {row["concurrency"]: row["output_tokens_per_s"] for row in rows if row["deployment"] == "as started"}
+    others = [row for row in rows if row["deployment"] != "as started"]
+    assert others
+    assert all(row["output_tokens_per_s"] > started[row["concurrency"]] for row in others)
 
 
 def test_other_keys_and_tokens_a_step_are_tried_as_flags(server_answer):

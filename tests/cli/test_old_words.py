@@ -11,6 +11,7 @@ from conftest_cli import sweepdb
 
 import queries
 from cli.derived import OLD_FLAGS
+from cli.help.commands import COMMANDS
 from cli.main import build_app
 from queries.asking import OLD_COLUMNS, asked_reports, reports
 from queries.dictionary import dictionary
@@ -24,7 +25,10 @@ COLUMNS = {
     "qps", "seats", "max_batched_tokens", "target_users", "target_qps", "prefill_qps", "decode_qps",
 }  # fmt: skip  # stored, variables of SQL, or old columns of views, too
 # Words for requests/s, a simulation, --max-num-seqs and --max-num-batched-tokens; a log is replayed.
-OWN = re.compile(r"\bqps\b|\b(?:un)?play(?:s|ed|ing)?\b|\bseats?\b|(?<!-)\b(?:token )?budget \d+\b", re.IGNORECASE)
+OWN = re.compile(
+    r"\bqps\b|\b(?:un)?play(?:s|ed|ing)?\b|\bseats?\b|(?<!-)\b(?:token )?budget \d+\b|\b(?:decode|sides?) (?:are )?apart\b",
+    re.IGNORECASE,
+)
 TOLD = ("howto", "tutorial")
 
 
@@ -90,9 +94,15 @@ def test_views_have_a_column_under_both_names_and_say_which_goes():
         assert OWN.search(" ".join([relation.meaning, *named.values()])) is None, relation.name
 
 
-@pytest.mark.parametrize("command", ["evaluate", "plan", "query", "report", "launch", "validate"])
+@pytest.mark.parametrize("command", [name for names in COMMANDS.values() for name in names])
 def test_no_help_uses_a_word_of_our_own(command):
-    assert OWN.search(sweepdb(f"{command} --help-all").out) is None
+    told = sweepdb(f"{command} --help-all").out or sweepdb(f"{command} --help").out
+    assert told
+    assert OWN.search(told) is None
+
+
+def test_the_list_of_commands_uses_no_word_of_our_own():
+    assert OWN.search(sweepdb("--help").out) is None
 
 
 def test_no_page_uses_a_word_of_our_own():
@@ -102,6 +112,14 @@ def test_no_page_uses_a_word_of_our_own():
         if path.suffix == ".js" or path.parent.name in TOLD or path.name == "README.md"
     }
     assert {name: found[0] for name, found in used.items() if found} == {}
+
+
+def test_an_old_objective_answers_as_the_new_one_and_says_it(example_copy):
+    old = sweepdb("query best --rank-by qps --format csv", example_copy)
+    new = sweepdb("query best --rank-by requests-per-s --format csv", example_copy)
+    assert old.out == new.out != ""
+    assert "note: --rank-by qps is an old name, gone with the next release: --rank-by requests-per-s" in old.err
+    assert "old name" not in new.err
 
 
 def test_an_old_option_answers_as_the_new_one_and_says_it(example_copy):

@@ -34,7 +34,16 @@ REFUSED = {
     f"{PLAN} --tpot-limit -50": ["--tpot-limit must be a number above 0, not -50."],
     f"{PLAN} --tpot-limit 10,20": ["It takes one value", "sweepdb query sensitivity --vary tpot"],
     f"{PLAN} --tpot-limit 50 --tpot-limits 40": ["--tpot-limit 50 and --tpot-limits 40 contradict each other."],
-    f"{PLAN} --kv-transfer-gb-per-s fast": ["--kv-transfer-gb-per-s must be a number"],
+    f"{PLAN} --kv-transfer-gb-per-s fast": ["--kv-transfer-gb-per-s must be a number of GB/s", "Such as 50, which is in GB/s"],
+    f"{PLAN} --rate 5rps": ["--rate must be a number of requests/s", "Such as 50"],
+    # what ranks: other words for it, and money without a price
+    f"{PLAN} --rank-by qps": ["--rank-by qps is not one of cost, rate, devices, latency: did you mean rate?"],
+    f"{PLAN} --rank-by Cost": ["did you mean cost?"],
+    f"{PLAN} --rank-by cost": [
+        "--rank-by cost needs a price, and none of h100_sxm is stored", "sweepdb prices set h100_sxm USD",
+    ],
+    f"plan Qwen/Qwen3-32B --device h100 --total-devices 2000000 {LENGTHS}": ["--total-devices must be at most 1,000,000"],
+    f"{PLAN} --engine tgi": ["--engine tgi is not one of", "vllm: vLLM from"],
     # lengths
     "evaluate Qwen/Qwen3-32B --dry-run --device h100 --input-length 4k --output-length 300": ["4000 or 4096"],
     "evaluate Qwen/Qwen3-32B --dry-run --device h100 --input-length 100000 --output-length 300": [

@@ -94,7 +94,6 @@ def test_every_face_says_the_same_of_the_same_row(device, url, store, tmp_path):
     asked = {"tpot_limit": 30.0, "device": device}
     (best,) = store.best(top=1, **asked).dicts()
     probe, size = best["probe"], best["num_devices"]
-    named: dict[str, str] = {}
     typed = f"--tpot-limit 30 --device {device} --format json"
 
     (whole,) = (row for row in store.deployments(num_devices=size, **asked).dicts() if row["probe"] == probe)
@@ -118,10 +117,19 @@ def test_every_face_says_the_same_of_the_same_row(device, url, store, tmp_path):
     rest = asyncio.run(over_rest())
     (rested,) = [dict(zip([one["name"] for one in rest["columns"]], row, strict=True)) for row in rest["rows"]]
 
+    planned = sweepdb.plan(
+        MODEL, device=device, total_devices=size, input_length=INPUT, output_length=OUTPUT, client_lengths=SHORTEST,
+        quantization="NATIVE", tpot_limit=30.0, store=url,
+    )  # fmt: skip
+    (plan,) = (row for row in planned.dicts() if row["probe"] == probe)
+    counted = store.concurrency(concurrency=best["concurrency"], num_devices=size, **asked).dicts()
+    (asked_at,) = (row for row in counted if row["probe"] == probe)
+    of_users = {**of_whole, "output_tokens_per_s": "system_output_tokens_per_s"}
+
     expected = numbers_of(best)
-    assert numbers_of(best, **named) == expected
-    for face in (numbers_of(devices, **named), numbers_of(shown), numbers_of(sql), numbers_of(typed_row), numbers_of(rested),
-                 numbers_of(whole, whole["instances"], **of_whole), numbers_of(launched, concurrency="users")):  # fmt: skip
+    for face in (numbers_of(devices), numbers_of(shown), numbers_of(sql), numbers_of(typed_row), numbers_of(rested),
+                 numbers_of(whole, whole["instances"], **of_whole), numbers_of(launched, concurrency="users"),
+                 numbers_of(plan, plan["instances"], **of_whole), numbers_of(asked_at, asked_at["instances"], **of_users)):  # fmt: skip
         assert face == pytest.approx(expected, rel=1e-12)
     assert (cost["probe"], devices["probe"]) == (probe, probe)
     assert cost["output_tokens_per_s"] == pytest.approx(expected["output_tokens_per_s"], rel=1e-12)

@@ -99,5 +99,5 @@ def test_runs_of_another_engine_are_named_with_the_question_they_answer(store, t
     with open_session(store) as session:
         notes = session.ask(Question(report="best", limits=Limits(ttft_ms=1e6))).notes
     (note,) = [one for one in notes if "of yours" in one]
-    assert note.startswith("note: 1 run of yours on h100_sxm under vllm_sync in BF16 correct no row here")
+    assert note.startswith("note: 1 run of yours on h100_sxm under vllm_sync in BF16 corrects no row here")
     assert "`serving_model=vllm_sync` `quantization=BF16`" in note

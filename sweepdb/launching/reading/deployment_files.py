@@ -169,7 +169,10 @@ def _text(path: Path) -> str:
             raise InputError(f"{path} is no deployment file: {path.stat().st_size:,} bytes")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"no such file: {path}") from None
+        raise InputError(
+            f"no such file: {path}",
+            hint='a file, - for standard input, or a command line such as "vllm serve MODEL -tp 4"',
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
 

@@ -8,14 +8,14 @@ import { Picture, fitted, warm } from "./draw.js";
 import { Asking, Moment, drawn, failure } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
 import { table } from "./table.js";
-import { typed } from "./words.js";
+import { typed, USUAL_LIMITS } from "./words.js";
 
 const FIELDS = [
   { name: "num_devices", label: "Devices" }, { name: "concurrency", label: "or users to serve" }, { name: "target_rate", label: "or requests/s" },
   ...LIMITS.filter((one) => one.everywhere && one.arriving).map((one) => ({ name: one.keyword, label: `${one.slider.label}, ${one.unit}` })),
   { name: "gain", label: "Least gain", placeholder: "0.02" },
 ];
-const USUAL = { num_devices: "8", ttft_limit: "2000", tpot_limit: "50" };
+const USUAL = { num_devices: "8", ...USUAL_LIMITS };
 const METRICS = [["tpot_ms", "TPOT", "tpot_limit"], ["ttft_ms", "TTFT", "ttft_limit"]];
 const COLUMNS = ["device", "plan", "instances", "num_devices", "concurrency", "requests_per_s", "output_tokens_per_s", "ttft_ms", "tpot_ms", "holds", "stands", "probe"];
 

@@ -50,8 +50,8 @@ export function fitted(spec, { group = null, height = 340, title = false, plans 
     ...spec.config,
     aria: false, // of each mark: a picture is one image to a reader, and a table beside it says the rest
     font: "system-ui, sans-serif",
-    axis: { gridColor: "#7676764d", domainColor: "#767676", tickColor: "#767676", ...spec.config?.axis, labelColor: ink, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
-    legend: { symbolOpacity: 1, labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: innerWidth < NARROW ? 2 : 4 },
+    axis: { gridColor: "#7676764d", domainColor: "#767676", tickColor: "#767676", labelSeparation: 6, ...spec.config?.axis, labelColor: ink, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
+    legend: { symbolOpacity: 1, labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: innerWidth < NARROW ? 2 : 4, ...(innerWidth < NARROW && { layout: { top: { direction: "vertical" } } }) },
     range: { category: COLOURS[isDark() ? "dark" : "light"] },
     view: { stroke: null },
   };

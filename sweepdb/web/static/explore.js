@@ -9,7 +9,7 @@ import { Asking, Folded, Moment, drawn, failure, tools, trust } from "./parts.js
 import { ScopeChoice } from "./scope.js";
 import { Slider } from "./slider.js";
 import { objects, table } from "./table.js";
-import { askedLine } from "./words.js";
+import { askedLine, USUAL_LIMITS } from "./words.js";
 
 const MOST_POINTS = 300; // of a frontier: one for each three pixels of the picture
 const FEWEST_POINTS = 60; // of each of many frontiers, whose steps lie on each other
@@ -26,7 +26,6 @@ const SLIDERS = [
   { name: "num_devices", label: "Devices at most", unit: "", kind: "stops", stops: [1, 2, 4, 8, 16, 32, 64, 128, 256], none: "any" },
   { name: "price", label: "Price of a device", unit: "$/h", kind: "linear", low: 0, high: 20, none: "none" },
 ];
-const USUAL = LIMITS.filter((one) => one.slider?.usual).map((one) => [one.keyword, one.slider.usual]); // limits of a page that is opened without any
 const BINDING = Object.fromEntries(LIMITS.map((one) => [one.name, one.keyword]));
 const CALLED = Object.fromEntries(LIMITS.map((one) => [one.name, one.called]));
 
@@ -57,7 +56,7 @@ export async function explore(main) {
   const scope = new ScopeChoice(fields, () => { moment.forget(); refresh(); });
   const made = SLIDERS.map((one) => new Slider(one, (slider) => {
     change({ [slider.name]: slider.value === slider.initial ? null : slider.value });
-    change({ limits: USUAL.some(([name]) => asked()[name]) ? null : "none" }); // a link without limits stays without
+    change({ limits: Object.keys(USUAL_LIMITS).some((name) => asked()[name]) ? null : "none" }); // a link without limits stays without
     if (slider.name === "price") redraw(); else refresh();
   }));
   fill(sliders, made.map((one) => one.element));
@@ -250,7 +249,7 @@ export async function explore(main) {
 
   window.addEventListener("popstate", () => { scope.show(); if (anyMeasured) rowsChoice(); placeSliders(); refresh(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
-  if (!location.search) change(Object.fromEntries(USUAL));
+  if (!location.search) change(USUAL_LIMITS);
   placeSliders();
   const stored = await scope.load();
   anyMeasured = stored.measured;

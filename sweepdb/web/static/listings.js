@@ -160,7 +160,7 @@ export async function sweeps(main) {
     figure.hidden = !rows.length;
     if (rows.length) await picture.show(fitted(await get("sweeps.vl")), "Probes that each sweep stored, and those that were there already");
     const requests = rows.filter((row) => row.kind === "request" && row.status === "finished" && !row.voided);
-    fill(body, folding(told, rows, { most: MOST_SHOWN, columns: ["key", "label", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "voided"], caption: "Sweeps", explain: false }),
+    fill(body, folding(told, rows, { most: MOST_SHOWN, columns: ["key", "models", "devices", "label", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "voided"], caption: "Sweeps", explain: false }),
       requests.length > 1 ? h("p", {}, h("a", { href: `/diff?sweeps=${requests[1].key},${requests[0].key}` }, "Compare the newest two requests")) : null,
       forms("sweeps", {}, told, { picture: rows.length > 0 }));
     drawn();

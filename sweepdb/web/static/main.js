@@ -7,6 +7,7 @@ import { LIMITS } from "./limits.js";
 import { explain, measured, sweeps } from "./listings.js";
 import { failure } from "./parts.js";
 import { reportPage } from "./report_page.js";
+import { USUAL_LIMITS } from "./words.js";
 
 const fieldsOf = (limits) => limits.map((one) => ({ name: one.keyword, label: `${one.slider.label}, ${one.unit}`, ...(one.slider.initial !== null && { placeholder: String(one.slider.initial) }) }));
 const EVERYWHERE = LIMITS.filter((one) => one.everywhere);
@@ -22,12 +23,12 @@ const PAGES = [
   ["decide", "Decide", decide],
   ["pd", "Prefill:Decode", reportPage({
     title: "Disaggregated serving", intro: "How many instances of each pool carry the most within a budget of devices, and what aggregated instances make of the same devices.",
-    fields: [{ name: "num_devices", label: "Devices" }, ...LIMIT_FIELDS, { name: "kv_transfer_gb_per_s", label: "KV transfer, GB/s" }, { name: "prefill_device", label: "Prefill on", placeholder: "any device" }, { name: "decode_device", label: "Decode on", placeholder: "any device" }], defaults: { num_devices: "8" },
+    fields: [{ name: "num_devices", label: "Devices" }, ...LIMIT_FIELDS, { name: "kv_transfer_gb_per_s", label: "KV transfer, GB/s" }, { name: "prefill_device", label: "Prefill on", placeholder: "any device" }, { name: "decode_device", label: "Decode on", placeholder: "any device" }], defaults: { num_devices: "8" }, first: USUAL_LIMITS,
     reports: [{ report: "deployments", title: "Disaggregated or aggregated" }, { report: "pd-counts", title: "Instances of the best pair" }, { report: "pd-ratio", title: "Best pairs of plans" }],
   })],
   ["goodput", "Goodput", reportPage({
     title: "Goodput", intro: "Requests that arrive: the share that meets the limits at each rate that was simulated, and the highest rate at which enough of them do.",
-    fields: [...ON_TIMES, { name: "attainment", label: "Attainment", placeholder: "0.95" }, { name: "mode", label: "Phase", choices: MODES }],
+    fields: [...ON_TIMES, { name: "attainment", label: "Attainment", placeholder: "0.95" }, { name: "mode", label: "Phase", choices: MODES }], first: USUAL_LIMITS,
     reports: [{ report: "best", title: "Highest rates", fixed: { by: "goodput" } }, { report: "attainment", title: "Share of requests within the limits" }],
   })],
   ["sensitivity", "Sensitivity", reportPage({

@@ -12,7 +12,7 @@ import { askedLine } from "./words.js";
 
 const MOST_SHOWN = 25;
 
-export function reportPage({ title, intro, reports, fields, defaults = {}, scoped = true, needs = null }) {
+export function reportPage({ title, intro, reports, fields, defaults = {}, first = {}, scoped = true, needs = null }) {
   return async (main) => {
     warm();
     const choice = h("div", { class: "fields row" });
@@ -29,6 +29,7 @@ export function reportPage({ title, intro, reports, fields, defaults = {}, scope
     const scope = scoped ? new ScopeChoice(choice, () => { moment.forget(); refresh(); }) : null;
     const known = new Map((await get("reports")).map((one) => [one.name, one]));
     const options = new Map(reports.flatMap((one) => known.get(one.report)?.parameters ?? []).map((one) => [one.name, one]));
+    if (!location.search && Object.keys(first).length) change(first);
     fill(form, fields.map((field) => input(field, options, defaults, () => refresh())));
 
     function given(report) {

@@ -25,6 +25,7 @@ const SHORT = {
   usd_per_hour: "$/h",
   usd_per_million_output_tokens: "$/M output tokens",
   output_tokens_per_s: "tokens/s",
+  ranked_tokens_per_s: "tokens/s, as ranked",
   system_requests_per_s: "requests/s",
   requests_per_s: "requests/s",
   requests_per_s_per_device: "requests/s/device",
@@ -89,7 +90,7 @@ export function table(answer, rows, { columns = null, caption, explain = true, i
       const plan = name.endsWith("plan") ? answer.plans?.[cell] : name === "deployment" && typeof cell === "string" ? shortened(cell, answer.plans ?? {}) : undefined;
       const span = name === "ttft_ms" && cell !== null ? spans.get(row.probe) : undefined;
       if (span) return h("td", { title: "users in step, or apart" }, `${number(span.least_ms)}–${number(span.most_ms)}`);
-      const text = plan !== undefined ? plan : linked ? h("a", { href: `/explain?probe=${encodeURIComponent(cell)}` }, cell) : number(cell);
+      const text = plan !== undefined ? plan : linked ? h("a", { href: `/explain?probe=${encodeURIComponent(cell)}` }, cell) : name === "mode" && cell === "pd" ? "disaggregated" : number(cell);
       return h("td", { class: left.has(name) ? "left" : null, title: plan === undefined ? null : cell }, text);
     })),
   );

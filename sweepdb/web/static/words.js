@@ -2,6 +2,8 @@
 import { number } from "./dom.js";
 import { LIMITS } from "./limits.js";
 
+// Limits of a page that is opened without any.
+export const USUAL_LIMITS = Object.fromEntries(LIMITS.filter((one) => one.slider?.usual).map((one) => [one.keyword, String(one.slider.usual)]));
 const NAMED = /`([a-z][a-z0-9_]*)(?:=([^`]*))?`/g;
 
 // Options stand as `keyword` in what the server says.
