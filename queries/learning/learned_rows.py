@@ -14,14 +14,14 @@ import numpy as np
 from queries.asking.macros import macros_of
 from queries.learning.conditioning import ApartRun, Learned, Lessons, Row
 from queries.learning.process import Setting
-from store.schema import STORED_PROBE, probe_select
+from store.schema import STORED_PROBE, WHOLE_MS, probe_select
 from store.sealing import insert_arrays, put_temporary
 
 if TYPE_CHECKING:
     import duckdb
 
 LEARNED = "learned_probe"
-_TIMES = "scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce(e2e_ms, 0)"
+_TIMES = f"scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce({WHOLE_MS}, 0)"
 # Rows of so many requests. Numbers as text: parts without them are skipped.
 _EXACT = f"""
     SELECT {_TIMES} FROM raw.{STORED_PROBE}

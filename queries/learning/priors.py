@@ -21,7 +21,8 @@ class Prior:
     """Standard deviations of each part of a log factor, of TTFT and TPOT, and the correlation of both.
 
     `common` is of a server at every setting, `shape` smooth over settings, `own` of one setting whenever it is run, and
-    `noise` of a single run. `length` scales the distance over which `shape` forgets. Few
+    `noise` of a single run. `lengths` are the distances over which `shape` forgets: of log2 users, input, output and
+    devices, and of whether data or expert parallel. Few
     `degrees` of freedom say that servers differ much in all this; `bare` widens what is said without runs."""
 
     common: Two
@@ -31,7 +32,7 @@ class Prior:
     own: Two
     own_correlation: float
     noise: Two
-    length: float
+    lengths: tuple[float, ...]
     degrees: float
     bare: Two
 

@@ -10,8 +10,9 @@
 
 A value is prediction x exp(mean). The two factors of a setting, f = (TTFT, TPOT), are jointly normal:
 cov f(x), f(y) = common + shape x exp(-|x - y|^2 / 2) + own x [x is y], each a 2 x 2 covariance, and x the logarithms of
-users, lengths and devices. A run is a linear observation of f with noise: TTFT alone, TPOT alone, or a whole request's
-time, whose factor is near share x TTFT + (1 - share) x TPOT. One run of TTFT thus says something of TPOT.
+users, lengths and devices, each over its own length. A run is a linear observation of f with noise: TTFT alone, TPOT
+alone, or a whole request's time, whose factor is near share x TTFT + (1 - share) x TPOT. One run of TTFT thus says
+something of TPOT.
 
 How large all of this is differs from server to server: the covariance of a group is known up to a factor, which its own
 runs tell (a Student-t process). Runs that lie far apart widen what is said of all other settings.
@@ -35,7 +36,6 @@ from queries.learning.priors import Prior
 from store.light_dataclass import dataclass
 
 FloatArray = npt.NDArray[np.float64]
-SCALES = (2.5, 2.0, 3.0, 1.5, 1.0, 1.0)  # of log2 users, input, output, devices, and whether data or expert parallel
 _MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
 STRANGE = 2.5  # standard deviations from which a run disagrees with the others
 VERSIONS_AGREE = 2.0  # standard deviations within which another version's mean error may lie
@@ -128,8 +128,9 @@ class Process:
 
     @cached_property
     def _solved(self) -> tuple[FloatArray, FloatArray]:
-        between = self._kernel(self._settings, self._settings)[np.ix_(self._of, self._of)]
-        covariance = np.einsum("ia,ijab,jb->ij", self._weights, between, self._weights) + np.diag(self._noise)
+        covariance = np.diag(self._noise)
+        for each, part in zip(self._shares(self._settings), self._parts, strict=True):
+            covariance += each[np.ix_(self._of, self._of)] * (self._weights @ part @ self._weights.T)
         inverse = np.linalg.inv(covariance)
         return inverse, inverse @ self._values
 
@@ -161,8 +162,8 @@ class Process:
         return np.asarray(common + alike[..., None, None] * shape + same[..., None, None] * own)
 
     def _alike(self, some: Sequence[Setting], others: Sequence[Setting]) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        scales = self.prior.length * np.array(SCALES)
-        places = [np.array([one.place for one in each]).reshape(-1, len(SCALES)) / scales for each in (some, others)]
+        lengths = np.array(self.prior.lengths)
+        places = [np.array([one.place for one in each]).reshape(-1, len(lengths)) / lengths for each in (some, others)]
         apart = np.square(places[0][:, None, :] - places[1][None, :, :]).sum(axis=2)
         plans = [np.array([one.plan for one in each], dtype=object) for each in (some, others)]
         same = (apart < 1e-12) & (plans[0][:, None] == plans[1][None, :])
@@ -196,7 +197,7 @@ class Process:
             return np.zeros((2, *users.shape))
         alone = [one._replace(users=1.0) for one in bases]
         alike, same = self._alike(alone, [one._replace(users=1.0) for one in self._settings])
-        scale = self.prior.length * SCALES[0]
+        scale = self.prior.lengths[0]
         at_run = np.log2([max(one.users, 1.0) for one in self._settings]) / scale
         said = np.zeros((len(self.runs), 2))  # by each run, of both metrics
         np.add.at(said, self._of, self._weights * self._solved[1][:, None])
@@ -226,8 +227,15 @@ class Process:
 
     def _cross(self, settings: Sequence[Setting]) -> FloatArray:
         """Covariances of the factors of settings with what was observed: [setting, metric, observed]."""
-        between = self._kernel(settings, self._settings)[:, self._of]
-        return np.asarray(np.einsum("niab,ib->nai", between, self._weights))
+        cross = np.zeros((len(settings), 2, len(self._of)))
+        for each, part in zip(self._shares(settings), self._parts, strict=True):
+            cross += each[:, None, self._of] * (part @ self._weights.T)
+        return cross
+
+    def _shares(self, settings: Sequence[Setting]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """How much of each part settings have in common with those of the runs."""
+        alike, same = self._alike(settings, self._settings)
+        return np.ones(alike.shape), alike, same.astype(np.float64)
 
     def across(self, settings: Sequence[Setting]) -> FloatArray:
         """The joint covariance of the factors of settings, [2 n, 2 n]: TTFT of all, then TPOT of all."""

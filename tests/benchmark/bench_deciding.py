@@ -104,7 +104,11 @@ def run_of(setting, measured):
     ratios = {name: math.log(measured[name] / getattr(setting, name)) for name in METRICS.values()}
     place = Teaching(prior=None).located(setting)
     run = OwnRun(
-        measurement=setting.probe, server=setting.server, plan=setting.plan, users=place.users, setting=setting,
+        measurement=setting.probe,
+        server=setting.server,
+        plan=setting.plan,
+        users=place.users,
+        setting=setting,
         measured=measured,
     )
     return run, Run(key=setting.probe, setting=place, ttft=ratios["ttft_ms"], tpot=ratios["tpot_ms"])

@@ -13,7 +13,7 @@ from queries.learning import without_strange_versions as agreeing
 HERE = Setting(users=16, input_length=1024, output_length=256, num_devices=4, dp=1, ep=1, plan="a")
 FAR = HERE._replace(users=16 * 2**40)  # forty doublings: shapes have nothing in common
 EVEN = Prior(common=(0.3, 0.2), common_correlation=0.0, shape=(0.4, 0.1), shape_correlation=0.0, own=(0.0, 0.0),
-             own_correlation=0.0, noise=(0.1, 0.1), length=1.0, degrees=1e12, bare=(1.0, 1.0))  # fmt: skip
+             own_correlation=0.0, noise=(0.1, 0.1), lengths=(2.5, 2.0, 3.0, 1.5, 1.0, 1.0), degrees=1e12, bare=(1.0, 1.0))  # fmt: skip
 
 
 def test_one_run_moves_what_is_common_by_its_share_of_the_variance():
