@@ -110,12 +110,15 @@ def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons, sizes: range 
 
 
 def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned, known_sizes: range | None) -> None:
-    """Factors by ladder and batch size. Scenarios that differ in nothing but a name share a ladder."""
+    """Factors by ladder and batch size. Scenarios that differ in nothing but a plan that was not run share a ladder."""
+    run = {(group, run.setting.plan) for group, process in learned.processes.items() for run in process.runs}
     ladders: dict[tuple[object, ...], dict[object, int]] = defaultdict(dict)
     numbers: list[tuple[int, int]] = []
     bases: list[tuple[object, Setting]] = []
     for number, known in learned.told.items():
         of_group, base = ladders[known.group], known.setting(1.0)
+        if (known.group, base.plan) not in run:
+            base = base._replace(plan="")
         if base not in of_group:
             of_group[base] = len(bases)
             bases.append((known.group, base))
