@@ -22,8 +22,8 @@ class Prior:
 
     `common` is of a server at every setting, `shape` smooth over settings, `own` of one setting whenever it is run, and
     `noise` of a single run. `lengths` are the distances over which `shape` forgets: of log2 users, input, output and
-    devices, and of whether data or expert parallel. Few
-    `degrees` of freedom say that servers differ much in all this; `bare` widens what is said without runs."""
+    devices, and of whether data or expert parallel. Few `degrees` of freedom say that servers differ much in all this;
+    `bare` widens what is said without runs."""
 
     common: Two
     common_correlation: float
