@@ -173,7 +173,7 @@ class LearnedAnswer:
         """The probability that a row keeps all limits. `predicted` is corrected by the runs already."""
         import numpy as np
 
-        from queries.learning.process import Kept, probability_of
+        from queries.learning.limits_kept import Kept, probability_of
 
         told: dict[str, float] = {}
         for _, references, found in self.posteriors:
