@@ -31,16 +31,18 @@ DEGREES = 4.0
 DIGITS = 4
 _Z80 = 1.2815515655446004
 START = Prior(common=(0.4, 0.13), common_correlation=0.0, shape=(0.6, 0.19), shape_correlation=0.0, own=(0.15, 0.05),
-               own_correlation=0.0, noise=(0.1, 0.03), length=1.0, degrees=DEGREES, bare=(1.0, 1.0))  # fmt: skip
+               own_correlation=0.0, noise=(0.1, 0.03), lengths=(2.5, 2.0, 3.0, 1.5, 1.0, 1.0), degrees=DEGREES,
+               bare=(1.0, 1.0))  # fmt: skip
 
 _Group = tuple[str, ...]
 Groups = Mapping[_Group, Sequence[Run]]
-_FITTED = ("common", "common_correlation", "shape", "shape_correlation", "own", "own_correlation", "noise", "length")
+_FITTED = ("common", "common_correlation", "shape", "shape_correlation", "own", "own_correlation", "noise", "lengths")
 _OF_REGION = ("common", "shape")  # what another region's prior has of its own
 
 
 def groups_of(points: Sequence[Point], family: str = "auto", *, by_source: bool = False) -> dict[_Group, list[Run]]:
-    """By device, model, engine, formats, and source where there are several."""
+    """Runs of closed loops by server: device, model, formats, and a version of its engine; the source where there are
+    several."""
     there = []
     for point in points:
         one = point.deployment
@@ -55,7 +57,7 @@ def groups_of(points: Sequence[Point], family: str = "auto", *, by_source: bool 
         if run is not None:
             extra = json.loads(point.record.extra)
             source = str(extra.get("source_name") or extra.get("source") or "") if by_source else ""
-            found[*group_of(one), source].append(run)
+            found[*group_of(one), run.version or "", source].append(run)
     return dict(found)
 
 
@@ -74,7 +76,8 @@ def fit(groups: Sequence[Sequence[Run]], start: Prior, names: Sequence[str]) -> 
 
     Each moves by a step that grows where it helps, else halves (Hooke and Jeeves 1961)."""
     groups = [_thinned(runs) for runs in groups]
-    places = [(name, place) for name in names for place in range(2 if isinstance(getattr(start, name), tuple) else 1)]
+    sizes = {name: len(part) if isinstance(part := getattr(start, name), tuple) else 1 for name in names}
+    places = [(name, place) for name, size in sizes.items() for place in range(size)]
     steps = np.full(len(places), 0.4)
     best, value = start, _likelihood(groups, start)
     for _ in range(80):
@@ -98,8 +101,9 @@ def _thinned(runs: Sequence[Run]) -> list[Run]:
 
 
 def _likelihood(groups: Sequence[Sequence[Run]], prior: Prior) -> float:
-    """Correlations are shrunk a little towards none."""
+    """The evidence of all groups; correlations are drawn a little towards none, lengths to where they start."""
     drawn = sum(math.atanh(getattr(prior, name)) ** 2 for name in _FITTED if name.endswith("correlation"))
+    drawn += sum(math.log(one / usual) ** 2 for one, usual in zip(prior.lengths, START.lengths, strict=True))
     return sum(Process(runs, prior).likelihood() for runs in groups) - 0.05 * drawn
 
 

@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.judging.confidence import HELD
     from queries.judging.first_tokens import four_figures
+    from queries.judging.learned import MEASURED, PREDICTED, near_runs
     from queries.judging.subjects import KEY_LENGTH
 
 __getattr__, __dir__ = lazy_face(__name__)

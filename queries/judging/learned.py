@@ -174,7 +174,7 @@ class LearnedAnswer:
         """Probabilities that all limits are kept; `predicted` is already corrected."""
         import numpy as np
 
-        from queries.learning.process import Kept, probability_of
+        from queries.learning.limits_kept import Kept, probability_of
 
         told: dict[str, float] = {}
         for _, references, found in self.posteriors:

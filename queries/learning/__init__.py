@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from queries.learning.conditioning import Known, Learned, Lessons, Predicted, lessons_of, run_of
     from queries.learning.failed_starts import failed_pairs, failed_scenarios
     from queries.learning.learned_rows import taught_by
+    from queries.learning.limits_kept import Kept, probability_of
     from queries.learning.own_points import (
         NOT_STARTED,
         Apart,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from queries.learning.priors import REGIONS, Prior, Region, prior_of
     from queries.learning.process import (
         Disagreement,
-        Kept,
         Posterior,
         Process,
         Run,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         deviation_of_median,
         log_factor,
         median_percent,
-        probability_of,
         without_strange_versions,
     )
 

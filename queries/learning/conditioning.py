@@ -28,7 +28,7 @@ _ABOUT = (
     " w.input_length IS NULL OR w.prefix_cache_hit_rate > 0 OR w.mtp_tokens > 0 OR w.images IS NOT NULL"
     " OR coalesce(sj.unusual_service, '') <> '', p.num_devices, "
     + " || ' ' || ".join(f"p.{name}" for name in _SIZES)
-    + f", p.dp, p.pp, p.ep, sj.phase FROM {SCENARIO_TABLES} WHERE sc.status = 'ok' AND m.key IN "
+    + f", p.dp, p.pp, p.ep, sj.phase FROM {SCENARIO_TABLES} WHERE sc.status = 'ok'"
 )
 
 
@@ -288,9 +288,10 @@ def lessons_of(
         by_kind[point.server, point.kind].append(point)
     if not by_kind:
         return None
-    models = sorted({server.model_key for server, _ in by_kind})
-    marks = ", ".join("?" for _ in models)
-    stored = list(transaction.rows(Known, f"{_ABOUT}({marks})", models))
+    models, devices = (sorted({getattr(server, name) for server, _ in by_kind}) for name in ("model_key", "device"))
+    among = (f"({', '.join('?' for _ in some)})" for some in (models, devices))
+    about = "{} AND m.key IN {} AND d.name IN {}".format(_ABOUT, *among)
+    stored = list(transaction.rows(Known, about, [*models, *devices]))
     elsewhere = _elsewhere(points, {one.server for one in stored if one.id in asked})
     known = [one for one in stored if (one.server, kind_of(one)) in by_kind]
     scope = {one.id: one for one in known if one.id in asked}

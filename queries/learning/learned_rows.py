@@ -14,14 +14,14 @@ import numpy as np
 from queries.asking.macros import macros_of
 from queries.learning.conditioning import ApartRun, Learned, Lessons, Row
 from queries.learning.process import Setting
-from store.schema import STORED_PROBE, probe_select
+from store.schema import STORED_PROBE, WHOLE_MS, probe_select
 from store.sealing import insert_arrays, put_temporary
 
 if TYPE_CHECKING:
     import duckdb
 
 LEARNED = "learned_probe"
-_TIMES = "scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce(e2e_ms, 0)"
+_TIMES = f"scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce({WHOLE_MS}, 0)"
 # Rows of so many requests. Numbers as text: parts without them are skipped.
 _EXACT = f"""
     SELECT {_TIMES} FROM raw.{STORED_PROBE}
@@ -109,12 +109,15 @@ def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons, sizes: range 
 
 
 def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned, known_sizes: range | None) -> None:
-    """By ladder and batch size. Scenarios that differ in a name alone share a ladder."""
+    """Factors by ladder and batch size. Scenarios that differ in nothing but a plan that was not run share a ladder."""
+    run = {(group, run.setting.plan) for group, process in learned.processes.items() for run in process.runs}
     ladders: dict[tuple[object, ...], dict[object, int]] = defaultdict(dict)
     numbers: list[tuple[int, int]] = []
     bases: list[tuple[object, Setting]] = []
     for number, known in learned.told.items():
         of_group, base = ladders[known.group], known.setting(1.0)
+        if (known.group, base.plan) not in run:
+            base = base._replace(plan="")
         if base not in of_group:
             of_group[base] = len(bases)
             bases.append((known.group, base))

@@ -19,9 +19,10 @@ Two = tuple[float, float]  # of TTFT and of TPOT
 class Prior:
     """Standard deviations by part, of TTFT and TPOT, and their correlation.
 
-    `common`: a server at every setting; `shape`: smooth over settings, forgotten over `length`; `own`: one setting at
-    every run; `noise`: one run. Few `degrees` of freedom: servers differ much; `bare` widens statements without
-    runs."""
+    `common` is of a server at every setting, `shape` smooth over settings, `own` of one setting whenever it is run, and
+    `noise` of a single run. `lengths` are the distances over which `shape` forgets: of log2 users, input, output and
+    devices, and of whether data or expert parallel. Few `degrees` of freedom say that servers differ much in all this;
+    `bare` widens what is said without runs."""
 
     common: Two
     common_correlation: float
@@ -30,7 +31,7 @@ class Prior:
     own: Two
     own_correlation: float
     noise: Two
-    length: float
+    lengths: tuple[float, ...]
     degrees: float
     bare: Two
 

@@ -4,17 +4,18 @@
     found = process.at(settings)                     # settings: Sequence[Setting]
     found.mean, found.sd                             # arrays [setting, (TTFT, TPOT)] of log(measured / predicted)
     found.covariance                                 # [setting, 2, 2]
-    probability_of(found, predicted, Kept(ttft_ms=500))        # that each setting keeps all its limits together
     process.across(settings)                         # the joint covariance over settings: [2 n, 2 n], TTFT of all first
     process.disagreements()                          # runs far from what the others say of them
 
 A value is prediction x exp(mean). The two factors of a setting, f = (TTFT, TPOT), are jointly normal:
 cov f(x), f(y) = common + shape x exp(-|x - y|^2 / 2) + own x [x is y], each a 2 x 2 covariance, and x the logarithms of
-users, lengths and devices. A run is a linear observation of f with noise: TTFT alone, TPOT alone, or a whole request's
-time, whose factor is near share x TTFT + (1 - share) x TPOT. One run of TTFT thus says something of TPOT.
+users, lengths and devices, each over its own length. A run is a linear observation of f with noise: TTFT alone, TPOT
+alone, or a whole request's time, whose factor is near share x TTFT + (1 - share) x TPOT. One run of TTFT thus says
+something of TPOT.
 
 How large all of this is differs from server to server: the covariance of a group is known up to a factor, which its own
-runs tell (a Student-t process). Runs that lie far apart widen what is said of all other settings.
+runs tell (a Student-t process). Runs that lie far apart widen what is said of all other settings. One that lies farther
+than four standard deviations from the rest is read of its own setting alone.
 
 Sources: C. Rasmussen and C. Williams, Gaussian Processes for Machine Learning (2006), chapters 2, 5 and 9.9; A. Shah,
 A. Wilson and Z. Ghahramani, Student-t processes as alternatives to Gaussian processes (2014)."""
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from statistics import NormalDist
 from typing import NamedTuple
@@ -35,13 +36,12 @@ from queries.learning.priors import Prior
 from store.light_dataclass import dataclass
 
 FloatArray = npt.NDArray[np.float64]
-SCALES = (2.5, 2.0, 3.0, 1.5, 1.0, 1.0)  # of log2 users, input, output, devices, and whether data or expert parallel
 _MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
 STRANGE = 2.5  # standard deviations from which a run disagrees with the others
+ALONE = 4.0  # and from which it says nothing of other settings
+_OF_ITSELF = 25.0 * np.eye(2)  # variance of a setting that is like no other
 VERSIONS_AGREE = 2.0  # standard deviations within which another version's mean error may lie
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _WIDER = (1.2815515655446004**2 + 1.0) / 4.0  # of a quantile at 90 %, over its degrees of freedom
-_FAR = 6.0  # standard deviations beyond which nothing lies
 
 
 class Setting(NamedTuple):
@@ -106,6 +106,10 @@ class Posterior:
         return np.asarray(np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)))
 
 
+_Solved = tuple[FloatArray, FloatArray]  # the inverse of the covariance of what was observed, and its product with that
+_METRICS = ("TTFT", "TPOT", "end-to-end time")
+
+
 def _pairwise(prior: Prior, part: str) -> FloatArray:
     first, second = getattr(prior, part)
     joint = getattr(prior, f"{part}_correlation", 0.0) * first * second
@@ -127,11 +131,33 @@ class Process:
         self._noise = noise / np.array([repeats for *_, repeats in seen], dtype=np.float64)
 
     @cached_property
-    def _solved(self) -> tuple[FloatArray, FloatArray]:
-        between = self._kernel(self._settings, self._settings)[np.ix_(self._of, self._of)]
-        covariance = np.einsum("ia,ijab,jb->ij", self._weights, between, self._weights) + np.diag(self._noise)
+    def _solved(self) -> _Solved:
+        return self._solve(np.zeros(len(self.runs), dtype=np.bool_))
+
+    @cached_property
+    def _told(self) -> _Solved:
+        return self._solve(self._alone)
+
+    def _solve(self, alone: npt.NDArray[np.bool_]) -> _Solved:
+        covariance = np.diag(self._noise)
+        for each, part in self._shares(self._settings, alone):
+            covariance += each[np.ix_(self._of, self._of)] * (self._weights @ part @ self._weights.T)
         inverse = np.linalg.inv(covariance)
         return inverse, inverse @ self._values
+
+    @cached_property
+    def _alone(self) -> npt.NDArray[np.bool_]:
+        """Runs that lie so far from all others that they speak of their own setting alone, a third of all at most.
+
+        A server beyond its cache measured 94 times its predicted TTFT: it says nothing of how others serve."""
+        alone = np.zeros(len(self.runs), dtype=np.bool_)
+        for _ in range(len(self.runs) // 3):
+            far = [one for one in self._deviations(self._solve(alone)) if not alone[one[1]]]
+            deviation, place, _ = max(far, key=lambda one: abs(one[0]), default=(0.0, 0, 0))
+            if abs(deviation) < ALONE:
+                break
+            alone |= self._alike(self._settings, [self._settings[place]])[1][:, 0]
+        return alone
 
     @cached_property
     def width(self) -> FloatArray:
@@ -154,15 +180,21 @@ class Process:
         """Squared distance from the prior; its expectation is the number of values."""
         return float(self._values @ self._solved[1])
 
-    def _kernel(self, some: Sequence[Setting], others: Sequence[Setting]) -> FloatArray:
-        """[one, other, 2, 2]"""
-        alike, same = self._alike(some, others)
+    def _kernel(self, settings: Sequence[Setting]) -> FloatArray:
+        """What settings have in common before any run: [one, other, 2, 2]."""
+        alike, same = self._alike(settings, settings)
         common, shape, own = self._parts
-        return np.asarray(common + alike[..., None, None] * shape + same[..., None, None] * own)
+        alone = same & self._alone_at(self._alike(settings, self._settings)[1])[:, None]
+        found = common + alike[..., None, None] * shape + same[..., None, None] * own
+        return np.asarray(found + alone[..., None, None] * _OF_ITSELF)
+
+    def _alone_at(self, same: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Whether settings are those of runs that speak of themselves alone; `same` says which are whose."""
+        return np.asarray((same & self._alone).any(axis=1))
 
     def _alike(self, some: Sequence[Setting], others: Sequence[Setting]) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        scales = self.prior.length * np.array(SCALES)
-        places = [np.array([one.place for one in each]).reshape(-1, len(SCALES)) / scales for each in (some, others)]
+        lengths = np.array(self.prior.lengths)
+        places = [np.array([one.place for one in each]).reshape(-1, len(lengths)) / lengths for each in (some, others)]
         apart = np.square(places[0][:, None, :] - places[1][None, :, :]).sum(axis=2)
         plans = [np.array([one.plan for one in each], dtype=object) for each in (some, others)]
         same = (apart < 1e-12) & (plans[0][:, None] == plans[1][None, :])
@@ -178,7 +210,8 @@ class Process:
                              measured=none.astype(np.bool_))  # fmt: skip
         alike, same = self._alike(settings, self._settings)
         cross = self._cross(settings)
-        inverse, solved = self._solved
+        inverse, solved = self._told
+        before = before + self._alone_at(same)[:, None, None] * _OF_ITSELF
         known = np.einsum("nai,ij,nbj->nab", cross, inverse, cross, optimize=True)
         return Posterior(
             mean=np.asarray(cross @ solved),
@@ -196,10 +229,10 @@ class Process:
             return np.zeros((2, *users.shape))
         alone = [one._replace(users=1.0) for one in bases]
         alike, same = self._alike(alone, [one._replace(users=1.0) for one in self._settings])
-        scale = self.prior.length * SCALES[0]
+        scale = self.prior.lengths[0]
         at_run = np.log2([max(one.users, 1.0) for one in self._settings]) / scale
         said = np.zeros((len(self.runs), 2))  # by each run, of both metrics
-        np.add.at(said, self._of, self._weights * self._solved[1][:, None])
+        np.add.at(said, self._of, self._weights * self._told[1][:, None])
         common, shape, _ = self._parts
         shaped, means = said @ shape, np.empty((2, *users.shape))
         alike_users: dict[bytes, list[int]] = defaultdict(list)  # one for each number of replicas
@@ -225,47 +258,63 @@ class Process:
         return np.asarray(means)
 
     def _cross(self, settings: Sequence[Setting]) -> FloatArray:
-        """Covariances with observations: [setting, metric, observed]."""
-        between = self._kernel(settings, self._settings)[:, self._of]
-        return np.asarray(np.einsum("niab,ib->nai", between, self._weights))
+        """Covariances of the factors of settings with what was observed: [setting, metric, observed]."""
+        cross = np.zeros((len(settings), 2, len(self._of)))
+        for each, part in self._shares(settings, self._alone):
+            cross += each[:, None, self._of] * (part @ self._weights.T)
+        return cross
+
+    def _shares(
+        self, settings: Sequence[Setting], alone: npt.NDArray[np.bool_]
+    ) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """How much of each part settings have in common with those of the runs, and the part."""
+        alike, same = self._alike(settings, self._settings)
+        shares = (np.ones(alike.shape), alike, same.astype(np.float64), (same & alone).astype(np.float64))
+        return zip(shares, (*self._parts, _OF_ITSELF), strict=True)
 
     def across(self, settings: Sequence[Setting]) -> FloatArray:
         """Joint covariance [2 n, 2 n]: TTFT of all, then TPOT."""
         count = len(settings)
-        prior = self._kernel(settings, settings).transpose(2, 0, 3, 1).reshape(2 * count, 2 * count)
+        prior = self._kernel(settings).transpose(2, 0, 3, 1).reshape(2 * count, 2 * count)
         if not self.runs:
             return self._over_all(prior, count)
         cross = self._cross(settings).transpose(1, 0, 2).reshape(2 * count, -1)
-        return self._over_all(prior - cross @ self._solved[0] @ cross.T, count)
+        return self._over_all(prior - cross @ self._told[0] @ cross.T, count)
 
     def _over_all(self, covariance: FloatArray, count: int) -> FloatArray:
         widths = np.repeat(self.width, count)
         return np.asarray(covariance * np.outer(widths, widths))
 
     def disagreements(self) -> tuple[Disagreement, ...]:
-        """Runs far from what the others say, the farthest first.
-
-        The threshold grows with runs: one in twenty sound processes has one. With C the inverse covariance, a run's
-        values R left out have residual r = C_RR^-1 (C y)_R and covariance C_RR^-1, and the others' misfit falls by r
-        C_RR r."""
+        """Runs of which a value lies far from what all the other runs say; the farthest first. Of many runs, farther:
+        one in twenty of processes without any strange run has one."""
         if len(self.runs) < 3:
             return ()
-        inverse, solved = self._solved
         least = max(STRANGE, NormalDist().inv_cdf(1.0 - 0.05 / (2 * self._values.size)))
-        found = []
-        for place, run in enumerate(self.runs):
+        found = [
+            Disagreement(self.runs[place].key, _METRICS[_metric(self._weights[row])], deviation)
+            for deviation, place, row in self._deviations(self._solved)
+            if abs(deviation) >= least
+        ]
+        return tuple(sorted(found, key=lambda one: (-abs(one.deviations), one.key)))
+
+    def _deviations(self, known: _Solved) -> Iterator[tuple[float, int, int]]:
+        """How far each run's farthest value lies from what the others say, in standard deviations; its run and place.
+
+        By the inverse C of the covariance of all: a run's values R left out have residual r = C_RR^-1 (C y)_R and
+        covariance C_RR^-1, and the others' misfit is less by r C_RR r."""
+        inverse, solved = known
+        misfit = float(self._values @ solved)
+        for place in range(len(self.runs)):
             rows = np.flatnonzero(self._of == place)
             if not rows.size:
                 continue
             spread = np.linalg.inv(inverse[np.ix_(rows, rows)])
             degrees = self.prior.degrees + self._values.size - rows.size
-            others = self.prior.degrees + self._misfit - float(solved[rows] @ spread @ solved[rows])
+            others = self.prior.degrees + misfit - float(solved[rows] @ spread @ solved[rows])
             deviations = (spread @ solved[rows]) / np.sqrt(np.diag(spread) * others / degrees)
             worst = int(np.argmax(np.abs(deviations)))
-            if abs(deviations[worst]) >= least:
-                metric = ("TTFT", "TPOT", "end-to-end time")[_metric(self._weights[rows[worst]])]
-                found.append(Disagreement(run.key, metric, float(deviations[worst])))
-        return tuple(sorted(found, key=lambda one: (-abs(one.deviations), one.key)))
+            yield float(deviations[worst]), place, int(rows[worst])
 
     def likelihood(self) -> float:
         """Log density of the observations: a multivariate t."""
@@ -316,46 +365,6 @@ def _deviates(some: Sequence[Run], process: Process) -> bool:
         if abs(values.mean()) > VERSIONS_AGREE * math.sqrt(variance):
             return True
     return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
-    e2e_ms: float | None = None
-    output_length: float = 1.0
-
-
-def probability_of(found: Posterior, predicted: FloatArray, kept: Kept) -> FloatArray:
-    """Probability that each setting keeps all limits. `predicted` is [setting, (TTFT, TPOT)] in ms.
-
-    TPOT is integrated over; TTFT is then normal, below its limit and what end-to-end leaves: a request takes TTFT +
-    (output - 1) x TPOT."""
-    sd = np.maximum(found.sd, 1e-9)
-    slope = found.covariance[:, 0, 1] / sd[:, 1] ** 2
-    rest = np.sqrt(np.maximum(found.covariance[:, 0, 0] - slope**2 * sd[:, 1] ** 2, 1e-18))
-    highest = np.full(len(predicted), _FAR)
-    with np.errstate(divide="ignore"):
-        if kept.tpot_ms is not None:
-            limit = np.log(kept.tpot_ms / predicted[:, 1])
-            highest = np.clip((limit - found.mean[:, 1]) / sd[:, 1], -_FAR, _FAR)
-        half = (highest + _FAR) / 2.0
-        places = half[:, None] * (_NODES + 1.0) - _FAR  # in standard deviations of TPOT
-        density = np.exp(-(places**2) / 2.0) / math.sqrt(2.0 * math.pi) * half[:, None] * _WEIGHTS
-        room = np.full(places.shape, np.inf if kept.ttft_ms is None else kept.ttft_ms)
-        if kept.e2e_ms is not None:
-            tpot = predicted[:, 1:] * np.exp(found.mean[:, 1:] + sd[:, 1:] * places)
-            room = np.minimum(room, kept.e2e_ms - (kept.output_length - 1.0) * tpot)
-        below = np.log(np.maximum(room, 1e-300) / predicted[:, :1])
-    mean = found.mean[:, :1] + slope[:, None] * sd[:, 1:] * places
-    return np.asarray(np.clip((density * normal_below((below - mean) / rest[:, None])).sum(axis=1), 0.0, 1.0))
-
-
-def normal_below(values: npt.ArrayLike) -> FloatArray:
-    """The machine library's erfc, one by one."""
-    flat = np.asarray(values, dtype=np.float64)
-    found = [0.5 * math.erfc(-one / math.sqrt(2.0)) for one in flat.ravel().tolist()]
-    return np.array(found).reshape(flat.shape)
 
 
 def log_factor(too_long: Callable[[float], bool]) -> float:

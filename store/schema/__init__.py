@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         OLD_COLUMNS,
         PROBE_COLUMNS,
         VIEW_COLUMNS,
+        WHOLE_MS,
         ReadColumn,
         filled,
         measured_select,

@@ -112,14 +112,14 @@ _MISSED_MS = f"(CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / {_WOR
 # Clients that draw lengths from [shortest, 1] of those named see their mean; a probe is stored for the longest.
 # From 0.8 on the mean is 0.9: of 500 tokens at 10 ms, 50 tokens and 500 ms less.
 _LENGTH_SHARE = "((1.0 + coalesce(shortest_length, 1.0)) / 2)"
-_WHOLE_MS = f"(e2e_ms - coalesce((1.0 - {_LENGTH_SHARE}) * output_length * tpot_exclusive_ms, 0))"
+WHOLE_MS = f"(e2e_ms - coalesce((1.0 - {_LENGTH_SHARE}) * output_length * tpot_exclusive_ms, 0))"
 STEPS = {  # what several derived columns are made of, by the name that stands for it in them
     "capacity": f"(1000.0 * concurrency / nullif(makespan_ms, 0) * {_WORK_SHARE})",
     "decoded_per_s": "(concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0))",
     "missed_ms": _MISSED_MS,
     "length_share": _LENGTH_SHARE,
-    "whole_ms": _WHOLE_MS,
-    "finished_per_s": f"(1000.0 * concurrency / nullif({_WHOLE_MS} + {_MISSED_MS}, 0))",
+    "whole_ms": WHOLE_MS,
+    "finished_per_s": f"(1000.0 * concurrency / nullif({WHOLE_MS} + {_MISSED_MS}, 0))",
 }
 _MINUS_ONE = "{decoded_per_s} / (CASE WHEN output_length - 1 > 1 THEN output_length - 1 ELSE 1 END)"
 

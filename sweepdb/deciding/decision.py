@@ -47,7 +47,7 @@ class Chosen:
     ttft_ms: float
     tpot_ms: float
     holds: float  # probability that all limits are kept together
-    stands: str  # measured, near 3 runs, or predicted
+    stands: str  # measured, near 3 runs, far from 3 runs, or predicted
 
     @property
     def launched(self) -> tuple[str, ...]:

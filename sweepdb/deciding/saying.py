@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import combinations
 
+from queries.judging import MEASURED, PREDICTED
 from sweepdb.deciding.decision import Chosen, Decision, Outcome, Run, Start
 from sweepdb.planning.labels import short_plan
 
@@ -77,8 +78,7 @@ def _answer(found: Decision) -> str:
     one = found.answer
     if one is None:
         return "Answer now: none. No stored setting is believed to keep the limits."
-    near = one.stands.removeprefix("near ")
-    known = one.stands if near == one.stands else f"predicted, corrected by {near} near it"
+    known = one.stands if one.stands in {MEASURED, PREDICTED} else f"predicted, corrected: {one.stands}"
     return (
         f"Answer now: {deployment(one)}: {one.requests_per_s:.3g} requests/s ({one.output_tokens_per_s:,.0f} tokens/s)"
         f" on {one.num_devices} {'device' if one.num_devices == 1 else 'devices'}, {known}."

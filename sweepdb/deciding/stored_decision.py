@@ -272,19 +272,13 @@ class _Deciding:
             ttft_ms=ttft,
             tpot_ms=tpot,
             holds=float(self.worlds.holds[place]),
-            stands=self._stands(place),
+            stands=self.known.stands(place),
         )
 
     def _times(self, place: int) -> tuple[float, float]:
         own = self.known.of_runs(self.known.settings[place])
         ttft, tpot = (own.get(*one) for one in zip(METRICS, self.known.expected(place), strict=True))
         return ttft, tpot
-
-    def _stands(self, place: int) -> str:
-        if any(run.setting == self.known.settings[place] for run in self.known.runs):
-            return "measured"
-        count = self.known.near(place)
-        return f"near {count} {'run' if count == 1 else 'runs'}" if count else "predicted"
 
 
 def _bands(known: OwnSettings, settings: Sequence[Setting], scenarios: Collection[str]) -> Iterator[Band]:

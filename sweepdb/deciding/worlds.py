@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from queries.asking import Limits, PairOptions
+from queries.judging import MEASURED, PREDICTED, near_runs
 from queries.learning import Posterior, Process
 from sweepdb.deciding.choosing import Worlds
 from sweepdb.deciding.pairs import PairsInWorlds
@@ -208,8 +209,14 @@ class OwnSettings:
         """ms by metric: four of five runs lie between first and last."""
         return [(float(low), float(mid), float(high)) for low, mid, high in self._bands[:, place].T]
 
-    def near(self, place: int) -> int:
-        return int(self._at.near[place])
+    def stands(self, place: int) -> str:
+        """How a setting stands to the runs of its server."""
+        one = self.settings[place]
+        if any(run.setting == one for run in self.runs):
+            return MEASURED
+        _, process = self.groups[self.teaching.group_of(one)]
+        runs = len({run.key for run in process.runs})
+        return near_runs(int(self._at.near[place]), runs) if runs else PREDICTED
 
     def disagreements(self) -> list[Disagreement]:
         return [one for _, process in self.groups.values() for one in process.disagreements()]

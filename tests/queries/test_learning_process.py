@@ -4,16 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from queries.learning import REGIONS, Kept, Posterior, Prior, Process, Run, Setting, prior_of, probability_of
 from queries.learning import without_strange_versions as agreeing
+from queries.learning.process import ALONE
 
 HERE = Setting(users=16, input_length=1024, output_length=256, num_devices=4, dp=1, ep=1, plan="a")
 FAR = HERE._replace(users=16 * 2**40)  # forty doublings: shapes have nothing in common
 EVEN = Prior(common=(0.3, 0.2), common_correlation=0.0, shape=(0.4, 0.1), shape_correlation=0.0, own=(0.0, 0.0),
-             own_correlation=0.0, noise=(0.1, 0.1), length=1.0, degrees=1e12, bare=(1.0, 1.0))  # fmt: skip
+             own_correlation=0.0, noise=(0.1, 0.1), lengths=(2.5, 2.0, 3.0, 1.5, 1.0, 1.0), degrees=1e12, bare=(1.0, 1.0))  # fmt: skip
 
 
 def test_one_run_moves_what_is_common_by_its_share_of_the_variance():
@@ -67,6 +68,25 @@ def test_a_run_that_disagrees_is_named_and_stays():
     assert len(process.runs) == 6
 
 
+def test_a_run_very_far_from_the_others_is_read_of_its_own_setting_alone():
+    """Five runs half as long again, and one of an overloaded server, 30 times as long: 0.4 and 3.4 in logarithms."""
+    runs = [Run(key=str(place), setting=HERE._replace(users=2**place), ttft=0.4, tpot=0.1) for place in range(6)]
+    runs[5] = Run(key="5", setting=runs[5].setting, ttft=3.4, tpot=0.1)
+    process = Process(runs, prior_of("known"))
+    near = HERE._replace(users=24)  # between the last two
+    found = process.at([runs[5].setting, near])
+    assert found.mean[0, 0] == pytest.approx(3.4, abs=0.01)  # of the setting itself it is what was measured
+    rest = Process(runs[:5], prior_of("known")).at([near])
+    assert found.mean[1] == pytest.approx(rest.mean[0], abs=0.01)  # of others it says nothing
+    assert found.sd[1, 0] > 2 * rest.sd[0, 0]  # and they are less sure
+    assert [one.key for one in process.disagreements()][:1] == ["5"]
+    # Ladders are of the same factors, and what is told jointly of what is told singly.
+    ladder = process.ladders([HERE._replace(users=1)], np.array([[24.0, 32.0]]))
+    assert ladder[:, 0] == pytest.approx(process.at([near, runs[5].setting]).mean.T)
+    both = np.diag(process.across([runs[5].setting, near]))
+    assert both == pytest.approx(np.diagonal(found.covariance, axis1=1, axis2=2).T.ravel())
+
+
 def test_two_runs_of_one_setting_are_both_read():
     one, two = (Run(key=str(value), setting=HERE, ttft=value) for value in (0.2, 0.6))
     # Both with noise 0.01 over a variance of 0.25: their mean, 0.4, weighs 0.25 / (0.25 + 0.005).
@@ -103,12 +123,18 @@ def test_a_further_run_lowers_what_is_unknown_and_scale_is_all_the_same(runs, re
     prior = prior_of(region)
     process = Process(runs, prior)
     fewer = Process(runs[:-1], prior)
+    double = [Run(key=one.key, setting=one.setting, ttft=one.ttft and 2 * one.ttft, tpot=2 * one.tpot) for one in runs]
+    all_read = (
+        fewer,
+        process,
+        Process(double, prior),
+    )  # a run that is read of its own setting alone leaves more unknown
+    assume(all(abs(one.deviations) < ALONE for some in all_read for one in some.disagreements()))
     bare = [np.sqrt(np.diagonal(one.across([HERE, FAR]))) / np.repeat(one.width, 2) for one in (fewer, process)]
     assert (bare[1] <= bare[0] + 1e-9).all()
     assert np.linalg.eigvalsh(process.across([HERE, FAR, runs[0].setting])).min() > -1e-9
     # Predictions half as long everywhere: every factor, measured and told, is twice as large at a measured setting that
     # is all that is known. Here: values twice as far move means twice as far.
-    double = [Run(key=one.key, setting=one.setting, ttft=one.ttft and 2 * one.ttft, tpot=2 * one.tpot) for one in runs]
     assert Process(double, prior).at([HERE]).mean == pytest.approx(2 * process.at([HERE]).mean, abs=1e-9)
 
 

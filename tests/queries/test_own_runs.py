@@ -11,7 +11,6 @@ from queries.asking.options import Limits, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.learning import OwnPoint, OwnPoints, Server, Setting, prior_of
 from queries.learning.own_points import MOST_RUNS
-from queries.learning.process import SCALES
 from queries.narrow.kept_rows import Rows
 from queries.session import Session
 from store.location import parse_url
@@ -64,7 +63,7 @@ def corrected(rows, seen):
         parts[name] = np.array([[one**2, joint], [joint, two**2]])
 
     def between(one, other):
-        apart = ((place_of(one) - place_of(other)) / (prior.length * np.array(SCALES))) ** 2
+        apart = ((place_of(one) - place_of(other)) / np.array(prior.lengths)) ** 2
         same = one["scenario_id"] == other["scenario_id"] and one["batch_size"] == other["batch_size"]
         return parts["common"] + parts["shape"] * math.exp(-apart.sum() / 2) + parts["own"] * same
 

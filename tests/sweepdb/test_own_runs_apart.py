@@ -78,7 +78,7 @@ def taught(bare):
 
 
 def test_a_run_of_whole_requests_says_nothing_of_sides_apart(bare):
-    """By left-out pairs of serving.csv it would make sides worse: TPOT 8 % off becomes 14 % (bench_learning.py)."""
+    """By left-out pairs of serving.csv it would make sides worse: TPOT 8 % off becomes 10 % (bench_learning.py)."""
     folder, store, pair, decode = bare
     whole = with_run(folder, "whole", measured(pair, decode, mode="aggregated"))
     assert pairs(whole).rows == pairs(store).rows
@@ -98,7 +98,9 @@ def test_the_pair_that_was_run_is_measured_and_others_are_near(taught):
     store, pair, decode = taught
     answer = asked(store, "pd-counts", num_devices=4, ttft_limit=2_000, tpot_limit=1.05 * SLOWER * decode["tpot_ms"])
     rows = answer.dicts()
-    assert {row["basis"] for row in rows} <= {"measured", "near 1 run"}
+    words = {row["basis"] for row in rows}
+    assert "near 1 run" in words
+    assert words <= {"measured", "near 1 run", "far from 1 run"}
     assert "from 1 run of yours" in answer.own_runs.lines[0]
     whole = asked(store, "pd-counts", num_devices=4, ttft_limit=2_000, tpot_limit=1.01 * SLOWER * decode["tpot_ms"])
     same = next(row for row in whole.dicts() if row["ratio"] == pair["ratio"])

@@ -46,6 +46,9 @@ def test_the_row_that_was_run_is_its_own_nearest_run(store):
     ttft, tpot = own.times
     assert own.ratios["TTFT"] == pytest.approx(90 / ttft.predicted_ms)
     assert own.ratios["TPOT"] == pytest.approx(6 / tpot.predicted_ms)
+    # A request of the client's mean length, not of the longest that it draws: of 128 tokens at 0.9 on 6.4 fewer.
+    predicted = ttft.predicted_ms + (0.95 * 128 - 1) * tpot.predicted_ms
+    assert own.ratios["whole request"] == pytest.approx(852 / predicted)
     *_, nearest, more = own.said()
     assert nearest.startswith("nearest run: this row; measured against predicted TTFT x")
     assert more == f"more of it: sweepdb measurements show {own.nearest.key[:12]}"
